@@ -1,0 +1,73 @@
+"""Every error that a user can meet, each with the exit code it ends a command with."""
+
+from __future__ import annotations
+
+__all__ = [
+    "EXIT_FAILURE",
+    "EXIT_INTERRUPTED",
+    "EXIT_OK",
+    "EXIT_TERMINATED",
+    "EXIT_THRESHOLD",
+    "EXIT_USAGE",
+    "ConnectionError_",
+    "LinkError",
+    "MessageError",
+    "OutcomeError",
+    "OutputError",
+    "QuiverError",
+    "RecordError",
+    "SecurityError",
+    "TransactionError",
+    "UsageError",
+]
+
+EXIT_OK = 0
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_THRESHOLD = 99
+EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+class QuiverError(Exception):
+    """A failure that is reported to the user as one line on standard error."""
+
+    exit_code = EXIT_FAILURE
+
+
+class UsageError(QuiverError):
+    """The arguments are wrong; nothing was started."""
+
+    exit_code = EXIT_USAGE
+
+
+class ConnectionError_(QuiverError):  # noqa: N801 (the builtin's name is taken)
+    """The peer could not be reached, refused, closed the connection or fell silent."""
+
+
+class SecurityError(ConnectionError_):
+    """TLS or SASL failed; the message names the certificate or mechanism and the reason."""
+
+
+class LinkError(QuiverError):
+    """The peer refused, ended or detached the session or link."""
+
+
+class MessageError(QuiverError):
+    """A received message is not what the contract demands."""
+
+
+class OutcomeError(QuiverError):
+    """The peer did not accept every message; the message has the counts."""
+
+
+class TransactionError(QuiverError):
+    """A transaction could not be declared or discharged."""
+
+
+class OutputError(QuiverError):
+    """Records could not be written (for example: pipe closed, disk full)."""
+
+
+class RecordError(QuiverError):
+    """A line of a records file is not a record of the expected format."""

@@ -1,0 +1,1 @@
+"""The Proton C engine: its declarations for Cython, and what was built."""

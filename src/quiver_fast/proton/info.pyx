@@ -1,0 +1,23 @@
+"""What the engine in this build is and can do."""
+
+from quiver_fast.proton.libproton cimport (
+    PN_VERSION_MAJOR, PN_VERSION_MINOR, PN_VERSION_POINT, pn_ssl_present,
+)
+
+cdef extern from *:
+    const bint QUIVER_ENGINE_BUNDLED
+
+
+def engine_version() -> str:
+    """Return the version of the Proton engine, such as ``0.40.0``."""
+    return f"{PN_VERSION_MAJOR}.{PN_VERSION_MINOR}.{PN_VERSION_POINT}"
+
+
+def bundled() -> bool:
+    """Say whether the engine is the private library of this package."""
+    return QUIVER_ENGINE_BUNDLED
+
+
+def tls() -> bool:
+    """Say whether the engine was built with OpenSSL."""
+    return pn_ssl_present()
