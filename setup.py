@@ -75,7 +75,11 @@ class BuildWithEngine(build_ext):
         extension.libraries += engine.libraries
         extension.extra_compile_args += engine.compile_args
         extension.extra_link_args += engine.link_args
-        extension.define_macros.append(("QUIVER_ENGINE_BUNDLED", str(int(engine.bundled))))
+        extension.define_macros += [
+            ("QUIVER_ENGINE_BUNDLED", str(int(engine.bundled))),
+            # The work list is deprecated in favour of events, which cost more.
+            ("PN_USE_DEPRECATED_API", "1"),
+        ]
 
 
 setup(

@@ -10,6 +10,7 @@ __all__ = [
     "EXIT_THRESHOLD",
     "EXIT_USAGE",
     "ConnectionError_",
+    "Interrupted",
     "LinkError",
     "MessageError",
     "OutcomeError",
@@ -47,6 +48,19 @@ class ConnectionError_(QuiverError):  # noqa: N801 (the builtin's name is taken)
 
 class SecurityError(ConnectionError_):
     """TLS or SASL failed; the message names the certificate or mechanism and the reason."""
+
+
+class Interrupted(QuiverError):
+    """A signal ended the work; what was recorded until then is kept.
+
+    Attributes:
+        signal_number: the signal's number.
+    """
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+        self.exit_code = 128 + signal_number
 
 
 class LinkError(QuiverError):

@@ -6,6 +6,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 cdef extern from "<sys/types.h>" nogil:
     ctypedef long ssize_t
 
+cdef extern from "<stdbool.h>" nogil:
+    # Callbacks must return C's own type; everywhere else bint serves.
+    ctypedef bint c_bool "bool"
+
 cdef extern from "proton/version.h" nogil:
     const int PN_VERSION_MAJOR
     const int PN_VERSION_MINOR
@@ -38,6 +42,18 @@ cdef extern from "proton/types.h" nogil:
 cdef extern from "proton/object.h" nogil:
     void *pn_incref(void *object)
     int pn_decref(void *object)
+
+cdef extern from "proton/logger.h" nogil:
+    ctypedef struct pn_logger_t
+    ctypedef enum pn_log_subsystem_t:
+        PN_SUBSYSTEM_NONE
+    ctypedef enum pn_log_level_t:
+        PN_LEVEL_NONE
+    ctypedef void (*pn_log_sink_t)(
+        long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
+        const char *message) noexcept nogil
+    pn_logger_t *pn_default_logger()
+    void pn_logger_set_log_sink(pn_logger_t *logger, pn_log_sink_t sink, long context)
 
 cdef extern from "proton/condition.h" nogil:
     ctypedef struct pn_condition_t
@@ -151,6 +167,7 @@ cdef extern from "proton/link.h" nogil:
     int pn_link_queued(pn_link_t *link)
     int pn_link_drained(pn_link_t *link)
     bint pn_link_get_drain(pn_link_t *link)
+    void pn_link_drain(pn_link_t *receiver, int credit)
     void pn_link_flow(pn_link_t *receiver, int credit)
     ssize_t pn_link_send(pn_link_t *sender, const char *bytes, size_t n)
     ssize_t pn_link_recv(pn_link_t *receiver, char *bytes, size_t n)
@@ -186,6 +203,7 @@ cdef extern from "proton/delivery.h" nogil:
     bint pn_delivery_readable(pn_delivery_t *delivery)
     bint pn_delivery_updated(pn_delivery_t *delivery)
     void pn_delivery_update(pn_delivery_t *delivery, uint64_t state)
+    void pn_delivery_abort(pn_delivery_t *delivery)
     void pn_delivery_clear(pn_delivery_t *delivery)
     void pn_delivery_settle(pn_delivery_t *delivery)
     pn_delivery_t *pn_work_head(pn_connection_t *connection)
@@ -196,6 +214,7 @@ cdef extern from "proton/transport.h" nogil:
     void pn_transport_require_auth(pn_transport_t *transport, bint required)
     bint pn_transport_is_encrypted(pn_transport_t *transport)
     pn_condition_t *pn_transport_condition(pn_transport_t *transport)
+    pn_logger_t *pn_transport_logger(pn_transport_t *transport)
     void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size)
     uint32_t pn_transport_get_remote_max_frame(pn_transport_t *transport)
     void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t timeout)
@@ -268,21 +287,21 @@ cdef extern from "proton/sasl_plugin.h" nogil:
     ctypedef struct pnx_sasl_implementation:
         void (*free)(pn_transport_t *transport) noexcept nogil
         const char *(*list_mechanisms)(pn_transport_t *transport) noexcept nogil
-        bint (*init_server)(pn_transport_t *transport) noexcept nogil
-        bint (*init_client)(pn_transport_t *transport) noexcept nogil
+        c_bool (*init_server)(pn_transport_t *transport) noexcept nogil
+        c_bool (*init_client)(pn_transport_t *transport) noexcept nogil
         void (*prepare_write)(pn_transport_t *transport) noexcept nogil
         void (*process_init)(
             pn_transport_t *transport, const char *mechanism,
             const pn_bytes_t *recv) noexcept nogil
         void (*process_response)(
             pn_transport_t *transport, const pn_bytes_t *recv) noexcept nogil
-        bint (*process_mechanisms)(
+        c_bool (*process_mechanisms)(
             pn_transport_t *transport, const char *mechanisms) noexcept nogil
         void (*process_challenge)(
             pn_transport_t *transport, const pn_bytes_t *recv) noexcept nogil
         void (*process_outcome)(
             pn_transport_t *transport, const pn_bytes_t *recv) noexcept nogil
-        bint (*can_encrypt)(pn_transport_t *transport) noexcept nogil
+        c_bool (*can_encrypt)(pn_transport_t *transport) noexcept nogil
         ssize_t (*max_encrypt_size)(pn_transport_t *transport) noexcept nogil
         ssize_t (*encode)(
             pn_transport_t *transport, pn_bytes_t data, pn_bytes_t *out) noexcept nogil

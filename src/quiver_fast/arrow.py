@@ -1,0 +1,232 @@
+"""The pyfast arrow: one connection, one link, one record per transfer.
+
+This module joins the contract to the engine. It is thin, and imports little,
+because an arrow's start is part of what is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from quiver_fast import __version__
+from quiver_fast.contract import USAGE, ArrowConfig, parse
+from quiver_fast.engine import interrupt, sockets
+from quiver_fast.engine.connection import Connection
+from quiver_fast.engine.link import Limits
+from quiver_fast.engine.receiver import Receiver
+from quiver_fast.engine.security import Security
+from quiver_fast.engine.sender import Sender
+from quiver_fast.engine.template import MessageTemplate
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, Interrupted, QuiverError, SecurityError
+from quiver_fast.records.writer import RecordWriter
+
+__all__ = ["main"]
+
+PROGRAM = "quiver-arrow-pyfast"
+STDOUT = 1
+# A peer that does not answer a handshake step in this time (seconds) never will.
+SETUP_TIMEOUT = 10.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the arrow with ``argv`` (default: the process's) and return its exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments:
+        sys.stdout.write(describe())
+        return EXIT_OK
+    if arguments[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        return EXIT_OK
+    try:
+        run(parse(arguments))
+    except QuiverError as error:
+        return fail(str(error), error.exit_code)
+    except MemoryError:
+        return fail("out of memory", EXIT_FAILURE)
+    return EXIT_OK
+
+
+def fail(message: str, exit_code: int) -> int:
+    """Say ``message`` on one line of standard error and return ``exit_code``."""
+    sys.stderr.write(f"{PROGRAM}: error: {' '.join(message.split())}\n")
+    return exit_code
+
+
+def describe() -> str:
+    """Return what this arrow is, for the wrappers' ``--info``."""
+    from quiver_fast import features
+    from quiver_fast.proton import info
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    engine = "bundled" if info.bundled() else "system"
+    return (
+        f"{PROGRAM} {__version__}\n"
+        f"Engine: Qpid Proton {info.engine_version()} ({engine})\n"
+        f"Python: {python}\n"
+        f"Features: {' '.join(features())}\n"
+    )
+
+
+def run(config: ArrowConfig) -> None:
+    """Do one run, and report it where the configuration asks for that.
+
+    Raises:
+        QuiverError: the run failed; its class tells how.
+    """
+    interrupt.install()
+    writer = RecordWriter(STDOUT)
+    endpoint: Sender | Receiver | None = None
+    reason: str | None = None
+    try:
+        connection = open_connection(config)
+        endpoint = make_endpoint(config, connection, writer)
+        transfer(config, connection, endpoint)
+        if endpoint.interrupted:
+            interrupt.raise_if_pending()
+    except QuiverError as error:
+        reason = str(error)
+        raise
+    finally:
+        try:
+            writer.flush()
+        finally:
+            if config.report_file is not None:
+                write_report(config, config.report_file, endpoint, reason)
+
+
+def open_connection(config: ArrowConfig) -> Connection:
+    """Connect or accept, then do TLS, SASL and the open frames.
+
+    Raises:
+        QuiverError: see :mod:`quiver_fast.errors`.
+    """
+    security = Security(
+        tls=config.scheme == "amqps",
+        username=config.username,
+        password=config.password,
+        certificate=config.cert,
+        key=config.key,
+        trust_store=config.trust_store,
+        verify=config.tls_verify,
+        mechanisms=config.sasl_mechanisms,
+    )
+    if config.server:
+        # A run's duration also bounds the wait for its peer.
+        patience = float(config.duration) or None
+        sock = sockets.accept(config.host, config.port, patience, SETUP_TIMEOUT)
+    else:
+        sock = sockets.connect(config.host, config.port, SETUP_TIMEOUT)
+    connection = Connection(
+        sock,
+        peer=f"{config.host}:{config.port}",
+        container_id=config.id,
+        hostname=config.host,
+        server=config.server,
+        security=security,
+        max_frame_size=config.max_frame_size,
+        idle_timeout=config.idle_timeout,
+        run_id=config.run_id,
+    )
+    try:
+        connection.open(SETUP_TIMEOUT)
+    except SecurityError as error:
+        connection.close()
+        raise explained(config, error) from None
+    except QuiverError:
+        connection.close()
+        raise
+    return connection
+
+
+def explained(config: ArrowConfig, error: SecurityError) -> SecurityError:
+    """Add to a client's TLS failure which certificate failed, and why."""
+    if config.server or "certificate verify failed" not in str(error):
+        return error
+    from quiver_fast.engine.tls_diagnosis import why_verification_failed
+
+    why = why_verification_failed(config.host, config.port, config.trust_store)
+    return SecurityError(f"{error}: {why}") if why else error
+
+
+def make_endpoint(
+    config: ArrowConfig, connection: Connection, writer: RecordWriter
+) -> Sender | Receiver:
+    """Return the sending or receiving end that the configuration asks for."""
+    limits = Limits(count=config.count, duration=config.duration, rate=config.rate)
+    if not config.sends:
+        return Receiver(
+            connection,
+            writer,
+            limits,
+            address=config.path,
+            name=config.id,
+            credit_window=config.credit_window,
+            with_ids=config.with_ids,
+            id_prefix=config.id_prefix,
+            time_unit=config.time_unit,
+            transaction_size=config.transaction_size,
+        )
+    template = MessageTemplate(
+        config.body_size,
+        durable=config.durable,
+        with_id=config.set_message_id or config.with_ids,
+        id_prefix=config.id_prefix,
+    )
+    return Sender(
+        connection,
+        writer,
+        limits,
+        address=config.path,
+        name=config.id,
+        template=template,
+        with_ids=config.with_ids,
+        settlement=config.settlement,
+        presettled=config.presettled,
+        time_unit=config.time_unit,
+        transaction_size=config.transaction_size,
+    )
+
+
+def transfer(config: ArrowConfig, connection: Connection, endpoint: Sender | Receiver) -> None:
+    """Attach, run to the end, and close, whatever happens between."""
+    try:
+        endpoint.attach(passive=config.passive, timeout=SETUP_TIMEOUT)
+        endpoint.run()
+    finally:
+        connection.close()
+
+
+def write_report(
+    config: ArrowConfig, path: str, endpoint: Sender | Receiver | None, reason: str | None
+) -> None:
+    """Write the run's own counts as JSON, renamed into place when complete."""
+    import json
+
+    report: dict[str, object] = {
+        "operation": config.operation,
+        "complete": reason is None,
+        "reason": reason,
+        "record_format": config.record_format,
+        "time_unit": config.time_unit,
+    }
+    for name in (
+        "sent", "received", "accepted", "rejected", "released", "modified", "aborted",
+        "transactions",
+    ):  # fmt: skip
+        report[name] = getattr(endpoint, name, 0)
+    if isinstance(endpoint, Sender) and endpoint.delays is not None:
+        delays = endpoint.delays
+        late = {f"p{percent:g}": delays.percentile(percent) / 1000 for percent in (50, 99, 99.9)}
+        report["schedule"] = {"rate": config.rate, "late_us": {**late, "max": delays.largest / 1000}}
+    staged = f"{path}.{os.getpid()}"
+    try:
+        with open(staged, "w", encoding="utf-8") as stream:
+            json.dump(report, stream)
+        os.replace(staged, path)
+    except OSError as error:
+        raise QuiverError(f"cannot write the report {path}: {error.strerror}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

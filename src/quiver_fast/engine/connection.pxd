@@ -1,0 +1,45 @@
+from libc.stdint cimport int64_t
+
+from quiver_fast.engine.security cimport SaslExchange, Security
+from quiver_fast.proton.libproton cimport (
+    pn_condition_t, pn_connection_driver_t, pn_connection_t, pn_data_t, pn_transport_t,
+)
+
+cdef enum PeerState:
+    PEER_OPEN
+    PEER_CLOSED    # the peer closed, orderly and without an error
+
+cdef int64_t FOREVER
+
+cdef class Connection:
+    cdef pn_connection_driver_t driver
+    cdef pn_connection_t *connection
+    cdef pn_transport_t *transport
+    cdef int fd
+    cdef bint server
+    # The peer sent FIN or the socket failed; nothing more is read.
+    cdef bint cut
+    cdef int socket_error
+    # The socket took no more; output is pending.
+    cdef bint blocked
+    cdef bint closing
+    cdef int64_t next_tick
+    cdef readonly int64_t bytes_read
+    cdef readonly int64_t bytes_written
+    cdef readonly str peer
+    cdef readonly str run_id
+    cdef object sock
+    cdef Security security
+    cdef SaslExchange sasl
+    cdef bytes container_id
+    cdef bytes hostname
+
+    cdef int exchange(self, int64_t wait_until) except -1 nogil
+    cdef int write(self) noexcept nogil
+    cdef int read(self) noexcept nogil
+    cdef int wait(self, int64_t until) noexcept nogil
+    cdef int tick(self) noexcept nogil
+    cdef PeerState check(self) except? PEER_CLOSED nogil
+    cdef int fail(self) except -1
+    cdef object condition_text(self, pn_condition_t *condition)
+    cdef bytes text_value(self, pn_data_t *data)

@@ -1,0 +1,78 @@
+"""SIGINT and SIGTERM as a flag that the event loops poll without the GIL.
+
+Python's own handlers run only when the interpreter does; a loop that holds no
+GIL for minutes needs a C handler.
+"""
+
+from libc.signal cimport SIGINT, SIGTERM, sig_atomic_t
+from posix.signal cimport sigaction, sigaction_t, sigemptyset
+from posix.unistd cimport write
+
+import os
+
+from quiver_fast.errors import Interrupted
+
+cdef volatile sig_atomic_t caught = 0
+cdef volatile sig_atomic_t times = 0
+cdef int read_end = -1
+cdef int write_end = -1
+
+
+cdef void on_signal(int number) noexcept nogil:
+    global caught, times
+    caught = number
+    times += 1
+    # The result is of no use here: a full pipe wakes the loop as well.
+    if write(write_end, b"!", 1) < 0:
+        return
+
+
+cdef int pending_signal() noexcept nogil:
+    return caught
+
+
+cdef int pending_count() noexcept nogil:
+    return times
+
+
+cdef int wake_descriptor() noexcept nogil:
+    return read_end
+
+
+def install() -> None:
+    """Catch SIGINT and SIGTERM from now on; call once, from the main thread.
+
+    Raises:
+        OSError: the pipe or a handler could not be set up.
+    """
+    global read_end, write_end
+    cdef sigaction_t action
+    if read_end < 0:
+        read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    action.sa_handler = on_signal
+    action.sa_flags = 0
+    sigemptyset(&action.sa_mask)
+    for number in (SIGINT, SIGTERM):
+        if sigaction(number, &action, NULL) != 0:
+            raise OSError("cannot install a signal handler")
+
+
+def signal_number() -> int:
+    """Return the number of the last signal caught, 0 if none."""
+    return caught
+
+
+def wake_fd() -> int:
+    """Return a descriptor that becomes readable at a signal; -1 before install()."""
+    return read_end
+
+
+def raise_if_pending() -> None:
+    """Raise Interrupted if a signal was caught.
+
+    Raises:
+        Interrupted: with the signal's number and name.
+    """
+    if caught:
+        name = "SIGINT" if caught == SIGINT else "SIGTERM"
+        raise Interrupted(f"interrupted by {name}", caught)

@@ -1,0 +1,202 @@
+"""What a sender and a receiver share: session, attach, stop conditions, flushing."""
+
+from libc.stdint cimport INT64_MAX, int64_t
+
+from quiver_fast.engine.connection cimport PEER_CLOSED, Connection, PeerState
+from quiver_fast.errors import LinkError
+from quiver_fast.proton.libproton cimport (
+    PN_COORDINATOR, PN_LOCAL_UNINIT, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT,
+    PN_UNSPECIFIED, pn_condition_is_set, pn_condition_set_description, pn_condition_set_name,
+    pn_condition_t, pn_incref, pn_link_close, pn_link_condition, pn_link_head,
+    pn_link_is_sender, pn_link_next, pn_link_open, pn_link_remote_condition,
+    pn_link_remote_source, pn_link_remote_target, pn_link_source, pn_link_state, pn_link_t,
+    pn_link_target, pn_receiver, pn_sender, pn_session, pn_session_head, pn_session_open,
+    pn_session_remote_condition, pn_session_state, pn_terminus_copy, pn_terminus_get_type,
+    pn_terminus_set_address,
+)
+from quiver_fast.proton.libsys cimport monotonic_ns
+
+cdef int64_t SECOND = 1000000000
+# A live wrapper polls the records every two seconds; half a second keeps it current.
+cdef int64_t FLUSH_PERIOD = SECOND // 2
+# Both ends of a run count its duration from the attach, a network apart.
+cdef int64_t END_TOLERANCE = SECOND
+
+
+cdef class Limits:
+    """When a run ends, and how fast it goes.
+
+    Args:
+        count: messages to transfer; 0 for no limit.
+        duration: seconds to run, from the attach; 0 for no limit.
+        rate: messages per second of the open-loop schedule; 0 for as fast as can be.
+    """
+
+    def __init__(self, *, count: int = 0, duration: float = 0, rate: int = 0) -> None:
+        self.count = count
+        self.duration_ns = <int64_t>(duration * SECOND)
+        self.rate = rate
+
+
+cdef class Endpoint:
+    """One link of one session of one connection.
+
+    Args:
+        connection: an open connection.
+        writer: where the records go.
+        limits: when to stop.
+        address: the node to send to or receive from.
+        name: the link's name when this side attaches it.
+    """
+
+    def __init__(self, connection: Connection, writer: RecordWriter, limits: Limits, *,
+                 address: str, name: str) -> None:
+        self.connection = connection
+        self.writer = writer
+        self.limits = limits
+        self.address = address
+        self.name = name
+
+    def attach(self, *, passive: bool, timeout: float) -> None:
+        """Open session and link, or wait for the peer to, and confirm them.
+
+        Args:
+            passive: wait for the peer's begin and attach instead of sending them.
+            timeout: seconds.
+
+        Raises:
+            LinkError: the peer refused the link or opened one we cannot use.
+            ConnectionError_: it did not answer in time, or closed.
+        """
+        cdef int64_t deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
+        if passive:
+            self.await_session(deadline)
+            self.attach_passively(deadline)
+        else:
+            self.open_session(deadline)
+            self.attach_actively(deadline)
+        # Without a reference of ours every delivery made and freed moves the counts of
+        # link, session and connection between zero and one (21 % of the instructions).
+        pn_incref(self.link)
+        self.start_clock()
+
+    cdef int open_session(self, int64_t deadline) except -1:
+        self.session = pn_session(self.connection.connection)
+        pn_session_open(self.session)
+        return 0
+
+    cdef int await_session(self, int64_t deadline) except -1:
+        cdef int fresh = PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE
+        while True:
+            self.session = pn_session_head(self.connection.connection, fresh)
+            if self.session != NULL:
+                break
+            self.connection.advance(deadline, "begin a session")
+        pn_session_open(self.session)
+        return 0
+
+    cdef int attach_actively(self, int64_t deadline) except -1:
+        name = self.name.encode()
+        address = self.address.encode()
+        if self.is_sender:
+            self.link = pn_sender(self.session, name)
+            pn_terminus_set_address(pn_link_target(self.link), address)
+        else:
+            self.link = pn_receiver(self.session, name)
+            pn_terminus_set_address(pn_link_source(self.link), address)
+        self.prepare()
+        pn_link_open(self.link)
+        while pn_link_state(self.link) & PN_REMOTE_UNINIT or not self.usable():
+            self.connection.advance(deadline, f"attach the link to '{self.address}'")
+            self.closed_by_peer()
+        return 0
+
+    cdef bint usable(self) noexcept nogil:
+        """Say whether the peer's attach has our terminus (part 2.6.3: null refuses)."""
+        if self.is_sender:
+            return pn_terminus_get_type(pn_link_remote_target(self.link)) != PN_UNSPECIFIED
+        return pn_terminus_get_type(pn_link_remote_source(self.link)) != PN_UNSPECIFIED
+
+    cdef int attach_passively(self, int64_t deadline) except -1:
+        cdef int fresh = PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE
+        cdef pn_link_t *link
+        cdef pn_link_t *following
+        while self.link == NULL:
+            link = pn_link_head(self.connection.connection, fresh)
+            while link != NULL:
+                following = pn_link_next(link, fresh)
+                self.answer(link)
+                link = following
+            if self.link == NULL:
+                self.connection.advance(deadline, "attach a link")
+        return 0
+
+    cdef int answer(self, pn_link_t *link) except -1:
+        """Confirm the one link that we are here for; refuse any other."""
+        if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
+            return self.refuse(link, b"amqp:not-implemented", b"an arrow coordinates no transactions")
+        if pn_link_is_sender(link) != self.is_sender or self.link != NULL:
+            self.refuse(link, b"amqp:not-allowed", b"this arrow has one link, in the other direction")
+            role = "receiver" if self.is_sender else "sender"
+            raise LinkError(f"{self.connection.peer}: the peer attached a link that is not a {role}")
+        self.link = link
+        pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
+        pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
+        self.prepare()
+        pn_link_open(link)
+        return 0
+
+    def prepare(self) -> None:
+        """Set what must stand before our attach is sent."""
+
+    cdef int refuse(self, pn_link_t *link, const char *name, const char *why) noexcept:
+        # Part 2.6.3: attach without termini, then detach with the error.
+        cdef pn_condition_t *condition = pn_link_condition(link)
+        pn_link_open(link)
+        pn_condition_set_name(condition, name)
+        pn_condition_set_description(condition, why)
+        pn_link_close(link)
+        return 0
+
+    cdef int start_clock(self) noexcept nogil:
+        self.started = monotonic_ns()
+        self.deadline = INT64_MAX
+        if self.limits.duration_ns:
+            self.deadline = self.started + self.limits.duration_ns
+        self.next_flush = self.started + FLUSH_PERIOD
+        return 0
+
+    cdef bint closed_by_peer(self) except? -1 nogil:
+        """Say whether the peer ended link, session or connection without an error.
+
+        Raises LinkError or ConnectionError_ (with the condition) if it ended with one.
+        """
+        cdef PeerState state = self.connection.check()
+        if pn_link_state(self.link) & PN_REMOTE_CLOSED:
+            if pn_condition_is_set(pn_link_remote_condition(self.link)):
+                with gil:
+                    self.fail_with(pn_link_remote_condition(self.link), "detached the link")
+            return True
+        if pn_session_state(self.session) & PN_REMOTE_CLOSED:
+            if pn_condition_is_set(pn_session_remote_condition(self.session)):
+                with gil:
+                    self.fail_with(pn_session_remote_condition(self.session), "ended the session")
+            return True
+        return state == PEER_CLOSED
+
+    cdef int fail_with(self, pn_condition_t *condition, str what) except -1:
+        text = self.connection.condition_text(condition)
+        raise LinkError(f"{self.connection.peer}: the peer {what} of '{self.address}': {text}")
+
+    cdef bint time_is_over(self, int64_t now) noexcept nogil:
+        return now >= self.deadline
+
+    cdef bint near_the_end(self, int64_t now) noexcept nogil:
+        """Say whether a peer with the same duration may rightly have ended already."""
+        return self.limits.duration_ns != 0 and now >= self.deadline - END_TOLERANCE
+
+    cdef int flush_records(self, int64_t now) except -1 nogil:
+        if now >= self.next_flush:
+            self.writer.flush()
+            self.next_flush = now + FLUSH_PERIOD
+        return 0

@@ -1,0 +1,332 @@
+"""The receiving end: credit, partial deliveries, records, acceptance, transactions."""
+
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcmp, memset
+
+import uuid
+
+from quiver_fast.engine.interrupt cimport pending_count, pending_signal
+from quiver_fast.engine.link cimport Endpoint
+from quiver_fast.engine.scanner cimport (
+    SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScannedMessage, ScanResult, scan_message,
+)
+from quiver_fast.engine.transaction cimport Coordinator
+from quiver_fast.errors import LinkError, MessageError
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_RCV_FIRST, pn_delivery_aborted, pn_delivery_partial, pn_delivery_readable,
+    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit, pn_link_current, pn_link_drain, pn_link_flow, pn_link_queued, pn_link_recv,
+    pn_link_set_rcv_settle_mode, ssize_t,
+)
+from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+
+cdef size_t FIRST_HEAD = 65536
+# Sections before the application properties that are longer than this are no message.
+cdef size_t LARGEST_HEAD = 64 * 1024 * 1024
+cdef size_t WASTE_SIZE = 65536
+cdef int64_t SECOND = 1000000000
+# At the end of a timed run: how long to wait for what is still on its way.
+cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
+cdef int CLOCK_BLOCK = 16
+
+TIME_DIVISORS = {"ms": 1000000, "us": 1000, "ns": 1}
+
+
+cdef class Receiver(Endpoint):
+    """Receive messages, record and accept every one of them.
+
+    Args:
+        connection, writer, limits, address, name: see Endpoint.
+        credit_window: messages that the peer may send ahead.
+        with_ids: write ids into the records (revisions v1 and v2).
+        id_prefix: left out of the ids of this run; others keep theirs and show as foreign.
+        time_unit: ``ms``, ``us`` or ``ns``, of SendTime and of the records.
+        transaction_size: messages per transaction; 0 for none.
+    """
+
+    def __cinit__(self) -> None:
+        self.head = NULL
+        self.waste = NULL
+
+    def __init__(self, connection, writer, limits, *, address: str, name: str,
+                 credit_window: int, with_ids: bool = False, id_prefix: str = "",
+                 time_unit: str = "ms", transaction_size: int = 0) -> None:
+        super().__init__(connection, writer, limits, address=address, name=name)
+        self.is_sender = False
+        self.credit_window = credit_window
+        self.with_ids = with_ids
+        self.id_prefix = id_prefix.encode("ascii")
+        self.prefix = self.id_prefix
+        self.prefix_size = len(self.id_prefix)
+        self.time_divisor = TIME_DIVISORS[time_unit]
+        self.clock_block = CLOCK_BLOCK if time_unit == "ms" else 1
+        self.batch_size = transaction_size
+        self.drain_deadline = INT64_MAX
+        free(self.head)
+        free(self.waste)
+        self.head_capacity = FIRST_HEAD
+        self.head = <uint8_t *>malloc(FIRST_HEAD)
+        self.waste = <uint8_t *>malloc(WASTE_SIZE)
+        if self.head == NULL or self.waste == NULL:
+            raise MemoryError("no memory for a receive buffer")
+        memset(&self.message, 0, sizeof(self.message))
+
+    def __dealloc__(self) -> None:
+        free(self.head)
+        free(self.waste)
+
+    def prepare(self) -> None:
+        pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
+
+    def attach(self, *, passive: bool, timeout: float) -> None:
+        """Attach the link, and the coordinator's if there are transactions."""
+        super().attach(passive=passive, timeout=timeout)
+        if self.batch_size:
+            self.coordinator = Coordinator(self.connection)
+            self.coordinator.attach(self.session, f"{self.name}-coordinator")
+            self.start_clock()
+
+    def run(self) -> None:
+        """Receive until a limit or a signal.
+
+        Raises:
+            MessageError: a message has no SendTime of type long, was cut or aborted.
+            ConnectionError_, LinkError: the peer failed or left early.
+            OutputError: the records could not be written.
+            TransactionError: a transaction failed.
+        """
+        with nogil:
+            self.loop()
+        if self.aborted:
+            raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
+
+    @property
+    def transactions(self) -> int:
+        """Number of transactions discharged."""
+        return self.coordinator.discharged if self.coordinator is not None else 0
+
+    cdef int loop(self) except -1 nogil:
+        cdef int64_t now
+        cdef int64_t end
+        cdef bint closed
+        while True:
+            now = monotonic_ns()
+            closed = self.closed_by_peer()
+            if self.batch_size:
+                with gil:
+                    self.transact()
+            self.take_messages()
+            self.flush_records(now)
+            self.notice_signals(now)
+            if self.limits.count and self.received >= self.limits.count:
+                self.stopping = True
+                break
+            if closed:
+                with gil:
+                    self.ended_by_peer(now)
+                break
+            if self.stopping:
+                if self.is_drained(now):
+                    break
+            elif self.time_is_over(now):
+                self.start_draining(now)
+            else:
+                self.top_up()
+            end = self.drain_deadline if self.stopping else self.deadline
+            self.connection.exchange(min(self.next_flush, end))
+        if self.batch_size:
+            with gil:
+                self.transact()
+        return 0
+
+    cdef int notice_signals(self, int64_t now) except -1 nogil:
+        """Begin to end at a signal; at the second end at once."""
+        if pending_count() == 0:
+            return 0
+        if self.interrupted == 0:
+            self.interrupted = pending_signal()
+            self.start_draining(now)
+            self.drain_deadline = now + SECOND
+        elif pending_count() > 1:
+            self.drain_deadline = now
+        return 0
+
+    cdef int start_draining(self, int64_t now) noexcept nogil:
+        """Take the credit back and wait for what is on its way (part 2.6.7, drain)."""
+        self.stopping = True
+        self.drain_deadline = now + DRAIN_TIMEOUT
+        pn_link_drain(self.link, 0)
+        return 0
+
+    cdef bint is_drained(self, int64_t now) noexcept nogil:
+        return now >= self.drain_deadline or (
+            pn_link_credit(self.link) == 0 and pn_link_queued(self.link) == 0)
+
+    cdef int take_messages(self) except -1 nogil:
+        """Take all that the engine has of messages, whole or in part."""
+        cdef pn_delivery_t *delivery = pn_link_current(self.link)
+        cdef int taken = 0
+        while delivery != NULL and pn_delivery_readable(delivery):
+            if self.limits.count and self.received >= self.limits.count:
+                return 0
+            if self.batch_size and self.batch_received >= self.batch_size:
+                return 0
+            if taken % self.clock_block == 0:
+                self.now = realtime_ns() // self.time_divisor
+            taken += 1
+            self.take_bytes(delivery)
+            if pn_delivery_aborted(delivery):
+                self.aborted += 1
+                self.scanned = False
+                self.head_size = 0
+                pn_delivery_settle(delivery)
+            elif pn_delivery_partial(delivery):
+                return 0
+            else:
+                self.finish_message(delivery)
+            delivery = pn_link_current(self.link)
+        return 0
+
+    cdef int take_bytes(self, pn_delivery_t *delivery) except -1 nogil:
+        """Read what there is; keep it until SendTime is found, then let it go."""
+        cdef ssize_t n
+        cdef ScanResult result
+        while True:
+            if self.scanned:
+                n = pn_link_recv(self.link, <char *>self.waste, WASTE_SIZE)
+                if n <= 0:
+                    return 0
+                continue
+            n = pn_link_recv(self.link, <char *>self.head + self.head_size,
+                             self.head_capacity - self.head_size)
+            if n <= 0:
+                return 0
+            self.head_size += n
+            result = scan_message(self.head, self.head_size, &self.message)
+            if result == SCAN_FOUND:
+                self.scanned = True
+            elif result != SCAN_MORE:
+                with gil:
+                    self.refuse_message(result)
+            elif self.head_size == self.head_capacity:
+                with gil:
+                    self.grow_head()
+
+    cdef int grow_head(self) except -1:
+        cdef uint8_t *larger
+        if self.head_capacity >= LARGEST_HEAD:
+            raise MessageError(f"{self.connection.peer}: message {self.received + 1} has no "
+                               f"SendTime within {LARGEST_HEAD} bytes")
+        larger = <uint8_t *>realloc(self.head, 2 * self.head_capacity)
+        if larger == NULL:
+            raise MemoryError("no memory for a receive buffer")
+        self.head = larger
+        self.head_capacity *= 2
+        return 0
+
+    cdef int finish_message(self, pn_delivery_t *delivery) except -1 nogil:
+        """Record a whole message, then accept and settle it."""
+        if not self.scanned:
+            with gil:
+                self.refuse_message(SCAN_MORE)
+        if self.received == 0:
+            with gil:
+                self.check_unit()
+        self.received += 1
+        if self.with_ids:
+            self.record_with_id()
+        else:
+            self.writer.received(self.message.send_time, self.now)
+        self.scanned = False
+        self.head_size = 0
+        if self.coordinator is not None:
+            self.batch_received += 1
+            with gil:
+                self.coordinator.enlist(delivery, PN_ACCEPTED)
+        elif not pn_delivery_settled(delivery):
+            pn_delivery_update(delivery, PN_ACCEPTED)
+        pn_delivery_settle(delivery)
+        return 0
+
+    cdef int record_with_id(self) except -1 nogil:
+        """Write a record with the message's id as text."""
+        cdef size_t cut = self.prefix_size
+        cdef const char *text = <const char *>self.message.id
+        cdef size_t size = self.message.id_size
+        cdef uint8_t code = self.message.id_code
+        if code == 0xA1 or code == 0xB1:
+            if cut and size > cut and memcmp(text, self.prefix, cut) == 0:
+                text += cut
+                size -= cut
+            return self.writer.received_with_id(text, size, self.message.send_time, self.now)
+        with gil:
+            return self.record_with_other_id()
+
+    cdef int record_with_other_id(self) except -1:
+        other = self.id_of_other_type()
+        return self.writer.received_with_id(
+            other, len(other), self.message.send_time, self.now)
+
+    def id_of_other_type(self) -> bytes:
+        """Return an id that is not a string (part 3.2.11 to 3.2.13) as text."""
+        raw = (<const char *>self.message.id)[:self.message.id_size]
+        code = self.message.id_code
+        if code == 0:
+            raise MessageError(
+                f"{self.connection.peer}: message {self.received} has no message-id, which the "
+                "records of revisions v1 and v2 need (record-format=v3 does without)")
+        if code == 0x98:
+            return str(uuid.UUID(bytes=raw)).encode()
+        if code in (0xA0, 0xB0):
+            return raw.hex().encode()
+        return str(int.from_bytes(raw, "big")).encode()
+
+    cdef int refuse_message(self, ScanResult result) except -1:
+        reasons = {
+            SCAN_MISSING: "has no application property SendTime",
+            SCAN_WRONG_TYPE: "has a SendTime that is not an AMQP long",
+            SCAN_MORE: "ends before its application properties do",
+        }
+        reason = reasons.get(result, "is not an AMQP message")
+        raise MessageError(f"{self.connection.peer}: message {self.received + 1} {reason}")
+
+    cdef int check_unit(self) except -1:
+        """Compare the first SendTime with our clock: another unit is a factor of 1000."""
+        sent, now = self.message.send_time, self.now
+        if sent > 30 * now or now > 30 * sent > 0:
+            raise MessageError(
+                f"{self.connection.peer}: SendTime {sent} of the first message is in another "
+                "unit than ours (see time-unit)")
+        return 0
+
+    cdef int top_up(self) noexcept nogil:
+        """Keep the window filled, in halves, and never beyond the count."""
+        cdef int64_t credit = pn_link_credit(self.link)
+        cdef int64_t more
+        if credit > self.credit_window // 2:
+            return 0
+        more = self.credit_window - credit
+        if self.limits.count:
+            more = min(more, self.limits.count - self.received - credit)
+        if more > 0:
+            pn_link_flow(self.link, <int>more)
+        return 0
+
+    cdef int transact(self) except -1:
+        """Discharge a batch that is complete, and declare before the next."""
+        complete = self.batch_received >= self.batch_size or self.stopping
+        if self.batch_received and complete:
+            self.coordinator.discharge()
+            self.batch_received = 0
+        if not self.stopping and not self.coordinator.transaction:
+            self.coordinator.declare()
+        return 0
+
+    cdef int ended_by_peer(self, int64_t now) except -1:
+        """Judge an orderly end by the peer: wrong while messages are still owed."""
+        if self.interrupted or self.stopping or not self.limits.count and (
+                self.near_the_end(now) or self.limits.duration_ns == 0):
+            return 0
+        goal = f" of {self.limits.count}" if self.limits.count else ""
+        raise LinkError(f"{self.connection.peer}: the peer closed the link after "
+                        f"{self.received}{goal} messages")

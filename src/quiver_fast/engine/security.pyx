@@ -1,0 +1,303 @@
+"""TLS domains and the SASL layer of a connection, as client or as server.
+
+SASL's steps run in quiver_fast.engine.sasl: here are the engine's callbacks,
+which take the GIL (a handshake is not a hot path), catch everything, and keep
+the error for the connection to raise.
+"""
+
+from cpython.ref cimport PyObject
+from libc.string cimport memcpy, strlen
+
+import os
+
+from quiver_fast.errors import SecurityError, UsageError
+from quiver_fast.proton.libproton cimport (
+    PN_SASL_OK, PN_SSL_ANONYMOUS_PEER, PN_SSL_MODE_CLIENT, PN_SSL_MODE_SERVER,
+    PN_SSL_VERIFY_PEER, PN_SSL_VERIFY_PEER_NAME, SASL_POSTED_INIT, SASL_POSTED_MECHANISMS, SASL_POSTED_OUTCOME,
+    SASL_POSTED_RESPONSE, c_bool, pn_bytes, pn_bytes_t, pn_default_logger, pn_log_level_t,
+    pn_log_subsystem_t, pn_logger_set_log_sink, pn_sasl, pn_sasl_outcome, pn_sasl_set_allow_insecure_mechs,
+    pn_ssl, pn_ssl_domain, pn_ssl_domain_free, pn_ssl_domain_set_credentials,
+    pn_ssl_domain_set_peer_authentication, pn_ssl_domain_set_trusted_ca_db, pn_ssl_init,
+    pn_ssl_present, pn_ssl_set_peer_hostname, pn_transport_require_auth, pn_transport_t,
+    pnx_sasl_get_context, pnx_sasl_get_external_username, pnx_sasl_implementation,
+    pnx_sasl_set_bytes_out, pnx_sasl_set_desired_state, pnx_sasl_set_failed,
+    pnx_sasl_set_implementation, pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded,
+    ssize_t,
+)
+
+# The engine reports OpenSSL's words to its log only; the last line is kept for our message.
+cdef char[512] engine_message
+cdef size_t engine_message_size = 0
+
+
+cdef void keep_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
+                       const char *message) noexcept nogil:
+    global engine_message_size
+    engine_message_size = min(strlen(message), sizeof(engine_message))
+    memcpy(engine_message, message, engine_message_size)
+
+
+cdef str last_engine_message():
+    return engine_message[:engine_message_size].decode("utf-8", "replace").strip()
+
+
+# Whoever sets the engine's own trace variables wants its log on standard error.
+if not any(name in os.environ for name in ("PN_LOG", "PN_TRACE_FRM", "PN_TRACE_RAW")):
+    pn_logger_set_log_sink(pn_default_logger(), keep_message, 0)
+
+
+cdef class Security:
+    """How connections are secured: TLS, credentials and SASL mechanisms.
+
+    Args:
+        tls: use TLS.
+        username: user name for SASL, or None.
+        password: password for SASL, or None.
+        certificate: PEM file that identifies this side, or None.
+        key: PEM file with its private key; None when the certificate's file has it.
+        trust_store: PEM file of the authorities to trust; None for the system's.
+        verify: check the peer's certificate and name (client only).
+        mechanisms: the only SASL mechanisms to use, in order, or None.
+
+    Raises:
+        UsageError: TLS is not in this build, or a file is missing.
+    """
+
+    def __cinit__(self) -> None:
+        self.domain = NULL
+
+    def __init__(self, *, tls: bool = False, username: str | None = None,
+                 password: str | None = None, certificate: str | None = None,
+                 key: str | None = None, trust_store: str | None = None, verify: bool = True,
+                 mechanisms: list[str] | None = None) -> None:
+        if tls and not pn_ssl_present():
+            raise UsageError("TLS is not in this build (OpenSSL was missing when it was built)")
+        for role, path in (("cert", certificate), ("key", key), ("trust-store", trust_store)):
+            if path is not None and not os.access(path, os.R_OK):
+                raise UsageError(f"{role}: cannot read {path}")
+        self.tls = tls
+        self.username = username
+        self.password = password
+        self.certificate = certificate
+        self.key = key
+        self.trust_store = trust_store
+        self.verify = verify
+        self.mechanisms = mechanisms
+
+    def __dealloc__(self) -> None:
+        if self.domain != NULL:
+            pn_ssl_domain_free(self.domain)
+
+    cdef int open_domain(self, bint server) except -1:
+        """Make the TLS domain, once."""
+        if self.domain != NULL:
+            return 0
+        self.domain = pn_ssl_domain(PN_SSL_MODE_SERVER if server else PN_SSL_MODE_CLIENT)
+        if self.domain == NULL:
+            raise SecurityError(f"TLS: {last_engine_message()}")
+        if self.certificate is not None:
+            certificate = os.fsencode(self.certificate)
+            key = os.fsencode(self.key or self.certificate)
+            if pn_ssl_domain_set_credentials(self.domain, certificate, key, NULL) != 0:
+                raise SecurityError(
+                    f"TLS: cannot use certificate {self.certificate} with its key: "
+                    f"{last_engine_message()}")
+        if self.trust_store is not None:
+            store = os.fsencode(self.trust_store)
+            if pn_ssl_domain_set_trusted_ca_db(self.domain, store) != 0:
+                raise SecurityError(f"TLS: cannot use trust store {self.trust_store}: "
+                                    f"{last_engine_message()}")
+        if server:
+            return self.require_client_certificate()
+        mode = PN_SSL_VERIFY_PEER_NAME if self.verify else PN_SSL_ANONYMOUS_PEER
+        if pn_ssl_domain_set_peer_authentication(self.domain, mode, NULL) != 0:
+            raise SecurityError(f"TLS: {last_engine_message()}")
+        return 0
+
+    def require_client_certificate(self) -> int:
+        """As a server with a trust store, refuse clients without a certificate."""
+        if self.trust_store is None:
+            return 0
+        store = os.fsencode(self.trust_store)
+        if pn_ssl_domain_set_peer_authentication(self.domain, PN_SSL_VERIFY_PEER, store) != 0:
+            raise SecurityError(f"TLS: {last_engine_message()}")
+        return 0
+
+    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport,
+                   bytes hostname) except -1:
+        """Put TLS and SASL onto a transport that is not bound yet."""
+        if self.tls:
+            self.open_domain(exchange.server)
+            if pn_ssl_init(pn_ssl(transport), self.domain, NULL) != 0:
+                raise SecurityError(f"TLS: {last_engine_message()}")
+            if not exchange.server:
+                pn_ssl_set_peer_hostname(pn_ssl(transport), hostname)
+        pn_sasl_set_allow_insecure_mechs(pn_sasl(transport), True)
+        pnx_sasl_set_implementation(transport, &sasl_callbacks, <void *>exchange)
+        if exchange.server and self.username is not None:
+            pn_transport_require_auth(transport, True)
+        return 0
+
+
+cdef class SaslExchange:
+    """The SASL state of one connection; lives as long as its transport."""
+
+    def __cinit__(self, Security security, bint server) -> None:
+        self.security = security
+        self.server = server
+        self.offered = b""
+        self.outgoing = b""
+        self.user = b""
+        self.error = None
+
+    def choose(self, offered: str) -> None:
+        """Choose the client's mechanism among ``offered`` and form its first response."""
+        # Imported when a peer speaks SASL: hashes are not on every arrow's way.
+        from quiver_fast.engine.sasl import choose_client_mechanism
+        security = self.security
+        self.mechanism = choose_client_mechanism(
+            offered.split(), username=security.username, password=security.password,
+            certificate=security.tls and security.certificate is not None,
+            allowed=security.mechanisms)
+        self.outgoing = self.mechanism.initial
+
+    def mechanisms(self, external: bool) -> str:
+        """Return what this side offers as a server."""
+        names = ["PLAIN"] if self.security.username is not None else ["ANONYMOUS"]
+        if external:
+            names.insert(0, "EXTERNAL")
+        allowed = self.security.mechanisms
+        return " ".join(name for name in names if allowed is None or name in allowed)
+
+    def admit(self, mechanism: str, response: bytes, external: str | None) -> str | None:
+        """Check a client's first response; return the user's name, None if refused."""
+        from quiver_fast.engine.sasl import verify_plain
+        if mechanism not in self.mechanisms(external is not None).split():
+            return None
+        if mechanism == "EXTERNAL":
+            return external
+        if mechanism == "ANONYMOUS":
+            return "anonymous"
+        security = self.security
+        matches = verify_plain(response, security.username, security.password or "")
+        return security.username if matches else None
+
+
+cdef inline bytes copied(const pn_bytes_t *data):
+    return data.start[:data.size] if data != NULL and data.start != NULL else b""
+
+
+cdef void on_free(pn_transport_t *transport) noexcept nogil:
+    # The connection owns the exchange and outlives its transport.
+    return
+
+
+cdef const char *on_list_mechanisms(pn_transport_t *transport) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    external = pnx_sasl_get_external_username(transport) != NULL
+    exchange.offered = exchange.mechanisms(external).encode()
+    return exchange.offered
+
+
+cdef c_bool on_init_server(pn_transport_t *transport) noexcept nogil:
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_MECHANISMS)
+    return True
+
+
+cdef c_bool on_init_client(pn_transport_t *transport) noexcept nogil:
+    return True
+
+
+cdef void on_prepare_write(pn_transport_t *transport) noexcept nogil:
+    return
+
+
+cdef void on_init(pn_transport_t *transport, const char *mechanism,
+                  const pn_bytes_t *received) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    user = None
+    try:
+        external = pnx_sasl_get_external_username(transport)
+        name = external.decode("utf-8", "replace") if external != NULL else None
+        user = exchange.admit(mechanism.decode("ascii", "replace"), copied(received), name)
+    except Exception as error:
+        exchange.error = error
+    if user is None:
+        pnx_sasl_set_failed(transport)
+    else:
+        exchange.user = user.encode()
+        pnx_sasl_set_succeeded(transport, exchange.user, exchange.user)
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_OUTCOME)
+
+
+cdef void on_response(pn_transport_t *transport, const pn_bytes_t *received) noexcept nogil:
+    # No server mechanism of ours sends a challenge, so a response breaks the protocol.
+    pnx_sasl_set_failed(transport)
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_OUTCOME)
+
+
+cdef c_bool on_mechanisms(pn_transport_t *transport, const char *offered) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        exchange.choose(offered.decode("ascii", "replace"))
+        name = exchange.mechanism.name.encode()
+        pnx_sasl_set_selected_mechanism(transport, name)
+    except Exception as error:
+        exchange.error = error
+        return False
+    pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), exchange.outgoing))
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_INIT)
+    return True
+
+
+cdef void on_challenge(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        exchange.outgoing = exchange.mechanism.respond(copied(received))
+    except Exception as error:
+        # The connection ends on this error before anything more is sent.
+        exchange.error = error
+        exchange.outgoing = b""
+    pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), exchange.outgoing))
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_RESPONSE)
+
+
+cdef void on_outcome(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
+    if pn_sasl_outcome(pn_sasl(transport)) != PN_SASL_OK:
+        return
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        exchange.mechanism.finish(copied(received))
+    except Exception as error:
+        exchange.error = error
+        pnx_sasl_set_failed(transport)
+
+
+cdef c_bool on_can_encrypt(pn_transport_t *transport) noexcept nogil:
+    return False
+
+
+cdef ssize_t on_max_encrypt_size(pn_transport_t *transport) noexcept nogil:
+    return 0
+
+
+cdef ssize_t on_recode(pn_transport_t *transport, pn_bytes_t data,
+                       pn_bytes_t *out) noexcept nogil:
+    return 0
+
+
+cdef pnx_sasl_implementation sasl_callbacks
+sasl_callbacks.free = on_free
+sasl_callbacks.list_mechanisms = on_list_mechanisms
+sasl_callbacks.init_server = on_init_server
+sasl_callbacks.init_client = on_init_client
+sasl_callbacks.prepare_write = on_prepare_write
+sasl_callbacks.process_init = on_init
+sasl_callbacks.process_response = on_response
+sasl_callbacks.process_mechanisms = on_mechanisms
+sasl_callbacks.process_challenge = on_challenge
+sasl_callbacks.process_outcome = on_outcome
+sasl_callbacks.can_encrypt = on_can_encrypt
+sasl_callbacks.max_encrypt_size = on_max_encrypt_size
+sasl_callbacks.encode = on_recode
+sasl_callbacks.decode = on_recode

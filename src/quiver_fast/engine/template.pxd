@@ -1,0 +1,21 @@
+from libc.stdint cimport int64_t, uint64_t
+
+cdef class MessageTemplate:
+    cdef readonly uint64_t body_size
+    cdef readonly bint durable
+    cdef readonly bint with_id
+    cdef bytes prefix
+    # One allocation: the head, right-aligned against `body`, then x bytes.
+    cdef char *memory
+    cdef char *head
+    cdef char *body
+    cdef size_t head_size
+    cdef size_t block_size
+    cdef char *time_field
+    # The id's decimal digits, inside the head.
+    cdef char *digits
+    cdef int digit_count
+    cdef int64_t sequence
+
+    cdef int lay_out(self) except -1
+    cdef int next_message(self, int64_t send_time) except -1 nogil
