@@ -18,8 +18,8 @@ from quiver_fast.proton.libproton cimport (
     PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_STRING, PN_SYMBOL, pn_bytes,
     pn_bytes_t, pn_condition_get_description, pn_condition_get_name, pn_condition_is_set,
     pn_condition_t, pn_connection_close, pn_connection_collect, pn_connection_driver_bind,
-    pn_connection_driver_destroy, pn_connection_driver_init, pn_connection_driver_read_buffer_sized,
-    pn_connection_driver_read_close, pn_connection_driver_read_done,
+    pn_connection_driver_destroy, pn_connection_driver_init,
+    pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized, pn_connection_driver_read_close, pn_connection_driver_read_done,
     pn_connection_driver_write_buffer, pn_connection_driver_write_close,
     pn_connection_driver_write_done, pn_connection_open, pn_connection_properties,
     pn_connection_remote_condition, pn_connection_remote_container,
@@ -191,6 +191,9 @@ cdef class Connection:
         if self.cut:
             return 0
         space = pn_connection_driver_read_buffer_sized(&self.driver, READ_SIZE)
+        if space.size == 0:
+            # A frame larger than the buffer is half in: let the buffer grow.
+            space = pn_connection_driver_read_buffer(&self.driver)
         if space.size == 0:
             return 0
         while True:

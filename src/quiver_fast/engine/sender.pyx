@@ -208,7 +208,7 @@ cdef class Sender(Endpoint):
             if self.pacer is not None or i % self.clock_block == 0:
                 time = self.send_time()
             self.send_message(time)
-            if pn_session_outgoing_bytes(self.session) >= OUTGOING_LIMIT:
+            if self.body_left or pn_session_outgoing_bytes(self.session) >= OUTGOING_LIMIT:
                 break
         if room <= 0 and pn_link_get_drain(self.link):
             pn_link_drained(self.link)

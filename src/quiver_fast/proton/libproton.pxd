@@ -231,6 +231,7 @@ cdef extern from "proton/connection_driver.h" nogil:
         pn_connection_driver_t *driver, pn_connection_t *connection, pn_transport_t *transport)
     int pn_connection_driver_bind(pn_connection_driver_t *driver)
     void pn_connection_driver_destroy(pn_connection_driver_t *driver)
+    pn_rwbytes_t pn_connection_driver_read_buffer(pn_connection_driver_t *driver)
     pn_rwbytes_t pn_connection_driver_read_buffer_sized(pn_connection_driver_t *driver, size_t n)
     void pn_connection_driver_read_done(pn_connection_driver_t *driver, size_t n)
     void pn_connection_driver_read_close(pn_connection_driver_t *driver)
