@@ -33,7 +33,7 @@ cdef class Column:
 
     cdef int _resize(self, size_t capacity) except -1:
         # One item at least: realloc to nothing may free and return NULL.
-        capacity = max(capacity, 1)
+        capacity = max(capacity, <size_t>1)
         cdef void *values = realloc(self._values, capacity * self._item_size)
         if values == NULL:
             raise MemoryError("no memory left for the columns of records")

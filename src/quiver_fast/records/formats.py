@@ -106,40 +106,35 @@ def detect(
     Returns:
         ``(record_format, operation)``, or None for a line that fits nothing.
     """
-    is_time = _is_epoch_time if record_format is None else _is_time
-    for reading in _readings(line.split(b","), is_time):
+    for reading in _readings(line.split(b","), epoch_times=record_format is None):
         if record_format in (None, reading[0]) and operation in (None, reading[1]):
             return reading
     return None
 
 
-def _readings(fields, is_time):  # type: ignore[no-untyped-def]
-    """Yield every reading of a line, the likeliest first (typing is not imported here)."""
-    if not is_time(fields[-1]) and fields[-1] != b"0":
-        return
+def _readings(fields: list[bytes], epoch_times: bool) -> list[tuple[str, str]]:
+    """Return every way to read the fields of a line, the first choice first."""
+    is_time = _is_epoch_time if epoch_times else _is_time
     if len(fields) == 3 and is_time(fields[1]) and is_time(fields[2]):
-        yield V1, RECEIVE
-        yield V2, RECEIVE
+        return [(V1, RECEIVE), (V2, RECEIVE)]
     if len(fields) != 2:
-        return
+        return []
     first, second = fields
+    readings = []
     if second == b"0" and is_time(first):
-        yield V3, SEND
-    if not is_time(second):
-        return
-    if first[:1] in (b"S", b"s"):
-        yield V2, SEND
-    if second != b"0" and is_time(first):
-        yield V3, RECEIVE
-    yield V1, SEND
-    yield V2, SEND
+        readings.append((V3, SEND))
+    if is_time(second):
+        if first.startswith((b"S", b"s")):
+            readings.append((V2, SEND))
+        if second != b"0" and is_time(first):
+            readings.append((V3, RECEIVE))
+        readings += [(V1, SEND), (V2, SEND)]
+    return readings
 
 
 def _is_time(field: bytes) -> bool:
     """Say whether ``field`` is a decimal integer of 63 bits: digits only, no sign."""
-    return (
-        len(field) <= _LARGEST_TIME_DIGITS and field.isdigit() and int(field) <= _LARGEST_TIME
-    )
+    return len(field) <= _LARGEST_TIME_DIGITS and field.isdigit() and int(field) <= _LARGEST_TIME
 
 
 def _is_epoch_time(field: bytes) -> bool:

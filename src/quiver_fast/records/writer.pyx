@@ -293,34 +293,34 @@ cdef class RecordWriter:
 
     # ---- Python twins ----------------------------------------------------------------
 
-    def write_sent(self, int64_t time, bytes id=None):
-        """Write the record of a sent message, v3 without ``id``, else v1 and v2."""
+    def write_sent(self, int64_t time, bytes message_id=None):
+        """Write a sent message's record: v3 without ``message_id``, else v1 and v2."""
         cdef const char *text
         cdef size_t size
-        if id is None:
+        if message_id is None:
             with nogil:
                 self.sent(time)
             return
-        text, size = id, len(id)
+        text, size = message_id, len(message_id)
         with nogil:
             self.sent_with_id(text, size, time)
 
-    def write_received(self, int64_t sent, int64_t received, bytes id=None):
-        """Write the record of a received message, v3 without ``id``, else v1 and v2."""
+    def write_received(self, int64_t sent, int64_t received, bytes message_id=None):
+        """Write a received message's record: v3 without ``message_id``, else v1 and v2."""
         cdef const char *text
         cdef size_t size
-        if id is None:
+        if message_id is None:
             with nogil:
                 self.received(sent, received)
             return
-        text, size = id, len(id)
+        text, size = message_id, len(message_id)
         with nogil:
             self.received_with_id(text, size, sent, received)
 
-    def write_settled(self, bytes id not None, int64_t time, bint sampled):
+    def write_settled(self, bytes message_id not None, int64_t time, bint sampled):
         """Write the settlement of a sent message (v2)."""
-        cdef const char *text = id
-        cdef size_t size = len(id)
+        cdef const char *text = message_id
+        cdef size_t size = len(message_id)
         with nogil:
             self.settled(text, size, time, sampled)
 
