@@ -1,0 +1,20 @@
+# A growing column of numbers, filled without the GIL, handed to NumPy without a copy.
+
+from libc.stdint cimport int64_t
+
+
+cdef class Column:
+    cdef void *_values
+    cdef size_t _item_size
+    cdef size_t _capacity           # items that fit
+    cdef size_t size                # items that are there; whoever fills the column counts
+    cdef bytes _format              # as the struct module names it: b"q" or b"?"
+    # What an exported buffer points to; both live as long as this object.
+    cdef Py_ssize_t _shape[1]
+    cdef Py_ssize_t _strides[1]
+
+    cdef int reserve(self, size_t more) except -1
+    cdef int shrink(self) except -1
+    cdef int _resize(self, size_t capacity) except -1
+    cdef int64_t *numbers(self) noexcept nogil
+    cdef unsigned char *flags(self) noexcept nogil

@@ -1,0 +1,63 @@
+"""A growing column of numbers, filled without the GIL, handed to NumPy without a copy."""
+
+from cpython.buffer cimport PyBUF_FORMAT
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, realloc
+
+
+cdef class Column:
+    """A growing array of int64 or bool that exports the buffer protocol.
+
+    Fill it, :meth:`shrink` it, then export it; it must not grow while a buffer is out.
+    """
+
+    def __cinit__(self, bint flags=False):
+        self._values = NULL
+        self._item_size = 1 if flags else sizeof(int64_t)
+        self._format = b"?" if flags else b"q"
+        self._capacity = 0
+        self.size = 0
+
+    def __dealloc__(self):
+        free(self._values)
+
+    cdef int reserve(self, size_t more) except -1:
+        """Make room for ``more`` items, at least doubling (untouched pages cost nothing)."""
+        if self._capacity - self.size >= more:
+            return 0
+        return self._resize(max(self.size + more, 2 * self._capacity))
+
+    cdef int shrink(self) except -1:
+        """Give back the room that is not filled."""
+        return self._resize(self.size)
+
+    cdef int _resize(self, size_t capacity) except -1:
+        # One item at least: realloc to nothing may free and return NULL.
+        capacity = max(capacity, <size_t>1)
+        cdef void *values = realloc(self._values, capacity * self._item_size)
+        if values == NULL:
+            raise MemoryError("no memory left for the columns of records")
+        self._values = values
+        self._capacity = capacity
+        return 0
+
+    cdef int64_t *numbers(self) noexcept nogil:
+        return <int64_t *>self._values
+
+    cdef unsigned char *flags(self) noexcept nogil:
+        return <unsigned char *>self._values
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        self._shape[0] = <Py_ssize_t>self.size
+        self._strides[0] = <Py_ssize_t>self._item_size
+        buffer.buf = self._values
+        buffer.obj = self
+        buffer.len = <Py_ssize_t>(self.size * self._item_size)
+        buffer.readonly = False
+        buffer.itemsize = <Py_ssize_t>self._item_size
+        buffer.format = <char *>self._format if flags & PyBUF_FORMAT else NULL
+        buffer.ndim = 1
+        buffer.shape = self._shape
+        buffer.strides = self._strides
+        buffer.suboffsets = NULL
+        buffer.internal = NULL

@@ -1,0 +1,142 @@
+"""The three revisions of the record lines that arrows print, one definition of each.
+
+A revision is named by a plain string, :data:`V1`, :data:`V2` or :data:`V3`. An arrow
+either sends or receives, so a file of records holds the lines of one operation, with
+the settlements of a v2 sender between them. Times are epoch milliseconds; the optional
+finer units show in the number of a time's digits.
+
+This module is imported when an arrow starts and therefore imports nothing.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "OPERATIONS",
+    "RECEIVE",
+    "RECEIVED_LINES",
+    "RECORD_FORMATS",
+    "SEND",
+    "SENT_LINES",
+    "SETTLED_LINES",
+    "SETTLEMENT_SAMPLE_INTERVAL",
+    "TIME_DIGITS",
+    "UNITS_PER_SECOND",
+    "V1",
+    "V2",
+    "V3",
+    "detect",
+    "has_ids",
+    "has_settlements",
+    "is_sampled",
+    "time_unit",
+]
+
+V1 = "v1"
+V2 = "v2"
+V3 = "v3"
+RECORD_FORMATS = (V1, V2, V3)
+
+SEND = "send"
+RECEIVE = "receive"
+OPERATIONS = (SEND, RECEIVE)
+
+# "Implementations must print sent transfers to standard output, one transfer per line."
+# The second element of v3 is "reserved for future use".
+SENT_LINES = {V1: "{id},{sent}\n", V2: "{id},{sent}\n", V3: "{sent},0\n"}
+RECEIVED_LINES = {
+    V1: "{id},{sent},{received}\n",
+    V2: "{id},{sent},{received}\n",
+    V3: "{sent},{received}\n",
+}
+# v2: "'S' or 's'. Settlement lines beginning with 'S' are included in the run time
+# average settlement latency calculations while lines beginning with 's' are not."
+SETTLED_LINES = {"sampled": "S{id},{settled}\n", "other": "s{id},{settled}\n"}
+# "for the first message and for every 256th message thereafter prefixed with 'S'"
+SETTLEMENT_SAMPLE_INTERVAL = 256
+
+TIME_DIGITS = {"ms": 13, "us": 16, "ns": 19}
+UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+_UNIT_BY_DIGITS = {digits: unit for unit, digits in TIME_DIGITS.items()}
+_LARGEST_TIME = 2**63 - 1
+_LARGEST_TIME_DIGITS = 19
+
+
+def has_ids(record_format: str) -> bool:
+    """Say whether the lines of ``record_format`` carry message ids."""
+    return record_format != V3
+
+
+def has_settlements(record_format: str, operation: str) -> bool:
+    """Say whether settlement lines may stand among the records."""
+    return record_format == V2 and operation == SEND
+
+
+def is_sampled(index: int) -> bool:
+    """Say whether the settlement of message ``index`` (from 0) takes the prefix ``S``."""
+    return index % SETTLEMENT_SAMPLE_INTERVAL == 0
+
+
+def time_unit(time: int) -> str:
+    """Return the unit of an epoch time, ``"ms"``, ``"us"`` or ``"ns"``, from its digits.
+
+    A time of any other length is in milliseconds, the unit of the contract.
+    """
+    return _UNIT_BY_DIGITS.get(len(str(time)), "ms")
+
+
+def detect(
+    line: bytes, record_format: str | None = None, operation: str | None = None
+) -> tuple[str, str] | None:
+    """Tell the revision and operation of a file from one line of it.
+
+    What the caller knows already narrows the choice. Where several remain, the first
+    of these holds: three fields are a v1 receiver's; a second field ``0`` is a v3
+    sender's; a prefix ``S`` or ``s`` is a v2 settlement; two times are a v3
+    receiver's; anything else before a time is the id of a v1 sender. v1 and v2 differ
+    in nothing but settlements, so a v2 file without any is called v1.
+
+    Args:
+        line: A line without its newline.
+        record_format: The revision, where known. Then a time is any decimal that
+            fits 63 bits; otherwise only one of 13, 16 or 19 digits, so that other
+            output is not taken for records.
+        operation: ``"send"`` or ``"receive"``, where known.
+
+    Returns:
+        ``(record_format, operation)``, or None for a line that fits nothing.
+    """
+    for reading in _readings(line.split(b","), epoch_times=record_format is None):
+        if record_format in (None, reading[0]) and operation in (None, reading[1]):
+            return reading
+    return None
+
+
+def _readings(fields: list[bytes], epoch_times: bool) -> list[tuple[str, str]]:
+    """Return every way to read the fields of a line, the first choice first."""
+    is_time = _is_epoch_time if epoch_times else _is_time
+    if len(fields) == 3 and is_time(fields[1]) and is_time(fields[2]):
+        return [(V1, RECEIVE), (V2, RECEIVE)]
+    if len(fields) != 2:
+        return []
+    first, second = fields
+    readings = []
+    if second == b"0" and is_time(first):
+        readings.append((V3, SEND))
+    if is_time(second):
+        if first.startswith((b"S", b"s")):
+            readings.append((V2, SEND))
+        if second != b"0" and is_time(first):
+            readings.append((V3, RECEIVE))
+        readings += [(V1, SEND), (V2, SEND)]
+    return readings
+
+
+def _is_time(field: bytes) -> bool:
+    """Say whether ``field`` is a decimal integer of 63 bits: digits only, no sign."""
+    return len(field) <= _LARGEST_TIME_DIGITS and field.isdigit() and int(field) <= _LARGEST_TIME
+
+
+def _is_epoch_time(field: bytes) -> bool:
+    """Say whether ``field`` is a time that also tells its unit."""
+    return len(field) in _UNIT_BY_DIGITS and _is_time(field)

@@ -1,0 +1,71 @@
+# LineParser: whole lines of text -> columns. The grammar of records, and nothing else.
+
+from libc.stdint cimport int64_t, uint64_t
+
+from quiver_fast.records.columns cimport Column
+
+# Which fields a line has.
+cdef enum Layout:
+    UNKNOWN                         # no line has told yet
+    SENT                            # v3: <send-time>,0
+    RECEIVED                        # v3: <send-time>,<receive-time>
+    SENT_WITH_ID                    # v1, v2: <id>,<send-time>; v2: S<id>,<settlement-time>
+    RECEIVED_WITH_ID                # v1, v2: <id>,<send-time>,<receive-time>
+
+cdef enum:
+    EXCERPT_SIZE = 80               # bytes kept of the first malformed line
+    TEXT_MARGIN = 8                 # readable bytes before and after the text (digits.pxd)
+
+# The first eight digits of the last millisecond time: they stay for 100 seconds.
+cdef struct TimePrefix:
+    uint64_t text                   # always digits
+    uint64_t time                   # the first five digits, at their weight
+
+
+cdef class LineParser:
+    cdef Layout _layout
+    cdef bint _settlements          # S… and s… lines are settlements
+    cdef size_t _width              # digits of the last time read backwards
+    cdef TimePrefix _prefix
+    cdef readonly object record_format
+    cdef readonly object operation
+    cdef Column sent
+    cdef Column received
+    cdef Column ids
+    cdef Column settled_ids
+    cdef Column settled_times
+    cdef Column settled_sampled
+    cdef bint ids_hashed
+    cdef int64_t lines              # all of them, the malformed among them
+    cdef int64_t malformed
+    cdef int64_t _first_malformed   # its line number, from 1
+    cdef char _excerpt[EXCERPT_SIZE]
+    cdef size_t _excerpt_size
+
+    cdef Py_ssize_t parse(self, const unsigned char *text, size_t size) except -1
+    cdef void reject(self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef void clear(self) noexcept nogil
+
+    cdef size_t _detect(self, const unsigned char *text, size_t size) except? 0
+    cdef int _settle_layout(self) except -1
+    cdef int _reserve(self, size_t lines) except -1
+    cdef size_t _parse_lines(self, const unsigned char *text, size_t size) noexcept nogil
+    cdef const unsigned char *_take_sent(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef const unsigned char *_take_received(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef bint _parse_line(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef bint _parse_sent(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef bint _parse_received(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef bint _parse_sent_with_id(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef bint _parse_received_with_id(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef const unsigned char *_last_time(
+        self, const unsigned char *line, const unsigned char *end,
+        int64_t *time) noexcept nogil
+    cdef bint _id(
+        self, const unsigned char *text, const unsigned char *end, int64_t *id) noexcept nogil

@@ -1,0 +1,346 @@
+"""Whole lines of text to columns: the grammar of records, and nothing else.
+
+Every line that ends in a newline is a record, a settlement, or malformed. A time is 1
+to 19 digits that make an integer of 63 bits: no sign, no space, no carriage return. An
+id is any bytes without a comma.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.string cimport memchr, memcpy
+
+from quiver_fast.records.columns cimport Column
+from quiver_fast.records.digits cimport (
+    MOST_DIGITS, are_digits, decimal, eight_digits, load_text8)
+
+from quiver_fast.records import formats
+
+ctypedef const unsigned char *Text
+
+cdef enum:
+    SHORTEST_LINE = 3               # an empty id: ',0\n'
+    MS_DIGITS = 13
+    MS_SENT_LINE = 16               # 'ttttttttttttt,0\n'
+    MS_RECEIVED_LINE = 28           # 'ttttttttttttt,ttttttttttttt\n'
+
+cdef uint64_t EIGHT_ZEROS = 0x3030303030303030
+
+# FNV-1a, 64 bits: one multiplication per byte, and stable for ever.
+cdef uint64_t FNV_OFFSET = 0xCBF29CE484222325
+cdef uint64_t FNV_PRIME = 0x100000001B3
+
+
+cdef inline bint ms_time(Text text, TimePrefix *prefix, int64_t *time) noexcept nogil:
+    """Read a time of 13 digits, from its first eight and, overlapping, its last eight."""
+    cdef uint64_t first = load_text8(text)
+    cdef uint64_t last = load_text8(text + MS_DIGITS - 8)
+    if first != prefix.text:
+        if not are_digits(first):
+            return False
+        prefix.text = first
+        prefix.time = eight_digits(first) / 1000 * 100000000
+    time[0] = <int64_t>(prefix.time + eight_digits(last))
+    return are_digits(last)
+
+
+cdef int unescaped(Text code) noexcept nogil:
+    """Return the byte that the writer percent-encodes as these two digits, or -1."""
+    if code[0] == c'2':
+        return c',' if code[1] == c'C' else c'%' if code[1] == c'5' else -1
+    if code[0] == c'0':
+        return c'\n' if code[1] == c'A' else c'\r' if code[1] == c'D' else -1
+    return c'S' if code[0] == c'5' and code[1] == c'3' else (
+        c's' if code[0] == c'7' and code[1] == c'3' else -1)
+
+
+cdef int64_t hashed_id(Text text, Text end) noexcept nogil:
+    """Return the 63-bit hash of an id.
+
+    What the writer encodes is decoded first, so that an id has one hash whether it
+    comes from our arrow or, as it is, from another implementation's.
+    """
+    cdef uint64_t value = FNV_OFFSET
+    cdef int byte, code
+    while text < end:
+        byte = text[0]
+        text += 1
+        if byte == c'%' and end - text >= 2:
+            code = unescaped(text)
+            if code >= 0:
+                byte = code
+                text += 2
+        value = (value ^ <uint64_t>byte) * FNV_PRIME
+    return <int64_t>(value & <uint64_t>INT64_MAX)
+
+
+cdef class LineParser:
+    """Parses whole lines and appends their fields to its columns.
+
+    Args:
+        record_format: ``"v1"``, ``"v2"``, ``"v3"``, or None to detect it.
+        operation: ``"send"``, ``"receive"``, or None to detect it.
+
+    Raises:
+        ValueError: If either is none of these.
+    """
+
+    def __cinit__(self, record_format=None, operation=None):
+        if record_format not in (None, *formats.RECORD_FORMATS):
+            raise ValueError(f"no such record format: {record_format!r}")
+        if operation not in (None, *formats.OPERATIONS):
+            raise ValueError(f"no such operation: {operation!r}")
+        self.record_format = record_format
+        self.operation = operation
+        self._width = MS_DIGITS
+        self._prefix.text = EIGHT_ZEROS
+        self.sent = Column()
+        self.received = Column()
+        self.ids = Column()
+        self.settled_ids = Column()
+        self.settled_times = Column()
+        self.settled_sampled = Column(True)
+        if record_format is not None and operation is not None:
+            self._settle_layout()
+
+    cdef Py_ssize_t parse(self, const unsigned char *text, size_t size) except -1:
+        """Parse the whole lines at the beginning of ``text``; return their bytes.
+
+        ``TEXT_MARGIN`` bytes before and after the text must be readable.
+        """
+        cdef size_t done = 0
+        if self._layout == UNKNOWN:
+            done = self._detect(text, size)
+            if self._layout == UNKNOWN:
+                return <Py_ssize_t>done
+        self._reserve((size - done) / SHORTEST_LINE + 1)
+        with nogil:
+            done += self._parse_lines(text + done, size - done)
+        return <Py_ssize_t>done
+
+    cdef void clear(self) noexcept nogil:
+        """Empty the columns; everything else goes on."""
+        self.sent.size = 0
+        self.received.size = 0
+        self.ids.size = 0
+        self.settled_ids.size = 0
+        self.settled_times.size = 0
+        self.settled_sampled.size = 0
+
+    def first_malformed(self):
+        """Return the number (from 1) and beginning of the first malformed line, or None."""
+        if self._first_malformed == 0:
+            return None
+        excerpt = self._excerpt[:self._excerpt_size]
+        return self._first_malformed, excerpt.decode("utf-8", "backslashreplace")
+
+    cdef void reject(self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Count a malformed line that ends, without its newline, at ``end``."""
+        self.lines += 1
+        self.malformed += 1
+        if self._first_malformed == 0:
+            self._first_malformed = self.lines
+            self._excerpt_size = min(<size_t>(end - line), <size_t>EXCERPT_SIZE)
+            memcpy(self._excerpt, line, self._excerpt_size)
+
+    # ---- what the file holds ---------------------------------------------------------
+
+    cdef size_t _detect(self, const unsigned char *text, size_t size) except? 0:
+        """Reject lines until one tells the layout; return the bytes of those rejected."""
+        cdef Text line = text
+        cdef Text end = text + size
+        cdef Text newline
+        while True:
+            newline = <Text>memchr(line, c'\n', end - line)
+            if newline == NULL:
+                return line - text
+            found = formats.detect(
+                line[:newline - line], self.record_format, self.operation)
+            if found is not None:
+                break
+            self.reject(line, newline)
+            line = newline + 1
+        if self.record_format is None and found == (formats.V1, formats.SEND):
+            # A settlement may still come and make it v2.
+            self._settlements = True
+        self.record_format, self.operation = found
+        self._settle_layout()
+        return line - text
+
+    cdef int _settle_layout(self) except -1:
+        sending = self.operation == formats.SEND
+        if formats.has_ids(self.record_format):
+            self._layout = SENT_WITH_ID if sending else RECEIVED_WITH_ID
+        else:
+            self._layout = SENT if sending else RECEIVED
+        if formats.has_settlements(self.record_format, self.operation):
+            self._settlements = True
+        return 0
+
+    cdef int _reserve(self, size_t lines) except -1:
+        """Make room in every column for ``lines`` more lines of the layout."""
+        self.sent.reserve(lines)
+        if self._layout in (RECEIVED, RECEIVED_WITH_ID):
+            self.received.reserve(lines)
+        if self._layout in (SENT_WITH_ID, RECEIVED_WITH_ID):
+            self.ids.reserve(lines)
+        if self._settlements:
+            self.settled_ids.reserve(lines)
+            self.settled_times.reserve(lines)
+            self.settled_sampled.reserve(lines)
+        return 0
+
+    # ---- lines -----------------------------------------------------------------------
+
+    cdef size_t _parse_lines(self, const unsigned char *text, size_t size) noexcept nogil:
+        cdef Text line = text
+        cdef Text end = text + size
+        cdef Text newline
+        while True:
+            if self._layout == RECEIVED:
+                line = self._take_received(line, end)
+            elif self._layout == SENT:
+                line = self._take_sent(line, end)
+            newline = <Text>memchr(line, c'\n', end - line)
+            if newline == NULL:
+                return line - text
+            if self._parse_line(line, newline):
+                self.lines += 1
+            else:
+                self.reject(line, newline)
+            line = newline + 1
+
+    cdef const unsigned char *_take_sent(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Take the v3 sender's lines of fixed layout; return the first other line."""
+        cdef int64_t *sent = self.sent.numbers() + self.sent.size
+        cdef TimePrefix prefix = self._prefix
+        cdef size_t count = 0
+        while (end - line >= MS_SENT_LINE and line[13] == c',' and line[14] == c'0'
+               and line[15] == c'\n' and ms_time(line, &prefix, sent + count)):
+            count += 1
+            line += MS_SENT_LINE
+        self._prefix = prefix
+        self.sent.size += count
+        self.lines += count
+        return line
+
+    cdef const unsigned char *_take_received(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Take the v3 receiver's lines of fixed layout; return the first other line."""
+        cdef int64_t *sent = self.sent.numbers() + self.sent.size
+        cdef int64_t *received = self.received.numbers() + self.received.size
+        cdef TimePrefix prefix = self._prefix
+        cdef size_t count = 0
+        while (end - line >= MS_RECEIVED_LINE and line[13] == c',' and line[27] == c'\n'
+               and ms_time(line, &prefix, sent + count)
+               and ms_time(line + 14, &prefix, received + count)):
+            count += 1
+            line += MS_RECEIVED_LINE
+        self._prefix = prefix
+        self.sent.size += count
+        self.received.size += count
+        self.lines += count
+        return line
+
+    cdef bint _parse_line(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Append one line, whatever its widths; False if it is malformed."""
+        if self._layout == SENT:
+            return self._parse_sent(line, end)
+        if self._layout == RECEIVED:
+            return self._parse_received(line, end)
+        if self._layout == SENT_WITH_ID:
+            return self._parse_sent_with_id(line, end)
+        return self._parse_received_with_id(line, end)
+
+    cdef bint _parse_sent(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        if end - line < 3 or (end - 2)[0] != c',' or (end - 1)[0] != c'0':
+            return False
+        if not decimal(line, end - 2 - line, self.sent.numbers() + self.sent.size):
+            return False
+        self.sent.size += 1
+        return True
+
+    cdef bint _parse_received(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        cdef Text comma = self._last_time(
+            line, end, self.received.numbers() + self.received.size)
+        if comma == NULL or (end - comma == 2 and comma[1] == c'0'):
+            return False            # "<send-time>,0" is a sender's record
+        if not decimal(line, comma - line, self.sent.numbers() + self.sent.size):
+            return False
+        self.sent.size += 1
+        self.received.size += 1
+        return True
+
+    cdef bint _parse_sent_with_id(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        cdef int64_t id, time
+        cdef Text comma = self._last_time(line, end, &time)
+        cdef bint settlement = self._settlements and line[0] in (c'S', c's')
+        if comma == NULL or not self._id(line + settlement, comma, &id):
+            return False
+        if settlement:
+            self.settled_ids.numbers()[self.settled_ids.size] = id
+            self.settled_times.numbers()[self.settled_times.size] = time
+            self.settled_sampled.flags()[self.settled_sampled.size] = line[0] == c'S'
+            self.settled_ids.size += 1
+            self.settled_times.size += 1
+            self.settled_sampled.size += 1
+            return True
+        self.ids.numbers()[self.ids.size] = id
+        self.sent.numbers()[self.sent.size] = time
+        self.ids.size += 1
+        self.sent.size += 1
+        return True
+
+    cdef bint _parse_received_with_id(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        cdef int64_t id, sent, received
+        cdef Text comma = self._last_time(line, end, &received)
+        if comma == NULL:
+            return False
+        comma = self._last_time(line, comma, &sent)
+        if comma == NULL or not self._id(line, comma, &id):
+            return False
+        self.ids.numbers()[self.ids.size] = id
+        self.sent.numbers()[self.sent.size] = sent
+        self.received.numbers()[self.received.size] = received
+        self.ids.size += 1
+        self.sent.size += 1
+        self.received.size += 1
+        return True
+
+    # ---- fields ----------------------------------------------------------------------
+
+    cdef const unsigned char *_last_time(
+            self, const unsigned char *line, const unsigned char *end,
+            int64_t *time) noexcept nogil:
+        """Read the time that ends a line; return the comma before it, or NULL."""
+        # Widths are mostly constant: look for the comma where the last one was.
+        cdef Text comma
+        if end - line > <ptrdiff_t>self._width:
+            comma = end - self._width - 1
+            if comma[0] == c',' and decimal(comma + 1, self._width, time):
+                return comma
+        comma = end - 1
+        while comma >= line and comma[0] != c',' and end - comma <= MOST_DIGITS:
+            comma -= 1
+        if comma < line or comma[0] != c',' or not decimal(comma + 1, end - comma - 1, time):
+            return NULL
+        self._width = end - comma - 1
+        return comma
+
+    cdef bint _id(
+            self, const unsigned char *text, const unsigned char *end,
+            int64_t *id) noexcept nogil:
+        """Read an id, any bytes but a comma; False if there is one."""
+        cdef bint canonical = end - text == 1 or text[0] != c'0'
+        if canonical and decimal(text, end - text, id):
+            return True
+        if memchr(text, c',', end - text) != NULL:
+            return False
+        self.ids_hashed = True
+        id[0] = hashed_id(text, end)
+        return True

@@ -1,0 +1,30 @@
+import os
+from collections.abc import Callable
+from types import TracebackType
+
+from quiver_fast.records.transfers import TailBatch, Transfers
+
+def read_transfers(
+    path: str | os.PathLike[str],
+    *,
+    record_format: str | None = None,
+    operation: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Transfers: ...
+
+class TransferTail:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        operation: str,
+        record_format: str | None = None,
+    ) -> None: ...
+    def __enter__(self) -> TransferTail: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+    def close(self) -> None: ...
+    def read(self) -> TailBatch: ...

@@ -1,0 +1,250 @@
+"""Files of records to columns of int64, whole or as they grow."""
+
+import os
+
+import numpy
+
+from cpython.buffer cimport PyBUF_WRITE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memchr, memmove
+
+from quiver_fast.records.columns cimport Column
+from quiver_fast.records.lines cimport EXCERPT_SIZE, TEXT_MARGIN, LineParser
+
+from quiver_fast.records import formats
+from quiver_fast.records.sources import open_source
+from quiver_fast.records.transfers import TailBatch, Transfers
+
+cdef enum:
+    # Reads of this size stay in the cache between the kernel's copy and the parser.
+    READ_SIZE = 262144
+    # No record is longer: an id of 1 MiB, percent-encoded throughout, with its times.
+    LONGEST_LINE = 4194304
+
+cdef int64_t LOW_HALF = 0xFFFFFFFF
+PROGRESS_STEP = 32 * READ_SIZE
+
+
+cdef class LineBuffer:
+    """Bytes on their way from a file to a LineParser: whole lines go on, the rest waits."""
+
+    cdef unsigned char *_memory     # margin, text, margin
+    cdef size_t _capacity
+    cdef size_t _used
+    cdef bint _overlong             # the text is the excerpt of a line that no record fills
+
+    def __cinit__(self):
+        self._grow(READ_SIZE)
+
+    def __dealloc__(self):
+        free(self._memory)
+
+    cdef int _grow(self, size_t capacity) except -1:
+        cdef void *memory = realloc(self._memory, capacity + 2 * TEXT_MARGIN)
+        if memory == NULL:
+            raise MemoryError("no memory left for a line of records")
+        self._memory = <unsigned char *>memory
+        self._capacity = capacity
+        return 0
+
+    cdef bint pending(self):
+        """Say whether the beginning of a line waits for its end."""
+        return self._used > 0
+
+    cdef Py_ssize_t feed(self, source, LineParser parser) except -1:
+        """Read once and parse what became whole lines; return the bytes read."""
+        cdef unsigned char *text = self._memory + TEXT_MARGIN
+        cdef size_t room = self._capacity - self._used
+        count = source.readinto(PyMemoryView_FromMemory(
+            <char *>text + self._used, <Py_ssize_t>room, PyBUF_WRITE))
+        self._used += <size_t>count
+        if self._overlong:
+            self._skip(text, parser)
+        if not self._overlong:
+            self._drop(<size_t>parser.parse(text, self._used))
+            if self._used == self._capacity:
+                self._make_room()
+        return count
+
+    cdef int _make_room(self) except -1:
+        """Hold on to a long line; of one that is too long, only to the excerpt."""
+        if self._capacity < LONGEST_LINE:
+            return self._grow(2 * self._capacity)
+        self._overlong = True
+        self._used = EXCERPT_SIZE
+        return 0
+
+    cdef void _skip(self, unsigned char *text, LineParser parser) noexcept:
+        """Pass over the rest of an overlong line; at its end reject it by its excerpt."""
+        cdef unsigned char *newline = <unsigned char *>memchr(
+            text + EXCERPT_SIZE, c'\n', self._used - EXCERPT_SIZE)
+        if newline == NULL:
+            self._used = EXCERPT_SIZE
+            return
+        parser.reject(text, text + EXCERPT_SIZE)
+        self._overlong = False
+        self._drop(newline + 1 - text)
+
+    cdef void _drop(self, size_t size) noexcept:
+        self._used -= size
+        memmove(self._memory + TEXT_MARGIN, self._memory + TEXT_MARGIN + size, self._used)
+
+
+def read_transfers(path, *, record_format=None, operation=None, progress=None):
+    """Read every record of a file, plain or zstd (told by its first bytes).
+
+    Lines that are no record are counted, not fatal; so is a last line without newline
+    or an unfinished zstd frame (``truncated``).
+
+    Args:
+        path: The file; it must be seekable.
+        record_format: ``"v1"``, ``"v2"`` or ``"v3"``; by default the first line that fits
+            one tells (:func:`quiver_fast.records.formats.detect`).
+        operation: ``"send"`` or ``"receive"``; by default that line tells as well.
+        progress: Called now and then, and at the end, with the bytes of the file that
+            are read and its size in bytes.
+
+    Returns:
+        quiver_fast.records.transfers.Transfers.
+
+    Raises:
+        OSError: If the file cannot be read.
+        RecordError: If zstd data is damaged.
+        ValueError: If ``record_format`` or ``operation`` is none of the known ones.
+    """
+    cdef LineBuffer buffer = LineBuffer()
+    cdef LineParser parser = LineParser(record_format, operation)
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        source = open_source(file)
+        reported = 0
+        while buffer.feed(source, parser) > 0:
+            if progress is not None and file.tell() - reported >= PROGRESS_STEP:
+                reported = file.tell()
+                progress(reported, size)
+        if progress is not None:
+            progress(file.tell(), size)
+    return transfers_of(
+        parser, record_format is None, source.truncated or buffer.pending())
+
+
+cdef transfers_of(LineParser parser, bint detected, bint truncated):
+    """Hand the columns over; nothing may be parsed after that."""
+    receiving = parser.operation == formats.RECEIVE
+    record_format = parser.record_format
+    if detected and parser.settled_times.size > 0:
+        record_format = formats.V2
+    settling = record_format is not None and parser.operation is not None and (
+        formats.has_settlements(record_format, parser.operation))
+    has_ids = record_format is not None and formats.has_ids(record_format)
+    return Transfers(
+        record_format=record_format,
+        operation=parser.operation,
+        time_unit=time_unit(parser.received if receiving else parser.sent),
+        sent=array(parser.sent),
+        received=array(parser.received) if receiving else None,
+        ids=array(parser.ids) if has_ids else None,
+        ids_hashed=parser.ids_hashed,
+        settled_ids=array(parser.settled_ids) if settling else None,
+        settled_times=array(parser.settled_times) if settling else None,
+        settled_sampled=array(parser.settled_sampled) if settling else None,
+        malformed=parser.malformed,
+        first_malformed=parser.first_malformed(),
+        truncated=truncated)
+
+
+cdef array(Column column):
+    column.shrink()
+    return numpy.asarray(column)
+
+
+cdef time_unit(Column times):
+    """Tell the unit by the first time that the arrow itself took."""
+    return formats.time_unit(times.numbers()[0]) if times.size > 0 else "ms"
+
+
+cdef class TransferTail:
+    """Follows a growing file of records without keeping them; every record counts once.
+
+    Args:
+        path: The file, plain, not compressed.
+        operation: ``"send"`` or ``"receive"``.
+        record_format: ``"v1"``, ``"v2"`` or ``"v3"``; by default detected.
+
+    Raises:
+        OSError: If the file cannot be opened.
+        ValueError: If ``operation`` or ``record_format`` is none of the known ones.
+    """
+
+    cdef LineBuffer _buffer
+    cdef LineParser _parser
+    cdef object _file
+    cdef object _time_unit
+
+    def __init__(self, path, operation, record_format=None):
+        if operation is None:
+            raise ValueError("a tail needs its operation")
+        self._parser = LineParser(record_format, operation)
+        self._buffer = LineBuffer()
+        self._file = open(path, "rb", buffering=0)
+        self._time_unit = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        """Close the file."""
+        self._file.close()
+
+    def read(self):
+        """Parse the lines that became whole since the last call.
+
+        Returns:
+            quiver_fast.records.transfers.TailBatch.
+
+        Raises:
+            OSError: If the file cannot be read.
+            ValueError: If the tail is closed.
+        """
+        cdef LineParser parser = self._parser
+        cdef Column times = (
+            parser.received if parser.operation == formats.RECEIVE else parser.sent)
+        cdef int64_t malformed = parser.malformed
+        count = settled = latency_sum = 0
+        first_time = last_time = None
+        while self._buffer.feed(self._file, parser) > 0:
+            if times.size > 0:
+                if self._time_unit is None:
+                    self._time_unit = time_unit(times)
+                if first_time is None:
+                    first_time = times.numbers()[0]
+                last_time = times.numbers()[times.size - 1]
+            count += times.size
+            settled += parser.settled_times.size
+            latency_sum += sum_of_latencies(parser.sent, parser.received)
+            parser.clear()
+        return TailBatch(
+            count=count,
+            first_time=first_time,
+            last_time=last_time,
+            latency_sum=latency_sum,
+            settled=settled,
+            malformed=parser.malformed - malformed,
+            time_unit=self._time_unit or "ms")
+
+
+cdef sum_of_latencies(Column sent, Column received):
+    """Return the exact sum: halves of 32 bits cannot overflow, whatever a peer sends."""
+    cdef int64_t high = 0, low = 0, latency
+    cdef size_t index
+    with nogil:
+        for index in range(received.size):
+            latency = received.numbers()[index] - sent.numbers()[index]
+            high += latency >> 32
+            low += latency & LOW_HALF
+    return (int(high) << 32) + low

@@ -1,0 +1,85 @@
+"""What the parser returns: the records of a file as columns, or sums over new records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["TailBatch", "Transfers"]
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """The records of one file, n transfers and m settlements, in the file's order.
+
+    Times are in ``time_unit`` since the epoch and signed, so that a receive time before
+    its send time shows as a negative latency.
+
+    An id that is a decimal integer of 63 bits, written without leading zeros, is that
+    integer. Any other is a hash of 63 bits of its bytes (the writer's percent-encoding
+    undone), the same in every file and every run; ``ids_hashed`` says that there is one.
+
+    Attributes:
+        record_format: ``"v1"``, ``"v2"`` or ``"v3"``; None where no line tells it and
+            the caller did not.
+        operation: ``"send"`` or ``"receive"``; None likewise.
+        time_unit: ``"ms"``, ``"us"`` or ``"ns"``, by the digits of the first time that
+            the arrow itself took.
+        sent: int64[n], send times.
+        received: int64[n], receive times; None unless the operation is receive.
+        ids: int64[n], message ids; None for v3.
+        ids_hashed: Whether some id, of a transfer or settlement, is a hash.
+        settled_ids: int64[m], ids of the settlements; None unless v2 and send.
+        settled_times: int64[m], settlement times; None likewise.
+        settled_sampled: bool[m], whether the line had the prefix ``S``; None likewise.
+        malformed: Number of whole lines that are no record of this format and operation.
+        first_malformed: Number (from 1) and beginning of the first such line, or None.
+        truncated: Whether the file ends within a line, which then is not among the
+            records, or within a zstd frame.
+    """
+
+    record_format: str | None
+    operation: str | None
+    time_unit: str
+    sent: NDArray[np.int64]
+    received: NDArray[np.int64] | None
+    ids: NDArray[np.int64] | None
+    ids_hashed: bool
+    settled_ids: NDArray[np.int64] | None
+    settled_times: NDArray[np.int64] | None
+    settled_sampled: NDArray[np.bool_] | None
+    malformed: int
+    first_malformed: tuple[int, str] | None
+    truncated: bool
+
+    def __len__(self) -> int:
+        """Return n, the number of transfers."""
+        return len(self.sent)
+
+
+@dataclass(frozen=True)
+class TailBatch:
+    """Sums over the records that a growing file gained since the last look.
+
+    Attributes:
+        count: Number of transfers.
+        first_time: Time of the first of them, the send time for a sender and the
+            receive time for a receiver; None where there is none.
+        last_time: The same of the last.
+        latency_sum: Sum of the latencies (signed, in ``time_unit``); 0 for a sender.
+        settled: Number of settlements.
+        malformed: Number of whole lines that are no record.
+        time_unit: ``"ms"``, ``"us"`` or ``"ns"``; ``"ms"`` until the first record.
+    """
+
+    count: int
+    first_time: int | None
+    last_time: int | None
+    latency_sum: int
+    settled: int
+    malformed: int
+    time_unit: str
