@@ -89,7 +89,7 @@ def run(config: ArrowConfig) -> None:
         raise
     finally:
         try:
-            writer.flush()
+            writer.flush_now()
         finally:
             if config.report_file is not None:
                 write_report(config, config.report_file, endpoint, reason)
