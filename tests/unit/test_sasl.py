@@ -1,0 +1,127 @@
+"""SASL mechanisms against the exchanges printed in their RFCs."""
+
+from __future__ import annotations
+
+import pytest
+
+from quiver_fast.engine.sasl import ScramClient, choose_client_mechanism, sasl_prep, verify_plain
+from quiver_fast.errors import SecurityError
+
+# (mechanism, client nonce, server-first, client-final, server-final)
+RFC_5802 = (
+    "SCRAM-SHA-1",
+    "fyko+d2lbbFgONRv9qkxdawL",
+    "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
+    "c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+    "v=rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+)
+RFC_7677 = (
+    "SCRAM-SHA-256",
+    "rOprNGfwEbeRWgbNEkqO",
+    "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+    "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+    "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+    "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+)
+
+
+@pytest.mark.parametrize(("name", "nonce", "first", "final", "proof"), [RFC_5802, RFC_7677])
+def test_scram_exchanges_of_the_rfcs(
+    name: str, nonce: str, first: str, final: str, proof: str
+) -> None:
+    client = ScramClient(name, "user", "pencil", nonce)
+    assert client.initial == f"n,,n=user,r={nonce}".encode()
+    assert client.respond(first.encode()) == final.encode()
+    assert client.respond(proof.encode()) == b""
+    client.finish(b"")
+
+
+def test_scram_takes_the_servers_proof_with_the_outcome() -> None:
+    name, nonce, first, _, proof = RFC_7677
+    client = ScramClient(name, "user", "pencil", nonce)
+    client.respond(first.encode())
+    client.finish(proof.encode())
+
+
+@pytest.mark.parametrize(
+    ("first", "final", "reason"),
+    [
+        ("r=other,s=QSXCR+Q6sek8bf92,i=4096", None, "nonce"),
+        (f"r={RFC_7677[1]},s=QSXCR+Q6sek8bf92,i=4096", None, "nonce"),
+        (f"r={RFC_7677[1]}x,s=QSXCR+Q6sek8bf92,i=0", None, "iterations"),
+        (f"r={RFC_7677[1]}x,s=QSXCR+Q6sek8bf92,i=99999999999", None, "iterations"),
+        ("nonsense", None, "malformed"),
+        ("r=,i=4", None, "malformed"),
+        (RFC_7677[2], "v=AAAA", "does not know the password"),
+        (RFC_7677[2], "e=invalid-proof", "invalid-proof"),
+        (RFC_7677[2], "x=1", "malformed"),
+        (RFC_7677[2], "", "no proof"),
+    ],
+)
+def test_scram_refuses_a_server_that_cheats(first: str, final: str | None, reason: str) -> None:
+    client = ScramClient("SCRAM-SHA-256", "user", "pencil", RFC_7677[1])
+    with pytest.raises(SecurityError, match=reason):
+        client.respond(first.encode())
+        assert final is not None
+        client.finish(final.encode())
+
+
+def test_scram_escapes_user_names() -> None:
+    assert b"n=a=3Db=2Cc," in ScramClient("SCRAM-SHA-1", "a=b,c", "p").initial
+
+
+def choose(
+    offered: str,
+    username: str | None = None,
+    password: str | None = None,
+    certificate: bool = False,
+    allowed: str | None = None,
+) -> str:
+    mechanism = choose_client_mechanism(
+        offered.split(),
+        username=username,
+        password=password,
+        certificate=certificate,
+        allowed=allowed.split() if allowed else None,
+    )
+    return mechanism.name
+
+
+def test_the_strongest_that_fits_is_chosen() -> None:
+    everything = "PLAIN SCRAM-SHA-1 ANONYMOUS EXTERNAL SCRAM-SHA-256"
+    assert choose(everything) == "ANONYMOUS"
+    assert choose(everything, "u", "p") == "SCRAM-SHA-256"
+    assert choose("PLAIN SCRAM-SHA-1", "u", "p") == "SCRAM-SHA-1"
+    assert choose("PLAIN ANONYMOUS", "u", "p") == "PLAIN"
+    assert choose(everything, certificate=True) == "EXTERNAL"
+    assert choose(everything, "u", "p", allowed="PLAIN SCRAM-SHA-256") == "PLAIN"
+    assert choose("ANONYMOUS", "u") == "ANONYMOUS"
+
+
+def test_a_password_is_not_given_up_silently() -> None:
+    with pytest.raises(SecurityError, match="the peer offers ANONYMOUS, usable here: SCRAM"):
+        choose("ANONYMOUS", "u", "p")
+    assert choose("ANONYMOUS", "u", "p", allowed="ANONYMOUS") == "ANONYMOUS"
+
+
+def test_plain_response_is_that_of_rfc_4616() -> None:
+    mechanism = choose_client_mechanism(
+        ["PLAIN"], username="tim", password="tanstaaftanstaaf", certificate=False, allowed=None
+    )
+    assert mechanism.initial == b"\0tim\0tanstaaftanstaaf"
+    assert verify_plain(mechanism.initial, "tim", "tanstaaftanstaaf")
+
+
+@pytest.mark.parametrize(
+    "response", [b"", b"\0tim", b"\0tim\0wrong", b"\0tam\0pw", b"a\0tim\0pw\0x", b"\0tim\0pw2"]
+)
+def test_plain_refuses_everything_else(response: bytes) -> None:
+    assert not verify_plain(response, "tim", "pw")
+
+
+def test_sasl_prep_examples_of_rfc_4013() -> None:
+    assert sasl_prep("I\u00adX") == "IX"
+    assert sasl_prep("\u00aa") == "a"
+    assert sasl_prep("\u2168") == "IX"
+    with pytest.raises(SecurityError):
+        sasl_prep("\u0007")
