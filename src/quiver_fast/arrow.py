@@ -18,7 +18,7 @@ from quiver_fast.engine.receiver import Receiver
 from quiver_fast.engine.security import Security
 from quiver_fast.engine.sender import Sender
 from quiver_fast.engine.template import MessageTemplate
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, Interrupted, QuiverError, SecurityError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, SecurityError
 from quiver_fast.records.writer import RecordWriter
 
 __all__ = ["main"]
@@ -218,7 +218,10 @@ def write_report(
     if isinstance(endpoint, Sender) and endpoint.delays is not None:
         delays = endpoint.delays
         late = {f"p{percent:g}": delays.percentile(percent) / 1000 for percent in (50, 99, 99.9)}
-        report["schedule"] = {"rate": config.rate, "late_us": {**late, "max": delays.largest / 1000}}
+        report["schedule"] = {
+            "rate": config.rate,
+            "late_us": {**late, "max": delays.largest / 1000},
+        }
     staged = f"{path}.{os.getpid()}"
     try:
         with open(staged, "w", encoding="utf-8") as stream:

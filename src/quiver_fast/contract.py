@@ -232,7 +232,9 @@ def _password(given: dict[str, str]) -> str | None:
         with open(int(given["password-fd"]), encoding="utf-8") as stream:
             return stream.read().rstrip("\n")
     except (OSError, ValueError):
-        raise UsageError(f"cannot read a password from password-fd={given['password-fd']}") from None
+        raise UsageError(
+            f"cannot read a password from password-fd={given['password-fd']}"
+        ) from None
 
 
 def _values(given: dict[str, str], revision: str) -> dict[str, object]:

@@ -9,15 +9,15 @@ __all__ = [
     "EXIT_TERMINATED",
     "EXIT_THRESHOLD",
     "EXIT_USAGE",
-    "ConnectionError_",
-    "Interrupted",
     "LinkError",
     "MessageError",
     "OutcomeError",
     "OutputError",
+    "PeerError",
     "QuiverError",
     "RecordError",
     "SecurityError",
+    "SignalError",
     "TransactionError",
     "UsageError",
 ]
@@ -42,15 +42,15 @@ class UsageError(QuiverError):
     exit_code = EXIT_USAGE
 
 
-class ConnectionError_(QuiverError):  # noqa: N801 (the builtin's name is taken)
+class PeerError(QuiverError):
     """The peer could not be reached, refused, closed the connection or fell silent."""
 
 
-class SecurityError(ConnectionError_):
+class SecurityError(PeerError):
     """TLS or SASL failed; the message names the certificate or mechanism and the reason."""
 
 
-class Interrupted(QuiverError):
+class SignalError(QuiverError):
     """A signal ended the work; what was recorded until then is kept.
 
     Attributes:

@@ -43,6 +43,12 @@ def test_scram_takes_the_servers_proof_with_the_outcome() -> None:
     client.finish(proof.encode())
 
 
+def exchange(client: ScramClient, first: str, final: str | None) -> None:
+    client.respond(first.encode())
+    assert final is not None
+    client.finish(final.encode())
+
+
 @pytest.mark.parametrize(
     ("first", "final", "reason"),
     [
@@ -61,9 +67,7 @@ def test_scram_takes_the_servers_proof_with_the_outcome() -> None:
 def test_scram_refuses_a_server_that_cheats(first: str, final: str | None, reason: str) -> None:
     client = ScramClient("SCRAM-SHA-256", "user", "pencil", RFC_7677[1])
     with pytest.raises(SecurityError, match=reason):
-        client.respond(first.encode())
-        assert final is not None
-        client.finish(final.encode())
+        exchange(client, first, final)
 
 
 def test_scram_escapes_user_names() -> None:

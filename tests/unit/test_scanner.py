@@ -24,9 +24,7 @@ VALUES = st.one_of(
     st.integers(0, 2**32 - 1).map(proton.uint),
     st.integers(-128, 127).map(proton.byte),
 )
-IDS = st.one_of(
-    st.none(), st.text(min_size=1, max_size=300), st.uuids(), st.integers(0, 2**64 - 1)
-)
+IDS = st.one_of(st.none(), st.text(min_size=1, max_size=300), st.uuids(), st.integers(0, 2**64 - 1))
 
 
 @st.composite

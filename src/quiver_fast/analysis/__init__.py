@@ -1,0 +1,1 @@
+"""Statistics of recorded transfers; never imports the engine."""

@@ -1,0 +1,1 @@
+"""The commands: cooked inputs, supervised arrows, presented results."""

@@ -1,0 +1,1 @@
+"""The AMQP engine of an arrow: connection, link, template, schedule, security."""

@@ -13,13 +13,14 @@ import os
 
 from quiver_fast.engine.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.engine.interrupt import raise_if_pending
-from quiver_fast.errors import ConnectionError_, SecurityError
+from quiver_fast.errors import PeerError, SecurityError
 from quiver_fast.proton.libproton cimport (
-    PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_STRING, PN_SYMBOL, pn_bytes,
-    pn_bytes_t, pn_condition_get_description, pn_condition_get_name, pn_condition_is_set,
-    pn_condition_t, pn_connection_close, pn_connection_collect, pn_connection_driver_bind,
-    pn_connection_driver_destroy, pn_connection_driver_init,
-    pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized, pn_connection_driver_read_close, pn_connection_driver_read_done,
+    PN_MAP, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE, PN_SASL_OK, PN_STRING, PN_SYMBOL,
+    pn_bytes, pn_bytes_t, pn_condition_get_description, pn_condition_get_name,
+    pn_condition_is_set, pn_condition_t, pn_connection_close, pn_connection_collect,
+    pn_connection_driver_bind, pn_connection_driver_destroy, pn_connection_driver_init,
+    pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized,
+    pn_connection_driver_read_close, pn_connection_driver_read_done,
     pn_connection_driver_write_buffer, pn_connection_driver_write_close,
     pn_connection_driver_write_done, pn_connection_open, pn_connection_properties,
     pn_connection_remote_condition, pn_connection_remote_container,
@@ -28,7 +29,7 @@ from quiver_fast.proton.libproton cimport (
     pn_data_put_map, pn_data_put_string, pn_data_put_symbol, pn_data_rewind, pn_data_t,
     pn_data_type, pn_rwbytes_t, pn_sasl, pn_sasl_outcome, pn_transport_condition,
     pn_transport_set_idle_timeout, pn_transport_set_max_frame, pn_transport_set_server,
-    pn_transport_tick, ssize_t, PN_MAP, PN_SASL_NONE, PN_SASL_OK,
+    pn_transport_tick, ssize_t,
 )
 from quiver_fast.proton.libsys cimport (
     MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, monotonic_ns, pollfd, ppoll, recv, send, timespec,
@@ -114,7 +115,7 @@ cdef class Connection:
         """Wait until TLS, SASL and both open frames are done.
 
         Raises:
-            ConnectionError_: the peer did not answer in ``timeout`` seconds, or closed.
+            PeerError: the peer did not answer in ``timeout`` seconds, or closed.
             SecurityError: TLS or SASL failed, or the peer belongs to another run.
         """
         cdef int64_t deadline = monotonic_ns() + <int64_t>(timeout * 1e9)
@@ -128,8 +129,8 @@ cdef class Connection:
         """Exchange once, within ``deadline`` (monotonic ns).
 
         Raises:
-            ConnectionError_: the time is over or the peer closed.
-            Interrupted: a signal came.
+            PeerError: the time is over or the peer closed.
+            SignalError: a signal came.
         """
         cdef int64_t until = deadline
         cdef PeerState state
@@ -138,9 +139,9 @@ cdef class Connection:
             self.exchange(until)
             state = self.check()
         if state == PEER_CLOSED:
-            raise ConnectionError_(f"{self.peer}: the peer closed the connection")
+            raise PeerError(f"{self.peer}: the peer closed the connection")
         if monotonic_ns() >= until:
-            raise ConnectionError_(f"{self.peer}: the peer did not {purpose} in time")
+            raise PeerError(f"{self.peer}: the peer did not {purpose} in time")
 
     cdef int exchange(self, int64_t wait_until) except -1 nogil:
         """Write, read, and wait for the socket until ``wait_until`` (monotonic ns).
@@ -267,21 +268,21 @@ cdef class Connection:
             raise type(self.sasl.error)(f"{self.peer}: {self.sasl.error}")
         remote = self.condition_text(pn_connection_remote_condition(self.connection))
         if remote:
-            raise ConnectionError_(f"{self.peer}: the peer closed the connection: {remote}")
+            raise PeerError(f"{self.peer}: the peer closed the connection: {remote}")
         outcome = pn_sasl_outcome(pn_sasl(self.transport))
         if outcome != PN_SASL_NONE and outcome != PN_SASL_OK:
             raise SecurityError(f"{self.peer}: SASL: the peer refused the credentials")
         if self.socket_error:
-            raise ConnectionError_(
+            raise PeerError(
                 f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
         local = self.condition_text(pn_transport_condition(self.transport))
         if "SSL Failure" in local:
             raise SecurityError(f"{self.peer}: TLS: {local.partition('SSL Failure: ')[2]}")
         if "idle-timeout" in local or "idle timeout" in local:
-            raise ConnectionError_(f"{self.peer}: the peer was silent beyond the idle time-out")
+            raise PeerError(f"{self.peer}: the peer was silent beyond the idle time-out")
         if self.cut:
-            raise ConnectionError_(f"{self.peer}: the peer cut the connection")
-        raise ConnectionError_(f"{self.peer}: {local}")
+            raise PeerError(f"{self.peer}: the peer cut the connection")
+        raise PeerError(f"{self.peer}: {local}")
 
     cdef object condition_text(self, pn_condition_t *condition):
         """Return an AMQP error condition as ``name: description``; empty if not set."""

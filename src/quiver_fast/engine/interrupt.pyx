@@ -10,7 +10,7 @@ from posix.unistd cimport write
 
 import os
 
-from quiver_fast.errors import Interrupted
+from quiver_fast.errors import SignalError
 
 cdef volatile sig_atomic_t caught = 0
 cdef volatile sig_atomic_t times = 0
@@ -68,11 +68,11 @@ def wake_fd() -> int:
 
 
 def raise_if_pending() -> None:
-    """Raise Interrupted if a signal was caught.
+    """Raise SignalError if a signal was caught.
 
     Raises:
-        Interrupted: with the signal's number and name.
+        SignalError: with the signal's number and name.
     """
     if caught:
         name = "SIGINT" if caught == SIGINT else "SIGTERM"
-        raise Interrupted(f"interrupted by {name}", caught)
+        raise SignalError(f"interrupted by {name}", caught)

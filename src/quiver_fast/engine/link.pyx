@@ -66,7 +66,7 @@ cdef class Endpoint:
 
         Raises:
             LinkError: the peer refused the link or opened one we cannot use.
-            ConnectionError_: it did not answer in time, or closed.
+            PeerError: it did not answer in time, or closed.
         """
         cdef int64_t deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
         if passive:
@@ -134,11 +134,13 @@ cdef class Endpoint:
     cdef int answer(self, pn_link_t *link) except -1:
         """Confirm the one link that we are here for; refuse any other."""
         if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
-            return self.refuse(link, b"amqp:not-implemented", b"an arrow coordinates no transactions")
+            return self.refuse(
+                link, b"amqp:not-implemented", b"an arrow coordinates no transactions")
         if pn_link_is_sender(link) != self.is_sender or self.link != NULL:
-            self.refuse(link, b"amqp:not-allowed", b"this arrow has one link, in the other direction")
-            role = "receiver" if self.is_sender else "sender"
-            raise LinkError(f"{self.connection.peer}: the peer attached a link that is not a {role}")
+            self.refuse(
+                link, b"amqp:not-allowed", b"this arrow has one link, in the other direction")
+            role = "sender" if self.is_sender else "receiver"
+            raise LinkError(f"{self.connection.peer}: the peer attached as a {role}, as we are")
         self.link = link
         pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
         pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
@@ -169,7 +171,7 @@ cdef class Endpoint:
     cdef bint closed_by_peer(self) except? -1 nogil:
         """Say whether the peer ended link, session or connection without an error.
 
-        Raises LinkError or ConnectionError_ (with the condition) if it ended with one.
+        Raises LinkError or PeerError (with the condition) if it ended with one.
         """
         cdef PeerState state = self.connection.check()
         if pn_link_state(self.link) & PN_REMOTE_CLOSED:

@@ -1,6 +1,6 @@
 """The receiving end: credit, partial deliveries, records, acceptance, transactions."""
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memset
 
@@ -9,13 +9,14 @@ import uuid
 from quiver_fast.engine.interrupt cimport pending_count, pending_signal
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
-    SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScannedMessage, ScanResult, scan_message,
+    SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, scan_message,
 )
 from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_RCV_FIRST, pn_delivery_aborted, pn_delivery_partial, pn_delivery_readable,
-    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit, pn_link_current, pn_link_drain, pn_link_flow, pn_link_queued, pn_link_recv,
+    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit,
+    pn_link_current, pn_link_drain, pn_link_flow, pn_link_queued, pn_link_recv,
     pn_link_set_rcv_settle_mode, ssize_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
@@ -91,7 +92,7 @@ cdef class Receiver(Endpoint):
 
         Raises:
             MessageError: a message has no SendTime of type long, was cut or aborted.
-            ConnectionError_, LinkError: the peer failed or left early.
+            PeerError, LinkError: the peer failed or left early.
             OutputError: the records could not be written.
             TransactionError: a transaction failed.
         """

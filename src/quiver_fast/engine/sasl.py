@@ -141,8 +141,8 @@ class ScramClient(ClientMechanism):
 
 def _scram_fields(name: str, message: bytes) -> dict[str, str]:
     try:
-        pairs = [item.split("=", 1) for item in message.decode().split(",")]
-        return {key: value for key, value in pairs}
+        items = message.decode().split(",")
+        return dict(item.split("=", 1) for item in items)
     except ValueError:
         raise SecurityError(f"SASL {name}: malformed challenge") from None
 

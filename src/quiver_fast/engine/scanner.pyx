@@ -5,7 +5,7 @@ tells the width of what follows (part 1.2). Every read is checked against the
 end of the bytes, which may be the first part of a message only.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp
 
 # Descriptor codes of the message sections, AMQP 1.0 part 3.2.
@@ -85,8 +85,7 @@ cdef ScanResult next_value(
         Cursor *cursor, uint8_t *code, const uint8_t **start, size_t *size) noexcept nogil:
     """Step over one value; of a described one, ``code`` and content are the value's."""
     cdef ScanResult result
-    cdef int depth
-    for depth in range(MAX_NESTED_DESCRIPTORS):
+    for _ in range(MAX_NESTED_DESCRIPTORS):
         if left(cursor) < 1:
             return SCAN_MORE
         code[0] = cursor.at[0]
@@ -190,7 +189,6 @@ cdef ScanResult scan_application_properties(
         Cursor *cursor, ScannedMessage *found) noexcept nogil:
     cdef Cursor inside
     cdef uint64_t count
-    cdef uint64_t i
     cdef uint8_t code
     cdef bint matches
     cdef const uint8_t *start
@@ -199,7 +197,8 @@ cdef ScanResult scan_application_properties(
     cdef ScanResult whole = enter_compound(cursor, True, &inside, &count)
     if whole == SCAN_MALFORMED or (whole == SCAN_MORE and cursor.at != cursor.end):
         return whole
-    for i in range(count // 2):
+    while count >= 2:
+        count -= 2
         inner = next_value(&inside, &code, &start, &size)
         if inner != SCAN_FOUND:
             # Past the end of a map that is wholly here: its count was wrong.

@@ -13,16 +13,16 @@ import os
 from quiver_fast.errors import SecurityError, UsageError
 from quiver_fast.proton.libproton cimport (
     PN_SASL_OK, PN_SSL_ANONYMOUS_PEER, PN_SSL_MODE_CLIENT, PN_SSL_MODE_SERVER,
-    PN_SSL_VERIFY_PEER, PN_SSL_VERIFY_PEER_NAME, SASL_POSTED_INIT, SASL_POSTED_MECHANISMS, SASL_POSTED_OUTCOME,
-    SASL_POSTED_RESPONSE, c_bool, pn_bytes, pn_bytes_t, pn_default_logger, pn_log_level_t,
-    pn_log_subsystem_t, pn_logger_set_log_sink, pn_sasl, pn_sasl_outcome, pn_sasl_set_allow_insecure_mechs,
-    pn_ssl, pn_ssl_domain, pn_ssl_domain_free, pn_ssl_domain_set_credentials,
-    pn_ssl_domain_set_peer_authentication, pn_ssl_domain_set_trusted_ca_db, pn_ssl_init,
-    pn_ssl_present, pn_ssl_set_peer_hostname, pn_transport_require_auth, pn_transport_t,
-    pnx_sasl_get_context, pnx_sasl_get_external_username, pnx_sasl_implementation,
-    pnx_sasl_set_bytes_out, pnx_sasl_set_desired_state, pnx_sasl_set_failed,
-    pnx_sasl_set_implementation, pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded,
-    ssize_t,
+    PN_SSL_VERIFY_PEER, PN_SSL_VERIFY_PEER_NAME, SASL_POSTED_INIT, SASL_POSTED_MECHANISMS,
+    SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, c_bool, pn_bytes, pn_bytes_t, pn_default_logger,
+    pn_log_level_t, pn_log_subsystem_t, pn_logger_set_log_sink, pn_sasl, pn_sasl_outcome,
+    pn_sasl_set_allow_insecure_mechs, pn_ssl, pn_ssl_domain, pn_ssl_domain_free,
+    pn_ssl_domain_set_credentials, pn_ssl_domain_set_peer_authentication,
+    pn_ssl_domain_set_trusted_ca_db, pn_ssl_init, pn_ssl_present, pn_ssl_set_peer_hostname,
+    pn_transport_require_auth, pn_transport_t, pnx_sasl_get_context,
+    pnx_sasl_get_external_username, pnx_sasl_implementation, pnx_sasl_set_bytes_out,
+    pnx_sasl_set_desired_state, pnx_sasl_set_failed, pnx_sasl_set_implementation,
+    pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded, ssize_t,
 )
 
 # The engine reports OpenSSL's words to its log only; the last line is kept for our message.

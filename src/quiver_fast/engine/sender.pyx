@@ -9,15 +9,15 @@ from quiver_fast.engine.template cimport MessageTemplate
 from quiver_fast.engine.transaction cimport (
     TRANSACTIONAL_STATE, Coordinator, provisional_outcome,
 )
-from quiver_fast.errors import ConnectionError_, LinkError, OutcomeError
+from quiver_fast.errors import PeerError, LinkError, OutcomeError
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED,
-    PN_SND_UNSETTLED, pn_bytes_t, pn_delivery, pn_delivery_abort, pn_delivery_clear,
-    pn_delivery_link, pn_delivery_remote,
-    pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
-    pn_delivery_tag, pn_delivery_updated, pn_disposition_condition, pn_dtag, pn_link_advance,
-    pn_link_credit, pn_link_current, pn_link_drained, pn_link_get_drain, pn_link_send,
-    pn_link_set_snd_settle_mode, pn_session_outgoing_bytes, pn_work_head, pn_work_next,
+    PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED, PN_SND_UNSETTLED,
+    pn_bytes_t, pn_delivery, pn_delivery_abort, pn_delivery_clear, pn_delivery_link,
+    pn_delivery_remote, pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled,
+    pn_delivery_t, pn_delivery_tag, pn_delivery_updated, pn_disposition_condition, pn_dtag,
+    pn_link_advance, pn_link_credit, pn_link_current, pn_link_drained, pn_link_get_drain,
+    pn_link_send, pn_link_set_snd_settle_mode, pn_session_outgoing_bytes, pn_work_head,
+    pn_work_next,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 
@@ -107,7 +107,7 @@ cdef class Sender(Endpoint):
 
         Raises:
             OutcomeError: messages were rejected, released or modified.
-            ConnectionError_, LinkError: the peer failed or left early.
+            PeerError, LinkError: the peer failed or left early.
             OutputError: the records could not be written.
             TransactionError: a transaction failed.
         """
@@ -152,7 +152,7 @@ cdef class Sender(Endpoint):
                 if self.interrupted:
                     return 0
                 with gil:
-                    raise ConnectionError_(
+                    raise PeerError(
                         f"{self.connection.peer}: {self.sent - self.settled} of {self.sent} "
                         "messages have no outcome and the peer is silent")
             wake = self.next_wake(now)

@@ -9,7 +9,7 @@ import socket
 import time
 
 from quiver_fast.engine import interrupt
-from quiver_fast.errors import ConnectionError_
+from quiver_fast.errors import PeerError
 
 __all__ = ["accept", "connect"]
 
@@ -18,7 +18,7 @@ def _wait(fds: list[tuple[int, int]], deadline: float | None) -> bool:
     """Wait for one of the descriptors; False when the deadline (monotonic) is over.
 
     Raises:
-        Interrupted: a signal came.
+        SignalError: a signal came.
     """
     poller = select.poll()
     for fd, events in fds:
@@ -43,7 +43,7 @@ def _resolve(host: str, port: int, flags: int) -> list[tuple[int, tuple[object, 
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
     except (socket.gaierror, UnicodeError) as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else "not a host name"
-        raise ConnectionError_(f"cannot resolve host '{host}': {reason}") from None
+        raise PeerError(f"cannot resolve host '{host}': {reason}") from None
     return [(family, address) for family, _, _, _, address in found]
 
 
@@ -68,8 +68,8 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
     """Connect to the first address of ``host`` that answers within ``timeout`` seconds.
 
     Raises:
-        ConnectionError_: the name does not resolve, or no address answers.
-        Interrupted: a signal came.
+        PeerError: the name does not resolve, or no address answers.
+        SignalError: a signal came.
     """
     deadline = time.monotonic() + timeout
     reason = "no address"
@@ -78,7 +78,7 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
             return _connect_one(family, address, deadline)
         except OSError as error:
             reason = error.strerror or str(error)
-    raise ConnectionError_(f"cannot connect to {host}:{port}: {reason}")
+    raise PeerError(f"cannot connect to {host}:{port}: {reason}")
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:
@@ -99,7 +99,7 @@ def _listen(host: str, port: int) -> list[socket.socket]:
                 continue
             for other in listeners:
                 other.close()
-            raise ConnectionError_(f"cannot listen on {host}:{port}: {error.strerror}") from None
+            raise PeerError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         listeners.append(sock)
     return listeners
 
@@ -114,9 +114,9 @@ def _speaks(sock: socket.socket, deadline: float) -> bool:
         return False
 
 
-def _accept_first(listeners: list[socket.socket], deadline: float | None, patience: float) -> (
-    socket.socket | None
-):
+def _accept_first(
+    listeners: list[socket.socket], deadline: float | None, patience: float
+) -> socket.socket | None:
     while _wait([(each.fileno(), select.POLLIN) for each in listeners], deadline):
         for listener in listeners:
             listener.setblocking(False)
@@ -140,8 +140,8 @@ def accept(host: str, port: int, timeout: float | None, patience: float) -> sock
         patience: seconds that a connected peer may stay silent.
 
     Raises:
-        ConnectionError_: the address cannot be used, or no peer came in time.
-        Interrupted: a signal came.
+        PeerError: the address cannot be used, or no peer came in time.
+        SignalError: a signal came.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     listeners = _listen(host, port)
@@ -151,5 +151,5 @@ def accept(host: str, port: int, timeout: float | None, patience: float) -> sock
         for listener in listeners:
             listener.close()
     if sock is None:
-        raise ConnectionError_(f"no peer connected to {host}:{port} within {timeout:g} s")
+        raise PeerError(f"no peer connected to {host}:{port} within {timeout:g} s")
     return sock

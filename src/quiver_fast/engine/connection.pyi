@@ -1,0 +1,27 @@
+import socket
+
+from quiver_fast.engine.security import Security
+
+class Connection:
+    peer: str
+    run_id: str
+    bytes_read: int
+    bytes_written: int
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        peer: str,
+        container_id: str,
+        hostname: str,
+        server: bool,
+        security: Security,
+        max_frame_size: int,
+        idle_timeout: float,
+        run_id: str = "",
+    ) -> None: ...
+    def open(self, timeout: float) -> None: ...
+    def advance(self, deadline: int, purpose: str) -> None: ...
+    def remote_container(self) -> str: ...
+    def remote_run_id(self) -> str: ...
+    def close(self) -> None: ...

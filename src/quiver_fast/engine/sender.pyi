@@ -1,0 +1,32 @@
+from quiver_fast.engine.connection import Connection
+from quiver_fast.engine.link import Endpoint, Limits
+from quiver_fast.engine.pacer import DelayHistogram
+from quiver_fast.engine.template import MessageTemplate
+from quiver_fast.records.writer import RecordWriter
+
+class Sender(Endpoint):
+    delays: DelayHistogram | None
+    sent: int
+    settled: int
+    accepted: int
+    rejected: int
+    released: int
+    modified: int
+    transactions: int
+    first_refusal: str
+    def __init__(
+        self,
+        connection: Connection,
+        writer: RecordWriter,
+        limits: Limits,
+        *,
+        address: str,
+        name: str,
+        template: MessageTemplate,
+        with_ids: bool = False,
+        settlement: bool = False,
+        presettled: bool = False,
+        time_unit: str = "ms",
+        transaction_size: int = 0,
+    ) -> None: ...
+    def run(self) -> None: ...
