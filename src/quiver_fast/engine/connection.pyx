@@ -271,7 +271,8 @@ cdef class Connection:
             raise PeerError(f"{self.peer}: the peer closed the connection: {remote}")
         outcome = pn_sasl_outcome(pn_sasl(self.transport))
         if outcome != PN_SASL_NONE and outcome != PN_SASL_OK:
-            raise SecurityError(f"{self.peer}: SASL: the peer refused the credentials")
+            refused = "the peer's credentials were" if self.server else "our credentials were"
+            raise SecurityError(f"{self.peer}: SASL: {refused} refused")
         if self.socket_error:
             raise PeerError(
                 f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
