@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from quiver_fast.errors import RecordError
@@ -21,6 +21,7 @@ from quiver_fast.records.writer import RecordWriter, write_many
 INT64_MAX = 2**63 - 1
 SENT = 1472344673324
 LAYOUTS = [(f, o) for f in (V1, V2, V3) for o in (SEND, RECEIVE)]
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 COLUMNS = ("sent", "received", "ids", "settled_ids", "settled_times", "settled_sampled")
 
 times = st.one_of(
@@ -167,6 +168,12 @@ def as_plain(transfers):
     return plain
 
 
+def parse_plain(text, record_format=None, operation=None):
+    """Parse a text that must not be taken for zstd (hypothesis does find the magic)."""
+    assume(not text.startswith(ZSTD_MAGIC))
+    return parse(text, record_format, operation)
+
+
 def parse(text, record_format=None, operation=None):
     with tempfile.NamedTemporaryFile() as file:
         file.write(text)
@@ -210,7 +217,7 @@ def texts(draw):
 def test_equals_its_slow_twin(case, format_known, operation_known):
     (record_format, operation), text = case
     known = (record_format if format_known else None, operation if operation_known else None)
-    assert as_plain(parse(text, *known)) == slow_parse(text, *known)
+    assert as_plain(parse_plain(text, *known)) == slow_parse(text, *known)
 
 
 @given(texts(), st.data())
@@ -269,10 +276,10 @@ def test_what_the_writer_writes_comes_back(records):
     late = [record[2] for record in records]
     expected_ids = [identity(record[0]) for record in records]
 
-    back = parse(write_all(lambda writer, _, sent, *rest: writer.write_sent(sent)), V3, SEND)
+    back = parse_plain(write_all(lambda writer, _, sent, *rest: writer.write_sent(sent)), V3, SEND)
     assert (back.sent.tolist(), back.malformed) == (sent, 0)
 
-    back = parse(
+    back = parse_plain(
         write_all(lambda w, i, sent, received, _: w.write_received(sent, received, i)), V1, RECEIVE
     )
     assert (back.sent.tolist(), back.received.tolist()) == (sent, late)
@@ -282,7 +289,7 @@ def test_what_the_writer_writes_comes_back(records):
         writer.write_sent(sent, message_id)
         writer.write_settled(message_id, settled, sampled)
 
-    back = parse(write_all(write_pair), V2, SEND)
+    back = parse_plain(write_all(write_pair), V2, SEND)
     assert (back.ids.tolist(), back.sent.tolist()) == (expected_ids, sent)
     assert (back.settled_ids.tolist(), back.settled_times.tolist()) == (expected_ids, late)
     assert back.settled_sampled.tolist() == [record[3] for record in records]
