@@ -1,0 +1,112 @@
+"""The definitions of the three record revisions, against the contract's own words."""
+
+import subprocess
+import sys
+
+import pytest
+
+from quiver_fast.records import formats
+from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3, detect
+
+MS = b"1472344673324"
+US = b"1472344673324000"
+NS = b"1472344673324000000"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"10,1472344673324,1472344673345", (V1, RECEIVE)),  # the contract's example
+        (b"1472344673324,1472344673345", (V3, RECEIVE)),  # likewise
+        (MS + b",0", (V3, SEND)),
+        (b"10," + MS, (V1, SEND)),
+        (b"S10," + MS, (V2, SEND)),
+        (b"s10," + MS, (V2, SEND)),
+        (US + b",0", (V3, SEND)),
+        (NS + b"," + NS, (V3, RECEIVE)),
+        (b"," + MS, (V1, SEND)),
+        (b"any id at all," + US, (V1, SEND)),
+        (b"", None),
+        (b",", None),
+        (b"10,5", None),
+        (b"hello, world", None),
+        (MS, None),
+        (MS + b"," + MS + b"\r", None),
+        (b"-" + MS + b",0", None),
+        (b"+" + MS + b"," + b"+" + MS, None),
+        (b"1,2," + MS, None),
+        (b"1," + MS + b"," + MS + b"," + MS, None),
+        (b"9999999999999999999," + b"9999999999999999999", None),  # above 63 bits
+    ],
+)
+def test_detect(line, expected):
+    assert detect(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "record_format", "operation", "expected"),
+    [
+        (b"5,0", V3, None, (V3, SEND)),
+        (b"5,7", V3, None, (V3, RECEIVE)),
+        (b"5,0", V3, RECEIVE, None),
+        (b"5,7", V3, SEND, None),
+        (b"5,7", V1, None, (V1, SEND)),
+        (b"s5,7", V1, None, (V1, SEND)),
+        (b"s5,7", V2, None, (V2, SEND)),
+        (b"5,7", V2, None, (V2, SEND)),
+        (b"5,7,9", V2, None, (V2, RECEIVE)),
+        (b"5,7,9", V1, SEND, None),
+        (MS + b"," + MS, None, SEND, (V1, SEND)),  # an id that looks like a time
+        (b"s5," + MS, None, RECEIVE, None),
+    ],
+)
+def test_detect_with_what_is_known(line, record_format, operation, expected):
+    assert detect(line, record_format, operation) == expected
+
+
+def test_every_revisions_own_lines_are_detected():
+    fields = {"id": "7", "sent": MS.decode(), "received": MS.decode(), "settled": MS.decode()}
+    for record_format in formats.RECORD_FORMATS:
+        for operation, lines in ((SEND, formats.SENT_LINES), (RECEIVE, formats.RECEIVED_LINES)):
+            line = lines[record_format].format(**fields).encode().rstrip(b"\n")
+            assert detect(line, record_format) == (record_format, operation)
+    for template in formats.SETTLED_LINES.values():
+        assert detect(template.format(**fields).encode().rstrip(b"\n")) == (V2, SEND)
+
+
+def test_sampled_are_the_first_and_every_256th():
+    assert [index for index in range(1000) if formats.is_sampled(index)] == [0, 256, 512, 768]
+
+
+@pytest.mark.parametrize(
+    ("time", "unit"),
+    [(int(MS), "ms"), (int(US), "us"), (int(NS), "ns"), (0, "ms"), (-int(MS), "ms"), (5, "ms")],
+)
+def test_time_unit(time, unit):
+    assert formats.time_unit(time) == unit
+    assert unit in formats.UNITS_PER_SECOND
+
+
+def test_only_v2_senders_settle():
+    settling = [
+        (record_format, operation)
+        for record_format in formats.RECORD_FORMATS
+        for operation in formats.OPERATIONS
+        if formats.has_settlements(record_format, operation)
+    ]
+    assert settling == [(V2, SEND)]
+    assert [formats.has_ids(record_format) for record_format in (V1, V2, V3)] == [True, True, False]
+
+
+def test_an_arrow_that_writes_records_imports_nothing_heavy():
+    program = (
+        "import sys; before = set(sys.modules)\n"
+        "from quiver_fast.records import formats, writer\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    outside = [name for name in loaded if not name.startswith(("quiver_fast", "_cython"))]
+    # Cython keeps its shared types in modules named cython_runtime and _cython_…
+    assert set(outside) <= {"__future__", "cython_runtime"}
