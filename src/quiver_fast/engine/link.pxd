@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from quiver_fast.engine.connection cimport Connection
+from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t
 from quiver_fast.records.writer cimport RecordWriter
 
@@ -14,6 +15,12 @@ cdef class Endpoint:
     cdef Connection connection
     cdef RecordWriter writer
     cdef Limits limits
+    # Transactions of this many messages; 0 and None when there are none.
+    cdef int64_t batch_size
+    cdef Coordinator coordinator
+    cdef int64_t time_divisor
+    # Messages that may share one reading of the clock.
+    cdef int clock_block
     cdef pn_session_t *session
     cdef pn_link_t *link
     cdef bint is_sender
@@ -25,6 +32,8 @@ cdef class Endpoint:
     cdef int64_t started
     cdef int64_t deadline
     cdef int64_t next_flush
+    # When to stop waiting for what is still on its way.
+    cdef int64_t drain_deadline
 
     cdef int open_session(self, int64_t deadline) except -1
     cdef int await_session(self, int64_t deadline) except -1
@@ -38,4 +47,6 @@ cdef class Endpoint:
     cdef int fail_with(self, pn_condition_t *condition, str what) except -1
     cdef bint time_is_over(self, int64_t now) noexcept nogil
     cdef bint near_the_end(self, int64_t now) noexcept nogil
+    cdef int start_draining(self, int64_t now) noexcept nogil
+    cdef int notice_signals(self, int64_t now) noexcept nogil
     cdef int flush_records(self, int64_t now) except -1 nogil

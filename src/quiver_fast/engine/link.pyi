@@ -12,6 +12,7 @@ class Endpoint:
     name: str
     stopping: bool
     interrupted: int
+    transactions: int
     def __init__(
         self,
         connection: Connection,
@@ -20,5 +21,7 @@ class Endpoint:
         *,
         address: str,
         name: str,
+        time_unit: str,
+        transaction_size: int,
     ) -> None: ...
     def attach(self, *, passive: bool, timeout: float) -> None: ...

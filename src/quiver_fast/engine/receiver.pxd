@@ -2,16 +2,11 @@ from libc.stdint cimport int64_t, uint8_t
 
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport ScannedMessage, ScanResult
-from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.proton.libproton cimport pn_delivery_t
 
 cdef class Receiver(Endpoint):
-    cdef Coordinator coordinator
     cdef bint with_ids
     cdef int64_t credit_window
-    cdef int64_t time_divisor
-    cdef int clock_block
-    cdef int64_t batch_size
     cdef int64_t batch_received
     cdef bytes id_prefix
     cdef const char *prefix
@@ -24,14 +19,10 @@ cdef class Receiver(Endpoint):
     cdef bint scanned
     cdef ScannedMessage message
     cdef int64_t now
-    cdef bint draining
-    cdef int64_t drain_deadline
     cdef readonly int64_t received
     cdef readonly int64_t aborted
 
     cdef int loop(self) except -1 nogil
-    cdef int notice_signals(self, int64_t now) except -1 nogil
-    cdef int start_draining(self, int64_t now) noexcept nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
     cdef int take_messages(self) except -1 nogil
     cdef int take_bytes(self, pn_delivery_t *delivery) except -1 nogil

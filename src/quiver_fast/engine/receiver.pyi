@@ -5,7 +5,6 @@ from quiver_fast.records.writer import RecordWriter
 class Receiver(Endpoint):
     received: int
     aborted: int
-    transactions: int
     def __init__(
         self,
         connection: Connection,

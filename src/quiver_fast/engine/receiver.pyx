@@ -1,17 +1,15 @@
 """The receiving end: credit, partial deliveries, records, acceptance, transactions."""
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memset
 
 import uuid
 
-from quiver_fast.engine.interrupt cimport pending_count, pending_signal
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, scan_message,
 )
-from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_RCV_FIRST, pn_delivery_aborted, pn_delivery_partial, pn_delivery_readable,
@@ -28,21 +26,16 @@ cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
 # At the end of a timed run: how long to wait for what is still on its way.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
-cdef int CLOCK_BLOCK = 16
-
-TIME_DIVISORS = {"ms": 1000000, "us": 1000, "ns": 1}
 
 
 cdef class Receiver(Endpoint):
     """Receive messages, record and accept every one of them.
 
     Args:
-        connection, writer, limits, address, name: see Endpoint.
+        connection, writer, limits, address, name, time_unit, transaction_size: see Endpoint.
         credit_window: messages that the peer may send ahead.
         with_ids: write ids into the records (revisions v1 and v2).
         id_prefix: left out of the ids of this run; others keep theirs and show as foreign.
-        time_unit: ``ms``, ``us`` or ``ns``, of SendTime and of the records.
-        transaction_size: messages per transaction; 0 for none.
     """
 
     def __cinit__(self) -> None:
@@ -52,17 +45,14 @@ cdef class Receiver(Endpoint):
     def __init__(self, connection, writer, limits, *, address: str, name: str,
                  credit_window: int, with_ids: bool = False, id_prefix: str = "",
                  time_unit: str = "ms", transaction_size: int = 0) -> None:
-        super().__init__(connection, writer, limits, address=address, name=name)
+        super().__init__(connection, writer, limits, address=address, name=name,
+                         time_unit=time_unit, transaction_size=transaction_size)
         self.is_sender = False
         self.credit_window = credit_window
         self.with_ids = with_ids
         self.id_prefix = id_prefix.encode("ascii")
         self.prefix = self.id_prefix
         self.prefix_size = len(self.id_prefix)
-        self.time_divisor = TIME_DIVISORS[time_unit]
-        self.clock_block = CLOCK_BLOCK if time_unit == "ms" else 1
-        self.batch_size = transaction_size
-        self.drain_deadline = INT64_MAX
         free(self.head)
         free(self.waste)
         self.head_capacity = FIRST_HEAD
@@ -79,14 +69,6 @@ cdef class Receiver(Endpoint):
     def prepare(self) -> None:
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
 
-    def attach(self, *, passive: bool, timeout: float) -> None:
-        """Attach the link, and the coordinator's if there are transactions."""
-        super().attach(passive=passive, timeout=timeout)
-        if self.batch_size:
-            self.coordinator = Coordinator(self.connection)
-            self.coordinator.attach(self.session, f"{self.name}-coordinator")
-            self.start_clock()
-
     def run(self) -> None:
         """Receive until a limit or a signal.
 
@@ -100,11 +82,6 @@ cdef class Receiver(Endpoint):
             self.loop()
         if self.aborted:
             raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
-
-    @property
-    def transactions(self) -> int:
-        """Number of transactions discharged."""
-        return self.coordinator.discharged if self.coordinator is not None else 0
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now
@@ -138,18 +115,6 @@ cdef class Receiver(Endpoint):
         if self.batch_size:
             with gil:
                 self.transact()
-        return 0
-
-    cdef int notice_signals(self, int64_t now) except -1 nogil:
-        """Begin to end at a signal; at the second end at once."""
-        if pending_count() == 0:
-            return 0
-        if self.interrupted == 0:
-            self.interrupted = pending_signal()
-            self.start_draining(now)
-            self.drain_deadline = now + SECOND
-        elif pending_count() > 1:
-            self.drain_deadline = now
         return 0
 
     cdef int start_draining(self, int64_t now) noexcept nogil:

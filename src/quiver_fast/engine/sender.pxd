@@ -3,26 +3,20 @@ from libc.stdint cimport int64_t, uint64_t
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.pacer cimport DelayHistogram, Pacer
 from quiver_fast.engine.template cimport MessageTemplate
-from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.proton.libproton cimport pn_delivery_t
 
 cdef class Sender(Endpoint):
     cdef MessageTemplate template
     cdef Pacer pacer
-    cdef Coordinator coordinator
     cdef readonly DelayHistogram delays
     cdef bint with_ids
     cdef bint settlement
     cdef bint presettled
-    cdef int64_t time_divisor
-    cdef int clock_block
-    cdef int64_t batch_size
     cdef int64_t batch_sent
     # Bytes of the present message's body that the engine does not have yet.
     cdef uint64_t body_left
     cdef int64_t schedule_start
     cdef int64_t schedule_epoch
-    cdef int64_t drain_deadline
     cdef readonly int64_t sent
     cdef readonly int64_t settled
     cdef readonly int64_t accepted
@@ -32,9 +26,7 @@ cdef class Sender(Endpoint):
     cdef readonly str first_refusal
 
     cdef int loop(self) except -1 nogil
-    cdef int notice_signals(self, int64_t now) except -1 nogil
     cdef bint is_done(self, int64_t now) noexcept nogil
-    cdef int start_draining(self, int64_t now) noexcept nogil
     cdef int64_t allowance(self, int64_t now) noexcept nogil
     cdef int burst(self, int64_t now) except -1 nogil
     cdef int send_message(self, int64_t now) except -1 nogil

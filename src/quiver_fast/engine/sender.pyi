@@ -12,7 +12,6 @@ class Sender(Endpoint):
     rejected: int
     released: int
     modified: int
-    transactions: int
     first_refusal: str
     def __init__(
         self,

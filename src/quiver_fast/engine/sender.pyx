@@ -2,13 +2,10 @@
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
-from quiver_fast.engine.interrupt cimport pending_count, pending_signal
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.pacer cimport DelayHistogram, Pacer
 from quiver_fast.engine.template cimport MessageTemplate
-from quiver_fast.engine.transaction cimport (
-    TRANSACTIONAL_STATE, Coordinator, provisional_outcome,
-)
+from quiver_fast.engine.transaction cimport TRANSACTIONAL_STATE, provisional_outcome
 from quiver_fast.errors import PeerError, LinkError, OutcomeError
 from quiver_fast.proton.libproton cimport (
     PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED, PN_SND_UNSETTLED,
@@ -20,6 +17,7 @@ from quiver_fast.proton.libproton cimport (
     pn_work_next,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
@@ -29,18 +27,13 @@ cdef size_t CHUNK = 65536
 cdef int64_t SECOND = 1000000000
 # Without one outcome for so long a peer is given up at the end of a run.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
-cdef int64_t SIGNAL_TIMEOUT = SECOND
-# A millisecond's digits do not change within 16 messages of a burst (5 us).
-cdef int CLOCK_BLOCK = 16
 
 # Delivery tags are 4 characters of 6 bits each (text, because some clients cannot
 # take a binary tag), unique while fewer than 2^24 deliveries are unsettled.
 cdef int TAG_SIZE = 4
 cdef int64_t TAG_MASK = 0xFFFFFF
 
-cdef int64_t SETTLEMENT_SAMPLE = 256
-
-TIME_DIVISORS = {"ms": 1000000, "us": 1000, "ns": 1}
+cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
 
 
 cdef inline void put_tag(char *tag, int64_t sequence) noexcept nogil:
@@ -62,29 +55,24 @@ cdef class Sender(Endpoint):
     """Send ``x``-filled messages and account for every one of them.
 
     Args:
-        connection, writer, limits, address, name: see Endpoint.
+        connection, writer, limits, address, name, time_unit, transaction_size: see Endpoint.
         template: the message.
         with_ids: write ids into the records (revisions v1 and v2).
         settlement: write S and s records.
         presettled: send settled (at most once); there are no outcomes then.
-        time_unit: ``ms``, ``us`` or ``ns``, of SendTime and of the records.
-        transaction_size: messages per transaction; 0 for none.
     """
 
     def __init__(self, connection, writer, limits, *, address: str, name: str,
                  template: MessageTemplate, with_ids: bool = False, settlement: bool = False,
                  presettled: bool = False, time_unit: str = "ms",
                  transaction_size: int = 0) -> None:
-        super().__init__(connection, writer, limits, address=address, name=name)
+        super().__init__(connection, writer, limits, address=address, name=name,
+                         time_unit=time_unit, transaction_size=transaction_size)
         self.is_sender = True
         self.template = template
         self.with_ids = with_ids
         self.settlement = settlement
         self.presettled = presettled
-        self.time_divisor = TIME_DIVISORS[time_unit]
-        self.clock_block = CLOCK_BLOCK if time_unit == "ms" else 1
-        self.batch_size = transaction_size
-        self.drain_deadline = INT64_MAX
         self.first_refusal = ""
         if self.limits.rate:
             self.pacer = Pacer(self.limits.rate)
@@ -93,14 +81,6 @@ cdef class Sender(Endpoint):
     def prepare(self) -> None:
         mode = PN_SND_SETTLED if self.presettled else PN_SND_UNSETTLED
         pn_link_set_snd_settle_mode(self.link, mode)
-
-    def attach(self, *, passive: bool, timeout: float) -> None:
-        """Attach the link, and the coordinator's if there are transactions."""
-        super().attach(passive=passive, timeout=timeout)
-        if self.batch_size:
-            self.coordinator = Coordinator(self.connection)
-            self.coordinator.attach(self.session, f"{self.name}-coordinator")
-            self.start_clock()
 
     def run(self) -> None:
         """Send until a limit or a signal, then wait for every outcome.
@@ -119,11 +99,6 @@ cdef class Sender(Endpoint):
                 f"{self.connection.peer}: {refused} of {self.sent} messages were not accepted: "
                 f"{self.rejected} rejected, {self.released} released, {self.modified} modified"
                 + (f" (first: {self.first_refusal})" if self.first_refusal else ""))
-
-    @property
-    def transactions(self) -> int:
-        """Number of transactions discharged."""
-        return self.coordinator.discharged if self.coordinator is not None else 0
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now
@@ -157,18 +132,6 @@ cdef class Sender(Endpoint):
                         "messages have no outcome and the peer is silent")
             wake = self.next_wake(now)
             self.connection.exchange(wake)
-
-    cdef int notice_signals(self, int64_t now) except -1 nogil:
-        """Begin to end at a signal; at the second end at once."""
-        if pending_count() == 0:
-            return 0
-        if self.interrupted == 0:
-            self.interrupted = pending_signal()
-            self.stopping = True
-            self.drain_deadline = now + SIGNAL_TIMEOUT
-        elif pending_count() > 1:
-            self.drain_deadline = now
-        return 0
 
     cdef bint is_done(self, int64_t now) noexcept nogil:
         return (self.limits.count and self.sent >= self.limits.count) or self.time_is_over(now)
