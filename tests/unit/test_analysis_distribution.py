@@ -32,7 +32,9 @@ def test_moments(values):
 
 @given(samples, st.integers(-60, 210))
 def test_below(values, limit):
-    assert Distribution.of(np.array(values, np.int64)).below(limit) == sum(v < limit for v in values)
+    assert Distribution.of(np.array(values, np.int64)).below(limit) == sum(
+        v < limit for v in values
+    )
 
 
 @given(samples, st.integers(1, 7))

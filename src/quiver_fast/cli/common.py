@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from quiver_fast import __version__
-from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
 
 __all__ = [
     "ArgumentParser",
@@ -60,13 +60,15 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
     except QuiverError as error:
         report_error(name, str(error))
         return error.exit_code
+    except KeyboardInterrupt:  # outside of a run, where nothing is left to save
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output is gone: nobody to tell, and nothing left to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return EXIT_FAILURE
     except OSError as error:
         report_error(name, str(error))
-        return 1
+        return EXIT_FAILURE
 
 
 def report_error(command: str, message: str) -> None:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-__all__ = ["Console"]
+__all__ = ["Console", "add_console_options"]
 
 
 class Console:
