@@ -13,7 +13,7 @@ from quiver_fast.analysis.environment import environment
 from quiver_fast.analysis.schedule import send_schedule
 from quiver_fast.analysis.series import per_second
 from quiver_fast.analysis.settlement import settlement_latency
-from quiver_fast.analysis.summary import no_results, receiver_sections, sender_sections
+from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.errors import RecordError
 
 UPSTREAM_KEYS = [
@@ -40,7 +40,7 @@ def upstream_results(sent, received):
         "first_receive_time": received[0],
         "last_receive_time": received[-1],
         "message_count": len(sent),
-        "message_rate": int(round(len(sent) / duration)) if duration > 0 else None,
+        "message_rate": round(len(sent) / duration) if duration > 0 else None,
         "latency_average": float(np.mean(latencies)),
         "latency_quartiles": percentiles[:5],
         "latency_nines": percentiles[5:],
@@ -79,7 +79,9 @@ def test_microseconds_refine_but_do_not_move_the_milliseconds(pairs):
     assert fine["results"]["latency_average"] == pytest.approx(coarse["latency_average"])
     assert fine["results"]["latency_quartiles"][0] == coarse["latency_quartiles"][0]
     assert fine["latency"]["unit"] == "us"
-    assert fine["latency"]["percentiles"]["100"] == max(r - s for r, s in zip(received, sent))
+    assert fine["latency"]["percentiles"]["100"] == max(
+        r - s for r, s in zip(received, sent, strict=True)
+    )
 
 
 def test_latency_is_signed():
@@ -104,8 +106,13 @@ def test_a_senders_records_are_no_receivers():
         receiver_sections(transfers([EPOCH]))
 
 
-def test_no_results_has_upstreams_keys():
-    assert list(no_results()) == UPSTREAM_KEYS
+def test_a_run_without_messages_has_every_section():
+    sender, receiver = sender_sections(transfers([]), 10), receiver_sections(transfers([], []))
+    nothing = dict.fromkeys(UPSTREAM_KEYS) | {"message_count": 0}
+    assert sender["results"] == receiver["results"] == nothing
+    assert receiver["latency"]["mean"] is None
+    assert sender["schedule"]["achieved"] is None
+    json.dumps([sender, receiver])
 
 
 @given(records)
@@ -116,7 +123,7 @@ def test_series(pairs):
     seconds = sorted({math.floor(r / 1000) for r in received})
     assert series["second"] == seconds
     for row, second in enumerate(seconds):
-        latencies = [r - s for s, r in zip(sent, received) if r // 1000 == second]
+        latencies = [r - s for s, r in zip(sent, received, strict=True) if r // 1000 == second]
         assert series["count"][row] == len(latencies)
         assert series["latency_p50"][row] == np.percentile(latencies, 50)
         assert series["latency_p99"][row] == np.percentile(latencies, 99)

@@ -39,8 +39,10 @@ def test_defaults_are_upstreams_and_nothing_else(impl):
 
 
 def test_every_upstream_option():
-    words = ("-d 2m -c 3k --rate 1m --body-size 7k --credit 10 --transaction-size 5 --durable "
-             "--set-message-id --cert c.pem --key k.pem --username u --expose-password")  # fmt: skip
+    words = (
+        "-d 2m -c 3k --rate 1m --body-size 7k --credit 10 --transaction-size 5 --durable "
+        "--set-message-id --cert c.pem --key k.pem --username u --expose-password"
+    )
     plan = plan_of(*words.split(), url="amqps://h:1/a/b", impl=FOREIGN, operation="receive",
                    server=True, passive=True)  # fmt: skip
     assert contract_arguments(plan) == [
@@ -110,7 +112,7 @@ def test_password_file(tmp_path):
     assert options_of(["--password-file", str(file)], "q").password == "secret words"
     with pytest.raises(UsageError, match="both give a password"):
         options_of(["--password-file", str(file)], "amqp://u:p@h/q")
-    with pytest.raises(UsageError, match="--password-file: .*No such file"):
+    with pytest.raises(UsageError, match=r"--password-file: .*No such file"):
         options_of(["--password-file", str(tmp_path / "absent")], "q")
 
 

@@ -16,7 +16,7 @@ from quiver_fast.errors import RecordError
 if TYPE_CHECKING:
     from quiver_fast.records.transfers import Transfers
 
-__all__ = ["no_results", "receiver_sections", "sender_sections"]
+__all__ = ["receiver_sections", "sender_sections"]
 
 
 def sender_sections(
@@ -30,11 +30,10 @@ def sender_sections(
         schedule: the arrow's own report on the schedule, if it gave one.
 
     Returns:
-        ``results`` in upstream's shape (:func:`no_results` names the keys; times in epoch
-        milliseconds; ``message_rate`` = count / (last - first send), rounded), ``series``,
+        ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` = count / (last - first send), rounded), ``series``,
         ``records``, and where they apply ``settlement`` and ``schedule``.
     """
-    results = no_results()
+    results = _no_results()
     _put_extent(results, "send", transfers.sent, transfers.time_unit)
     sections: dict[str, Any] = {
         "results": results,
@@ -64,7 +63,7 @@ def receiver_sections(transfers: Transfers) -> dict[str, Any]:
         raise RecordError("the receiver's records have no receive times")
     unit = transfers.time_unit
     latencies = Distribution.of_differences(transfers.received, transfers.sent)
-    results = no_results()
+    results = _no_results()
     _put_extent(results, "receive", transfers.received, unit)
     results.update(upstream_latency(latencies, unit))
     return {
@@ -76,7 +75,7 @@ def receiver_sections(transfers: Transfers) -> dict[str, Any]:
     }
 
 
-def no_results() -> dict[str, Any]:
+def _no_results() -> dict[str, Any]:
     """Return upstream's ``results`` keys in order, for a run without messages."""
     return {
         "first_send_time": None,

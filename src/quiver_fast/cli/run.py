@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.environment import environment
-from quiver_fast.analysis.summary import no_results, receiver_sections, sender_sections
+from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.cli.output import ArrowFiles, compress, write_json
 from quiver_fast.cli.plan import ArrowPlan, contract_arguments, summary_config
 from quiver_fast.cli.process import Child
@@ -142,9 +142,7 @@ class ArrowRun:
                 operation=self.plan.operation,
                 progress=progress.update,
             )
-        if len(self.transfers.sent) == 0:
-            summary["results"] = no_results()
-        elif self.plan.operation == "send":
+        if self.plan.operation == "send":
             schedule = self._report().get("schedule")
             summary |= sender_sections(self.transfers, self.plan.options.rate, schedule)
         else:
