@@ -30,7 +30,8 @@ def sender_sections(
         schedule: the arrow's own report on the schedule, if it gave one.
 
     Returns:
-        ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` = count / (last - first send), rounded), ``series``,
+        ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` =
+        count / (last - first send), rounded), ``series``,
         ``records``, and where they apply ``settlement`` and ``schedule``.
     """
     results = _no_results()
