@@ -33,7 +33,7 @@ def per_second(times: Int64Array, sent: Int64Array | None, unit: str) -> dict[st
         seconds, times = seconds[order], times[order]
         sent = None if sent is None else sent[order]
     starts = np.flatnonzero(np.diff(seconds, prepend=seconds[:1] - 1))
-    ends = np.append(starts[1:], len(seconds))
+    ends = np.append(starts, len(seconds))[1:]
     columns: dict[str, list[Any]] = {
         "second": seconds[starts].tolist(),
         "count": (ends - starts).tolist(),

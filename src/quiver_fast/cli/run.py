@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -120,10 +121,9 @@ class ArrowRun:
         """Return how the arrow ended."""
         if self._stopped is not None:
             return self._stopped
-        report = self._report()
-        if self.child.returncode == 0 and report.get("complete", True):
+        if self.child.returncode == 0 and self._report.get("complete", True):
             return Ending(True, None)
-        reason = report.get("reason") or self.child.last_error_line
+        reason = self._report.get("reason") or self.child.last_error_line
         how = _exit_text(self.child.returncode)
         return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
 
@@ -143,15 +143,14 @@ class ArrowRun:
                 progress=progress.update,
             )
         if self.plan.operation == "send":
-            schedule = self._report().get("schedule")
+            schedule = self._report.get("schedule")
             summary |= sender_sections(self.transfers, self.plan.options.rate, schedule)
         else:
             summary |= receiver_sections(self.transfers)
-        report = self._report()
         summary["complete"] = ending.complete
         summary["reason"] = ending.reason
         summary["exit_code"] = self.child.returncode
-        summary["arrow"] = report or None
+        summary["arrow"] = self._report or None
         summary["environment"] = environment()
         return summary
 
@@ -194,8 +193,9 @@ class ArrowRun:
             pipe.write(password.encode())
         return read_end
 
+    @cached_property
     def _report(self) -> dict[str, Any]:
-        """Return what the arrow itself reported at its end; empty if it does not do that."""
+        """What the arrow itself reported at its end; empty if it does not do that."""
         try:
             report: dict[str, Any] = json.loads(self.files.report.read_bytes())
         except FileNotFoundError:
