@@ -32,6 +32,7 @@ class Usage:
         self._tree: list[psutil.Process] = []
         self.rss = 0
         """Resident bytes at the last sample that found the process alive."""
+        self._rss_before = 0
         self.cpu_ms = 0
         """CPU milliseconds, user and system, so far."""
 
@@ -42,7 +43,8 @@ class Usage:
             with contextlib.suppress(psutil.Error):
                 rss += process.memory_info().rss
         # A process that has ended has no memory: its last real figure stays.
-        self.rss = rss or self.rss
+        if rss:
+            self._rss_before, self.rss = self.rss, rss
 
     def sample(self) -> None:
         """Look for new descendants, and take samples of memory and CPU time."""
@@ -56,6 +58,12 @@ class Usage:
                 # Children that have ended and been waited for are in their parent's figures.
                 seconds += sum(process.cpu_times()[:4])
         self.cpu_ms = max(self.cpu_ms, round(seconds * 1000))
+
+    def finish(self, cpu_ms: int) -> None:
+        """Make the figures final: ``cpu_ms`` is exact, where samples miss the last part."""
+        self.cpu_ms = cpu_ms
+        # The last sample may have met the process giving its memory back as it ended.
+        self.rss = max(self.rss, self._rss_before)
 
     def processes(self) -> list[psutil.Process]:
         """Return the process and its descendants, as of the last full sample."""
@@ -123,8 +131,7 @@ class Child:
         _, status, resources = os.wait4(self._process.pid, 0)
         self.returncode = os.waitstatus_to_exitcode(status)
         self._process.returncode = self.returncode
-        # Exact at the end, where samples would miss the last part.
-        self.usage.cpu_ms = round((resources.ru_utime + resources.ru_stime) * 1000)
+        self.usage.finish(round((resources.ru_utime + resources.ru_stime) * 1000))
         self._reader.join(_CLOSE_GRACE)
         return True
 
