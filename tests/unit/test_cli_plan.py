@@ -83,6 +83,12 @@ def test_receivers_are_not_asked_for_settlement():
     assert "settlement=1" not in arguments
 
 
+def test_only_senders_presettle():
+    assert "presettled=1" not in contract_arguments(plan_of("--presettled", operation="receive"))
+    receiver = plan_of("--presettled", operation="receive", impl=FOREIGN)
+    assert contract_arguments(receiver)[2] == "operation=receive"
+
+
 def test_run_id_and_report_go_only_to_ours():
     report = Path("/tmp/report")
     assert contract_arguments(plan_of(run_id="ab"), None, report)[-2:] == [

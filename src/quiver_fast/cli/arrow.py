@@ -73,7 +73,8 @@ def _run(argv: list[str]) -> int:
     args = parser.parse_intermixed_args(argv)
     implementation = find_arrow(_implementation_name(args))
     if args.info:
-        return subprocess.run(implementation.command, check=False).returncode
+        environ = implementation.environment()
+        return subprocess.run(implementation.command, env=environ, check=False).returncode
     plan = _plan(args, implementation)
     check_output_dir(args.output, (plan.role,), args.force)
     if args.init_only:

@@ -70,6 +70,16 @@ class Implementation:
     extensions: bool = False
     client_only: bool = False
 
+    def environment(self, verbose: bool = False) -> dict[str, str]:
+        """Return the environment variables to run it with: ours, and what it needs besides."""
+        environ = dict(os.environ)
+        if verbose:
+            environ["QUIVER_VERBOSE"] = "1"
+        if self.extensions:
+            # `python -m` would otherwise import from the current directory first.
+            environ["PYTHONSAFEPATH"] = "1"
+        return environ
+
 
 def find_arrow(name: str, environ: Mapping[str, str] = os.environ) -> Implementation:
     """Return the arrow implementation called ``name``, which may be an alias.

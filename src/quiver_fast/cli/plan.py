@@ -129,7 +129,7 @@ class ArrowPlan:
 
     def _check_without_extensions(self) -> None:
         name = self.implementation.name
-        for flag, value in _extension_flags(self.options).items():
+        for flag, value in _extension_flags(self.options, self.operation).items():
             if value:
                 raise UsageError(f"implementation '{name}' does not support {flag}")
         if self.options.password is not None and not self.options.expose_password:
@@ -239,10 +239,10 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
     }
 
 
-def _extension_flags(options: ArrowOptions) -> dict[str, Any]:
+def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
     """Return the flags that only implementations with extensions support, with their values."""
     return {
-        "--presettled": options.presettled,
+        "--presettled": options.presettled and operation == "send",
         "--settlement": options.settlement,
         "--record-format": options.record_format,
         "--time-unit": options.time_unit,
@@ -259,7 +259,7 @@ def _extension_arguments(plan: ArrowPlan) -> dict[str, Any]:
         "trust-store": options.trust_store,
         "tls-verify": int(options.tls_verify) if plan.url.secure else None,
         "sasl-mechanisms": options.sasl_mechanisms,
-        "presettled": 1 if options.presettled else None,
+        "presettled": 1 if options.presettled and plan.operation == "send" else None,
         "max-frame-size": options.max_frame_size,
         "record-format": options.record_format,
         # Only senders learn of settlement; v2 receivers have no such records.

@@ -65,7 +65,8 @@ class ArrowRun:
         command = self._command(password_fd)
         fds = () if password_fd is None else (password_fd,)
         try:
-            self._child = Child(command, self.files.transfers, self._environment(), fds)
+            environ = self.plan.implementation.environment(self.plan.verbose)
+            self._child = Child(command, self.files.transfers, environ, fds)
         except OSError as error:
             raise QuiverError(f"cannot start '{command[0]}': {error.strerror}") from error
         finally:
@@ -173,15 +174,6 @@ class ArrowRun:
         report = self.files.report.absolute()
         arguments = contract_arguments(self.plan, password_fd, report)
         return [*self.plan.prelude, *self.plan.implementation.command, *arguments]
-
-    def _environment(self) -> dict[str, str]:
-        environ = dict(os.environ)
-        if self.plan.verbose:
-            environ["QUIVER_VERBOSE"] = "1"
-        if self.plan.implementation.extensions:
-            # `python -m` would otherwise import from the current directory first.
-            environ["PYTHONSAFEPATH"] = "1"
-        return environ
 
     def _password_pipe(self) -> int | None:
         """Return a descriptor that yields the password, for arrows that take one that way."""

@@ -45,7 +45,7 @@ def _run(argv: list[str]) -> int:
     command = _command(args, implementation, parse_url(args.url))
     if args.init_only:
         return EXIT_OK
-    return _serve(command, args.verbose)
+    return _serve(command, implementation.environment(args.verbose))
 
 
 def _command(
@@ -76,11 +76,8 @@ def _command(
     return [*_words(args.prelude), *implementation.command, *arguments]
 
 
-def _serve(command: list[str], verbose: bool) -> int:
+def _serve(command: list[str], environ: dict[str, str]) -> int:
     """Run the server until it ends; signals are passed on, and then their code is returned."""
-    environ = dict(os.environ)
-    if verbose:
-        environ["QUIVER_VERBOSE"] = "1"
     with SignalWatch() as signals:
         try:
             # A session of its own, so that a terminal's Ctrl-C reaches it once, through us.
