@@ -28,6 +28,12 @@ def test_not_a_number(parse, text):
         parse(text)
 
 
+def test_errors_of_the_system_name_the_file(capsys):
+    error = FileNotFoundError(2, "No such file or directory", "/proc/x")
+    assert run_command("tool", fail(error), []) == 1
+    assert capsys.readouterr().err == "tool: error: /proc/x: No such file or directory\n"
+
+
 def fail(error):
     def command(_argv):
         raise error
@@ -43,7 +49,7 @@ def fail(error):
         (
             OSError(28, "No space left on device"),
             1,
-            "tool: error: [Errno 28] No space left on device",
+            "tool: error: No space left on device",
         ),
     ],
 )
@@ -108,6 +114,7 @@ def test_version(command, capsys):
         (pair, ["--settlement", "--record-format", "v1"]),
         (pair, ["amqp://h/"]),
         (pair, ["--trust-store", "x"]),
+        (pair, ["--transaction-size", "10"]),
         (arrow, []),
         (arrow, ["send"]),
         (arrow, ["push", "q"]),

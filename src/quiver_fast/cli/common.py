@@ -67,7 +67,8 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except OSError as error:
-        report_error(name, str(error))
+        reason = error.strerror or str(error)
+        report_error(name, f"{error.filename}: {reason}" if error.filename else reason)
         return EXIT_FAILURE
 
 

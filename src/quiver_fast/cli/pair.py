@@ -31,7 +31,7 @@ from quiver_fast.cli.supervisor import SignalWatch, Supervisor
 from quiver_fast.cli.table import HEADING, ROWS_PER_HEADING, table_row
 from quiver_fast.cli.url import parse_url
 from quiver_fast.cli.verdict import check_summary, failure
-from quiver_fast.errors import EXIT_OK, QuiverError
+from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
 
 __all__ = ["main"]
 
@@ -87,6 +87,8 @@ class _Plans:
         }
         both_extended = all(impl.extensions for impl in self._implementations.values())
         self.peer_to_peer: bool = args.url is None
+        if self.peer_to_peer and args.transaction_size:
+            raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
         # An arrow without extensions does not send the id, and would be refused.
         self.run_id = secrets.token_hex(8) if both_extended else None
         self._ids = {operation: new_id(operation) for operation in self._implementations}
