@@ -1,0 +1,181 @@
+"""`quiver-arrow`: run one sender or receiver, and save and summarise what it recorded."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from quiver_fast.cli import help_text
+from quiver_fast.cli.common import (
+    ArgumentParser,
+    add_arrow_options,
+    add_tls_options,
+    add_tool_options,
+    run_command,
+)
+from quiver_fast.cli.console import Console, add_console_options
+from quiver_fast.cli.implementations import DEFAULT_IMPLEMENTATION, Implementation, find_arrow
+from quiver_fast.cli.output import check_output_dir, make_output_dir
+from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, new_id
+from quiver_fast.cli.run import ArrowRun
+from quiver_fast.cli.summary_text import arrow_summary_text
+from quiver_fast.cli.supervisor import SignalWatch, Supervisor
+from quiver_fast.cli.url import parse_url
+from quiver_fast.cli.verdict import check_summary, failure
+from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+
+__all__ = ["main"]
+
+_NAME = "quiver-arrow"
+
+_USAGE = """\
+quiver-arrow [options] OPERATION URL
+       quiver-arrow [--impl IMPL] --info"""
+
+_DESCRIPTION = """\
+Send or receive messages as fast as possible over a single connection, for a
+duration or up to a count.
+
+'quiver-arrow' is one of the Quiver tools for testing the performance of
+message servers and APIs.
+"""
+
+_MODES = """\
+server and passive modes:
+  By default quiver-arrow connects to a server and actively creates the session
+  and link that it uses. With --server it listens for a connection instead, and
+  with --passive it waits for its peer to create the session and link.
+
+  Options marked (pyfast) need an implementation with our extensions.
+  Options may also be given as words: quiver-arrow impl=pyfast send queue0
+
+example usage:
+  $ quiver-arrow receive queue0 &     # Start receiving
+  $ quiver-arrow send queue0          # Start sending
+
+exit codes:
+  0 success, 1 failure, 2 usage error, 130 and 143 interrupted by a signal
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
+    return run_command(_NAME, _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    parser = _parser()
+    # Options may stand between the words, and `impl=NAME` may be one of them.
+    args = parser.parse_intermixed_args(argv)
+    implementation = find_arrow(_implementation_name(args))
+    if args.info:
+        environ = implementation.environment()
+        return subprocess.run(implementation.command, env=environ, check=False).returncode
+    plan = _plan(args, implementation)
+    check_output_dir(args.output, (plan.role,), args.force)
+    if args.init_only:
+        return EXIT_OK
+    return _measure(plan, make_output_dir(args.output), Console(args), args.summary)
+
+
+def _implementation_name(args: argparse.Namespace) -> str:
+    names = [word.removeprefix("impl=") for word in args.words if word.startswith("impl=")]
+    args.words = [word for word in args.words if not word.startswith("impl=")]
+    return str(names[-1] if names else args.impl)
+
+
+def _measure(plan: ArrowPlan, output_dir: Path, console: Console, summarize: bool) -> int:
+    console.note(f"Saving output files to '{output_dir}'")
+    with SignalWatch() as signals, closing(ArrowRun(plan, output_dir)) as run:
+        run.start()
+        Supervisor(signals).watch([run])
+    summary = run.analyse(console.quiet)
+    run.save(summary, console.quiet)
+    console.document(summary)
+    if summarize:
+        console.show(arrow_summary_text(summary).rstrip("\n"))
+    check_summary(_NAME, summary)
+    if signals.exit_code is not None:
+        return signals.exit_code
+    problem = failure(run, summary)
+    if problem is not None:
+        raise QuiverError(problem)
+    return EXIT_OK
+
+
+def _plan(args: argparse.Namespace, implementation: Implementation) -> ArrowPlan:
+    if len(args.words) != 2 or args.words[0] not in ("send", "receive"):
+        raise UsageError(
+            f"the arguments must be 'send' or 'receive', and a URL (see {_NAME} --help)"
+        )
+    operation, url = args.words[0], parse_url(args.words[1])
+    if args.settlement and operation == "receive":
+        raise UsageError("--settlement is for senders: receivers do not learn of settlement")
+    return ArrowPlan(
+        operation=operation,
+        implementation=implementation,
+        url=url,
+        options=ArrowOptions.from_arguments(args, url),
+        id=args.id or new_id(operation),
+        server=args.server,
+        passive=args.passive,
+        prelude=tuple(_words(args.prelude)),
+        verbose=args.verbose,
+    )
+
+
+def _words(prelude: str) -> list[str]:
+    try:
+        return shlex.split(prelude)
+    except ValueError as error:
+        raise UsageError(f"--prelude: {error}") from None
+
+
+def _parser() -> ArgumentParser:
+    epilog = "\n".join(
+        (
+            help_text.OPERATIONS,
+            help_text.URLS,
+            help_text.FORMATS,
+            help_text.arrow_implementations(),
+            _MODES,
+        )
+    )
+    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog, _USAGE)
+    add = parser.add_argument
+    add(
+        "words",
+        metavar="OPERATION URL",
+        nargs="*",
+        help="Either 'send' or 'receive', and the location of a message source or target",
+    )
+    add_console_options(parser)
+    add(
+        "--impl",
+        metavar="IMPL",
+        default=DEFAULT_IMPLEMENTATION,
+        help=f"Use IMPL to send or receive (default {DEFAULT_IMPLEMENTATION})",
+    )
+    add("--summary", action="store_true", help="Print the configuration and results to the console")
+    add("--info", action="store_true", help="Print implementation details and exit")
+    add("--id", metavar="ID", help="Use ID as the client or server identity")
+    add("--server", action="store_true", help="Operate in server mode")
+    add("--passive", action="store_true", help="Operate in passive mode")
+    add(
+        "--prelude",
+        metavar="PRELUDE",
+        default="",
+        help="Commands to precede the implementation invocation",
+    )
+    add_arrow_options(parser)
+    add_tls_options(parser)
+    add_tool_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Output directories and files: private, never overwritten unasked, complete or absent."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import zstandard
+
+from quiver_fast.errors import UsageError
+
+__all__ = ["ArrowFiles", "check_output_dir", "compress", "make_output_dir", "write_json"]
+
+FRAME_SIZE = 64 << 20
+_LEVEL = 1
+
+
+class ArrowFiles:
+    """The names of one arrow's files in an output directory."""
+
+    def __init__(self, directory: Path, role: str) -> None:
+        self.transfers = directory / f"{role}-transfers.csv"
+        self.compressed = directory / f"{role}-transfers.csv.zst"
+        self.snapshots = directory / f"{role}-snapshots.csv"
+        self.summary = directory / f"{role}-summary.json"
+        self.report = directory / f".{role}-report.json"
+
+    def remove(self) -> None:
+        """Remove the files of an earlier run, so that none is taken for this one's."""
+        for file in (self.transfers, self.compressed, self.snapshots, self.summary, self.report):
+            file.unlink(missing_ok=True)
+
+
+def check_output_dir(name: str | None, roles: tuple[str, ...], force: bool) -> None:
+    """Check that the directory asked for can take the files of ``roles``.
+
+    Args:
+        name: the directory, or None for a new temporary one.
+        roles: whose files will be written ("sender", "receiver"). Files of the other
+            role do not count as content: two arrows may share a directory.
+        force: allow a directory that is not empty.
+
+    Raises:
+        UsageError: the directory is not empty, or is no directory.
+    """
+    if name is None:
+        return
+    directory = Path(name)
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"'{name}' is not a directory")
+    if directory.is_dir() and not force and not _is_free(directory, roles):
+        raise UsageError(f"output directory '{name}' is not empty (--force replaces its files)")
+
+
+def make_output_dir(name: str | None) -> Path:
+    """Return the directory, made with mode 0700 if it is not there; None for a temporary one."""
+    if name is None:
+        return Path(tempfile.mkdtemp(prefix="quiver-"))
+    directory = Path(name)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory
+
+
+def _is_free(directory: Path, roles: tuple[str, ...]) -> bool:
+    others = tuple(f"{role}-" for role in ("sender", "receiver") if role not in roles)
+    hidden = tuple(f".{prefix}" for prefix in others)
+    return all(entry.name.startswith(others + hidden) for entry in directory.iterdir())
+
+
+def write_json(file: Path, document: dict[str, Any]) -> None:
+    """Write ``document`` to ``file``, which appears complete or not at all."""
+    _replace(file, lambda out: out.write((json.dumps(document, indent=2) + "\n").encode()))
+
+
+def compress(
+    source: Path, target: Path, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> None:
+    """Compress ``source`` into ``target`` and remove it.
+
+    The result is a sequence of independent zstd frames of about 64 MB of text
+    that end at line ends, so that readers can split the work between them.
+
+    Args:
+        source: lines of text.
+        target: appears complete or not at all.
+        progress: called with the bytes done and the bytes in all.
+    """
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1)
+
+    def write(out: BinaryIO) -> None:
+        done, total = 0, source.stat().st_size
+        for chunk in _chunks(source):
+            out.write(compressor.compress(chunk))
+            done += len(chunk)
+            progress(done, total)
+
+    _replace(target, write)
+    source.unlink()
+
+
+def _chunks(source: Path) -> Iterator[bytes]:
+    with source.open("rb") as lines:
+        while chunk := lines.read(FRAME_SIZE):
+            yield chunk + lines.readline()
+
+
+def _replace(file: Path, write: Callable[[BinaryIO], Any]) -> None:
+    temporary = file.with_name(f".{file.name}.part")
+    try:
+        with temporary.open("wb") as out:
+            write(out)
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)

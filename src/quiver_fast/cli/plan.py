@@ -1,0 +1,281 @@
+"""What one arrow is asked to do: the checked options and the contract arguments they become."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.cli.implementations import Implementation
+from quiver_fast.cli.url import AddressUrl
+from quiver_fast.errors import UsageError
+
+__all__ = [
+    "ArrowOptions",
+    "ArrowPlan",
+    "contract_arguments",
+    "new_id",
+    "role_of",
+    "summary_config",
+]
+
+_EXTENSION_SCHEMES = ("amqp", "amqps")
+_JMS_PORT = 61616
+_JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
+
+
+@dataclass(frozen=True)
+class ArrowOptions:
+    """The options that both arrows of a pair share. Durations are seconds, sizes bytes."""
+
+    duration: int
+    count: int
+    rate: int
+    body_size: int
+    credit_window: int
+    transaction_size: int
+    durable: bool
+    set_message_id: bool
+    timeout: int
+    presettled: bool
+    record_format: str | None
+    settlement: bool
+    time_unit: str | None
+    max_frame_size: int | None
+    cert: str | None
+    key: str | None
+    trust_store: str | None
+    tls_verify: bool
+    sasl_mechanisms: str | None
+    username: str | None
+    password: str | None
+    expose_password: bool
+
+    @classmethod
+    def from_arguments(cls, args: argparse.Namespace, url: AddressUrl) -> ArrowOptions:
+        """Check the parsed arguments against each other and against the URL.
+
+        Raises:
+            UsageError: options that contradict each other or cannot have an effect.
+        """
+        if args.settlement and args.record_format not in (None, "v2"):
+            raise UsageError("--settlement needs --record-format v2")
+        if (args.cert is None) != (args.key is None):
+            raise UsageError("--cert and --key need each other")
+        tls_only = {
+            "--cert": args.cert,
+            "--trust-store": args.trust_store,
+            "--tls-insecure": args.tls_insecure,
+        }
+        for flag, value in tls_only.items():
+            if value and not url.secure:
+                raise UsageError(f"{flag} has no effect without an amqps URL")
+        if args.username is not None and url.username is not None:
+            raise UsageError("--username and the URL both name a user")
+        return cls(
+            duration=args.duration,
+            count=args.count,
+            rate=args.rate,
+            body_size=args.body_size,
+            credit_window=args.credit,
+            transaction_size=args.transaction_size,
+            durable=args.durable,
+            set_message_id=args.set_message_id,
+            timeout=args.timeout,
+            presettled=args.presettled,
+            record_format="v2" if args.settlement else args.record_format,
+            settlement=args.settlement,
+            time_unit=args.time_unit,
+            max_frame_size=args.max_frame_size,
+            cert=args.cert,
+            key=args.key,
+            trust_store=args.trust_store,
+            tls_verify=not args.tls_insecure,
+            sasl_mechanisms=args.sasl_mechanisms,
+            username=args.username or url.username,
+            password=_password(args.password_file, url),
+            expose_password=args.expose_password,
+        )
+
+
+@dataclass(frozen=True)
+class ArrowPlan:
+    """One arrow of a run. Creating it checks that the implementation can do what is asked.
+
+    Raises:
+        UsageError: the implementation lacks an option, or would expose a password.
+    """
+
+    operation: str
+    implementation: Implementation
+    url: AddressUrl
+    options: ArrowOptions
+    id: str
+    server: bool = False
+    passive: bool = False
+    prelude: tuple[str, ...] = ()
+    run_id: str | None = None
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        if self.operation == "receive" and self.server and self.implementation.client_only:
+            raise UsageError(f"implementation '{self.implementation.name}' has no server mode")
+        if not self.implementation.extensions:
+            self._check_without_extensions()
+        elif self.url.scheme not in _EXTENSION_SCHEMES:
+            raise UsageError(f"scheme '{self.url.scheme}' is not known; use amqp or amqps")
+
+    def _check_without_extensions(self) -> None:
+        name = self.implementation.name
+        for flag, value in _extension_flags(self.options, self.operation).items():
+            if value:
+                raise UsageError(f"implementation '{name}' does not support {flag}")
+        if self.options.password is not None and not self.options.expose_password:
+            raise UsageError(
+                f"implementation '{name}' takes passwords only on its command line, "
+                "where others can see them; --expose-password allows that"
+            )
+
+    @property
+    def role(self) -> str:
+        """Return "sender" or "receiver"."""
+        return role_of(self.operation)
+
+    @property
+    def port(self) -> int:
+        """The port to use: upstream's JMS arrows have a default of their own."""
+        if self.implementation.name in _JMS_IMPLEMENTATIONS and not self.url.explicit_port:
+            return _JMS_PORT
+        return self.url.port
+
+
+def role_of(operation: str) -> str:
+    """Return "sender" for "send" and "receiver" for "receive"."""
+    return {"send": "sender", "receive": "receiver"}[operation]
+
+
+def new_id(operation: str) -> str:
+    """Return a fresh identity for an arrow, as upstream names them."""
+    return f"quiver-{role_of(operation)}-{secrets.token_hex(4)}"
+
+
+def contract_arguments(
+    plan: ArrowPlan, password_fd: int | None = None, report_file: Path | None = None
+) -> list[str]:
+    """Return the ``key=value`` arguments of the arrow contract, in upstream's order, then ours.
+
+    Args:
+        plan: what the arrow is to do.
+        password_fd: where an implementation with extensions reads the password.
+        report_file: where an implementation with extensions writes its report.
+    """
+    options = plan.options
+    arguments: dict[str, Any] = {
+        "connection-mode": "server" if plan.server else "client",
+        "channel-mode": "passive" if plan.passive else "active",
+        "operation": plan.operation,
+        "id": plan.id,
+        "scheme": plan.url.scheme,
+        "host": plan.url.host,
+        "port": plan.port,
+        "path": plan.url.path,
+        "duration": options.duration,
+        "count": options.count,
+        "rate": options.rate,
+        "body-size": options.body_size,
+        "credit-window": options.credit_window,
+        "transaction-size": options.transaction_size,
+        "durable": int(options.durable),
+        "set-message-id": int(options.set_message_id),
+        "username": options.username,
+        "password": None if plan.implementation.extensions else options.password,
+        "key": options.key,
+        "cert": options.cert,
+    }
+    if plan.implementation.extensions:
+        arguments |= _extension_arguments(plan)
+        arguments |= {"password-fd": password_fd, "report-file": report_file}
+    return [f"{key}={value}" for key, value in arguments.items() if value is not None]
+
+
+def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
+    """Return the ``config`` of a summary: upstream's keys in order, then ours; no secrets."""
+    options = plan.options
+    return {
+        "impl": plan.implementation.name,
+        "url": plan.url.shown,
+        "output_dir": str(output_dir),
+        "timeout": options.timeout,
+        "connection_mode": "server" if plan.server else "client",
+        "channel_mode": "passive" if plan.passive else "active",
+        "operation": plan.operation,
+        "id": plan.id,
+        "host": plan.url.host,
+        "port": str(plan.port),
+        "path": plan.url.path,
+        "duration": options.duration,
+        "count": options.count,
+        "rate": options.rate,
+        "body_size": options.body_size,
+        "credit_window": options.credit_window,
+        "transaction_size": options.transaction_size,
+        "durable": options.durable,
+        "set_message_id": options.set_message_id,
+        "scheme": plan.url.scheme,
+        "username": options.username,
+        "cert": options.cert,
+        "trust_store": options.trust_store,
+        "tls_verify": options.tls_verify if plan.url.secure else None,
+        "sasl_mechanisms": options.sasl_mechanisms,
+        "presettled": options.presettled,
+        "record_format": options.record_format,
+        "settlement": options.settlement,
+        "time_unit": options.time_unit,
+        "max_frame_size": options.max_frame_size,
+        "prelude": list(plan.prelude),
+        "run_id": plan.run_id,
+    }
+
+
+def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
+    """Return the flags that only implementations with extensions support, with their values."""
+    return {
+        "--presettled": options.presettled and operation == "send",
+        "--settlement": options.settlement,
+        "--record-format": options.record_format,
+        "--time-unit": options.time_unit,
+        "--max-frame-size": options.max_frame_size,
+        "--trust-store": options.trust_store,
+        "--tls-insecure": not options.tls_verify,
+        "--sasl-mechanisms": options.sasl_mechanisms,
+    }
+
+
+def _extension_arguments(plan: ArrowPlan) -> dict[str, Any]:
+    options = plan.options
+    return {
+        "trust-store": options.trust_store,
+        "tls-verify": int(options.tls_verify) if plan.url.secure else None,
+        "sasl-mechanisms": options.sasl_mechanisms,
+        "presettled": 1 if options.presettled and plan.operation == "send" else None,
+        "max-frame-size": options.max_frame_size,
+        "record-format": options.record_format,
+        # Only senders learn of settlement; v2 receivers have no such records.
+        "settlement": 1 if options.settlement and plan.operation == "send" else None,
+        "time-unit": options.time_unit,
+        "run-id": plan.run_id,
+    }
+
+
+def _password(file: str | None, url: AddressUrl) -> str | None:
+    if file is None:
+        return url.password
+    if url.password is not None:
+        raise UsageError("--password-file and the URL both give a password")
+    try:
+        with open(file, encoding="utf-8") as lines:
+            return lines.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--password-file: {error}") from None

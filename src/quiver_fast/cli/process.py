@@ -1,0 +1,179 @@
+"""One child process: started in a session of its own, measured, and stopped for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+__all__ = ["STOP_GRACE", "Child", "Usage"]
+
+STOP_GRACE = 5.0
+"""Seconds that a child has to drain and end after a first signal."""
+
+_CLOSE_GRACE = 1.0
+_PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+
+class Usage:
+    """CPU time and memory of a process and its descendants, which a prelude may make many."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._tree: list[psutil.Process] = []
+        self.rss = 0
+        """Resident bytes at the last sample that found the process alive."""
+        self._rss_before = 0
+        self.cpu_ms = 0
+        """CPU milliseconds, user and system, so far."""
+
+    def sample_rss(self) -> None:
+        """Take a sample of the memory of the known processes; cheap enough to do often."""
+        rss = 0
+        for process in self._tree:
+            with contextlib.suppress(psutil.Error):
+                rss += process.memory_info().rss
+        # A process that has ended has no memory: its last real figure stays.
+        if rss:
+            self._rss_before, self.rss = self.rss, rss
+
+    def sample(self) -> None:
+        """Look for new descendants, and take samples of memory and CPU time."""
+        with contextlib.suppress(psutil.Error):
+            root = psutil.Process(self._pid)
+            self._tree = [root, *root.children(recursive=True)]
+        self.sample_rss()
+        seconds = 0.0
+        for process in self._tree:
+            with contextlib.suppress(psutil.Error):
+                # Children that have ended and been waited for are in their parent's figures.
+                seconds += sum(process.cpu_times()[:4])
+        self.cpu_ms = max(self.cpu_ms, round(seconds * 1000))
+
+    def finish(self, cpu_ms: int) -> None:
+        """Make the figures final: ``cpu_ms`` is exact, where samples miss the last part."""
+        self.cpu_ms = cpu_ms
+        # The last sample may have met the process giving its memory back as it ended.
+        self.rss = max(self.rss, self._rss_before)
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the process and its descendants, as of the last full sample."""
+        return list(self._tree)
+
+
+class Child:
+    """A running command with its standard output in a file.
+
+    Its standard error is passed through line by line, and the last line is kept,
+    because it usually says why the command failed.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        output: Path,
+        environment: Mapping[str, str],
+        pass_fds: tuple[int, ...] = (),
+    ) -> None:
+        """Start ``command``.
+
+        Args:
+            command: the words of the command.
+            output: the file for standard output; replaced.
+            environment: the environment variables, all of them.
+            pass_fds: descriptors that the child inherits.
+
+        Raises:
+            OSError: the command cannot be started.
+        """
+        self.returncode: int | None = None
+        self.last_error_line = ""
+        self._stop_deadline: float | None = None
+        with open(output, "wb") as records:
+            # A session of its own: a terminal's Ctrl-C reaches only us, so that
+            # each child gets exactly one signal, with all of its descendants.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=records,
+                stderr=subprocess.PIPE,
+                env=dict(environment),
+                pass_fds=pass_fds,
+                start_new_session=True,
+            )
+        self.usage = Usage(self._process.pid)
+        self.usage.sample()
+        assert self._process.stderr is not None  # noqa: S101 (asked for above)
+        self._reader = threading.Thread(
+            target=self._pass_errors, args=(self._process.stderr,), daemon=True
+        )
+        self._reader.start()
+
+    def poll(self) -> bool:
+        """Say whether the child has ended; then ``returncode`` is set and its usage is final."""
+        if self.returncode is not None:
+            return True
+        if os.waitid(os.P_PID, self._process.pid, _PEEK) is None:
+            self._escalate()
+            return False
+        # Descendants that outlive the arrow would hold its port and its output. Until
+        # the child is reaped, below, its group's number cannot be anybody else's.
+        self._signal(signal.SIGKILL)
+        _, status, resources = os.wait4(self._process.pid, 0)
+        self.returncode = os.waitstatus_to_exitcode(status)
+        self._process.returncode = self.returncode
+        self.usage.finish(round((resources.ru_utime + resources.ru_stime) * 1000))
+        self._reader.join(_CLOSE_GRACE)
+        return True
+
+    def stop(self, signum: int = signal.SIGTERM) -> None:
+        """Ask the child to drain and end; it is killed when it has not after a grace time."""
+        if self.returncode is None:
+            self._signal(signum)
+            self._stop_deadline = self._stop_deadline or time.monotonic() + STOP_GRACE
+
+    def kill(self) -> None:
+        """End the child and its descendants at once."""
+        if self.returncode is None:
+            self._signal(signal.SIGKILL)
+
+    def kill_and_wait(self) -> None:
+        """End the child and its descendants at once, and return when the child is gone."""
+        self.kill()
+        while not self.poll():
+            time.sleep(0.005)
+
+    def listens_on(self, port: int) -> bool:
+        """Say whether the child or a descendant listens on TCP ``port``."""
+        self.usage.sample()
+        for process in self.usage.processes():
+            with contextlib.suppress(psutil.Error):
+                for connection in process.net_connections(kind="tcp"):
+                    if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
+                        return True
+        return False
+
+    def _escalate(self) -> None:
+        if self._stop_deadline is not None and time.monotonic() > self._stop_deadline:
+            self.kill()
+
+    def _signal(self, signum: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signum)
+
+    def _pass_errors(self, stream: IO[bytes]) -> None:
+        for line in stream:
+            text = line.decode("utf-8", "replace")
+            self.last_error_line = text.strip() or self.last_error_line
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        stream.close()

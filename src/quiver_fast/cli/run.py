@@ -1,0 +1,201 @@
+"""One arrow from start to summary: its process, its records, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.environment import environment
+from quiver_fast.analysis.summary import receiver_sections, sender_sections
+from quiver_fast.cli.output import ArrowFiles, compress, write_json
+from quiver_fast.cli.plan import ArrowPlan, contract_arguments, summary_config
+from quiver_fast.cli.process import Child
+from quiver_fast.cli.progress import Progress
+from quiver_fast.cli.snapshots import Snapshot, SnapshotTaker
+from quiver_fast.errors import QuiverError
+from quiver_fast.records.parser import read_transfers
+from quiver_fast.records.transfers import Transfers
+
+__all__ = ["ArrowRun", "Ending"]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an arrow ended.
+
+    Attributes:
+        complete: it did all that was asked of it.
+        reason: why not, or None.
+        at_fault: the arrow itself failed; it was not stopped for something outside of it.
+    """
+
+    complete: bool
+    reason: str | None
+    at_fault: bool = False
+
+
+class ArrowRun:
+    """Runs one arrow. The order of calls is start, poll until it ends, close, analyse, save."""
+
+    def __init__(self, plan: ArrowPlan, output_dir: Path) -> None:
+        self.plan = plan
+        self.files = ArrowFiles(output_dir, plan.role)
+        self._output_dir = output_dir
+        self.transfers: Transfers | None = None
+        self._child: Child | None = None
+        self._snapshots: SnapshotTaker | None = None
+        self._stopped: Ending | None = None
+        self._size = 0
+        self._moved = 0.0
+
+    def start(self) -> None:
+        """Start the arrow's process.
+
+        Raises:
+            QuiverError: it cannot be started.
+        """
+        self.files.remove()
+        password_fd = self._password_pipe()
+        command = self._command(password_fd)
+        fds = () if password_fd is None else (password_fd,)
+        try:
+            environ = self.plan.implementation.environment(self.plan.verbose)
+            self._child = Child(command, self.files.transfers, environ, fds)
+        except OSError as error:
+            raise QuiverError(f"cannot start '{command[0]}': {error.strerror}") from error
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self._snapshots = SnapshotTaker(
+            self.files.transfers, self.files.snapshots, self.plan.operation
+        )
+        self._moved = time.monotonic()
+
+    @property
+    def child(self) -> Child:
+        """The started process."""
+        if self._child is None:
+            raise RuntimeError("the arrow has not been started")
+        return self._child
+
+    @property
+    def running(self) -> bool:
+        """Whether the arrow has been started and has not been seen to end."""
+        return self._child is not None and self._child.returncode is None
+
+    def poll(self) -> bool:
+        """Say whether the arrow has ended. Enforces ``--timeout``: stops it when nothing moves."""
+        if self.child.poll():
+            return True
+        self.child.usage.sample_rss()
+        self._check_timeout()
+        return False
+
+    def snapshot(self) -> Snapshot:
+        """Take, save and return a snapshot."""
+        if self._snapshots is None:
+            raise RuntimeError("the arrow has not been started")
+        if self.running:
+            self.child.usage.sample()
+        return self._snapshots.take(self.child.usage)
+
+    def stop(self, reason: str, signum: int = signal.SIGTERM, at_fault: bool = False) -> None:
+        """Have the arrow drain and end, because of ``reason``; only the first call counts."""
+        if self.running and self._stopped is None:
+            self._stopped = Ending(False, reason, at_fault)
+            self.child.stop(signum)
+
+    def close(self) -> None:
+        """Leave nothing behind: kill the arrow if it still runs."""
+        if self.running:
+            self.child.kill_and_wait()
+        if self._snapshots is not None:
+            self._snapshots.close()
+
+    def ending(self) -> Ending:
+        """Return how the arrow ended."""
+        if self._stopped is not None:
+            return self._stopped
+        if self.child.returncode == 0 and self._report.get("complete", True):
+            return Ending(True, None)
+        reason = self._report.get("reason") or self.child.last_error_line
+        how = _exit_text(self.child.returncode)
+        return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
+
+    def analyse(self, quiet: bool) -> dict[str, Any]:
+        """Read the records and return the arrow's summary, without saving it.
+
+        Raises:
+            RecordError: the records are not those of this operation.
+        """
+        ending = self.ending()
+        summary: dict[str, Any] = {"config": summary_config(self.plan, self._output_dir)}
+        with Progress(f"Reading {self.plan.role} records", enabled=not quiet) as progress:
+            self.transfers = read_transfers(
+                self.files.transfers,
+                record_format=self.plan.options.record_format,
+                operation=self.plan.operation,
+                progress=progress.update,
+            )
+        if self.plan.operation == "send":
+            schedule = self._report.get("schedule")
+            summary |= sender_sections(self.transfers, self.plan.options.rate, schedule)
+        else:
+            summary |= receiver_sections(self.transfers)
+        summary["complete"] = ending.complete
+        summary["reason"] = ending.reason
+        summary["exit_code"] = self.child.returncode
+        summary["arrow"] = self._report or None
+        summary["environment"] = environment()
+        return summary
+
+    def save(self, summary: dict[str, Any], quiet: bool) -> None:
+        """Save the summary and compress the records."""
+        write_json(self.files.summary, summary)
+        with Progress(f"Compressing {self.plan.role} records", enabled=not quiet) as progress:
+            compress(self.files.transfers, self.files.compressed, progress.update)
+        self.files.report.unlink(missing_ok=True)
+
+    def _check_timeout(self) -> None:
+        timeout = self.plan.options.timeout
+        now, size = time.monotonic(), self.files.transfers.stat().st_size
+        if size != self._size:
+            self._size, self._moved = size, now
+        elif timeout and now - self._moved > timeout:
+            self.stop(f"timed out: no transfers for {timeout} seconds", at_fault=True)
+
+    def _command(self, password_fd: int | None) -> list[str]:
+        report = self.files.report.absolute()
+        arguments = contract_arguments(self.plan, password_fd, report)
+        return [*self.plan.prelude, *self.plan.implementation.command, *arguments]
+
+    def _password_pipe(self) -> int | None:
+        """Return a descriptor that yields the password, for arrows that take one that way."""
+        password = self.plan.options.password
+        if password is None or not self.plan.implementation.extensions:
+            return None
+        read_end, write_end = os.pipe()
+        with os.fdopen(write_end, "wb") as pipe:
+            pipe.write(password.encode())
+        return read_end
+
+    @cached_property
+    def _report(self) -> dict[str, Any]:
+        """What the arrow itself reported at its end; empty if it does not do that."""
+        try:
+            report: dict[str, Any] = json.loads(self.files.report.read_bytes())
+        except FileNotFoundError:
+            return {}
+        return report
+
+
+def _exit_text(returncode: int | None) -> str:
+    if returncode is not None and returncode < 0:
+        return f"killed by {signal.Signals(-returncode).name}"
+    return f"exit code {returncode}"

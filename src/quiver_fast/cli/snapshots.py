@@ -1,0 +1,83 @@
+"""Snapshots of a running arrow: what it has transferred, and what it has used."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.cli.process import Usage
+from quiver_fast.records.parser import TransferTail
+
+__all__ = ["Snapshot", "SnapshotTaker", "now_ms"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One line of a snapshots file, fields in its order.
+
+    Attributes:
+        timestamp: epoch milliseconds.
+        period: milliseconds since the snapshot before, or since the start.
+        count: records since the start; every record is counted.
+        period_count: records in this period.
+        latency: mean milliseconds of the period's messages, signed; 0 without any.
+        cpu_time: CPU milliseconds since the start.
+        period_cpu_time: CPU milliseconds in this period.
+        rss: resident bytes.
+    """
+
+    timestamp: int
+    period: int
+    count: int
+    period_count: int
+    latency: int
+    cpu_time: int
+    period_cpu_time: int
+    rss: int
+
+    def line(self) -> str:
+        """Return the comma-separated line, with its end."""
+        return ",".join(map(str, astuple(self))) + "\n"
+
+
+class SnapshotTaker:
+    """Takes snapshots of one arrow and appends them to a file."""
+
+    def __init__(self, transfers: Path, snapshots: Path, operation: str) -> None:
+        """Begin at the present time; ``snapshots`` is created empty, ``transfers`` must exist."""
+        self._tail = TransferTail(transfers, operation)
+        self._file = snapshots
+        self._file.write_bytes(b"")
+        self._last = Snapshot(now_ms(), 0, 0, 0, 0, 0, 0, 0)
+
+    def close(self) -> None:
+        """Close the transfers file."""
+        self._tail.close()
+
+    def take(self, usage: Usage) -> Snapshot:
+        """Take a snapshot of the records so far and of ``usage`` as it stands, and write it."""
+        batch = self._tail.read()
+        last, timestamp = self._last, now_ms()
+        ticks = per_millisecond(batch.time_unit)
+        latency = int(batch.latency_sum / (batch.count * ticks)) if batch.count else 0
+        snapshot = Snapshot(
+            timestamp=timestamp,
+            period=timestamp - last.timestamp,
+            count=last.count + batch.count,
+            period_count=batch.count,
+            latency=latency,
+            cpu_time=usage.cpu_ms,
+            period_cpu_time=usage.cpu_ms - last.cpu_time,
+            rss=usage.rss,
+        )
+        with self._file.open("a", encoding="ascii") as lines:
+            lines.write(snapshot.line())
+        self._last = snapshot
+        return snapshot
+
+
+def now_ms() -> int:
+    """Return the time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,86 @@
+"""Address URLs: ``[SCHEME:][//SERVER/]ADDRESS``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from quiver_fast.errors import UsageError
+
+__all__ = ["AddressUrl", "parse_url"]
+
+_DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
+_DEFAULT_HOST = "localhost"
+
+
+@dataclass(frozen=True)
+class AddressUrl:
+    """Where a queue is.
+
+    Attributes:
+        shown: the URL as given, with any password replaced by ``***``; fit to show and save.
+        scheme: "amqp" where none was given.
+        host: name or address, without the brackets of IPv6.
+        port: the port given, else the scheme's default, else 5672 as upstream.
+        explicit_port: whether the port was given.
+        path: the address, without its first "/".
+        username: decoded, or None.
+        password: decoded, or None; never shown.
+    """
+
+    shown: str
+    scheme: str
+    host: str
+    port: int
+    explicit_port: bool
+    path: str
+    username: str | None
+    password: str | None = field(repr=False)
+
+    @property
+    def secure(self) -> bool:
+        """Whether the scheme demands TLS."""
+        return self.scheme == "amqps"
+
+
+def parse_url(text: str) -> AddressUrl:
+    """Parse an address URL.
+
+    Raises:
+        UsageError: the port is no port, or there is no address. The message has no password.
+    """
+    try:
+        parts = urlsplit(text, allow_fragments=False)
+        port = parts.port
+        host = parts.hostname or _DEFAULT_HOST
+    except ValueError as error:
+        raise UsageError(f"URL is malformed: {_without_secret(str(error), text)}") from None
+    shown = _redacted(parts)
+    # A query is no part of AMQP addresses as URLs, but "jobs?a" may well be a queue's name.
+    path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    path = path.removeprefix("/")
+    if not path:
+        raise UsageError(f"URL '{shown}' has no address")
+    scheme = parts.scheme or "amqp"
+    return AddressUrl(
+        shown=shown,
+        scheme=scheme,
+        host=host,
+        port=_DEFAULT_PORTS.get(scheme, 5672) if port is None else port,
+        explicit_port=port is not None,
+        path=path,
+        username=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+    )
+
+
+def _redacted(parts: SplitResult) -> str:
+    if parts.password is None:
+        return parts.geturl()
+    user, _, server = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}:***@{server}").geturl()
+
+
+def _without_secret(message: str, text: str) -> str:
+    """Keep the reason, but not if it quotes the part of the URL that may hold a password."""
+    return message if "@" not in text else "the part after '//' cannot be read"

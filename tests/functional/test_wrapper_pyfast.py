@@ -1,0 +1,286 @@
+"""`quiver` and `quiver-arrow` with our own arrow: every option, real messages over TCP."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import trustme
+
+from quiver_fast.records.parser import read_transfers
+
+KEYS = ("lost", "foreign", "duplicate", "reordered", "negative_latency")
+
+
+def command(tool, *words):
+    return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words]
+
+
+def run(tool, *words, timeout=60, **environment):
+    return subprocess.run(
+        command(tool, *words),
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def measure(*words):
+    """Run `quiver --json`, demand success and a perfect delivery; return the document."""
+    done = run("pair", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["complete"] is True
+    assert [document["delivery"][key] for key in KEYS] == [0] * len(KEYS)
+    return document
+
+
+def start(tool, *words):
+    return subprocess.Popen(
+        command(tool, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_listener(process, port):
+    deadline = time.monotonic() + 20
+    while True:
+        tree = psutil.Process(process.pid).children(recursive=True)
+        for child in tree:
+            for connection in child.net_connections(kind="tcp"):
+                if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
+                    return
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_thousand_messages():
+    document = measure("--count", "1000")
+    assert document["results"]["message_count"] == 1000
+    assert document["sender"]["arrow"]["accepted"] == 1000
+    assert document["receiver"]["arrow"]["received"] == 1000
+    assert document["sender"]["config"]["port"] == document["receiver"]["config"]["port"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--body-size", "0"],
+        ["--body-size", "100k", "-c", "200"],
+        ["--credit", "1"],
+        ["--credit", "10k"],
+        ["--durable"],
+        ["--set-message-id"],
+        ["--presettled"],
+        ["--max-frame-size", "600"],
+        ["--sasl-mechanisms", "ANONYMOUS"],
+        ["--time-unit", "us"],
+        ["--time-unit", "ns"],
+        ["--rate", "2k"],
+    ],
+    ids=" ".join,
+)
+def test_options(words):
+    document = measure("-c", "1000", *words)
+    expected = 200 if "-c" in words else 1000
+    assert document["results"]["message_count"] == expected
+
+
+@pytest.mark.parametrize("revision", ["v1", "v2", "v3"])
+def test_record_formats(revision, tmp_path):
+    out = str(tmp_path / "out")
+    document = measure("-c", "1000", "--record-format", revision, "--output", out)
+    assert document["receiver"]["records"]["format"] == revision
+    by_ids = revision != "v3"
+    assert document["delivery"]["method"] == ("ids" if by_ids else "per-millisecond lower bound")
+    for role in ("sender", "receiver"):
+        transfers = read_transfers(f"{out}/{role}-transfers.csv.zst", record_format=revision)
+        assert len(transfers) == 1000
+        assert (transfers.ids is not None) is by_ids
+
+
+def test_settlement():
+    settlement = measure("-c", "1000", "--settlement")["sender"]["settlement"]
+    assert settlement["all"]["count"] == 1000
+    assert settlement["sampled"]["count"] == 4
+    assert (settlement["unsettled"], settlement["unmatched"]) == (0, 0)
+
+
+def test_rate_reports_its_schedule():
+    document = measure("-d", "2", "--rate", "1000", "--time-unit", "us")
+    schedule = document["sender"]["schedule"]
+    assert schedule["rate"] == 1000
+    assert schedule["achieved"] == pytest.approx(1000, rel=0.01)
+    assert schedule["late_us"]["p50"] <= schedule["late_us"]["max"]
+    assert 1900 <= document["results"]["message_count"] <= 2010
+
+
+def test_duration():
+    started = time.monotonic()
+    document = measure("-d", "2")
+    assert time.monotonic() - started < 20
+    assert 1.5 < document["results"]["duration"] < 3
+    assert len(document["receiver"]["series"]["second"]) in (2, 3, 4)
+    assert sum(document["receiver"]["series"]["count"]) == document["results"]["message_count"]
+
+
+def test_the_table_has_real_figures(tmp_path):
+    done = run("pair", "-d", "5", "--output", str(tmp_path / "out"))
+    assert done.returncode == 0
+    rows = [line.split() for line in done.stdout.split("\n\n")[0].splitlines()[3:]]
+    assert len(rows) >= 3
+    for row in rows:
+        assert float(row[9]) > 5
+        # The sender may have ended before the receiver's last row.
+        assert row[4] == "-" or float(row[4]) > 5
+    assert int(rows[1][3]) > 0
+    summary = json.loads((tmp_path / "out/receiver-summary.json").read_text())
+    assert int(rows[-1][6].replace(",", "")) == summary["results"]["message_count"]
+
+
+def test_info():
+    done = run("arrow", "--info")
+    assert done.returncode == 0
+    assert done.stdout.startswith("quiver-arrow-pyfast ")
+    assert run("arrow", "impl=pyfast", "--info").stdout == done.stdout
+
+
+def test_refused_connections_say_so():
+    done = run("pair", f"amqp://localhost:{free_port()}/q", "-c", "10", "--quiet")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("quiver: error: ")
+    assert re.search(
+        r"sender \(pyfast\) failed: cannot connect to .*Connection refused",
+        done.stderr.splitlines()[-1],
+    )
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_drain_both_ends(tmp_path, signum, code):
+    out = tmp_path / "out"
+    process = start("pair", "--json", "--rate", "1000", "--output", str(out))
+    file, deadline = out / "receiver-transfers.csv", time.monotonic() + 20
+    while not (file.exists() and file.stat().st_size > 0):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signum)
+    output, errors = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert "Traceback" not in errors
+    document = json.loads(output)
+    assert document["complete"] is False
+    assert document["reason"] == f"interrupted by {signal.Signals(signum).name}"
+    for role in ("sender", "receiver"):
+        summary = json.loads((out / f"{role}-summary.json").read_text())
+        assert summary["complete"] is False
+        assert summary["results"]["message_count"] > 0
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    return tmp_path
+
+
+def exchange(url, receiver_words, sender_words, tmp_path):
+    """Run a listening receiver and a sender by hand; return both results."""
+    port = int(url.rsplit(":", 1)[1].split("/")[0])
+    out = str(tmp_path / "out")
+    receiver = start("arrow", "receive", url, "--server", "--passive", "-c", "100", "--json",
+                     "--timeout", "5", "--output", out, *receiver_words)  # fmt: skip
+    try:
+        wait_for_listener(receiver, port)
+        sender = run("arrow", "send", url, "-c", "100", "--json", "--output", out, *sender_words)
+        output, errors = receiver.communicate(timeout=30)
+    finally:
+        receiver.kill()
+    return sender, subprocess.CompletedProcess([], receiver.returncode, output, errors)
+
+
+def test_tls_is_verified_by_default(certificates, tmp_path):
+    url = f"amqps://localhost:{free_port()}/q"
+    server = ["--cert", f"{certificates}/cert.pem", "--key", f"{certificates}/key.pem"]
+    sender, receiver = exchange(url, server, [], tmp_path)
+    assert (sender.returncode, receiver.returncode) == (1, 1)
+    assert "certificate" in sender.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("insecure", [False, True])
+def test_tls(certificates, tmp_path, insecure):
+    url = f"amqps://localhost:{free_port()}/q"
+    server = ["--cert", f"{certificates}/cert.pem", "--key", f"{certificates}/key.pem"]
+    client = ["--tls-insecure"] if insecure else ["--trust-store", f"{certificates}/ca.pem"]
+    sender, receiver = exchange(url, server, client, tmp_path)
+    assert (sender.returncode, receiver.returncode) == (0, 0), sender.stderr + receiver.stderr
+    assert json.loads(sender.stdout)["config"]["tls_verify"] is not insecure
+    assert json.loads(receiver.stdout)["results"]["message_count"] == 100
+
+
+def test_passwords_reach_the_arrow_unseen(tmp_path):
+    port = free_port()
+    url = f"amqp://user:hunter2@localhost:{port}/q"
+    receiver = start("arrow", "receive", url, "--server", "--passive", "-c", "100",
+                     "--sasl-mechanisms", "PLAIN", "--output", str(tmp_path / "out"))  # fmt: skip
+    wait_for_listener(receiver, port)
+    for child in psutil.Process(receiver.pid).children(recursive=True):
+        assert "hunter2" not in " ".join(child.cmdline())
+        assert "hunter2" not in str(child.environ())
+    receiver.send_signal(signal.SIGTERM)
+    output, errors = receiver.communicate(timeout=20)
+    assert "hunter2" not in output + errors
+    for file in (tmp_path / "out").iterdir():
+        assert b"hunter2" not in file.read_bytes()
+
+
+def test_password_authenticates(tmp_path):
+    (tmp_path / "password").write_text("hunter2\n")
+    url = f"amqp://localhost:{free_port()}/q"
+    words = ["--username", "user", "--sasl-mechanisms", "PLAIN"]
+    words += ["--password-file", str(tmp_path / "password")]
+    sender, receiver = exchange(url, words, words, tmp_path)
+    assert (sender.returncode, receiver.returncode) == (0, 0), sender.stderr + receiver.stderr
+
+
+def test_a_wrong_password_is_refused(tmp_path):
+    for name in ("right", "wrong"):
+        (tmp_path / name).write_text(f"{name}\n")
+    url = f"amqp://localhost:{free_port()}/q"
+    words = ["--username", "user", "--sasl-mechanisms", "PLAIN", "--password-file"]
+    sender, _ = exchange(
+        url, [*words, str(tmp_path / "right")], [*words, str(tmp_path / "wrong")], tmp_path
+    )
+    assert sender.returncode == 1
+    assert "quiver-arrow: error: sender (pyfast) failed: " in sender.stderr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH came with Python 3.11")
+def test_the_current_directory_cannot_shadow_the_arrow(tmp_path):
+    (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
+    (tmp_path / "quiver_fast").mkdir()
+    paths = os.pathsep.join(os.path.abspath(p) for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c",
+         "from quiver_fast.cli.pair import main; raise SystemExit(main(['-c', '10', '--quiet']))"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,177 @@
+"""A foreign implementation in a few lines, and how to run the wrappers with it."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# It knows upstream's contract only. FAKE_SENDER and FAKE_RECEIVER say how to behave:
+#   ok          transfer `count` messages (all connected ones for a receiver)
+#   fail        write a line to standard error and exit 1 after ten messages
+#   hang        transfer ten messages, then nothing, and die by SIGTERM
+#   stubborn    the same, but ignore SIGTERM and SIGINT
+#   drain       transfer slowly until SIGTERM or SIGINT, then end with exit 0
+#   junk        ok, with lines between that are no records
+#   silent      transfer nothing
+#   segv        die by SIGSEGV after ten messages
+#   busy        as a server: say that the port is in use, unless FAKE_FREE exists by now
+#   deaf        as a server: do not listen
+#   burn        keep the CPU busy for a second, holding 64 MB, before ok
+FAKE = r"""
+import json, os, signal, socket, sys, time
+
+if len(sys.argv) == 1:
+    print("fake arrow 1.0")
+    sys.exit()
+
+args = dict(word.split("=", 1) for word in sys.argv[1:])
+role = {"send": "sender", "receive": "receiver"}[args["operation"]]
+mode = os.environ.get("FAKE_" + role.upper(), "ok")
+with open(os.path.join(os.environ["FAKE_LOG"], role + ".json"), "a") as log:
+    log.write(json.dumps([sys.argv[1:], os.environ.get("QUIVER_VERBOSE")]) + "\n")
+
+def now():
+    return int(time.time() * 1000)
+
+def stop(*_):
+    sys.exit(0)
+
+if mode == "busy" and not os.path.exists(os.environ["FAKE_FREE"]):
+    open(os.environ["FAKE_FREE"], "w").close()
+    sys.exit("bind: Address already in use")
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+if mode == "drain":
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+if mode == "deaf":
+    time.sleep(60)
+if mode != "drain" and mode != "stubborn":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+if mode == "burn":
+    hog = bytearray(64 << 20)
+    hog[::4096] = b"x" * len(hog[::4096])
+    while time.process_time() < 1:
+        pass
+
+peer = None
+if args["path"] == "quiver":
+    address = args["host"], int(args["port"])
+    if args["connection-mode"] == "server":
+        listener = socket.create_server(address)
+        peer = listener.accept()[0].makefile("rb")
+    else:
+        peer = socket.create_connection(address).makefile("wb")
+
+def messages():
+    if role == "receiver" and peer is not None:
+        for line in peer:
+            yield int(line)
+        return
+    for n in range(int(args["count"]) or 10**9):
+        if mode == "drain":
+            time.sleep(0.001)
+        yield now()
+
+for n, sent in enumerate(() if mode == "silent" else messages()):
+    if n == 10 and mode not in ("ok", "junk", "drain", "burn"):
+        break
+    if role == "sender":
+        sys.stdout.write("%d,0\n" % sent)
+        if peer is not None:
+            peer.write(b"%d\n" % sent)
+            peer.flush()
+    else:
+        sys.stdout.write("%d,%d\n" % (sent, now()))
+    if n == 5 and mode == "junk":
+        sys.stdout.write("junk\n")
+    sys.stdout.flush()
+
+if mode == "fail":
+    sys.exit("fake: no such queue")
+if mode == "segv":
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGSEGV)
+if mode in ("hang", "stubborn", "silent"):
+    time.sleep(60)
+"""
+
+
+@dataclass
+class Fake:
+    """The fake implementation, its environment, and what it has been called with."""
+
+    directory: Path
+    environment: dict
+
+    def command(self, tool, *words):
+        return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words, "--impl", "fake"]
+
+    def run(self, tool, *words, timeout=30, **modes):
+        return subprocess.run(
+            self.command(tool, *words),
+            env=self.environment | modes,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def start(self, tool, *words, **modes):
+        return subprocess.Popen(
+            self.command(tool, *words),
+            env=self.environment | modes,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def calls(self, role):
+        """Return the arguments and QUIVER_VERBOSE of each call of one role."""
+        lines = (self.directory / f"{role}.json").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(name="fake")
+def fake_implementation(tmp_path):
+    directory = tmp_path / "fake"
+    directory.mkdir()
+    for kind in ("arrow", "server"):
+        script = directory / f"quiver-{kind}-fake"
+        script.write_text(f"#!{sys.executable}\n{FAKE if kind == 'arrow' else FAKE_SERVER}")
+        script.chmod(0o755)
+    environment = os.environ | {
+        "QUIVER_IMPL_PATH": str(directory),
+        "FAKE_LOG": str(directory),
+        "FAKE_FREE": str(directory / "free"),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return Fake(directory, environment)
+
+
+FAKE_SERVER = r"""
+import json, os, signal, sys, time
+
+if len(sys.argv) == 1:
+    print("fake server 1.0")
+    sys.exit()
+args = dict(word.split("=", 1) for word in sys.argv[1:])
+with open(os.path.join(os.environ["FAKE_LOG"], "server.json"), "a") as log:
+    log.write(json.dumps([sys.argv[1:], os.environ.get("QUIVER_VERBOSE")]) + "\n")
+if os.environ.get("FAKE_SERVER") == "fail":
+    sys.exit("fake: no")
+if os.environ.get("FAKE_SERVER") == "stay":
+    if args["ready-file"] != "-":
+        with open(args["ready-file"], "w") as ready:
+            ready.write("ready\n")
+    time.sleep(60)
+"""
+
+
+def load(directory, name):
+    return json.loads((Path(directory) / name).read_text())

@@ -1,0 +1,179 @@
+"""Sections of a summary against upstream's formulas, written out slowly."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from analysis_twins import transfers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver_fast.analysis.environment import environment
+from quiver_fast.analysis.schedule import send_schedule
+from quiver_fast.analysis.series import per_second
+from quiver_fast.analysis.settlement import settlement_latency
+from quiver_fast.analysis.summary import receiver_sections, sender_sections
+from quiver_fast.errors import RecordError
+
+UPSTREAM_KEYS = [
+    "first_send_time", "last_send_time", "first_receive_time", "last_receive_time",
+    "message_count", "message_rate", "latency_average", "latency_quartiles", "latency_nines",
+]  # fmt: skip
+
+EPOCH = 1_472_344_673_324
+records = st.lists(
+    st.tuples(st.integers(EPOCH, EPOCH + 5000), st.integers(-20, 4000)), min_size=1, max_size=200
+)
+
+
+def upstream_results(sent, received):
+    """Upstream's computation, with signed latencies."""
+    latencies = np.array(received, np.int64) - np.array(sent, np.int64)
+    percentiles = [
+        int(x) for x in np.percentile(latencies, (0, 25, 50, 75, 100, 90, 99, 99.9, 99.99, 99.999))
+    ]
+    duration = (received[-1] - received[0]) / 1000
+    return {
+        "first_send_time": None,
+        "last_send_time": None,
+        "first_receive_time": received[0],
+        "last_receive_time": received[-1],
+        "message_count": len(sent),
+        "message_rate": round(len(sent) / duration) if duration > 0 else None,
+        "latency_average": float(np.mean(latencies)),
+        "latency_quartiles": percentiles[:5],
+        "latency_nines": percentiles[5:],
+    }
+
+
+@given(records)
+def test_receiver_results_are_upstreams(pairs):
+    sent = [s for s, _ in pairs]
+    received = [s + latency for s, latency in pairs]
+    results = receiver_sections(transfers(sent, received))["results"]
+    assert list(results) == UPSTREAM_KEYS
+    assert results == upstream_results(sent, received)
+
+
+@given(st.lists(st.integers(EPOCH, EPOCH + 5000), min_size=1))
+def test_sender_results_are_upstreams(sent):
+    results = sender_sections(transfers(sent))["results"]
+    duration = (sent[-1] - sent[0]) / 1000
+    expected = dict.fromkeys(UPSTREAM_KEYS) | {
+        "first_send_time": sent[0],
+        "last_send_time": sent[-1],
+        "message_count": len(sent),
+        "message_rate": round(len(sent) / duration) if duration > 0 else None,
+    }
+    assert results == expected
+
+
+@given(records)
+def test_microseconds_refine_but_do_not_move_the_milliseconds(pairs):
+    sent = [s * 1000 + 250 for s, _ in pairs]
+    received = [s * 1000 + 250 + latency * 1000 for s, latency in pairs]
+    fine = receiver_sections(transfers(sent, received, unit="us"))
+    coarse = upstream_results([s // 1000 for s in sent], [r // 1000 for r in received])
+    assert fine["results"]["first_receive_time"] == coarse["first_receive_time"]
+    assert fine["results"]["latency_average"] == pytest.approx(coarse["latency_average"])
+    assert fine["results"]["latency_quartiles"][0] == coarse["latency_quartiles"][0]
+    assert fine["latency"]["unit"] == "us"
+    assert fine["latency"]["percentiles"]["100"] == max(
+        r - s for r, s in zip(received, sent, strict=True)
+    )
+
+
+def test_latency_is_signed():
+    """Upstream makes 18446744073709551616 of one millisecond of clock skew."""
+    sections = receiver_sections(transfers([EPOCH + 5, EPOCH + 5], [EPOCH + 4, EPOCH + 6]))
+    assert sections["results"]["latency_quartiles"] == [-1, 0, 0, 0, 1]
+    assert sections["latency"]["negative"] == 1
+    assert sections["delivery"]["negative_latency"] == 1
+
+
+def test_sections_are_json():
+    sender = transfers([EPOCH, EPOCH + 1], ids=[1, 2], settled=[(1, EPOCH + 3, True)])
+    text = json.dumps([sender_sections(sender, 10), receiver_sections(transfers([1], [2]))])
+    assert json.loads(text)[0]["records"] == {
+        "format": "v2", "time_unit": "ms", "malformed": 0, "first_malformed": None,
+        "truncated": False,
+    }  # fmt: skip
+
+
+def test_a_senders_records_are_no_receivers():
+    with pytest.raises(RecordError):
+        receiver_sections(transfers([EPOCH]))
+
+
+def test_a_run_without_messages_has_every_section():
+    sender, receiver = sender_sections(transfers([]), 10), receiver_sections(transfers([], []))
+    nothing = dict.fromkeys(UPSTREAM_KEYS) | {"message_count": 0}
+    assert sender["results"] == receiver["results"] == nothing
+    assert receiver["latency"]["mean"] is None
+    assert sender["schedule"]["achieved"] is None
+    json.dumps([sender, receiver])
+
+
+@given(records)
+def test_series(pairs):
+    sent = [s for s, _ in pairs]
+    received = [s + latency for s, latency in pairs]
+    series = per_second(np.array(received), np.array(sent), "ms")
+    seconds = sorted({math.floor(r / 1000) for r in received})
+    assert series["second"] == seconds
+    for row, second in enumerate(seconds):
+        latencies = [r - s for s, r in zip(sent, received, strict=True) if r // 1000 == second]
+        assert series["count"][row] == len(latencies)
+        assert series["latency_p50"][row] == np.percentile(latencies, 50)
+        assert series["latency_p99"][row] == np.percentile(latencies, 99)
+        assert series["latency_max"][row] == max(latencies)
+
+
+def test_series_of_nothing():
+    assert per_second(np.empty(0, np.int64), None, "ms") == {"second": [], "count": []}
+
+
+@given(
+    st.permutations(range(20)),
+    st.lists(st.tuples(st.integers(0, 25), st.integers(EPOCH, EPOCH + 99), st.booleans())),
+)
+def test_settlement(ids, settled):
+    sender = transfers([EPOCH + n for n in range(20)], ids=ids, settled=settled)
+    ours = settlement_latency(sender)
+    if not settled:
+        assert ours is None
+        return
+    send_time = {message: EPOCH + n for n, message in enumerate(ids)}
+    known = [(t - send_time[i], sampled) for i, t, sampled in settled if i in send_time]
+    assert ours["all"]["count"] == len(known)
+    assert ours["sampled"]["count"] == sum(sampled for _, sampled in known)
+    if known:
+        assert ours["all"]["mean"] == sum(x for x, _ in known) / len(known)
+    assert ours["unmatched"] == len(settled) - len(known)
+    assert ours["unsettled"] == len(set(ids) - {i for i, _, _ in settled})
+
+
+@pytest.mark.parametrize(
+    ("gap_ms", "late_p50", "missed"),
+    [(10, 50, False), (10, 20_000, True), (11, None, True), (9, None, True), (10, None, False)],
+)
+def test_schedule(gap_ms, late_p50, missed):
+    sender = transfers(range(EPOCH, EPOCH + 1000 * gap_ms, gap_ms))
+    late = None if late_p50 is None else {"late_us": {"p50": late_p50}}
+    ours = send_schedule(sender, 100, late)
+    assert ours["missed"] is missed
+    assert ours["achieved"] == pytest.approx(1000 / gap_ms)
+
+
+def test_schedule_allows_for_the_clocks_resolution():
+    """50 messages at 100,000/s take half a millisecond, which may look like 0 or 1 ms."""
+    for span in (0, 1):
+        sender = transfers([EPOCH] * 49 + [EPOCH + span])
+        assert send_schedule(sender, 100_000, None)["missed"] is False
+
+
+def test_environment_is_about_this_host():
+    facts = environment()
+    assert facts["numpy"] == np.__version__
+    assert all(facts.values())

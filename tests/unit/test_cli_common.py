@@ -1,0 +1,152 @@
+import argparse
+import os
+
+import pytest
+
+from quiver_fast.cli import arrow, pair, server
+from quiver_fast.cli.common import count, duration, report_error, run_command
+from quiver_fast.errors import QuiverError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0), ("1", 1), ("1k", 1000), ("1m", 1_000_000), ("3000000000", 3 * 10**9)],
+)
+def test_count(text, value):
+    assert count(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", 1), ("5s", 5), ("2m", 120), ("1h", 3600)])
+def test_duration(text, value):
+    assert duration(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "k", "-1", "1.5", "1g", "1 k", "²"])
+@pytest.mark.parametrize("parse", [count, duration])
+def test_not_a_number(parse, text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        parse(text)
+
+
+def test_errors_of_the_system_name_the_file(capsys):
+    error = FileNotFoundError(2, "No such file or directory", "/proc/x")
+    assert run_command("tool", fail(error), []) == 1
+    assert capsys.readouterr().err == "tool: error: /proc/x: No such file or directory\n"
+
+
+def fail(error):
+    def command(_argv):
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (QuiverError("no\npeer"), 1, "tool: error: no peer"),
+        (UsageError("bad"), 2, "tool: error: bad"),
+        (
+            OSError(28, "No space left on device"),
+            1,
+            "tool: error: No space left on device",
+        ),
+    ],
+)
+def test_errors_are_one_line_and_a_code(error, code, line, capsys):
+    assert run_command("tool", fail(error), []) == code
+    assert capsys.readouterr().err.splitlines() == [line]
+
+
+def test_interruption_outside_of_a_run(capsys):
+    assert run_command("tool", fail(KeyboardInterrupt()), []) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_colour_only_on_terminals_that_want_it(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    report_error("tool", "bad")
+    assert "\033[" in capsys.readouterr().err
+    monkeypatch.setenv("NO_COLOR", "1")
+    report_error("tool", "bad")
+    assert capsys.readouterr().err == "tool: error: bad\n"
+
+
+@pytest.mark.parametrize("command", [arrow, pair, server])
+def test_help_names_everything(command, capsys):
+    assert command.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for word in ("--quiet", "--verbose", "--init-only", "--version", "--impl", "pyfast",
+                 "amqps://username:password@10.0.0.10/jobs/alpha", "QUIVER_IMPL_PATH"):  # fmt: skip
+        assert word in text
+    flags = {
+        arrow: "--output --force --json --summary --info --id --server --passive --prelude",
+        pair: "--output --force --json --sender --receiver",
+        server: "--info --ready-file --prelude --user --password --cert --key --trust-store",
+    }
+    measuring = (
+        "--duration --count --rate --body-size --credit --transaction-size --durable "
+        "--set-message-id --timeout --cert --key --trust-store --tls-insecure --sasl-mechanisms "
+        "--presettled --record-format --settlement --time-unit --max-frame-size --username "
+        "--password-file --expose-password"
+    )
+    words = flags[command] + ("" if command is server else f" {measuring}")
+    assert [
+        word for word in words.split() if f"  {word}" not in text and f", {word}" not in text
+    ] == []
+
+
+@pytest.mark.parametrize("command", [arrow, pair, server])
+def test_version(command, capsys):
+    assert command.main(["--version"]) == 0
+    assert capsys.readouterr().out.split()[0].startswith("quiver")
+
+
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        (pair, ["--dur", "1"]),
+        (pair, ["--duration", "x"]),
+        (pair, ["--credit", "0"]),
+        (pair, ["q", "extra"]),
+        (pair, ["--impl", "absent"]),
+        (pair, ["--settlement", "--record-format", "v1"]),
+        (pair, ["amqp://h/"]),
+        (pair, ["--trust-store", "x"]),
+        (pair, ["--transaction-size", "10"]),
+        (arrow, []),
+        (arrow, ["send"]),
+        (arrow, ["push", "q"]),
+        (arrow, ["send", "q", "r"]),
+        (arrow, ["receive", "q", "--settlement"]),
+        (arrow, ["send", "q", "--prelude", "'"]),
+        (arrow, ["--info", "--impl", "absent"]),
+        (server, ["q"]),
+        (server, ["--info"]),
+    ],
+)
+def test_usage_errors(command, argv, capsys, monkeypatch):
+    monkeypatch.delenv("QUIVER_HOME", raising=False)
+    assert command.main(argv) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert ": error: " in captured.err
+
+
+@pytest.mark.parametrize(
+    "argv", [["send", "q"], ["q", "--count", "5"], ["send", "-c", "5", "q", "impl=pyfast"]]
+)
+def test_init_only_starts_nothing(argv, capsys, tmp_path):
+    command = arrow if argv[0] == "send" else pair
+    directory = tmp_path / "out"
+    assert command.main([*argv, "--init-only", "--output", str(directory)]) == 0
+    assert not directory.exists()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_environment_is_untouched():
+    before = dict(os.environ)
+    arrow.main(["send", "q", "--init-only", "--verbose"])
+    assert dict(os.environ) == before

@@ -1,0 +1,168 @@
+"""From options to the arguments of the arrow contract."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from quiver_fast.cli.common import add_arrow_options, add_tls_options
+from quiver_fast.cli.implementations import Implementation
+from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, contract_arguments, summary_config
+from quiver_fast.cli.url import parse_url
+from quiver_fast.errors import UsageError
+
+OURS = Implementation("pyfast", ("pyfast",), extensions=True)
+FOREIGN = Implementation("foreign", ("/impls/quiver-arrow-foreign",))
+
+
+def options_of(words, url):
+    parser = argparse.ArgumentParser()
+    add_arrow_options(parser)
+    add_tls_options(parser)
+    return ArrowOptions.from_arguments(parser.parse_args(words), parse_url(url))
+
+
+def plan_of(*words, url="q0", impl=OURS, operation="send", **fields):
+    return ArrowPlan(operation, impl, parse_url(url), options_of(words, url), "id0", **fields)
+
+
+UPSTREAM_DEFAULTS = [
+    "connection-mode=client", "channel-mode=active", "operation=send", "id=id0", "scheme=amqp",
+    "host=localhost", "port=5672", "path=q0", "duration=30", "count=0", "rate=0",
+    "body-size=100", "credit-window=1000", "transaction-size=0", "durable=0", "set-message-id=0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("impl", [OURS, FOREIGN])
+def test_defaults_are_upstreams_and_nothing_else(impl):
+    assert contract_arguments(plan_of(impl=impl)) == UPSTREAM_DEFAULTS
+
+
+def test_every_upstream_option():
+    words = (
+        "-d 2m -c 3k --rate 1m --body-size 7k --credit 10 --transaction-size 5 --durable "
+        "--set-message-id --cert c.pem --key k.pem --username u --expose-password"
+    )
+    plan = plan_of(*words.split(), url="amqps://h:1/a/b", impl=FOREIGN, operation="receive",
+                   server=True, passive=True)  # fmt: skip
+    assert contract_arguments(plan) == [
+        "connection-mode=server", "channel-mode=passive", "operation=receive", "id=id0",
+        "scheme=amqps", "host=h", "port=1", "path=a/b", "duration=120", "count=3000",
+        "rate=1000000", "body-size=7000", "credit-window=10", "transaction-size=5", "durable=1",
+        "set-message-id=1", "username=u", "key=k.pem", "cert=c.pem",
+    ]  # fmt: skip
+
+
+EXTENSIONS = [
+    (["--presettled"], ["presettled=1"]),
+    (["--record-format", "v1"], ["record-format=v1"]),
+    (["--settlement"], ["record-format=v2", "settlement=1"]),
+    (["--time-unit", "us"], ["time-unit=us"]),
+    (["--max-frame-size", "64k"], ["max-frame-size=64000"]),
+    (["--sasl-mechanisms", "PLAIN ANONYMOUS"], ["sasl-mechanisms=PLAIN ANONYMOUS"]),
+    (["--trust-store", "ca.pem"], ["trust-store=ca.pem", "tls-verify=1"]),
+    (["--tls-insecure"], ["tls-verify=0"]),
+]
+
+
+@pytest.mark.parametrize(("words", "arguments"), EXTENSIONS)
+def test_extensions(words, arguments):
+    url = "amqps://h/q0"
+    base = contract_arguments(plan_of(url=url))
+    ours = contract_arguments(plan_of(*words, url=url))
+    assert [word for word in ours if word not in base] == [
+        word for word in arguments if word not in base
+    ]
+    with pytest.raises(UsageError, match=f"'foreign' does not support {words[0]}"):
+        plan_of(*words, url=url, impl=FOREIGN)
+
+
+def test_receivers_are_not_asked_for_settlement():
+    arguments = contract_arguments(plan_of("--settlement", operation="receive"))
+    assert "record-format=v2" in arguments
+    assert "settlement=1" not in arguments
+
+
+def test_only_senders_presettle():
+    assert "presettled=1" not in contract_arguments(plan_of("--presettled", operation="receive"))
+    receiver = plan_of("--presettled", operation="receive", impl=FOREIGN)
+    assert contract_arguments(receiver)[2] == "operation=receive"
+
+
+def test_run_id_and_report_go_only_to_ours():
+    report = Path("/tmp/report")
+    assert contract_arguments(plan_of(run_id="ab"), None, report)[-2:] == [
+        "run-id=ab", "report-file=/tmp/report",
+    ]  # fmt: skip
+    assert contract_arguments(plan_of(impl=FOREIGN), None, report) == UPSTREAM_DEFAULTS
+
+
+def test_our_password_goes_through_a_descriptor():
+    arguments = contract_arguments(plan_of(url="amqp://u:secret@h/q"), password_fd=7)
+    assert "password-fd=7" in arguments
+    assert "secret" not in " ".join(arguments)
+
+
+def test_foreign_passwords_need_consent():
+    url = "amqp://u:secret@h/q"
+    with pytest.raises(UsageError, match="--expose-password") as caught:
+        plan_of(url=url, impl=FOREIGN)
+    assert "secret" not in str(caught.value)
+    arguments = contract_arguments(plan_of("--expose-password", url=url, impl=FOREIGN))
+    assert arguments[-2:] == ["username=u", "password=secret"]
+
+
+def test_password_file(tmp_path):
+    file = tmp_path / "password"
+    file.write_text("secret words\nmore\n")
+    assert options_of(["--password-file", str(file)], "q").password == "secret words"
+    with pytest.raises(UsageError, match="both give a password"):
+        options_of(["--password-file", str(file)], "amqp://u:p@h/q")
+    with pytest.raises(UsageError, match=r"--password-file: .*No such file"):
+        options_of(["--password-file", str(tmp_path / "absent")], "q")
+
+
+@pytest.mark.parametrize(
+    ("words", "url", "message"),
+    [
+        (["--settlement", "--record-format", "v3"], "q", "--settlement needs"),
+        (["--cert", "c"], "amqps://h/q", "need each other"),
+        (["--key", "k"], "amqps://h/q", "need each other"),
+        (["--cert", "c", "--key", "k"], "amqp://h/q", "--cert has no effect"),
+        (["--trust-store", "t"], "amqp://h/q", "--trust-store has no effect"),
+        (["--tls-insecure"], "q", "--tls-insecure has no effect"),
+        (["--username", "u"], "amqp://v@h/q", "both name a user"),
+    ],
+)
+def test_contradictions(words, url, message):
+    with pytest.raises(UsageError, match=message):
+        options_of(words, url)
+
+
+def test_unknown_scheme_is_ours_to_refuse_but_upstreams_to_take():
+    with pytest.raises(UsageError, match="scheme 'tcp' is not known"):
+        plan_of(url="tcp://h/q")
+    assert "scheme=tcp" in contract_arguments(plan_of(url="tcp://h/q", impl=FOREIGN))
+
+
+def test_jms_arrows_have_a_default_port_of_their_own():
+    jms = Implementation("activemq-artemis-jms", ("x",), client_only=True)
+    assert "port=61616" in contract_arguments(plan_of(impl=jms))
+    assert "port=1" in contract_arguments(plan_of(impl=jms, url="//h:1/q"))
+
+
+def test_client_only_arrows_cannot_listen():
+    jms = Implementation("qpid-jms", ("x",), client_only=True)
+    with pytest.raises(UsageError, match="no server mode"):
+        plan_of(impl=jms, operation="receive", server=True)
+
+
+def test_config_has_upstreams_keys_first_and_no_secret():
+    config = summary_config(plan_of(url="amqp://u:secret@h/q"), Path("/tmp/out"))
+    assert list(config)[:18] == [
+        "impl", "url", "output_dir", "timeout", "connection_mode", "channel_mode", "operation",
+        "id", "host", "port", "path", "duration", "count", "rate", "body_size", "credit_window",
+        "transaction_size", "durable",
+    ]  # fmt: skip
+    assert config["url"] == "amqp://u:***@h/q"
+    assert "secret" not in str(config)
