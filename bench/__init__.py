@@ -1,0 +1,1 @@
+"""Benchmarks with same-run references, and the gates over them."""

@@ -1,0 +1,1 @@
+"""The same-run references, written in C, and how they are built."""

@@ -1,0 +1,112 @@
+"""Build the same-run references: the engine as distributions ship it, and C programs on it.
+
+The engine is compiled from the product's own pinned source, but as an ordinary
+-O2 shared library with default symbol binding, as a distribution's package has
+it. Everything is cached under ``build/bench`` and rebuilt when a source changes.
+
+    python bench/reference/build.py      prints the paths of what it built
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+
+from buildtools import proton_engine  # noqa: E402
+
+BUILD = ROOT / "build" / "bench"
+ENGINE_BUILD = ROOT / "build" / "engine"
+LIBRARY = BUILD / "libqpid-proton-reference.so"
+# What CMake's RelWithDebInfo and the distributions use; no LTO, no binding tricks.
+ENGINE_FLAGS = ["-std=gnu11", "-O2", "-g", "-fPIC", "-DNDEBUG", "-fvisibility=hidden", "-w"]
+PROGRAM_FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
+
+
+class References(NamedTuple):
+    """Paths of the reference programs."""
+
+    arrow: Path
+    tcp_copy: Path
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _is_fresh(target: Path, digest: str) -> bool:
+    mark = target.with_suffix(".digest")
+    return target.is_file() and mark.is_file() and mark.read_text() == digest
+
+
+def _run(command: list[str]) -> None:
+    proton_engine._run(command)
+
+
+def _compile_engine() -> None:
+    root = proton_engine.unpack_source(ENGINE_BUILD)
+    objects_dir = BUILD / "engine-objects"
+    objects_dir.mkdir(parents=True, exist_ok=True)
+    # TLS is not measured here, so the reference needs no OpenSSL.
+    sources = proton_engine._sources(root, tls=False)
+    compiler = proton_engine._compiler()
+    includes = ["-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}"]
+
+    def compile_one(source: Path) -> str:
+        name = source.relative_to(root).as_posix().replace("/", "_") + ".o"
+        target = str(objects_dir / name)
+        _run([*compiler, *ENGINE_FLAGS, *includes, "-c", str(source), "-o", target])
+        return target
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compile_one, sources))
+    _run([*compiler, "-shared", f"-Wl,-soname,{LIBRARY.name}", *objects, "-o", str(LIBRARY), "-lpthread"])
+
+
+def _build_engine() -> str:
+    digest = _digest(proton_engine.SDIST_SHA256.encode(), " ".join(ENGINE_FLAGS).encode())
+    if not _is_fresh(LIBRARY, digest):
+        _compile_engine()
+        LIBRARY.with_suffix(".digest").write_text(digest)
+    return digest
+
+
+def _build_program(name: str, extra: list[str], engine_digest: str) -> Path:
+    source = HERE / f"{name}.c"
+    target = BUILD / f"reference-{name.replace('_', '-')}"
+    digest = _digest(source.read_bytes(), " ".join([*PROGRAM_FLAGS, engine_digest]).encode())
+    if not _is_fresh(target, digest):
+        _run([*proton_engine._compiler(), *PROGRAM_FLAGS, str(source), "-o", str(target), *extra])
+        target.with_suffix(".digest").write_text(digest)
+    return target
+
+
+def build() -> References:
+    """Build what is missing or stale, and return the paths.
+
+    Raises:
+        buildtools.proton_engine.BuildError: the compiler failed, or the engine's
+            source is unreachable.
+    """
+    engine_digest = _build_engine()
+    include = proton_engine.unpack_source(ENGINE_BUILD) / "include"
+    engine = [f"-I{include}", f"-L{BUILD}", "-lqpid-proton-reference", f"-Wl,-rpath,{BUILD}"]
+    return References(
+        arrow=_build_program("arrow", engine, engine_digest),
+        tcp_copy=_build_program("tcp_copy", [], ""),
+    )
+
+
+if __name__ == "__main__":
+    try:
+        for path in build():
+            print(path)
+    except proton_engine.BuildError as error:
+        raise SystemExit(f"bench: {error}") from None
