@@ -13,6 +13,7 @@ Run as a program, it prints one table (ours, reference, ratio):
 from __future__ import annotations
 
 import argparse
+import errno
 import math
 import os
 import select
@@ -23,17 +24,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
+from bench.comparison import Comparison, rows_of, table
 from bench.reference import build
 
 ROOT = Path(__file__).resolve().parents[1]
 Command = Sequence[str]
 
-READY_TIMEOUT = 15.0  # seconds until the receiver must listen
+READY_TIMEOUT = 60.0  # seconds until the receiver must listen
 SAMPLE_PERIOD = 0.02  # seconds between readings of the memory high-water marks
 
 
@@ -43,9 +44,14 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """One workload: what both arrows are told. Sizes in bytes, times in seconds."""
+    """One workload: what both arrows are told. Sizes in bytes, times in seconds.
+
+    With a duration and no count the sender is told the duration and the receiver
+    follows until its peer closes, so that nothing sent is left behind.
+    """
 
     count: int
+    duration: int = 0
     body_size: int = 100
     credit: int = 1000
     rate: int = 0
@@ -71,6 +77,7 @@ class Run:
     """One measured pair."""
 
     case: Case
+    count: int  # messages transferred
     sender: Side
     receiver: Side
     ready: float  # seconds from spawn until the receiver listens
@@ -78,47 +85,34 @@ class Run:
     latencies: tuple[int, ...] = ()  # sorted, in the case's time unit; only under rate
 
 
-# ---- Metrics ----------------------------------------------------------------
+def _percentile(ordered: Sequence[int], percent: float) -> float:
+    """Return the nearest-rank percentile of an ordered sequence."""
+    return float(ordered[max(math.ceil(percent / 100 * len(ordered)), 1) - 1])
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A figure of a run. ``gate`` turns (ours, reference) into the gated value."""
+def figures(run: Run) -> dict[str, float]:
+    """Return the figures of a run, in the units of ``comparison.METRICS``.
 
-    unit: str
-    value: Callable[[Run], float]
-    larger_is_better: bool = False
-    gate: Callable[[float, float], float] = field(default=lambda ours, reference: ours / reference)
-
-
-def _percentile(percent: float) -> Callable[[Run], float]:
-    def value(run: Run) -> float:
-        rank = math.ceil(percent / 100 * len(run.latencies))
-        return float(run.latencies[max(rank, 1) - 1])
-
-    return value
-
-
-def _startup_share(ours: float, reference: float) -> float:
-    """Share of the allowance for start-up: 1.5 times the reference and 60 ms for Python."""
-    return ours / (1.5 * reference + 60.0)
-
-
-METRICS = {
-    "rate": Metric("k/s", lambda run: run.case.count / run.elapsed / 1e3, larger_is_better=True),
-    "sender_cpu": Metric("ns", lambda run: run.sender.cpu * 1e9 / run.case.count),
-    "receiver_cpu": Metric("ns", lambda run: run.receiver.cpu * 1e9 / run.case.count),
-    # Memory is gated on our own megabytes: a leak in the reference must not excuse ours.
-    "sender_rss": Metric("MB", lambda run: run.sender.peak_rss / 1e6, gate=lambda ours, _: ours),
-    "receiver_rss": Metric(
-        "MB", lambda run: run.receiver.peak_rss / 1e6, gate=lambda ours, _: ours
-    ),
-    "p50": Metric("us", _percentile(50)),
-    "p99": Metric("us", _percentile(99)),
-    "p99.9": Metric("us", _percentile(99.9)),
-    "sender_startup": Metric("ms", lambda run: run.sender.wall * 1e3, gate=_startup_share),
-    "receiver_startup": Metric("ms", lambda run: run.ready * 1e3, gate=_startup_share),
-}
+    A start-up case (one message) has the wall clocks; a case under rate has its
+    latencies, all others the rate.
+    """
+    count = run.count
+    if count == 1:
+        return {"sender_startup": run.sender.wall * 1e3, "receiver_startup": run.ready * 1e3}
+    found = {
+        "sender_cpu": run.sender.cpu * 1e9 / count,
+        "receiver_cpu": run.receiver.cpu * 1e9 / count,
+        "sender_rss": run.sender.peak_rss / 1e6,
+        "receiver_rss": run.receiver.peak_rss / 1e6,
+    }
+    if not run.case.rate:
+        return found | {"rate": count / run.elapsed / 1e3}
+    microsecond = _units_per_second(run.case) / 1e6
+    percentiles = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
+    return found | {
+        name: _percentile(run.latencies, percent) / microsecond
+        for name, percent in percentiles.items()
+    }
 
 
 # ---- One process ------------------------------------------------------------
@@ -189,13 +183,19 @@ def _free_port() -> int:
 
 
 def _is_listening(port: int) -> bool:
-    """Look whether someone listens, without connecting: an arrow accepts only once."""
-    wanted = f":{port:04X}"
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[1].endswith(wanted) and fields[3] == "0A":  # TCP_LISTEN
-                return True
+    """Look whether someone listens, without connecting: an arrow accepts only once.
+
+    Linux lets two sockets with SO_REUSEADDR share an address until one of them
+    listens, so this neither misses a listener nor stands in its way.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return True
     return False
 
 
@@ -247,20 +247,20 @@ def _units_per_second(case: Case) -> int:
     return {"ms": 10**3, "us": 10**6, "ns": 10**9}[case.time_unit]
 
 
-def transfer_seconds(records: Path, case: Case) -> float:
-    """Return the seconds from the first send to the last receive of a receiver's records.
+def transferred(records: Path, case: Case) -> tuple[int, float]:
+    """Return the number of a receiver's records and the seconds from first send to last receive.
 
     Raises:
-        RunError: there are not exactly ``case.count`` records.
+        RunError: there is no record, or not exactly ``case.count`` of them.
     """
     found = _count_lines(records)
-    if found != case.count:
-        raise RunError(f"the receiver printed {found} records, not {case.count}")
+    if found == 0 or (case.count and found != case.count):
+        raise RunError(f"the receiver printed {found} records, not {case.count or 'some'}")
     with records.open("rb") as stream:
         first_send, _ = _times(stream.readline())
     _, last_receive = _times(_last_line(records))
     # A transfer within one tick of the clock still took some of it.
-    return max(last_receive - first_send, 1) / _units_per_second(case)
+    return found, max(last_receive - first_send, 1) / _units_per_second(case)
 
 
 def latencies(records: Path) -> tuple[int, ...]:
@@ -284,7 +284,7 @@ def _arguments(case: Case, operation: str, port: int) -> dict[str, object]:
         "host": "127.0.0.1",
         "port": port,
         "path": "q",
-        "duration": 0,
+        "duration": 0 if receiving else case.duration,
         "count": case.count,
         "body-size": case.body_size,
         "credit-window": case.credit,
@@ -310,11 +310,12 @@ def run_pair(sender: Command, receiver: Command, case: Case) -> Run:
     """Run one receiver and one sender to the end.
 
     With ``keep_records=False`` the records go to /dev/null and the elapsed time is
-    the sender's wall clock.
+    the sender's wall clock; that needs a count.
 
     Raises:
         RunError: a process failed or hung, or records are missing.
     """
+    assert case.count or case.keep_records
     with tempfile.TemporaryDirectory(dir=_records_directory()) as scratch:
         sink = Path("/dev/null")
         sent = Path(scratch, "sent") if case.keep_records else sink
@@ -331,49 +332,23 @@ def run_pair(sender: Command, receiver: Command, case: Case) -> Run:
         receiving, sending = (arrow.side for arrow in arrows)
         assert receiving is not None
         assert sending is not None
-        elapsed = transfer_seconds(received, case) if case.keep_records else sending.wall
+        count, elapsed = (
+            transferred(received, case) if case.keep_records else (case.count, sending.wall)
+        )
         timed = latencies(received) if case.rate else ()
-        return Run(case, sending, receiving, ready, elapsed, timed)
+        return Run(case, count, sending, receiving, ready, elapsed, timed)
 
 
 # ---- Comparison -------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Figures of interleaved rounds: round i of ours ran next to round i of the reference."""
-
-    ours: list[Run]
-    reference: list[Run]
-
-    def figures(self, name: str) -> tuple[float, float, float]:
-        """Return the medians (ours, reference, gated value) of the metric ``name``.
-
-        The gated value is the median of the pair-wise ones (mostly ratios): neighbours
-        in time share the noise of the machine.
-        """
-        metric = METRICS[name]
-        pairs = [
-            (metric.value(ours), metric.value(reference))
-            for ours, reference in zip(self.ours, self.reference, strict=True)
-        ]
-        ours, reference = (median(column) for column in zip(*pairs, strict=True))
-        return ours, reference, median(metric.gate(*pair) for pair in pairs)
-
-
-def rounds_of(
-    ours: Command, reference: Command, case: Case, rounds: int
-) -> Iterator[tuple[Run, Run]]:
-    """Yield (our run, reference run), the reference run first in each round."""
-    for _ in range(rounds):
-        reference_run = run_pair(reference, reference, case)
-        yield run_pair(ours, ours, case), reference_run
-
-
 def compare(ours: Command, reference: Command, case: Case, rounds: int) -> Comparison:
-    """Run ``rounds`` interleaved rounds of both."""
-    pairs = list(rounds_of(ours, reference, case, rounds))
-    return Comparison([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    """Run interleaved rounds, in each first the reference's pair, then ours."""
+    comparison = Comparison()
+    for _ in range(rounds):
+        reference_figures = figures(run_pair(reference, reference, case))
+        comparison.add(figures(run_pair(ours, ours, case)), reference_figures)
+    return comparison
 
 
 def product_command() -> list[str]:
@@ -397,6 +372,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--reference", help="command to compare with (default: the C reference)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=_quantity, default=1_000_000, help="k and m are understood")
+    parser.add_argument(
+        "--duration", type=int, default=0, help="seconds to send, instead of a count"
+    )
     parser.add_argument("--body-size", type=_quantity, default=100, help="bytes")
     parser.add_argument("--credit", type=_quantity, default=1000, help="messages")
     parser.add_argument("--rate", type=_quantity, default=0, help="messages per second; 0: no limit")
@@ -408,7 +386,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _case(options: argparse.Namespace) -> Case:
     case = Case(
-        count=options.count,
+        count=0 if options.duration else options.count,
+        duration=options.duration,
         body_size=options.body_size,
         credit=options.credit,
         message_ids=options.message_ids,
@@ -416,12 +395,6 @@ def _case(options: argparse.Namespace) -> Case:
         keep_records=not options.no_records,
     )
     return replace(case, rate=options.rate, time_unit="us") if options.rate else case
-
-
-def metric_names(case: Case) -> list[str]:
-    """Name the metrics that mean something for a throughput case, or one under rate."""
-    timed = ["p50", "p99", "p99.9"] if case.rate else ["rate"]
-    return [*timed, "sender_cpu", "receiver_cpu", "sender_rss", "receiver_rss"]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -439,12 +412,8 @@ def main(arguments: Sequence[str]) -> int:
     except RunError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    print(f"{'':14}{'ours':>12}{'reference':>12}{'ratio':>9}")
-    for name in metric_names(case):
-        ours_value, reference_value, _ = comparison.figures(name)
-        label = f"{name} [{METRICS[name].unit}]"
-        ratio = ours_value / reference_value
-        print(f"{label:18}{ours_value:>8.1f}{reference_value:>12.1f}{ratio:>9.3f}")
+    for line in table(rows_of("pair", comparison, {})):
+        print(line)
     return 0
 
 

@@ -1,0 +1,140 @@
+"""The bench's options, its interleaving fixture, and the table at the end."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Callable, Sequence
+from datetime import date
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.comparison import METRICS, Comparison, Figures, Limit, Row, load_floors, rows_of, table
+from bench.reference import build
+from bench.runner import product_command
+
+QUICK_ROUNDS = 3
+FULL_ROUNDS = 7
+
+ROWS = pytest.StashKey[list[Row]]()
+
+
+class RatioClock:
+    """The timer given to pytest-benchmark: a round "lasts" its relative cost in seconds.
+
+    So what pytest-benchmark saves, and what --benchmark-compare-fail compares, is
+    a ratio of neighbouring runs and not the speed of the machine at that hour.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, metric: str, ours: Figures, reference: Figures) -> None:
+        """Let the running round cost what ``metric`` says; a smaller cost is better."""
+        ratio = ours[metric] / reference[metric]
+        self.now += 1 / ratio if METRICS[metric].larger_is_better else ratio
+
+
+RATIO_CLOCK = RatioClock()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("bench")
+    group.addoption("--bench-full", action="store_true", help="all cases, longer, 7 rounds")
+    group.addoption("--bench-rounds", type=int, help="rounds of each case")
+    group.addoption("--bench-arrow", help="command to measure instead of the product's arrow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "full: only with --bench-full")
+    config.stash[ROWS] = []
+    # pytest-benchmark's own table would show ratios as seconds; ours is printed instead.
+    config.option.benchmark_quiet = True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--bench-full"):
+        return
+    full = [item for item in items if item.get_closest_marker("full")]
+    config.hook.pytest_deselected(items=full)
+    items[:] = [item for item in items if item not in full]
+
+
+class Bench:
+    """Runs one case interleaved with its reference and holds it to its limits."""
+
+    def __init__(self, benchmark: BenchmarkFixture, config: pytest.Config) -> None:
+        self._benchmark = benchmark
+        self._rows = config.stash[ROWS]
+        self.full: bool = config.getoption("--bench-full")
+        self.rounds: int = config.getoption("--bench-rounds") or (
+            FULL_ROUNDS if self.full else QUICK_ROUNDS
+        )
+        given: str | None = config.getoption("--bench-arrow")
+        self.arrow: Sequence[str] = shlex.split(given) if given else product_command()
+
+    def interleave(
+        self,
+        case: str,
+        primary: str,
+        ours: Callable[[], Figures],
+        reference: Callable[[], Figures],
+    ) -> None:
+        """Measure rounds of (reference, ours), add them to the table, check the limits.
+
+        Args:
+            case: name of the case in floors.toml.
+            primary: the metric that pytest-benchmark saves and compares.
+            ours: runs the product once.
+            reference: runs what it is compared with once.
+        """
+        limits = load_floors()[case]
+        comparison = Comparison()
+
+        def measure(reference_figures: Figures) -> None:
+            our_figures = ours()
+            comparison.add(our_figures, reference_figures)
+            RATIO_CLOCK.advance(primary, our_figures, reference_figures)
+
+        self._benchmark.pedantic(
+            measure, setup=lambda: ((reference(),), {}), rounds=self.rounds, iterations=1
+        )
+        self._conclude(case, comparison, limits)
+
+    def _conclude(self, case: str, comparison: Comparison, limits: dict[str, Limit]) -> None:
+        rows = rows_of(case, comparison, limits)
+        self._rows.extend(rows)
+        self._benchmark.extra_info |= {
+            row.metric: {"ours": row.ours, "reference": row.reference, "gated": row.gated}
+            for row in rows
+        }
+        failed = [row for row in rows if not row.passed]
+        if failed:
+            complaints = (f"{row.metric} is {row.gated:.3f}, must be {row.limit}" for row in failed)
+            pytest.fail(f"{case}: {'; '.join(complaints)}", pytrace=False)
+
+
+@pytest.fixture
+def bench(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Bench:
+    return Bench(benchmark, request.config)
+
+
+@pytest.fixture(scope="session")
+def references() -> build.References:
+    return build.build()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    rows = config.stash[ROWS]
+    if not rows:
+        return
+    terminalreporter.section("ours against the reference of the same run (medians)")
+    terminalreporter.line(f"{date.today()}, {platform.machine()}, Python {platform.python_version()}")
+    for line in table(rows):
+        terminalreporter.line(line)
