@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,6 +25,11 @@ Figures = Mapping[str, float]
 
 class FloorsError(Exception):
     """floors.toml does not say what it must."""
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    """Return the document in ``path``."""
+    return tomllib.loads(path.read_text())
 
 
 def _ratio(ours: float, reference: float) -> float:
@@ -115,7 +121,7 @@ def load_floors(path: Path = FLOORS) -> dict[str, dict[str, Limit]]:
     Raises:
         FloorsError: a metric is unknown, or its limit has the wrong direction.
     """
-    document = tomllib.loads(path.read_text())
+    document = load_toml(path)
     floors: dict[str, dict[str, Limit]] = {}
     for case, entries in document["case"].items():
         floors[case] = {}

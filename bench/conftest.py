@@ -100,7 +100,7 @@ class Bench:
             comparison.add(our_figures, reference_figures)
             RATIO_CLOCK.advance(primary, our_figures, reference_figures)
 
-        self._benchmark.pedantic(
+        self._benchmark.pedantic(  # type: ignore[no-untyped-call]
             measure, setup=lambda: ((reference(),), {}), rounds=self.rounds, iterations=1
         )
         self._conclude(case, comparison, limits)
@@ -135,6 +135,8 @@ def pytest_terminal_summary(
     if not rows:
         return
     terminalreporter.section("ours against the reference of the same run (medians)")
-    terminalreporter.line(f"{date.today()}, {platform.machine()}, Python {platform.python_version()}")
+    terminalreporter.line(
+        f"{date.today()}, {platform.machine()}, Python {platform.python_version()}"
+    )
     for line in table(rows):
         terminalreporter.line(line)

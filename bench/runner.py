@@ -377,7 +377,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--body-size", type=_quantity, default=100, help="bytes")
     parser.add_argument("--credit", type=_quantity, default=1000, help="messages")
-    parser.add_argument("--rate", type=_quantity, default=0, help="messages per second; 0: no limit")
+    parser.add_argument(
+        "--rate", type=_quantity, default=0, help="messages per second; 0: no limit"
+    )
     parser.add_argument("--message-ids", action="store_true")
     parser.add_argument("--settlement", action="store_true", help="ids and S/s lines")
     parser.add_argument("--no-records", action="store_true", help="send the records to /dev/null")

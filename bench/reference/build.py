@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 
 from buildtools import proton_engine  # noqa: E402
 
+BuildError = proton_engine.BuildError
+
 BUILD = ROOT / "build" / "bench"
 ENGINE_BUILD = ROOT / "build" / "engine"
 LIBRARY = BUILD / "libqpid-proton-reference.so"
@@ -67,7 +69,17 @@ def _compile_engine() -> None:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(compile_one, sources))
-    _run([*compiler, "-shared", f"-Wl,-soname,{LIBRARY.name}", *objects, "-o", str(LIBRARY), "-lpthread"])
+    _run(
+        [
+            *compiler,
+            "-shared",
+            f"-Wl,-soname,{LIBRARY.name}",
+            *objects,
+            "-o",
+            str(LIBRARY),
+            "-lpthread",
+        ]
+    )
 
 
 def _build_engine() -> str:
@@ -92,7 +104,7 @@ def build() -> References:
     """Build what is missing or stale, and return the paths.
 
     Raises:
-        buildtools.proton_engine.BuildError: the compiler failed, or the engine's
+        BuildError: the compiler failed, or the engine's
             source is unreachable.
     """
     engine_digest = _build_engine()
@@ -108,5 +120,5 @@ if __name__ == "__main__":
     try:
         for path in build():
             print(path)
-    except proton_engine.BuildError as error:
+    except BuildError as error:
         raise SystemExit(f"bench: {error}") from None

@@ -1,0 +1,44 @@
+"""The workloads that the gates run; their limits are in floors.toml under the same names."""
+
+from __future__ import annotations
+
+from bench.runner import Case
+
+# Counts are about a second of the reference; --bench-full takes three times as many.
+# Large bodies have a small window: the reference holds all of it in memory.
+THROUGHPUT = {
+    "body-100": Case(2_000_000),
+    "message-ids": Case(800_000, message_ids=True),
+    "settlement": Case(600_000, settlement=True),
+    "body-0": Case(1_000_000, body_size=0),
+    "body-1": Case(1_000_000, body_size=1),
+    "body-1k": Case(400_000, body_size=1_000),
+    "body-10k": Case(60_000, body_size=10_000),
+    "body-100k": Case(6_000, body_size=100_000, credit=100),
+    "body-1m": Case(600, body_size=1_000_000, credit=10),
+    "credit-1": Case(20_000, credit=1),
+    "credit-10": Case(150_000, credit=10),
+    "credit-100": Case(600_000, credit=100),
+    "credit-10k": Case(800_000, credit=10_000),
+    "credit-100k": Case(600_000, credit=100_000),
+}
+LATENCY = {
+    "latency-10k": Case(20_000, rate=10_000, time_unit="us"),
+    "latency-50k": Case(100_000, rate=50_000, time_unit="us"),
+    "latency-100k": Case(200_000, rate=100_000, time_unit="us"),
+}
+TCP_SHARE = {"tcp-share-100k": THROUGHPUT["body-100k"], "tcp-share-1m": THROUGHPUT["body-1m"]}
+
+# What runs without --bench-full.
+QUICK = {
+    "body-100",
+    "message-ids",
+    "settlement",
+    "body-1k",
+    "body-10k",
+    "body-100k",
+    "credit-1",
+    "credit-100k",
+    "latency-50k",
+    "tcp-share-100k",
+}

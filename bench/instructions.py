@@ -1,0 +1,219 @@
+"""Instructions per message and per record, counted by valgrind, held within 2 %.
+
+Wall clocks of shared machines flake; instruction counts do not. Each workload runs
+with N and with 2 N items, and the difference over N is the cost of one item: start-up
+and connection cancel out. Only the measured side runs under valgrind, its peer natively.
+
+    python -m bench.instructions             compare with bench/instructions.toml
+    python -m bench.instructions --update    write the counts of this machine into it
+
+Counts depend on the architecture and on the CPython minor, so baselines are kept by both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from bench import record_workload
+from bench.comparison import load_toml
+from bench.reference import build
+from bench.runner import Case, Command, RunError, product_command, run_pair
+
+BASELINES = Path(__file__).with_name("instructions.toml")
+TOLERANCE = 0.02
+MESSAGES = 20_000
+RECORDS = 200_000
+# How a peer's frames fall into batches moves an arrow by up to 1 %: medians.
+ARROW_REPEATS = 3
+
+
+class CountError(Exception):
+    """The instructions could not be counted; the message says why."""
+
+
+def _under_valgrind(command: Command, result: Path) -> list[str]:
+    # A fixed hash seed takes one source of variation out of the interpreter.
+    return [
+        "env", "PYTHONHASHSEED=0",
+        "valgrind", "--tool=callgrind", f"--callgrind-out-file={result}", *command,
+    ]  # fmt: skip
+
+
+def _total(result: Path) -> int:
+    for line in result.read_text().splitlines():
+        if line.startswith("totals:"):
+            return int(line.split()[1])
+    raise CountError(f"{result}: callgrind wrote no totals")
+
+
+def per_item(count_instructions: Callable[[int], int], items: int, repeats: int) -> float:
+    """Return the instructions of one item: runs of ``2 * items`` minus runs of ``items``."""
+    larger = median(count_instructions(2 * items) for _ in range(repeats))
+    smaller = median(count_instructions(items) for _ in range(repeats))
+    return (larger - smaller) / items
+
+
+def per_message(command: Command, peer: Command, operation: str) -> float:
+    """Return the instructions that ``command`` spends per 100-byte message.
+
+    Args:
+        command: the arrow that is measured.
+        peer: the arrow at the other end, run natively.
+        operation: ``send`` or ``receive``.
+    """
+
+    def count_instructions(messages: int) -> int:
+        with tempfile.TemporaryDirectory() as scratch:
+            result = Path(scratch, "callgrind")
+            measured = _under_valgrind(command, result)
+            sender, receiver = (measured, peer) if operation == "send" else (peer, measured)
+            run_pair(sender, receiver, Case(messages, timeout=300))
+            return _total(result)
+
+    return per_item(count_instructions, MESSAGES, ARROW_REPEATS)
+
+
+def per_record(operation: str) -> float:
+    """Return the instructions of writing, or of parsing, one received record."""
+
+    def count_instructions(records: int) -> int:
+        with tempfile.TemporaryDirectory() as scratch:
+            operand = str(records)
+            if operation == "parse":
+                operand = str(Path(scratch, "transfers.csv"))
+                record_workload.write_file(operand, *record_workload.make_times(records))
+            return _count_program(["-m", "bench.record_workload", operation, operand])
+
+    return per_item(count_instructions, RECORDS, repeats=1)
+
+
+def _count_program(arguments: Sequence[str]) -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        result = Path(scratch, "callgrind")
+        command = _under_valgrind([sys.executable, *arguments], result)
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            raise CountError(f"{shlex.join(command)}: exit code {run.returncode}\n{run.stderr}")
+        return _total(result)
+
+
+@dataclass(frozen=True)
+class Count:
+    """A counted workload and what it took before, if that is known."""
+
+    name: str
+    counted: float
+    baseline: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the count is within the tolerance. Fewer fail too: the baseline is stale."""
+        if self.baseline is None:
+            return False
+        return abs(self.counted / self.baseline - 1) <= TOLERANCE
+
+    def __str__(self) -> str:
+        if self.baseline is None:
+            return f"{self.name:10}{self.counted:>10.1f}{'none':>12}"
+        change = self.counted / self.baseline - 1
+        verdict = "" if self.passed else "  FAILED"
+        return f"{self.name:10}{self.counted:>10.1f}{self.baseline:>12.1f}{change:>+9.2%}{verdict}"
+
+
+def platform_key() -> str:
+    """Name the section of the baselines that belongs to this machine and interpreter."""
+    return f"{platform.machine()}-cpython-{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def load_baselines(path: Path = BASELINES) -> dict[str, dict[str, float]]:
+    """Return the counts by platform and workload; nothing if there is no file yet."""
+    return load_toml(path) if path.is_file() else {}
+
+
+def save_baselines(baselines: dict[str, dict[str, float]], path: Path = BASELINES) -> None:
+    """Write the counts, one section for each platform."""
+    lines = [
+        "# Instructions per message or record (bench/instructions.py); written by --update.",
+        "# send and receive: 100-byte bodies, credit 1000, records of today's revision.",
+    ]
+    for key, counts in sorted(baselines.items()):
+        lines += ["", f'["{key}"]', *(f"{name} = {count:.1f}" for name, count in counts.items())]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.instructions", description="Count instructions with valgrind."
+    )
+    parser.add_argument("--update", action="store_true", help="write the baselines")
+    parser.add_argument(
+        "--only", choices=WORKLOADS, action="append", help="count only this (may be repeated)"
+    )
+    parser.add_argument(
+        "--reference", action="store_true", help="count the C reference's arrow, to look at"
+    )
+    return parser.parse_args(arguments)
+
+
+WORKLOADS: dict[str, Callable[[Command, Command], float]] = {
+    "send": lambda arrow, peer: per_message(arrow, peer, "send"),
+    "receive": lambda arrow, peer: per_message(arrow, peer, "receive"),
+    "write": lambda _arrow, _peer: per_record("write"),
+    "parse": lambda _arrow, _peer: per_record("parse"),
+}
+
+
+def _print_reference(peer: Command) -> None:
+    for name in ("send", "receive"):
+        print(Count(name, per_message(peer, peer, name), None))
+
+
+def _count_all(names: Sequence[str], known: dict[str, float]) -> list[Count]:
+    # The reference is the peer of both sides: its pace does not change with the product.
+    peer = [str(build.build().arrow)]
+    counts = []
+    for name in names:
+        counts.append(Count(name, WORKLOADS[name](product_command(), peer), known.get(name)))
+        print(counts[-1], flush=True)
+    return counts
+
+
+def run(options: argparse.Namespace) -> int:
+    """Count, and compare with or write the baselines; return the exit code."""
+    if shutil.which("valgrind") is None:
+        raise CountError("valgrind is not installed (Debian: valgrind)")
+    if options.reference:
+        _print_reference([str(build.build().arrow)])
+        return 0
+    baselines = load_baselines()
+    known = baselines.get(platform_key(), {})
+    print(f"{platform_key()}\n{'':10}{'counted':>10}{'baseline':>12}{'change':>9}")
+    counts = _count_all(options.only or list(WORKLOADS), known)
+    if options.update:
+        baselines[platform_key()] = known | {count.name: count.counted for count in counts}
+        save_baselines(baselines)
+        return 0
+    return 0 if all(count.passed for count in counts) else 1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run as a program; failures are one line on standard error."""
+    try:
+        return run(_parse(arguments))
+    except (CountError, RunError, build.BuildError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""The bench itself: its figures, its gates, and that it never waits for ever."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench import cases, comparison, instructions, runner  # noqa: E402
+from bench.comparison import Comparison, FloorsError, Limit  # noqa: E402
+from bench.runner import Case, RunError, Side  # noqa: E402
+
+LISTENS_FOR_EVER = """
+import socket, sys, time
+port = int(dict(a.split("=", 1) for a in sys.argv[1:])["port"])
+listener = socket.create_server(("127.0.0.1", port))
+time.sleep(60)
+"""
+
+
+def rounds(*pairs: tuple[float, float]) -> Comparison:
+    made = Comparison()
+    for ours, reference in pairs:
+        made.add({"rate": ours}, {"rate": reference})
+    return made
+
+
+def test_gated_value_is_the_median_of_pairwise_ratios() -> None:
+    # The ratio of the medians would be 2.0: neighbours in time belong together.
+    made = rounds((30.0, 10.0), (20.0, 10.0), (100.0, 10.0))
+    assert made.gated("rate") == 3.0
+    made = rounds((10.0, 5.0), (40.0, 10.0), (90.0, 18.0))
+    assert made.gated("rate") == 4.0
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "holds"),
+    [
+        (Limit(floor=2.0), 2.0, True),
+        (Limit(floor=2.0), 1.99, False),
+        (Limit(ceiling=0.5), 0.5, True),
+        (Limit(ceiling=0.5), 0.51, False),
+        (Limit(), 0.0, True),
+    ],
+)
+def test_limits_hold_up_to_the_value_they_name(limit: Limit, value: float, holds: bool) -> None:
+    assert limit.holds(value) is holds
+
+
+def test_a_broken_floor_shows_in_its_row_and_in_the_table() -> None:
+    row, *others = comparison.rows_of("case", rounds((19.0, 10.0)), {"rate": Limit(floor=2.0)})
+    assert not others
+    assert not row.passed
+    assert comparison.table([row])[-1].endswith("FAILED")
+
+
+def test_a_limit_on_what_was_not_measured_is_an_error() -> None:
+    with pytest.raises(FloorsError, match="not measured: p50"):
+        comparison.rows_of("case", rounds((1.0, 1.0)), {"p50": Limit(ceiling=1.0)})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "rate = { ceiling = 1.0 }",
+        "sender_cpu = { floor = 1.0 }",
+        "rate = { aim = 1.0 }",
+        "rate = { floor = 1.0, spare = 2 }",
+        "speed = { floor = 1.0 }",
+    ],
+)
+def test_floors_of_the_wrong_direction_or_name_are_errors(tmp_path: Path, entry: str) -> None:
+    path = tmp_path / "floors.toml"
+    path.write_text(f"[case.one]\n{entry}\n")
+    with pytest.raises(FloorsError):
+        comparison.load_floors(path)
+
+
+def test_every_arrow_case_has_its_floors() -> None:
+    named = {*cases.THROUGHPUT, *cases.LATENCY, *cases.TCP_SHARE}
+    assert named <= set(comparison.load_floors())
+    assert named >= cases.QUICK
+
+
+def test_percentiles_are_nearest_rank() -> None:
+    ordered = range(1, 101)
+    assert runner._percentile(ordered, 50) == 50
+    assert runner._percentile(ordered, 99.9) == 100
+    assert runner._percentile([7], 50) == 7
+
+
+def test_transfer_is_timed_from_first_send_to_last_receive(tmp_path: Path) -> None:
+    records = tmp_path / "received"
+    records.write_text("1,1000,1003\n2,1500,1502\n3,2900,3000\n")
+    assert runner.transferred(records, Case(3)) == (3, 2.0)
+    assert runner.transferred(records, Case(0, duration=2)) == (3, 2.0)
+    with pytest.raises(RunError, match="printed 3 records, not 4"):
+        runner.transferred(records, Case(4))
+
+
+def test_latencies_are_signed(tmp_path: Path) -> None:
+    records = tmp_path / "received"
+    records.write_text("1000,1003\n1500,1499\n")
+    assert runner.latencies(records) == (-1, 3)
+
+
+def test_cpu_is_per_message_and_per_side() -> None:
+    run = runner.Run(
+        Case(1_000_000), 1_000_000, Side(0.3, 1.0, 10**7, ()), Side(0.2, 1.0, 10**7, ()), 0.1, 0.5
+    )
+    found = runner.figures(run)
+    assert found["sender_cpu"] == pytest.approx(300)
+    assert found["receiver_cpu"] == pytest.approx(200)
+    assert found["rate"] == pytest.approx(2000)
+
+
+def test_an_arrow_that_fails_is_reported_with_its_words() -> None:
+    failing = [sys.executable, "-c", "import sys; sys.exit('no such luck')"]
+    with pytest.raises(RunError, match=r"(?s)exit code 1.*no such luck"):
+        runner.run_pair(failing, failing, Case(10))
+
+
+def test_an_arrow_that_hangs_is_ended() -> None:
+    hanging = [sys.executable, "-c", LISTENS_FOR_EVER]
+    with pytest.raises(RunError, match=r"still running after 0\.3 s"):
+        runner.run_pair([sys.executable, "-c", ""], hanging, Case(10, timeout=0.3))
+
+
+def test_counts_must_stay_within_the_tolerance_in_both_directions() -> None:
+    assert instructions.Count("send", 101.9, 100.0).passed
+    assert not instructions.Count("send", 102.1, 100.0).passed
+    assert not instructions.Count("send", 97.9, 100.0).passed
+    assert not instructions.Count("send", 100.0, None).passed
+
+
+def test_instruction_baselines_survive_a_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "instructions.toml"
+    baselines = {"x86_64-cpython-3.11": {"send": 3970.5, "parse": 44.0}}
+    instructions.save_baselines(baselines, path)
+    assert instructions.load_baselines(path) == baselines
+
+
+def test_start_up_is_what_two_lengths_of_run_have_in_common() -> None:
+    assert instructions.per_item(lambda items: 5_000 + 7 * items, 100, repeats=1) == 7
