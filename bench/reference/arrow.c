@@ -357,6 +357,7 @@ static void check_condition(arrow_t *arrow, pn_condition_t *condition) {
 
 static void on_remote_close(arrow_t *arrow, pn_condition_t *condition) {
   check_condition(arrow, condition);
+  if (arrow->stopping) return;
   const options_t *options = &arrow->options;
   int64_t done = options->sender ? arrow->acknowledged : arrow->received;
   if (options->count ? done < options->count : done < arrow->sent) {
