@@ -27,7 +27,7 @@ from statistics import median
 from bench import record_workload
 from bench.comparison import load_toml
 from bench.reference import build
-from bench.runner import Case, Command, RunError, product_command, run_pair
+from bench.runner import ROOT, Case, Command, RunError, product_command, run_pair
 
 BASELINES = Path(__file__).with_name("instructions.toml")
 TOLERANCE = 0.02
@@ -101,7 +101,7 @@ def _count_program(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         result = Path(scratch, "callgrind")
         command = _under_valgrind([sys.executable, *arguments], result)
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         if run.returncode != 0:
             raise CountError(f"{shlex.join(command)}: exit code {run.returncode}\n{run.stderr}")
         return _total(result)
