@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
 from quiver_fast.records.parser import read_transfers
 from quiver_fast.records.writer import RecordWriter, write_many
 
@@ -36,7 +37,7 @@ def write_file(path: str, sent: Times, received: Times) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         writer = RecordWriter(descriptor)
-        write_many(writer, sent, received)
+        write_many(writer, sent.data, received.data)
         writer.flush_now()
     finally:
         os.close(descriptor)

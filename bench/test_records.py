@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from quiver_fast.records.parser import read_transfers
 
 from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench
 from bench.record_workload import make_times, write_file
+from quiver_fast.records.parser import read_transfers
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.benchmark(timer=RATIO_CLOCK)]
 
