@@ -74,8 +74,6 @@ class Bench:
         self.rounds: int = config.getoption("--bench-rounds") or (
             FULL_ROUNDS if self.full else QUICK_ROUNDS
         )
-        given: str | None = config.getoption("--bench-arrow")
-        self.arrow: Sequence[str] = shlex.split(given) if given else product_command()
 
     def interleave(
         self,
@@ -116,6 +114,13 @@ class Bench:
         if failed:
             complaints = (f"{row.metric} is {row.gated:.3f}, must be {row.limit}" for row in failed)
             pytest.fail(f"{case}: {'; '.join(complaints)}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def arrow(request: pytest.FixtureRequest) -> Sequence[str]:
+    """The command that is measured."""
+    given: str | None = request.config.getoption("--bench-arrow")
+    return shlex.split(given) if given else product_command()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,7 @@ from bench.cases import LATENCY, QUICK, TCP_SHARE, THROUGHPUT
 from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench
 from bench.reference.build import References
-from bench.runner import Case, figures, run_pair
+from bench.runner import Case, Command, figures, run_pair
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.benchmark(timer=RATIO_CLOCK)]
 
@@ -33,29 +33,35 @@ def _sized(bench: Bench, case: Case) -> Case:
     return replace(case, count=case.count * 3) if bench.full else case
 
 
-def _pair(command: Sequence[str], case: Case) -> Callable[[], Figures]:
+def _pair(command: Command, case: Case) -> Callable[[], Figures]:
     return lambda: figures(run_pair(command, command, case))
 
 
 @pytest.mark.parametrize(("name", "case"), _params(THROUGHPUT))
-def test_throughput(bench: Bench, references: References, name: str, case: Case) -> None:
+def test_throughput(
+    bench: Bench, arrow: Command, references: References, name: str, case: Case
+) -> None:
     sized = _sized(bench, case)
-    bench.interleave(name, "rate", _pair(bench.arrow, sized), _pair([str(references.arrow)], sized))
+    bench.interleave(name, "rate", _pair(arrow, sized), _pair([str(references.arrow)], sized))
 
 
 @pytest.mark.parametrize(("name", "case"), _params(LATENCY))
-def test_latency(bench: Bench, references: References, name: str, case: Case) -> None:
+def test_latency(
+    bench: Bench, arrow: Command, references: References, name: str, case: Case
+) -> None:
     sized = _sized(bench, case)
-    bench.interleave(name, "p50", _pair(bench.arrow, sized), _pair([str(references.arrow)], sized))
+    bench.interleave(name, "p50", _pair(arrow, sized), _pair([str(references.arrow)], sized))
 
 
 @pytest.mark.parametrize(("name", "case"), _params(TCP_SHARE))
-def test_share_of_tcp(bench: Bench, references: References, name: str, case: Case) -> None:
+def test_share_of_tcp(
+    bench: Bench, arrow: Command, references: References, name: str, case: Case
+) -> None:
     """The reference is a raw copy of as many bytes through loopback TCP."""
     sized = _sized(bench, case)
 
     def transfer() -> Figures:
-        run = run_pair(bench.arrow, bench.arrow, sized)
+        run = run_pair(arrow, arrow, sized)
         return {"throughput": sized.count * sized.body_size / run.elapsed / 1e6}
 
     def copy() -> Figures:
@@ -66,23 +72,21 @@ def test_share_of_tcp(bench: Bench, references: References, name: str, case: Cas
     bench.interleave(name, "throughput", transfer, copy)
 
 
-def test_startup(bench: Bench, references: References) -> None:
+def test_startup(bench: Bench, arrow: Command, references: References) -> None:
     """One message; the wall clock of a whole sender, and of a receiver until it listens."""
     case = Case(1)
     bench.rounds *= STARTUP_ROUNDS_FACTOR
     bench.interleave(
-        "startup", "sender_startup", _pair(bench.arrow, case), _pair([str(references.arrow)], case)
+        "startup", "sender_startup", _pair(arrow, case), _pair([str(references.arrow)], case)
     )
 
 
 @full
-def test_memory_is_flat(bench: Bench) -> None:
+def test_memory_is_flat(arrow: Command) -> None:
     """Memory of a minute-long run: its end is not above what it was after five seconds."""
     short = Case(1_000_000, keep_records=False)
-    per_second = short.count / run_pair(bench.arrow, bench.arrow, short).elapsed
-    run = run_pair(
-        bench.arrow, bench.arrow, replace(short, count=int(per_second * RSS_SECONDS), timeout=300)
-    )
+    per_second = short.count / run_pair(arrow, arrow, short).elapsed
+    run = run_pair(arrow, arrow, replace(short, count=int(per_second * RSS_SECONDS), timeout=300))
     for side in (run.sender, run.receiver):
         settled = side.rss[len(side.rss) * 5 // RSS_SECONDS]
         assert max(side.rss) <= settled * 1.02
