@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quiver_fast.engine.sasl import ScramClient, choose_client_mechanism, sasl_prep, verify_plain
+from quiver_fast.engine.sasl import choose_client_mechanism, verify_plain
+from quiver_fast.engine.scram import ScramClient, sasl_prep
 from quiver_fast.errors import SecurityError
 
 # (mechanism, client nonce, server-first, client-final, server-final)

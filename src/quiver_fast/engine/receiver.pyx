@@ -4,8 +4,6 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memset
 
-import uuid
-
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, scan_message,
@@ -242,6 +240,7 @@ cdef class Receiver(Endpoint):
                 f"{self.connection.peer}: message {self.received} has no message-id, which the "
                 "records of revisions v1 and v2 need (record-format=v3 does without)")
         if code == 0x98:
+            import uuid
             return str(uuid.UUID(bytes=raw)).encode()
         if code in (0xA0, 0xB0):
             return raw.hex().encode()
