@@ -77,6 +77,9 @@ def test_a_part_of_a_message_asks_for_more(
 
 
 @given(st.binary(max_size=400))
+@example(b"\x00\x53\x74")
+@example(b"\x00\x53\x74\xc1\x14")
+@example(b"\x00\x53\x73")
 @example(b"\x00\x53\x74\xc1\x02\xff\xa1")
 @example(b"\x00\x53\x74\xd1\x00\x00\x00\x00\xff\xff\xff\xff")
 @example(b"\x00\x53\x73\xc0\x00")
@@ -94,6 +97,14 @@ def test_a_damaged_message_gets_an_answer(data: st.DataObject) -> None:
     encoded[at] = data.draw(st.integers(0, 255))
     result, _, _, _ = scan(bytes(encoded))
     assert result in ("found", "more", "missing", "wrong-type", "malformed")
+
+
+def test_every_part_of_a_message_asks_for_more_until_send_time_is_there() -> None:
+    encoded = MessageTemplate(40, durable=True, with_id=True).encode(77)
+    results = [scan(encoded[:size])[0] for size in range(len(encoded) + 1)]
+    found = results.index("found")
+    assert set(results[:found]) == {"more"}
+    assert set(results[found:]) == {"found"}
 
 
 def test_a_message_without_send_time_says_so() -> None:

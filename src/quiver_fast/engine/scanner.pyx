@@ -132,14 +132,15 @@ cdef ScanResult enter_compound(
     cdef uint8_t code
     cdef int width
     cdef uint64_t size
+    # Empty until its head is read: the caller looks inside of what is there.
+    inside.at = cursor.at
+    inside.end = cursor.at
+    count[0] = 0
     if left(cursor) < 1:
         return SCAN_MORE
     code = cursor.at[0]
     if code == LIST_ZERO and not as_map:
         cursor.at += 1
-        inside.at = cursor.at
-        inside.end = cursor.at
-        count[0] = 0
         return SCAN_FOUND
     if code == (MAP8 if as_map else LIST8):
         width = 1
@@ -195,7 +196,7 @@ cdef ScanResult scan_application_properties(
     cdef size_t size
     cdef ScanResult inner
     cdef ScanResult whole = enter_compound(cursor, True, &inside, &count)
-    if whole == SCAN_MALFORMED or (whole == SCAN_MORE and cursor.at != cursor.end):
+    if whole == SCAN_MALFORMED:
         return whole
     while count >= 2:
         count -= 2
