@@ -24,7 +24,16 @@ from typing import NamedTuple
 from buildtools import toolchain
 from buildtools.toolchain import BuildError
 
-__all__ = ["BuildError", "Engine", "compile_library", "locked", "prepare", "sources", "unpack_source"]
+__all__ = [
+    "BuildError",
+    "Engine",
+    "compile_library",
+    "locked",
+    "obtain_sdist",
+    "prepare",
+    "sources",
+    "unpack_source",
+]
 
 VERSION = "0.40.0"
 SDIST_NAME = f"python_qpid_proton-{VERSION}.tar.gz"
@@ -109,13 +118,19 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "pip said nothing"
 
 
-def _obtain_sdist(cache: Path) -> Path:
+def obtain_sdist(cache: Path) -> Path:
+    """Return the pinned sdist: the one that the user names, else from ``cache``, else fetched.
+
+    Raises:
+        BuildError: it is missing, unreachable or not the pinned one.
+    """
     given = os.environ.get("QUIVER_FAST_PROTON_SDIST")
     if given:
         path = Path(given)
         if not path.is_file():
             raise BuildError(f"QUIVER_FAST_PROTON_SDIST={given}: no such file")
         return _check_hash(path)
+    cache.mkdir(parents=True, exist_ok=True)
     cached = cache / SDIST_NAME
     if cached.is_file() and _sha256(cached) == SDIST_SHA256:
         return cached
@@ -147,7 +162,7 @@ def unpack_source(build_dir: Path) -> Path:
         # An sdist that the user names is checked even where an earlier one is unpacked.
         if root.is_dir() and not os.environ.get("QUIVER_FAST_PROTON_SDIST"):
             return root
-        sdist = _obtain_sdist(build_dir)
+        sdist = obtain_sdist(build_dir)
         if not root.is_dir():
             with tempfile.TemporaryDirectory(dir=build_dir) as scratch:
                 _extract(sdist, Path(scratch, "source"))

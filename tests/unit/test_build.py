@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from buildtools import proton_engine, toolchain
 
 ROOT = Path(__file__).resolve().parents[2]

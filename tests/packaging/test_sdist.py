@@ -1,0 +1,51 @@
+"""The source distribution has everything that a build needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# What only the repository needs.
+LEFT_OUT = {".gitignore"}
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory, copy_tree: Callable[[Path], Path]) -> Path:
+    scratch = tmp_path_factory.mktemp("sdist")
+    tree = copy_tree(scratch / "tree")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--sdist", "--outdir", scratch / "dist", tree],
+        check=True, capture_output=True, cwd=scratch,
+    )  # fmt: skip
+    [path] = (scratch / "dist").glob("*.tar.gz")
+    return path
+
+
+@pytest.mark.slow
+def test_has_every_file_of_the_repository(sdist: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a repository: this tree is an unpacked sdist itself")
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert {name for name in listed.stdout.splitlines() if name not in LEFT_OUT} - packed == set()
+    assert [name for name in packed if name.endswith((".so", ".o", ".pyc"))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_builds_the_same_wheel(
+    sdist: Path, wheel: Path, tmp_path: Path, build_wheel: Callable[..., Path]
+) -> None:
+    rebuilt = build_wheel(sdist, tmp_path)
+    with zipfile.ZipFile(wheel) as expected, zipfile.ZipFile(rebuilt) as found:
+        assert sorted(found.namelist()) == sorted(expected.namelist())
