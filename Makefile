@@ -64,7 +64,7 @@ lint: $(VENV)/.lint ## Check style, types and Cython warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/cython-lint src
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint src
 	$(BIN)/python buildtools/cython_check.py
 
 format: $(VENV)/.lint ## Format the Python files

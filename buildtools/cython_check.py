@@ -24,7 +24,7 @@ def translate(module: Path, output: Path, options: list[str]) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
     directives = [f"--directive={name}={value}" for name, value in DIRECTIVES.items()]
     command = [
-        sys.executable, "-m", "cython", "-Wextra", "-I", str(SOURCE),
+        sys.executable, "-m", "cython", "-I", str(SOURCE),
         *directives, *options, "-o", str(target), str(module),
     ]  # fmt: skip
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -33,7 +33,7 @@ FLOORS = {
     "spark_analysis": 6,
 }
 # Below it, and still not allowed: results are analysed where no engine is.
-FORBIDDEN = {("analysis", "engine"), ("analysis", "proton"), ("spark_analysis", "engine")}
+FORBIDDEN = {("analysis", "engine"), ("spark_analysis", "engine")}
 
 LINE_LIMIT = 550
 GENERATED = {
