@@ -14,6 +14,7 @@ import pytest
 from buildtools import proton_engine
 
 ROOT = Path(__file__).resolve().parents[2]
+CHECK = Path(__file__).with_name("check_wheel.py")
 GENERATED = (
     ".git", ".venv", "build", "dist", "wheelhouse", "node_modules", "__pycache__", "*.egg-info",
     "*.so", ".*_cache", ".hypothesis", ".benchmarks",
@@ -86,3 +87,40 @@ def make_venv() -> Callable[..., Path]:
         return own
 
     return make
+
+
+@pytest.fixture(scope="session")
+def check_elsewhere() -> Callable[[Path, Path], None]:
+    """Return a function that runs check_wheel.py with the source tree out of reach."""
+
+    def check(python: Path, folder: Path) -> None:
+        script = shutil.copy(CHECK, folder)
+        result = subprocess.run(
+            [python, "-I", script], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    return check
+
+
+def find_python(minor: int) -> str | None:
+    """Return a Python 3.``minor`` from PATH, or from where this one's siblings are."""
+    name = f"python3.{minor}"
+    beside = sorted(Path(sys.base_prefix).parent.glob(f"*/bin/{name}"))
+    for candidate in [shutil.which(name), *map(str, beside)]:
+        # A version manager's shim on PATH may stand for a Python that is not there.
+        if candidate and succeeds([candidate, "-c", "import ensurepip, venv"]):
+            return candidate
+    return None
+
+
+def succeeds(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def pythons() -> list[str]:
+    """The oldest and the newest supported Python here besides this one; else this one."""
+    minors = [minor for minor in range(10, 14) if minor != sys.version_info.minor]
+    found = [python for python in map(find_python, minors) if python]
+    return [*found[:1], *found[1:][-1:]] or [sys.executable]

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
-from collections.abc import Callable
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-INSTALL = "buildtools/install.sh"
+INSTALL = ROOT / "buildtools" / "install.sh"
 
 
-def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(
         ["make", *arguments],
-        cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
 
@@ -38,11 +39,16 @@ def test_staging_is_refused() -> None:
     assert "DESTDIR is not supported" in result.stderr
 
 
-def run_install(prefix: Path, *arguments: str, home: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PREFIX": str(prefix), "QUIVER_HOME": home, "PYTHON": "python3"}
+def run_install(
+    prefix: Path, *arguments: str, home: str = "", cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ, "PREFIX": str(prefix), "QUIVER_HOME": home, "PYTHON": sys.executable
+    }  # fmt: skip
+    environment.pop("PYTHONPATH", None)
     return subprocess.run(
         ["sh", INSTALL, *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+        cwd=cwd, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
@@ -66,28 +72,33 @@ def test_wrong_folders_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_installs_and_uninstalls(
-    tmp_path: Path, copy_tree: Callable[[Path], Path], engine_sdist: Path
-) -> None:
-    tree = copy_tree(tmp_path / "tree")
-    prefix, upstream = tmp_path / "prefix", tmp_path / "upstream"
+def test_installs_and_uninstalls(wheel: Path, tmp_path: Path) -> None:
+    # What `make install` leaves to the script: a built wheel, and a pip to fetch with.
+    tree, prefix, upstream = (tmp_path / name for name in ("tree", "prefix", "upstream"))
+    (tree / "dist").mkdir(parents=True)
+    shutil.copy(wheel, tree / "dist")
+    (tree / ".venv").symlink_to(sys.prefix)
     (upstream / "impls").mkdir(parents=True)
     (upstream / "impls" / "quiver-arrow-rhea").touch()
-    options = [
-        f"PREFIX={prefix}", f"QUIVER_HOME={upstream}", f"QUIVER_FAST_PROTON_SDIST={engine_sdist}"
-    ]  # fmt: skip
-    installed = make("install", *options, cwd=tree)
+
+    installed = run_install(prefix, home=str(upstream), cwd=tree)
     assert installed.returncode == 0, installed.stderr
-    # Neither the tree nor its virtual environment may be needed any more.
-    tree.rename(tmp_path / "moved")
+    shutil.rmtree(tree)  # nothing of it may be needed any more
+    plain = {"PATH": "/usr/bin:/bin"}
     for command in (prefix / "bin" / "quiver", prefix / "bin" / "quiver-arrow"):
-        subprocess.run([command, "--version"], check=True, cwd=tmp_path, capture_output=True)
-    told = subprocess.run(
-        [upstream / "impls" / "quiver-arrow-pyfast"],
-        check=True, cwd=tmp_path, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-    assert "0.40.0" in told.stdout
-    removed = make("uninstall", *options, cwd=tmp_path / "moved")
+        assert run([command, "--version"], tmp_path, plain).returncode == 0
+    told = run([upstream / "impls" / "quiver-arrow-pyfast"], tmp_path, plain)
+    assert "0.40.0" in told.stdout, told.stderr
+
+    removed = run_install(prefix, "--remove", home=str(upstream))
     assert removed.returncode == 0, removed.stderr
     assert [path for path in prefix.rglob("*") if not path.is_dir()] == []
     assert [path.name for path in (upstream / "impls").iterdir()] == ["quiver-arrow-rhea"]
+
+
+def run(
+    command: list[str | Path], cwd: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
