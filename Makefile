@@ -112,16 +112,18 @@ build/sources.txt: FORCE
 	@mkdir -p build
 	@printf '%s\n' $(SOURCES) | { $(keep_if_same); }
 
-$(VENV)/.created: build/python.txt
+$(VENV)/.created: build/python.txt buildtools/build_requirements.py
 	@echo "quiver-fast: creating $(VENV)"
 	@rm -rf $(VENV)
 	@'$(PYTHON)' -m venv $(VENV)
+	@$(BIN)/python buildtools/build_requirements.py >build/requirements.txt
+	@$(PIP) install --requirement build/requirements.txt
 	@touch $@
 
 build/wheel.stamp: $(VENV)/.created build/options.txt build/sources.txt $(SOURCES) $(PROJECT_FILES)
 	@echo "quiver-fast: building the engine and the wheel"
 	@rm -f dist/*.whl
-	@$(PIP) wheel --no-deps --wheel-dir dist .
+	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 	@touch $@
 
 # Forced, because a rebuilt wheel has the same version as the installed one.
