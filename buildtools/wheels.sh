@@ -21,7 +21,11 @@ container_engine() {
 engine=$(container_engine)
 if [ -n "$engine" ]; then
     echo "quiver-fast: building in $engine"
-    CIBW_CONTAINER_ENGINE=$engine exec "$bin/cibuildwheel" --platform linux --output-dir wheelhouse
+    # From the sdist: what was compiled on this machine must not get into the container.
+    sdist=$(mktemp -d)
+    "$bin/python" -m build --sdist --outdir "$sdist" . >/dev/null
+    CIBW_CONTAINER_ENGINE=$engine \
+        exec "$bin/cibuildwheel" --platform linux --output-dir wheelhouse "$sdist"/*.tar.gz
 fi
 
 echo "quiver-fast: no container engine: repairing the wheel of this machine"
