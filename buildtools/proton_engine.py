@@ -105,7 +105,7 @@ def _download(directory: Path) -> Path:
         )
         if result.returncode != 0:
             raise BuildError(
-                f"cannot download python-qpid-proton {VERSION} ({_last_line(result.stderr)}); "
+                f"cannot download python-qpid-proton {VERSION} ({_last_error(result.stderr)}); "
                 f"without a network set QUIVER_FAST_PROTON_SDIST=/path/to/{SDIST_NAME}"
             )
         staged = directory / f".{SDIST_NAME}"
@@ -113,9 +113,11 @@ def _download(directory: Path) -> Path:
         return staged.replace(directory / SDIST_NAME)
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "pip said nothing"
+def _last_error(text: str) -> str:
+    """Return pip's last line about an error: hints and notes follow it."""
+    errors = [line.strip() for line in text.splitlines() if "error" in line.lower()]
+    facts = [line for line in errors if not line.startswith("note:")]
+    return facts[-1] if facts else "pip named no error"
 
 
 def obtain_sdist(cache: Path) -> Path:

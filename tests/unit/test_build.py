@@ -74,7 +74,7 @@ def test_unreachable_index_names_the_way_out(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     message = refusal(tmp_path)
-    assert message.startswith("cannot download python-qpid-proton")
+    assert message.startswith("cannot download python-qpid-proton 0.40.0 (ERROR: No matching")
     assert "QUIVER_FAST_PROTON_SDIST=" in message
 
 
