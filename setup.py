@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shlex
 import sys
+import sysconfig
 from pathlib import Path
 
+if sys.platform == "win32":
+    raise SystemExit("quiver-fast: Windows is not supported; use Linux or WSL")
+
+import Cython
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from buildtools import proton_engine  # noqa: E402
+from buildtools.cython_options import DIRECTIVES  # noqa: E402
 
 SOURCE = Path("src")
+BUILD = ROOT / "build"
+JOBS = os.cpu_count() or 1
 # Modules on these floors are plain C; all others talk to the engine.
 WITHOUT_ENGINE = {"records", "queuefile"}
 
-# Hot modules trust their own bounds; the tests hold them to slow twins.
-DIRECTIVES = {
-    "language_level": 3,
-    "boundscheck": False,
-    "wraparound": False,
-    "cdivision": True,
-    "initializedcheck": False,
-    "embedsignature": True,
-    "freethreading_compatible": False,
-}
-COMPILE_ARGS = ["-O3", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]
+# Debug information would name the machine that built the wheel.
+COMPILE_ARGS = ["-O3", "-g0", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]
+
+
+def generated_c_dir() -> str:
+    """Return where Cython writes; another Cython or other directives write elsewhere."""
+    decisive = repr((Cython.__version__, sorted(DIRECTIVES.items())))
+    return f"build/cython-{hashlib.sha256(decisive.encode()).hexdigest()[:12]}"
 
 
 def needs_engine(path: Path) -> bool:
@@ -43,12 +51,29 @@ def extensions() -> list[Extension]:
     for path in sorted((ROOT / SOURCE).rglob("*.pyx")):
         relative = path.relative_to(ROOT / SOURCE)
         module = ".".join(relative.with_suffix("").parts)
-        found.append(
-            Extension(
-                module, [str(SOURCE / relative)], extra_compile_args=list(COMPILE_ARGS)
-            )
+        source = str(SOURCE / relative)
+        extension = Extension(
+            module, [source], extra_compile_args=list(COMPILE_ARGS), depends=["setup.py"]
         )
+        found.append(extension)
     return found
+
+
+def remove_all(paths: set[Path]) -> None:
+    """Delete what an earlier build left and this one would not write."""
+    for path in paths:
+        path.unlink()
+
+
+class BuildPackage(build_py):
+    """Copy the modules into a folder that has nothing from sources since deleted."""
+
+    def run(self) -> None:
+        """Empty the build folder of all but compiled modules, then copy."""
+        if not self.editable_mode:
+            files = {path for path in Path(self.build_lib).rglob("*") if path.is_file()}
+            remove_all({path for path in files if path.suffix != ".so"})
+        super().run()
 
 
 class BuildWithEngine(build_ext):
@@ -56,20 +81,42 @@ class BuildWithEngine(build_ext):
 
     def run(self) -> None:
         """Compile everything; an engine failure is one clear message."""
-        package = SOURCE if self.inplace else Path(self.build_lib)
+        in_place = self.inplace or self.editable_mode
+        package = SOURCE if in_place else Path(self.build_lib)
+        engine_dir = package / "quiver_fast" / "proton"
+        if not in_place:
+            expected = {Path(self.get_ext_fullpath(item.name)) for item in self.extensions}
+            remove_all(set(package.rglob("*.so")) - expected)
         try:
-            engine = proton_engine.prepare(
-                ROOT / "build" / "engine", package / "quiver_fast" / "proton"
-            )
+            engine = proton_engine.prepare(BUILD / "engine", engine_dir)
         except proton_engine.BuildError as error:
             raise SystemExit(f"quiver-fast: {error}") from None
+        stamp = self._stamp(engine)
         for extension in self.extensions:
             if needs_engine(Path(extension.sources[0])):
-                self._link_engine(extension, engine)
+                self._link_engine(extension, engine, stamp)
         super().run()
 
+    def build_extensions(self) -> None:
+        """Compile the modules, without the run path that this Python's own build had.
+
+        It would name a folder of the building machine, and a module needs no libpython.
+        """
+        own = shlex.split(sysconfig.get_config_var("LDSHARED") or "")
+        foreign = {word for word in own if word.startswith("-Wl,-rpath")}
+        self.compiler.linker_so = [w for w in self.compiler.linker_so if w not in foreign]
+        super().build_extensions()
+
+    def _stamp(self, engine: proton_engine.Engine) -> str:
+        """Return a file that is newer than modules built against another engine."""
+        path = Path(self.build_temp, "engine")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_text() != repr(engine):
+            path.write_text(repr(engine))
+        return str(path)
+
     @staticmethod
-    def _link_engine(extension: Extension, engine: proton_engine.Engine) -> None:
+    def _link_engine(extension: Extension, engine: proton_engine.Engine, stamp: str) -> None:
         extension.include_dirs += engine.include_dirs
         extension.library_dirs += engine.library_dirs
         extension.libraries += engine.libraries
@@ -80,16 +127,19 @@ class BuildWithEngine(build_ext):
             # The work list is deprecated in favour of events, which cost more.
             ("PN_USE_DEPRECATED_API", "1"),
         ]
+        extension.depends.append(stamp)
 
 
-setup(
-    ext_modules=cythonize(
-        extensions(),
-        compiler_directives=DIRECTIVES,
-        include_path=[str(SOURCE)],
-        build_dir="build/cython",
-        annotate=os.environ.get("QUIVER_FAST_ANNOTATE") == "1",
-        nthreads=os.cpu_count() or 1,
-    ),
-    cmdclass={"build_ext": BuildWithEngine},
-)
+# Two Pythons building from one tree share generated C and setuptools' bdist folder.
+with proton_engine.locked(BUILD / ".lock"):
+    setup(
+        ext_modules=cythonize(
+            extensions(),
+            compiler_directives=DIRECTIVES,
+            include_path=[str(SOURCE)],
+            build_dir=generated_c_dir(),
+            nthreads=JOBS,
+        ),
+        cmdclass={"build_ext": BuildWithEngine, "build_py": BuildPackage},
+        options={"build_ext": {"parallel": JOBS}},
+    )

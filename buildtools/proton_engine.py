@@ -6,22 +6,41 @@ complete C engine. Only its ``include/`` and ``src/`` folders are unpacked.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from buildtools import toolchain
+from buildtools.toolchain import BuildError
+
+__all__ = [
+    "BuildError",
+    "Engine",
+    "compile_library",
+    "locked",
+    "obtain_sdist",
+    "prepare",
+    "sources",
+    "unpack_source",
+]
 
 VERSION = "0.40.0"
 SDIST_NAME = f"python_qpid_proton-{VERSION}.tar.gz"
 SDIST_SHA256 = "7680d607cf6e9684f97bf5b2ba16cda7d8512aab9e4ff78f98d44a4644fc819a"
+# pn_session_set_incoming_window_and_lwm, which libproton.pxd declares, is new in it.
+SYSTEM_MINIMUM = "0.40"
+SYSTEM_PACKAGES = ("libqpid-proton-core", "libqpid-proton")
 
 MACOS = sys.platform == "darwin"
 LIBRARY_NAME = "libquiver-proton.dylib" if MACOS else "libquiver-proton.so"
@@ -31,10 +50,11 @@ COMPILE_FLAGS = [
     "-std=gnu11", "-O3", "-flto=auto", "-fPIC", "-fvisibility=hidden", "-fno-plt",
     "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", "-w",
 ]  # fmt: skip
-
-
-class BuildError(RuntimeError):
-    """The engine cannot be built; the message says what to do."""
+LINK_FLAGS = (
+    ["-dynamiclib", f"-Wl,-install_name,@rpath/{LIBRARY_NAME}"]
+    if MACOS
+    else ["-shared", f"-Wl,-soname,{LIBRARY_NAME}", "-Wl,-Bsymbolic-functions"]
+)
 
 
 class Engine(NamedTuple):
@@ -46,6 +66,15 @@ class Engine(NamedTuple):
     compile_args: list[str]
     link_args: list[str]
     bundled: bool
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file ``path``, so that builds in one tree take turns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _sha256(path: Path) -> str:
@@ -61,40 +90,67 @@ def _check_hash(path: Path) -> Path:
 
 def _download(directory: Path) -> Path:
     """Fetch the sdist with pip, so that its index, mirror and proxy settings hold."""
+    # pip tells its children which build they belong to; a nested pip is no part of that build.
+    environment = {k: v for k, v in os.environ.items() if k != "PIP_BUILD_TRACKER"}
     with tempfile.TemporaryDirectory() as scratch:
         requirements = Path(scratch, "requirements.txt")
         requirements.write_text(f"python-qpid-proton=={VERSION} --hash=sha256:{SDIST_SHA256}\n")
         command = [
-            sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+            sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps",
             "--no-binary", ":all:", "--no-build-isolation", "--require-hashes",
             "--dest", scratch, "--requirement", str(requirements),
         ]  # fmt: skip
-        # The isolated build environment marks itself for pip; a nested pip must not inherit that.
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment
+        )
         if result.returncode != 0:
             raise BuildError(
-                f"cannot download python-qpid-proton {VERSION}; without a network set "
-                f"QUIVER_FAST_PROTON_SDIST=/path/to/{SDIST_NAME}\n{result.stderr.strip()}"
+                f"cannot download python-qpid-proton {VERSION} ({_last_error(result.stderr)}); "
+                f"without a network set QUIVER_FAST_PROTON_SDIST=/path/to/{SDIST_NAME}"
             )
-        directory.mkdir(parents=True, exist_ok=True)
-        target = directory / SDIST_NAME
-        staged = directory / f".{SDIST_NAME}.{os.getpid()}"
+        staged = directory / f".{SDIST_NAME}"
         shutil.move(str(Path(scratch, SDIST_NAME)), staged)
-        staged.replace(target)
-        return target
+        return staged.replace(directory / SDIST_NAME)
 
 
-def _obtain_sdist(cache: Path) -> Path:
+def _last_error(text: str) -> str:
+    """Return pip's last line about an error: hints and notes follow it."""
+    errors = [line.strip() for line in text.splitlines() if "error" in line.lower()]
+    facts = [line for line in errors if not line.startswith("note:")]
+    return facts[-1] if facts else "pip named no error"
+
+
+def obtain_sdist(cache: Path) -> Path:
+    """Return the pinned sdist: the one that the user names, else from ``cache``, else fetched.
+
+    Raises:
+        BuildError: it is missing, unreachable or not the pinned one.
+    """
     given = os.environ.get("QUIVER_FAST_PROTON_SDIST")
     if given:
         path = Path(given)
         if not path.is_file():
             raise BuildError(f"QUIVER_FAST_PROTON_SDIST={given}: no such file")
         return _check_hash(path)
+    cache.mkdir(parents=True, exist_ok=True)
     cached = cache / SDIST_NAME
     if cached.is_file() and _sha256(cached) == SDIST_SHA256:
         return cached
     return _check_hash(_download(cache))
+
+
+def _extract(sdist: Path, target: Path) -> None:
+    prefix = f"python_qpid_proton-{VERSION}/"
+    with tarfile.open(sdist) as archive:
+        for member in archive.getmembers():
+            relative = member.name.removeprefix(prefix)
+            if not member.isfile() or not relative.startswith(("include/", "src/")):
+                continue
+            stream = archive.extractfile(member)
+            path = target / relative
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if stream is not None:
+                path.write_bytes(stream.read())
 
 
 def unpack_source(build_dir: Path) -> Path:
@@ -103,70 +159,21 @@ def unpack_source(build_dir: Path) -> Path:
     Raises:
         BuildError: the sdist is missing, unreachable or not the pinned one.
     """
-    root = build_dir / f"qpid-proton-{VERSION}"
-    if (root / "complete").is_file():
+    with locked(build_dir / ".source.lock"):
+        root = build_dir / f"qpid-proton-{VERSION}"
+        # An sdist that the user names is checked even where an earlier one is unpacked.
+        if root.is_dir() and not os.environ.get("QUIVER_FAST_PROTON_SDIST"):
+            return root
+        sdist = obtain_sdist(build_dir)
+        if not root.is_dir():
+            with tempfile.TemporaryDirectory(dir=build_dir) as scratch:
+                _extract(sdist, Path(scratch, "source"))
+                Path(scratch, "source").rename(root)
         return root
-    sdist = _obtain_sdist(build_dir)
-    shutil.rmtree(root, ignore_errors=True)
-    prefix = f"python_qpid_proton-{VERSION}/"
-    wanted = ("include/", "src/", "LICENSE", "NOTICE", "PKG-INFO")
-    with tarfile.open(sdist) as archive:
-        for member in archive.getmembers():
-            relative = member.name.removeprefix(prefix)
-            if not member.isfile() or not relative.startswith(wanted):
-                continue
-            target = root / relative
-            target.parent.mkdir(parents=True, exist_ok=True)
-            stream = archive.extractfile(member)
-            if stream is not None:
-                target.write_bytes(stream.read())
-    (root / "complete").touch()
-    return root
 
 
-def _compiler() -> list[str]:
-    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
-    return shlex.split(command)
-
-
-def _pkg_config(option: str, package: str) -> list[str] | None:
-    tool = shlex.split(os.environ.get("PKG_CONFIG", "pkg-config"))
-    try:
-        result = subprocess.run(
-            [*tool, option, package], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        return None
-    return shlex.split(result.stdout) if result.returncode == 0 else None
-
-
-def _links(source: str, flags: list[str]) -> bool:
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch, "probe.c")
-        path.write_text(source)
-        command = [*_compiler(), str(path), "-o", str(Path(scratch, "probe")), *flags]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def _openssl_flags() -> tuple[list[str], list[str]] | None:
-    """Return (compile flags, link flags) for OpenSSL, or None where it is missing."""
-    compile_flags = _pkg_config("--cflags", "openssl")
-    link_flags = _pkg_config("--libs", "openssl")
-    if compile_flags is None or link_flags is None:
-        compile_flags, link_flags = [], ["-lssl", "-lcrypto"]
-    probe = "#include <openssl/ssl.h>\nint main(void) { return SSL_CTX_new(TLS_method()) == 0; }\n"
-    return (compile_flags, link_flags) if _links(probe, compile_flags + link_flags) else None
-
-
-def _without_tls() -> None:
-    message = "OpenSSL headers not found (Debian: libssl-dev): building WITHOUT TLS"
-    if os.environ.get("QUIVER_FAST_TLS") == "1":
-        raise BuildError(f"{message}, which QUIVER_FAST_TLS=1 forbids")
-    line = "*" * (len(message) + 4)
-    sys.stderr.write(f"\n{line}\n* {message} *\n{line}\n\n")
-
-
-def _sources(root: Path, tls: bool) -> list[Path]:
+def sources(root: Path, tls: bool) -> list[Path]:
+    """Return the C files of the engine, with OpenSSL or with the stub in its place."""
     src = root / "src"
     # The mechanisms of quiver_fast.engine.security are the only ones in every
     # build, so that a wheel behaves alike with and without Cyrus SASL plugins.
@@ -180,80 +187,106 @@ def _sources(root: Path, tls: bool) -> list[Path]:
     return [*sorted((src / "core").rglob("*.c")), *chosen]
 
 
-def _run(command: list[str]) -> None:
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise BuildError(f"{shlex.join(command)}\n{result.stderr}")
+def _compile_flags(openssl: toolchain.OpenSSL | None, extra_flags: list[str]) -> list[str]:
+    tls_flags = openssl.compile_flags if openssl else []
+    return [*toolchain.environment_flags("CFLAGS"), *COMPILE_FLAGS, *extra_flags, *tls_flags]
 
 
-def compile_library(
-    build_dir: Path, target: Path, extra_flags: list[str] | None = None
-) -> bool:
+def _link_flags(openssl: toolchain.OpenSSL | None) -> list[str]:
+    tls_flags = openssl.link_flags if openssl else []
+    return [*LINK_FLAGS, *toolchain.environment_flags("LDFLAGS"), *tls_flags, "-lpthread"]
+
+
+def _build(
+    root: Path, target: Path, openssl: toolchain.OpenSSL | None, extra_flags: list[str]
+) -> None:
+    flags = _compile_flags(openssl, extra_flags)
+    # The public functions are exported because a build of the engine itself defines this.
+    private = [
+        "-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}",
+        f"-ffile-prefix-map={root}=qpid-proton",
+    ]  # fmt: skip
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+
+        def compile_one(source: Path) -> str:
+            name = source.relative_to(root).as_posix().replace("/", "_")
+            output = str(Path(scratch, f"{name}.o"))
+            toolchain.run(
+                [*toolchain.compiler(), *flags, *private, "-c", str(source), "-o", output]
+            )
+            return output
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(compile_one, sources(root, openssl is not None)))
+        staged = Path(scratch, LIBRARY_NAME)
+        toolchain.run(
+            [*toolchain.compiler(), *flags, *objects, "-o", str(staged), *_link_flags(openssl)]
+        )
+        staged.replace(target)
+
+
+def compile_library(build_dir: Path, target: Path, extra_flags: list[str] | None = None) -> bool:
     """Compile the engine into the shared library ``target``; return whether it has TLS.
+
+    Args:
+        build_dir: cache for the sdist and its unpacked source.
+        target: the library to write.
+        extra_flags: compiler flags that come after the usual ones, and so override them.
 
     Raises:
         BuildError: a compiler run failed, or TLS is demanded and OpenSSL is missing.
     """
     root = unpack_source(build_dir)
-    openssl = _openssl_flags()
+    openssl = toolchain.openssl()
     if openssl is None:
-        _without_tls()
-    tls_compile, tls_link = openssl or ([], [])
-    flags = [*COMPILE_FLAGS, *(extra_flags or [])]
-    # The public functions are exported because a build of the engine itself defines this.
-    flags += ["-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}", *tls_compile]
-    objects_dir = build_dir / "engine-objects"
-    objects_dir.mkdir(parents=True, exist_ok=True)
-
-    def compile_one(source: Path) -> Path:
-        target_object = objects_dir / (source.relative_to(root).as_posix().replace("/", "_") + ".o")
-        _run([*_compiler(), *flags, "-c", str(source), "-o", str(target_object)])
-        return target_object
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(compile_one, _sources(root, openssl is not None)))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    name = (
-        ["-dynamiclib", f"-Wl,-install_name,@rpath/{LIBRARY_NAME}"]
-        if MACOS
-        else ["-shared", f"-Wl,-soname,{LIBRARY_NAME}", "-Wl,-Bsymbolic-functions"]
-    )
-    _run([
-        *_compiler(), *COMPILE_FLAGS, *(extra_flags or []), *name,
-        *map(str, objects), "-o", str(target), *tls_link, "-lpthread",
-    ])  # fmt: skip
+        toolchain.report_no_tls()
+    _build(root, target, openssl, extra_flags or [])
     return openssl is not None
 
 
-def _system_engine() -> Engine:
-    package = "libqpid-proton-core"
-    compile_args = _pkg_config("--cflags", package)
-    link_args = _pkg_config("--libs", package)
-    if compile_args is None or link_args is None:
-        raise BuildError(
-            f"QUIVER_FAST_PROTON=system: pkg-config does not find {package} "
-            "(Debian: libqpid-proton-core10 and its -dev package)"
-        )
-    return Engine([], [], [], compile_args, link_args, bundled=False)
+def _configuration(openssl: toolchain.OpenSSL | None) -> str:
+    """Return a short digest of all that decides what the compiled engine is."""
+    facts = [
+        SDIST_SHA256,
+        shlex.join(toolchain.compiler()),
+        toolchain.compiler_version(),
+        shlex.join(_compile_flags(openssl, [])),
+        shlex.join(_link_flags(openssl)),
+        openssl.version if openssl else "no TLS",
+    ]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+
+def _compiled_once(build_dir: Path, root: Path) -> Path:
+    """Return the library for this compiler and these flags, compiling it the first time."""
+    openssl = toolchain.openssl()
+    if openssl is None:
+        toolchain.report_no_tls()
+    folder = build_dir / f"library-{_configuration(openssl)}"
+    library = folder / LIBRARY_NAME
+    with locked(build_dir / ".library.lock"):
+        if not library.is_file():
+            _build(root, library, openssl, [])
+    return library
+
+
+def _install_library(library: Path, package_dir: Path) -> None:
+    """Put the library into the package; a process that has the old one mapped keeps it."""
+    package_dir.mkdir(parents=True, exist_ok=True)
+    staged = package_dir / f".{LIBRARY_NAME}"
+    shutil.copy2(library, staged)
+    staged.replace(package_dir / LIBRARY_NAME)
 
 
 def _bundled_engine(build_dir: Path, package_dir: Path) -> Engine:
-    # Compiled once per build tree: the objects depend on nothing of this project.
-    library = build_dir / LIBRARY_NAME
-    tls_mark = build_dir / "engine-tls"
-    if not library.is_file() or not tls_mark.is_file():
-        tls_mark.unlink(missing_ok=True)
-        tls = compile_library(build_dir, library)
-        tls_mark.write_text("1" if tls else "0")
-    elif tls_mark.read_text() != "1":
-        _without_tls()
-    package_dir.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(library, package_dir / LIBRARY_NAME)
     root = unpack_source(build_dir)
+    library = _compiled_once(build_dir, root)
+    _install_library(library, package_dir)
     origin = "@loader_path" if MACOS else "$ORIGIN"
     return Engine(
         include_dirs=[str(root / "include")],
-        library_dirs=[str(build_dir)],
+        library_dirs=[str(library.parent)],
         libraries=["quiver-proton"],
         compile_args=[],
         link_args=[f"-Wl,-rpath,{origin}/../proton"],
@@ -261,17 +294,40 @@ def _bundled_engine(build_dir: Path, package_dir: Path) -> Engine:
     )
 
 
+def _system_engine() -> Engine:
+    found = [name for name in SYSTEM_PACKAGES if toolchain.pkg_config("--exists", name) is not None]
+    if not found:
+        raise BuildError(
+            "QUIVER_FAST_PROTON=system: pkg-config finds neither "
+            f"{' nor '.join(SYSTEM_PACKAGES)} (Debian: libqpid-proton11-dev)"
+        )
+    package = found[0]
+    if toolchain.pkg_config(f"--atleast-version={SYSTEM_MINIMUM}", package) is None:
+        raise BuildError(
+            f"QUIVER_FAST_PROTON=system: {package} is version "
+            f"{toolchain.pkg_config('--modversion', package)}, at least {SYSTEM_MINIMUM} is needed"
+        )
+    return Engine(
+        include_dirs=[],
+        library_dirs=[],
+        libraries=[],
+        compile_args=shlex.split(toolchain.pkg_config("--cflags", package) or ""),
+        link_args=shlex.split(toolchain.pkg_config("--libs", package) or ""),
+        bundled=False,
+    )
+
+
 def prepare(build_dir: Path, package_dir: Path) -> Engine:
     """Return the engine to build against, compiling it into ``package_dir`` if bundled.
 
     Args:
-        build_dir: cache for the sdist, its unpacked source and the objects.
+        build_dir: cache for the sdist, its unpacked source and the compiled libraries.
         package_dir: the folder of ``quiver_fast.proton`` that the library is put into.
 
     Raises:
         BuildError: see the message; ``QUIVER_FAST_PROTON`` has an unknown value.
     """
-    choice = os.environ.get("QUIVER_FAST_PROTON", "bundled")
+    choice = os.environ.get("QUIVER_FAST_PROTON") or "bundled"
     if choice == "system":
         return _system_engine()
     if choice == "bundled":

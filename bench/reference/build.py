@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
-from buildtools import proton_engine  # noqa: E402
+from buildtools import proton_engine, toolchain  # noqa: E402
 
 BuildError = proton_engine.BuildError
 
@@ -49,7 +49,7 @@ def _is_fresh(target: Path, digest: str) -> bool:
 
 
 def _run(command: list[str]) -> None:
-    proton_engine._run(command)
+    toolchain.run(command)
 
 
 def _compile_engine() -> None:
@@ -57,8 +57,8 @@ def _compile_engine() -> None:
     objects_dir = BUILD / "engine-objects"
     objects_dir.mkdir(parents=True, exist_ok=True)
     # TLS is not measured here, so the reference needs no OpenSSL.
-    sources = proton_engine._sources(root, tls=False)
-    compiler = proton_engine._compiler()
+    sources = proton_engine.sources(root, tls=False)
+    compiler = toolchain.compiler()
     includes = ["-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}"]
 
     def compile_one(source: Path) -> str:
@@ -95,7 +95,7 @@ def _build_program(name: str, extra: list[str], engine_digest: str) -> Path:
     target = BUILD / f"reference-{name.replace('_', '-')}"
     digest = _digest(source.read_bytes(), " ".join([*PROGRAM_FLAGS, engine_digest]).encode())
     if not _is_fresh(target, digest):
-        _run([*proton_engine._compiler(), *PROGRAM_FLAGS, str(source), "-o", str(target), *extra])
+        _run([*toolchain.compiler(), *PROGRAM_FLAGS, str(source), "-o", str(target), *extra])
         target.with_suffix(".digest").write_text(digest)
     return target
 

@@ -1,0 +1,146 @@
+# quiver-fast: build, run, test, install. `make help` lists the targets.
+
+PYTHON ?= python3
+PREFIX ?= /usr/local
+# Arguments for pytest in `make test` and `make bench`, such as `-k tls`.
+PYTEST_ARGS ?=
+
+# A build without TLS needs the user's word: make … QUIVER_FAST_TLS=0
+export QUIVER_FAST_TLS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Nothing of the caller's Python may leak into what is built and tested.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV __PYVENV_LAUNCHER__
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --no-input
+# Only `make install` writes outside this folder, and it knows no staging.
+ifneq ($(DESTDIR),)
+$(error DESTDIR is not supported: a virtual environment cannot be moved. Package the wheel instead)
+endif
+
+SOURCES := $(sort $(shell find src impls buildtools -type f \
+	\( -name '*.py' -o -name '*.py[xi]' -o -name '*.pxd' -o -name '*.h' -o -name py.typed \
+	-o -path 'impls/*' \)))
+PROJECT_FILES := setup.py pyproject.toml MANIFEST.in README.md LICENSE NOTICE
+
+# keep_if_same: write standard input to $@, touching it only when it would change.
+keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: FORCE help run test install uninstall wheel wheels sdist lint format annotate bench \
+	instructions clean
+
+help: ## Show this list
+	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [PYTEST_ARGS=…]"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
+	$(BIN)/quiver --duration 10s
+
+test: $(VENV)/.test $(VENV)/.peers ## Run all tests against the installed wheel
+	$(in_site_packages)
+	QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" $(BIN)/pytest tests $(PYTEST_ARGS)
+
+install: build/wheel.stamp ## Install under PREFIX; with QUIVER_HOME also into an upstream quiver
+	@PYTHON='$(PYTHON)' PREFIX='$(PREFIX)' QUIVER_HOME='$(QUIVER_HOME)' sh buildtools/install.sh
+
+uninstall: ## Remove what `make install` with the same PREFIX and QUIVER_HOME installed
+	@PREFIX='$(PREFIX)' QUIVER_HOME='$(QUIVER_HOME)' sh buildtools/install.sh --remove
+
+wheel: build/wheel.stamp ## Build the wheel for this machine: dist/*.whl
+	@ls dist/*.whl
+
+wheels: $(VENV)/.release build/wheel.stamp ## Build wheels for other machines: wheelhouse/*.whl
+	@sh buildtools/wheels.sh $(BIN)
+
+sdist: $(VENV)/.release ## Build the source distribution: dist/*.tar.gz
+	@rm -f dist/*.tar.gz
+	$(BIN)/python -m build --sdist --outdir dist . >build/sdist.log || { cat build/sdist.log; exit 1; }
+	@ls dist/*.tar.gz
+
+lint: $(VENV)/.lint ## Check style, types and Cython warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint src
+	$(BIN)/python buildtools/cython_check.py
+
+format: $(VENV)/.lint ## Format the Python files
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+annotate: $(VENV)/.lint ## Show where Cython calls Python: build/annotate/**/*.html
+	$(BIN)/python buildtools/cython_check.py --annotate build/annotate
+
+bench: $(VENV)/.test ## Measure speed against the reference client in the same run
+	$(in_site_packages)
+	$(BIN)/pytest bench $(PYTEST_ARGS)
+
+instructions: $(VENV)/.test ## Count instructions per message under valgrind
+	$(BIN)/python bench/instructions.py
+
+clean: ## Remove everything that was built, .venv included
+	rm -rf build dist wheelhouse $(VENV) tests/interop/node_modules
+	rm -rf .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src buildtools tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src -name '*.so' -delete
+	rm -rf src/*.egg-info
+
+# ---- How it is built: each file here is a fact that the next one depends on.
+
+define in_site_packages
+@$(BIN)/python -c 'import quiver_fast, sys; path = quiver_fast.__file__; \
+	sys.exit("site-packages" not in path and f"not the installed package: {path}")'
+endef
+
+# The Python that builds; another one means another virtual environment.
+build/python.txt: FORCE
+	@sh buildtools/prerequisites.sh '$(PYTHON)'
+	@mkdir -p build
+	@'$(PYTHON)' -c 'import sys; print(sys.base_prefix, sys.version)' | { $(keep_if_same); }
+
+# Options that decide what is built.
+build/options.txt: FORCE
+	@mkdir -p build
+	@printf '%s\n' "$$QUIVER_FAST_PROTON" "$$QUIVER_FAST_PROTON_SDIST" "$$QUIVER_FAST_TLS" \
+		"$$CC" "$$CFLAGS" "$$LDFLAGS" | { $(keep_if_same); }
+
+# The list of sources, so that a deleted one is noticed.
+build/sources.txt: FORCE
+	@mkdir -p build
+	@printf '%s\n' $(SOURCES) | { $(keep_if_same); }
+
+$(VENV)/.created: build/python.txt buildtools/build_requirements.py
+	@echo "quiver-fast: creating $(VENV)"
+	@rm -rf $(VENV)
+	@'$(PYTHON)' -m venv $(VENV)
+	@$(BIN)/python buildtools/build_requirements.py >build/requirements.txt
+	@$(PIP) install --requirement build/requirements.txt
+	@touch $@
+
+build/wheel.stamp: $(VENV)/.created build/options.txt build/sources.txt $(SOURCES) $(PROJECT_FILES)
+	@echo "quiver-fast: building the engine and the wheel"
+	@rm -f dist/*.whl
+	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@touch $@
+
+# Forced, because a rebuilt wheel has the same version as the installed one.
+$(VENV)/.installed: build/wheel.stamp
+	@echo "quiver-fast: installing into $(VENV)"
+	@$(PIP) install --force-reinstall --no-deps dist/*.whl
+	@$(PIP) install dist/*.whl
+	@touch $@
+
+$(VENV)/.test $(VENV)/.lint $(VENV)/.release: $(VENV)/.%: $(VENV)/.installed
+	@echo "quiver-fast: installing what \"$*\" needs"
+	@$(PIP) install "$$(echo dist/*.whl)[$*]"
+	@touch $@
+
+# Peers that we did not write. Their tests say why they skip where one is
+# missing; QUIVER_FAST_REQUIRE_PEERS=1 makes that a failure.
+$(VENV)/.peers: tests/interop/install_peers.sh $(VENV)/.created
+	@if [ "$$(id -u)" = 0 ]; then sh $<; \
+	else echo "quiver-fast: not root, peers are not installed; see $<"; fi
+	@touch $@

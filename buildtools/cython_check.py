@@ -1,0 +1,50 @@
+"""Translate every .pyx on its own and fail on any warning or performance hint.
+
+``--annotate DIR`` also writes HTML that shows which lines call Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+sys.path.insert(0, str(ROOT))
+
+from buildtools.cython_options import DIRECTIVES  # noqa: E402
+
+
+def translate(module: Path, output: Path, options: list[str]) -> str:
+    """Run Cython on ``module``; return what it says, empty when all is well."""
+    target = output / module.relative_to(SOURCE).with_suffix(".c")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    directives = [f"--directive={name}={value}" for name, value in DIRECTIVES.items()]
+    command = [
+        sys.executable, "-m", "cython", "-I", str(SOURCE),
+        *directives, *options, "-o", str(target), str(module),
+    ]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = (result.stdout + result.stderr).strip()
+    return said or ("" if result.returncode == 0 else f"{module}: Cython failed without a word")
+
+
+def main() -> int:
+    """Check all modules; return 1 when Cython had anything to say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--annotate", metavar="DIR", type=Path)
+    arguments = parser.parse_args()
+    options = ["--annotate"] if arguments.annotate else []
+    with tempfile.TemporaryDirectory() as scratch:
+        output = arguments.annotate or Path(scratch)
+        said = [translate(module, output, options) for module in sorted(SOURCE.rglob("*.pyx"))]
+    for text in filter(None, said):
+        sys.stderr.write(f"{text}\n")
+    return 1 if any(said) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

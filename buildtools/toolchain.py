@@ -1,0 +1,121 @@
+"""The C compiler, pkg-config and OpenSSL of the machine that builds."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+
+class BuildError(RuntimeError):
+    """The build cannot go on; the message says what to do."""
+
+
+class OpenSSL(NamedTuple):
+    """Flags that compile and link against OpenSSL."""
+
+    compile_flags: list[str]
+    link_flags: list[str]
+    version: str
+
+
+def compiler() -> list[str]:
+    """Return the C compiler's command: ``CC``, else the one that built this Python."""
+    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    return shlex.split(command)
+
+
+def compiler_version() -> str:
+    """Return the first line of ``cc --version``.
+
+    Raises:
+        BuildError: there is no such compiler.
+    """
+    return run([*compiler(), "--version"]).partition("\n")[0]
+
+
+def environment_flags(name: str) -> list[str]:
+    """Return the flags in ``CFLAGS`` or ``LDFLAGS``, that distributions and sanitizers set."""
+    return shlex.split(os.environ.get(name, ""))
+
+
+def run(command: list[str]) -> str:
+    """Run ``command`` and return its standard output.
+
+    Raises:
+        BuildError: the program is missing or failed; the message has its diagnostics.
+    """
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise BuildError(f"{command[0]}: not found (Debian: gcc libc6-dev)") from None
+    if result.returncode != 0:
+        raise BuildError(f"{shlex.join(command)}\n{result.stderr}")
+    return result.stdout
+
+
+def pkg_config(*arguments: str) -> str | None:
+    """Return what pkg-config prints, or None where it or the package is missing."""
+    tool = shlex.split(os.environ.get("PKG_CONFIG", "pkg-config"))
+    try:
+        result = subprocess.run([*tool, *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return result.stdout.strip() if result.returncode == 0 else None
+
+
+def openssl() -> OpenSSL | None:
+    """Return how to use OpenSSL, or None where its headers or libraries are missing."""
+    compile_flags = pkg_config("--cflags", "openssl")
+    link_flags = pkg_config("--libs", "openssl")
+    version = pkg_config("--modversion", "openssl")
+    if compile_flags is None or link_flags is None or version is None:
+        # Not known to pkg-config; it may still be where the compiler looks anyway.
+        compile_flags, link_flags, version = "", "-lssl -lcrypto", "unknown"
+    found = OpenSSL(shlex.split(compile_flags), shlex.split(link_flags), version)
+    return found if _links_openssl(found) else None
+
+
+def _links_openssl(found: OpenSSL) -> bool:
+    source = "#include <openssl/ssl.h>\nint main(void) { return !SSL_CTX_new(TLS_method()); }\n"
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "probe.c")
+        path.write_text(source)
+        output = ["-o", str(Path(scratch, "probe"))]
+        flags = [*environment_flags("CFLAGS"), *found.compile_flags]
+        libraries = [*environment_flags("LDFLAGS"), *found.link_flags]
+        try:
+            run([*compiler(), *flags, str(path), *output, *libraries])
+        except BuildError:
+            return False
+    return True
+
+
+def demand_tls() -> bool:
+    """Say whether ``QUIVER_FAST_TLS`` makes the absence of OpenSSL an error.
+
+    Raises:
+        BuildError: the variable is neither empty, ``0`` nor ``1``.
+    """
+    value = os.environ.get("QUIVER_FAST_TLS", "")
+    if value not in {"", "0", "1"}:
+        raise BuildError(f"QUIVER_FAST_TLS={value}: expected 0 or 1")
+    return value == "1"
+
+
+def report_no_tls() -> None:
+    """Say loudly that this build has no TLS.
+
+    Raises:
+        BuildError: ``QUIVER_FAST_TLS=1`` forbids such a build.
+    """
+    message = "OpenSSL headers not found (Debian: libssl-dev): building WITHOUT TLS"
+    if demand_tls():
+        raise BuildError(f"{message}, which QUIVER_FAST_TLS=1 forbids")
+    line = "*" * (len(message) + 4)
+    sys.stderr.write(f"\n{line}\n* {message} *\n{line}\n\n")

@@ -1,0 +1,116 @@
+"""The ways to build the engine, each compiled for real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import quiver_fast
+from buildtools import proton_engine
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(quiver_fast.__file__).parent
+
+
+def run_python(source: str, path: Path, **environment: str) -> str:
+    """Run Python code with modules from ``path``; return what it prints."""
+    result = subprocess.run(
+        [sys.executable, "-c", source],
+        env={**os.environ, "PYTHONPATH": str(path), **environment},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def compile_engine(target: Path, engine_sdist: Path, **environment: str) -> str:
+    source = (
+        "import sys; from pathlib import Path; from buildtools import proton_engine\n"
+        f"print(proton_engine.compile_library(Path({str(target.parent)!r}), Path({str(target)!r})))"
+    )
+    return run_python(source, ROOT, QUIVER_FAST_PROTON_SDIST=str(engine_sdist), **environment)
+
+
+@pytest.mark.slow
+def test_compiles_without_a_network(engine_sdist: Path, tmp_path: Path) -> None:
+    target = tmp_path / proton_engine.LIBRARY_NAME
+    built_with_tls = compile_engine(
+        target, engine_sdist, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path)
+    )
+    assert built_with_tls == "True"
+    assert target.stat().st_size > 100_000
+    assert not list(tmp_path.glob("*.o"))
+
+
+@pytest.mark.slow
+def test_without_openssl_the_build_says_so_at_run_time(engine_sdist: Path, tmp_path: Path) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *-lssl*) exit 1 ;; esac\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    library = tmp_path / "engine" / proton_engine.LIBRARY_NAME
+    environment = {"CC": str(compiler), "QUIVER_FAST_TLS": "0"}
+    assert compile_engine(library, engine_sdist, **environment) == "False"
+    # The installed modules on the engine without TLS: the same public functions.
+    shutil.copytree(PACKAGE, tmp_path / "site" / "quiver_fast")
+    shutil.copy(library, tmp_path / "site" / "quiver_fast" / "proton")
+    told = run_python(
+        "import quiver_fast as q; print(q.has('tls'), q.has('sasl-plain'))", tmp_path / "site"
+    )
+    assert told == "False True"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_links_a_system_engine(
+    engine_sdist: Path,
+    tmp_path: Path,
+    copy_tree: Callable[[Path], Path],
+    build_wheel: Callable[..., Path],
+) -> None:
+    library = tmp_path / "lib" / proton_engine.LIBRARY_NAME
+    compile_engine(library, engine_sdist)
+    include = library.parent / f"qpid-proton-{proton_engine.VERSION}" / "include"
+    (tmp_path / "libqpid-proton-core.pc").write_text(
+        "Name: Proton\nDescription: a system engine for this test\nVersion: 0.40.0\n"
+        f"Libs: -L{library.parent} -lquiver-proton -Wl,-rpath,{library.parent}\n"
+        f"Cflags: -I{include}\n"
+    )
+    built = build_wheel(
+        copy_tree(tmp_path / "tree"),
+        tmp_path / "dist",
+        QUIVER_FAST_PROTON="system",
+        PKG_CONFIG_PATH=str(tmp_path),
+    )
+    with zipfile.ZipFile(built) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(library.name)]
+        archive.extractall(tmp_path / "site")
+    told = run_python(
+        "from quiver_fast.proton import info; print(info.bundled(), info.engine_version())",
+        tmp_path / "site",
+    )
+    assert told == "False 0.40.0"
+
+
+@pytest.mark.slow
+def test_a_refused_build_is_one_line(tmp_path: Path, copy_tree: Callable[[Path], Path]) -> None:
+    """What a user of pip sees of a build that cannot go on."""
+    sdist = tmp_path / "other.tar.gz"
+    sdist.write_bytes(b"not the engine")
+    tree = copy_tree(tmp_path / "tree")
+    result = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, tree],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "QUIVER_FAST_PROTON_SDIST": str(sdist)},
+    )  # fmt: skip
+    assert result.returncode != 0
+    said = (result.stdout + result.stderr).splitlines()
+    [line] = [line.strip() for line in said if "SHA-256" in line]
+    assert line.startswith(f"quiver-fast: {sdist}: SHA-256 is ")
+    assert not [line for line in said if "Traceback" in line]

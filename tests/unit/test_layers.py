@@ -1,0 +1,190 @@
+"""The house of DESIGN.md: who may import whom, what start-up costs, and what no file may name."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+PROJECT = "quiver_fast"
+
+# A part imports only from its own floor or below.
+FLOORS = {
+    "": 0,  # quiver_fast/__init__.py: the version and the features
+    "errors": 0,
+    "proton": 0,
+    "records": 1,
+    "queuefile": 1,
+    "engine": 2,
+    "server": 3,
+    "remote": 3,
+    "analysis": 3,
+    "arrow": 4,
+    "contract": 4,
+    "cli": 5,
+    "spark_analysis": 6,
+}
+# Below it, and still not allowed: results are analysed where no engine is.
+FORBIDDEN = {("analysis", "engine"), ("spark_analysis", "engine")}
+
+LINE_LIMIT = 550
+GENERATED = {
+    ".git", ".venv", "build", "dist", "wheelhouse", "node_modules", "__pycache__", ".hypothesis",
+    ".benchmarks",
+}  # fmt: skip
+CODE = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".js", ".sh"}
+
+CYTHON_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+c?import[ \t]+(?P<names>\([^)]*\)|[^\n#]+)"
+    r"|c?import[ \t]+(?P<modules>[\w., \t]+))",
+    re.MULTILINE,
+)
+
+
+def sources() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*") if path.suffix in {".py", ".pyx", ".pxd"})
+
+
+def project_files() -> Iterator[Path]:
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if not generated(name)]
+        # In a worktree .git is a file.
+        yield from (Path(folder, name) for name in files if name not in GENERATED)
+
+
+def generated(name: str) -> bool:
+    return name in GENERATED or name.endswith((".egg-info", "_cache"))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part_of(module: str) -> str:
+    """Return the part of the house that a dotted name belongs to."""
+    package, _, rest = module.partition(".")
+    return rest.partition(".")[0] if package == PROJECT else package
+
+
+def absolute(path: Path, level: int, module: str) -> str:
+    """Return the dotted name that a relative import in ``path`` means."""
+    if level == 0:
+        return module
+    package = path.relative_to(SOURCE).parent.parts
+    base = package[: len(package) - (level - 1)]
+    return ".".join([*base, *([module] if module else [])])
+
+
+def named(module: str, names: list[str]) -> list[str]:
+    """Return what `from module import names` takes: modules, where module is the root."""
+    return [f"{module}.{name}" for name in names] if module == PROJECT else [module]
+
+
+def python_imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = absolute(path, node.level, node.module or "")
+            yield from named(module, [alias.name for alias in node.names])
+
+
+def cython_imports(path: Path) -> Iterator[str]:
+    for match in CYTHON_IMPORT.finditer(path.read_text()):
+        if match["modules"]:
+            yield from (word.split()[0] for word in match["modules"].split(",") if word.strip())
+            continue
+        relative = match["module"].lstrip(".")
+        module = absolute(path, len(match["module"]) - len(relative), relative)
+        words = re.sub(r"#[^\n]*|[()]", "", match["names"])
+        yield from named(module, [word.split()[0] for word in words.split(",") if word.strip()])
+
+
+def imports(path: Path) -> set[str]:
+    """Return the parts of this project that the file at ``path`` imports."""
+    found = python_imports(path) if path.suffix == ".py" else cython_imports(path)
+    own = [name for name in found if name.partition(".")[0] in {PROJECT, "spark_analysis"}]
+    # A name taken from the root package itself, such as __version__, is no part.
+    return {part if part in FLOORS else "" for part in map(part_of, own)}
+
+
+@pytest.mark.parametrize("path", sources(), ids=module_of)
+def test_imports_only_downwards(path: Path) -> None:
+    part = part_of(module_of(path))
+    assert part in FLOORS, f"{path.relative_to(ROOT)} is on no floor of DESIGN.md"
+    for other in imports(path):
+        # The root package tells features lazily; nothing else may look up.
+        assert FLOORS[other] <= FLOORS[part], f"{part} imports {other}, which is above it"
+        assert (part, other) not in FORBIDDEN, f"{part} must not import {other}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.py", "def f():\n    from quiver_fast.engine import sender", {"engine"}),
+        ("a.py", "from quiver_fast import __version__, analysis", {"", "analysis"}),
+        ("a.py", "from ..cli import pair\nimport numpy", {"cli"}),
+        ("a.pyx", "from quiver_fast.proton.libproton cimport (\n    pn_data,  # x\n)", {"proton"}),
+        ("a.pyx", "cimport quiver_fast.records.writer as w, cython", {"records"}),
+        ("a.pxd", "from . cimport sender\nfrom .sender cimport Sender", {"engine"}),
+        ("a.pxd", "cdef extern from 'x.h':\n    pass", set()),
+    ],
+)
+def test_every_form_of_import_is_seen(
+    name: str, text: str, expected: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / PROJECT / "engine"
+    folder.mkdir(parents=True)
+    (folder / name).write_text(text)
+    monkeypatch.setattr(sys.modules[__name__], "SOURCE", tmp_path)
+    assert imports(folder / name) == expected
+
+
+def test_an_arrow_starts_light() -> None:
+    heavy = {"numpy", "zstandard", "psutil", "ssl", "argparse", "dataclasses", "asyncio"}
+    source = "import sys, quiver_fast.arrow; print(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert heavy & set(result.stdout.split()) == set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "impls").iterdir()), ids=lambda path: path.name)
+def test_impls_are_thin(path: Path) -> None:
+    assert os.access(path, os.X_OK)
+    text = path.read_text()
+    assert text.startswith("#!/usr/bin/env python3\n")
+    body = ast.parse(text).body
+    assert len(body) <= 4, "a shim has a docstring, two imports and one call"
+    assert [node for node in body if isinstance(node, ast.ImportFrom)] != []
+
+
+def test_files_are_short() -> None:
+    files = [path for path in project_files() if path.suffix in CODE or path.name == "Makefile"]
+    assert len(files) > 20
+    lines = {path: len(path.read_text().splitlines()) for path in files}
+    assert {str(path): count for path, count in lines.items() if count > LINE_LIMIT} == {}
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    # Put together here, so that this file does not name them either.
+    places = [r"(?<![\w.])/" + "work/", "/tmp/" + "wt", "/tmp/" + "venv", r"/\." + "pyenv/"]
+    hosts = ["pypi" + r"\.org", "pythonhosted" + r"\.org", "npm" + r"js\.(org|com)"]
+    forbidden = re.compile("|".join([*places, *hosts, "far" + "m-"]))
+    for path in project_files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found = forbidden.search(text)
+        assert found is None, f"{path.relative_to(ROOT)} names {found and found[0]!r}"
