@@ -74,12 +74,12 @@ format: $(VENV)/.lint ## Format the Python files
 annotate: $(VENV)/.lint ## Show where Cython calls Python: build/annotate/**/*.html
 	$(BIN)/python buildtools/cython_check.py --annotate build/annotate
 
-bench: $(VENV)/.test ## Measure speed against the reference client in the same run
+bench: $(VENV)/.test $(VENV)/.bench ## Measure speed against the reference client in the same run
 	$(in_site_packages)
 	$(BIN)/pytest bench $(PYTEST_ARGS)
 
 instructions: $(VENV)/.test ## Count instructions per message under valgrind
-	$(BIN)/python bench/instructions.py
+	$(BIN)/python -m bench.instructions
 
 clean: ## Remove everything that was built, .venv included
 	rm -rf build dist wheelhouse $(VENV) tests/interop/node_modules
@@ -133,7 +133,7 @@ $(VENV)/.installed: build/wheel.stamp
 	@$(PIP) install dist/*.whl
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lint $(VENV)/.release: $(VENV)/.%: $(VENV)/.installed
+$(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench: $(VENV)/.%: $(VENV)/.installed
 	@echo "quiver-fast: installing what \"$*\" needs"
 	@$(PIP) install "$$(echo dist/*.whl)[$*]"
 	@touch $@
