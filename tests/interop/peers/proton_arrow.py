@@ -96,7 +96,9 @@ class Arrow(MessagingHandler):
     """What both roles share: the connection, the link's opening, the end of the run."""
 
     def __init__(self, contract: Contract) -> None:
-        super().__init__(prefetch=0, auto_accept=False, auto_settle=False, peer_close_is_error=False)
+        super().__init__(
+            prefetch=0, auto_accept=False, auto_settle=False, peer_close_is_error=False
+        )
         self.contract = contract
         self.records: list[str] = []
         self.failure: str | None = None
