@@ -84,10 +84,6 @@ def test_word_without_an_equals_sign_is_named() -> None:
     assert_error(run_pyfast(*arguments("send", 5672), "verbose"), "verbose", code=2)
 
 
-def test_key_given_twice_is_named() -> None:
-    assert_error(run_pyfast(*arguments("send", 5672), "count=3"), "count", code=2)
-
-
 @pytest.mark.parametrize("half", [{"cert": "/tmp/cert.pem"}, {"key": "/tmp/key.pem"}])
 def test_half_an_identity(half: dict[str, str]) -> None:
     assert_error(run_pyfast(*arguments("send", 5671, scheme="amqps", **half)), code=2)

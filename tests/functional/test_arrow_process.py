@@ -144,12 +144,13 @@ def test_device_full_at_the_very_end() -> None:
 
 def test_records_appear_within_a_second_or_so() -> None:
     """A live wrapper must see progress at ten messages per second too."""
-    with ScriptedPeer() as peer:
-        with Running(pyfast(*arguments("send", peer.port, rate=10, **ENDLESS))) as running:
-            wait_until(lambda: running.stdout_so_far() != "", "the first records")
-            seen, since = len(running.stdout_so_far()), time.monotonic()
-            wait_until(lambda: len(running.stdout_so_far()) > seen, "more records")
-            assert time.monotonic() - since < 2.0
+    peer = ScriptedPeer()
+    words = arguments("send", peer.port, rate=10, **ENDLESS)
+    with peer, Running(pyfast(*words)) as running:
+        wait_until(lambda: running.stdout_so_far() != "", "the first records")
+        seen, since = len(running.stdout_so_far()), time.monotonic()
+        wait_until(lambda: len(running.stdout_so_far()) > seen, "more records")
+        assert time.monotonic() - since < 2.0
 
 
 # -- stop conditions

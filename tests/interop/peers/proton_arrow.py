@@ -8,7 +8,8 @@ reach. The receiver decodes each message with proton's own decoder and exits 1
 with one line where the message is not what the arguments promise.
 
 Beyond the contract: `layout=NAME`, one of wire_messages, for senders;
-`trust-store`, `sasl-mechanisms` as our arrow takes them.
+`trust-store`, `sasl-mechanisms`, `presettled`, `max-frame-size` as our arrow
+takes them; `expect-mechanism=NAME`, the SASL mechanism that a server must see.
 """
 
 from __future__ import annotations
@@ -123,7 +124,15 @@ class Arrow(MessagingHandler):
             options["password"] = contract.raw["password"]
         if "sasl-mechanisms" in contract.raw:
             options["allowed_mechs"] = contract.raw["sasl-mechanisms"].replace(",", " ")
+        if "max-frame-size" in contract.raw:
+            options["max_frame_size"] = int(contract.raw["max-frame-size"])
         self.container.connect(contract.url, **options)
+
+    def on_connection_opening(self, event: Event) -> None:
+        expected = self.contract.raw.get("expect-mechanism")
+        mechanism = event.transport.sasl().mech
+        if expected is not None and mechanism != expected:
+            self.fail(f"the client authenticated by {mechanism}, not {expected}")
 
     def on_connection_opened(self, event: Event) -> None:
         self.connection = event.connection

@@ -5,8 +5,9 @@
 // roles, connection modes and channel modes. The receiver exits 1 with one line
 // where a message is not what the arguments promise.
 //
-// Beyond the contract: body-type=data|string|binary-value, trust-store,
-// sasl-mechanisms, as proton_arrow.py takes them.
+// Beyond the contract: body-type=data|string|binary-value for senders;
+// trust-store, presettled, max-frame-size as our arrow takes them. A TLS server
+// with a trust-store offers SASL EXTERNAL and nothing else.
 'use strict';
 
 const fs = require('fs');
@@ -155,7 +156,9 @@ function bodyBytes(content) {
 // Returns what is wrong with a message, or undefined.
 function objection(context) {
     const message = context.message;
-    if (context.delivery.remote_settled) return 'settled by the sender';
+    if (context.delivery.remote_settled !== (raw.presettled === '1')) {
+        return 'settled by the sender: ' + context.delivery.remote_settled;
+    }
     if ((message.durable || false) !== durable) return 'durable is ' + message.durable;
     if (!setsIds && message.message_id !== undefined) return 'has message id ' + message.message_id;
     if (setsIds && (typeof message.message_id !== 'string' || /^$|\0/.test(message.message_id))) {
@@ -271,6 +274,7 @@ const options = {
     // For a passive receiver, whose link rhea opens on its own.
     receiver_options: { credit_window: 0, autoaccept: false },
 };
+if (raw['max-frame-size']) options.max_frame_size = Number(raw['max-frame-size']);
 if (raw.scheme === 'amqps') {
     options.transport = 'tls';
     options.enable_sasl_external = true;
@@ -291,7 +295,10 @@ if (isServer) {
         container.sasl_server_mechanisms.enable_plain(
             (user, password) => user === raw.username && password === raw.password);
     }
-    container.options.enable_sasl_external = true;
+    if (raw['trust-store']) {
+        container.options.require_sasl = true;
+        container.options.enable_sasl_external = true;
+    }
     container.options.receiver_options = options.receiver_options;
     server = container.listen(options);
     server.on('error', (error) => { fail('listen: ' + error); });
