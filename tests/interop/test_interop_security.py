@@ -16,6 +16,9 @@ OTHERS = pytest.mark.parametrize("other", [PROTON, RHEA])
 ALL = pytest.mark.parametrize("other", ["pyfast", PROTON, RHEA])
 ROLES = pytest.mark.parametrize("role", ["send", "receive"])
 
+# A name, because Proton's own TLS does not match certificates by IP address.
+TLS = {"scheme": "amqps", "host": "localhost"}
+
 USER = {"username": "alice", "password": "correct horse"}
 
 
@@ -63,7 +66,21 @@ def test_tls(role: str, other: str, mode: str, certificates: Certificates) -> No
         mode,
         server=certificates.server.keys(),
         client={"trust_store": certificates.authority},
+        **TLS,
+    )
+
+
+@pytest.mark.parametrize("other", ["pyfast", RHEA])
+def test_tls_by_ip_address(other: str, certificates: Certificates) -> None:
+    """The certificate names 127.0.0.1: RFC 6125 (B.2.2), RFC 2818 (3.1), an iPAddress name."""
+    run_ends(
+        "send",
+        other,
+        "client",
+        server=certificates.server.keys(),
+        client={"trust_store": certificates.authority},
         scheme="amqps",
+        host="127.0.0.1",
     )
 
 
@@ -76,7 +93,7 @@ def test_tls_with_large_bodies(role: str, other: str, certificates: Certificates
         "client",
         server=certificates.server.keys(),
         client={"trust_store": certificates.authority},
-        scheme="amqps",
+        **TLS,
         body_size=300_000,
     )
 
@@ -94,7 +111,7 @@ def test_external_by_client_certificate(
     client = {**certificates.client.keys(), "trust_store": certificates.authority}
     if other == "proton" and mode == "server":
         client["sasl_mechanisms"] = "EXTERNAL"
-    run_ends(role, other, mode, server=server, client=client, scheme="amqps")
+    run_ends(role, other, mode, server=server, client=client, **TLS)
 
 
 def test_client_certificate_of_another_authority(certificates: Certificates) -> None:
@@ -102,7 +119,7 @@ def test_client_certificate_of_another_authority(certificates: Certificates) -> 
     server = arguments(
         "receive",
         port,
-        scheme="amqps",
+        **TLS,
         connection_mode="server",
         channel_mode="passive",
         trust_store=certificates.authority,
@@ -111,13 +128,13 @@ def test_client_certificate_of_another_authority(certificates: Certificates) -> 
     client = arguments(
         "send",
         port,
-        scheme="amqps",
+        **TLS,
         trust_store=certificates.authority,
         **certificates.foreign_client.keys(),
     )
     with Running(pyfast(*server)) as listening:
         listening.wait_until_listening(port)
-        assert_error(run_pyfast(*client), f"127.0.0.1:{port}")
+        assert_error(run_pyfast(*client), f"localhost:{port}")
 
 
 @ALL
@@ -140,7 +157,7 @@ def test_plain_within_tls(other: str, certificates: Certificates) -> None:
         "server",
         server={**certificates.server.keys(), **USER},
         client={"trust_store": certificates.authority, **USER},
-        scheme="amqps",
+        **TLS,
     )
 
 

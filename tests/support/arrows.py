@@ -17,6 +17,9 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "rhea": (shutil.which("node") or "node", str(INTEROP / "peers" / "rhea_arrow.js")),
 }
 
+# How long a server may wait for another peer when its own has failed.
+GRACE_SECONDS = 3.0
+
 OPPOSITE = {"send": "receive", "receive": "send", "active": "passive", "passive": "active"}
 
 
@@ -123,5 +126,9 @@ def run_pair(
     with Running(command(server, "server")) as listening:
         listening.wait_until_listening(port)
         with Running(command(client, "client")) as connecting:
-            ends = {client: connecting.wait(timeout), server: listening.wait(timeout)}
+            ends = {client: connecting.wait(timeout)}
+            try:
+                ends[server] = listening.wait(timeout if ends[client].code == 0 else GRACE_SECONDS)
+            except AssertionError as hang:
+                raise AssertionError(f"{hang}\nthe client: {ends[client]}") from None
     return Pair(sender=ends["send"], receiver=ends["receive"])

@@ -156,9 +156,8 @@ function bodyBytes(content) {
 // Returns what is wrong with a message, or undefined.
 function objection(context) {
     const message = context.message;
-    if (context.delivery.remote_settled !== (raw.presettled === '1')) {
-        return 'settled by the sender: ' + context.delivery.remote_settled;
-    }
+    const presettled = context.delivery.remote_settled === true; // null where left out
+    if (presettled !== (raw.presettled === '1')) return 'settled by the sender: ' + presettled;
     if ((message.durable || false) !== durable) return 'durable is ' + message.durable;
     if (!setsIds && message.message_id !== undefined) return 'has message id ' + message.message_id;
     if (setsIds && (typeof message.message_id !== 'string' || /^$|\0/.test(message.message_id))) {
