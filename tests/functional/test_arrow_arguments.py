@@ -8,7 +8,7 @@ from support.judgement import assert_clean, assert_error
 from support.network import closed_port
 from support.scripted_peer import ScriptedPeer
 
-REQUIRED = ["connection-mode", "channel-mode", "operation", "host", "port", "path", "count"]
+REQUIRED = ["connection-mode", "channel-mode", "operation", "id", "host", "port", "path"]
 
 
 def test_no_arguments_tell_about_the_program() -> None:
@@ -60,7 +60,8 @@ def test_missing_key_is_named(key: str) -> None:
     ],
 )
 def test_bad_value_is_named(key: str, value: str) -> None:
-    words = arguments("send", closed_port(), **{key: value})
+    words = [word for word in arguments("send", closed_port()) if not word.startswith(f"{key}=")]
+    words.append(f"{key}={value}")
     assert_error(run_pyfast(*words), key, value, code=2)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from proton import Condition
 from support.arrows import arguments, pyfast, run_pyfast
 from support.certificates import Certificates
 from support.judgement import assert_clean, assert_error
-from support.network import closed_port, silent_server
-from support.processes import Running, free_port
+from support.network import closed_port, silent_server, tls_server
+from support.processes import Finished, Running, free_port
 from support.sasl_server import AUTH, SYS_TEMP, SaslServer, authenticating_proxy
-from support.scripted_peer import RefusesConnection, ScriptedPeer, close_connection_plainly
+from support.scripted_peer import RefusesConnection, ScriptedPeer
+
+NOT_YOU = Condition("amqp:unauthorized-access", "not you")
 
 BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 
@@ -34,8 +37,7 @@ def test_port_in_use_in_server_mode() -> None:
 
 
 def test_peer_that_closes_without_a_word() -> None:
-    with ScriptedPeer() as peer:
-        peer.on_connection_opening = close_connection_plainly
+    with RefusesConnection(None) as peer:
         end = run_pyfast(*arguments("send", peer.port))
     assert_error(end, "closed")
 
@@ -55,7 +57,7 @@ def test_peer_that_says_nothing_ends_with_the_idle_timeout() -> None:
 
 @BOTH
 def test_connection_refused_by_the_peer_with_a_condition(operation: str) -> None:
-    with RefusesConnection() as peer:
+    with RefusesConnection(NOT_YOU) as peer:
         end = run_pyfast(*arguments(operation, peer.port))
     assert_error(end, "amqp:unauthorized-access", "not you")
 
@@ -65,21 +67,11 @@ def test_connection_refused_by_the_peer_with_a_condition(operation: str) -> None
 TLS = {"scheme": "amqps", "host": "localhost"}
 
 
-def tls_end(certificates: Certificates, identity: str, **client: object) -> object:
-    """Run a TLS client arrow against a TLS server arrow with the given identity."""
-    port = free_port()
-    server = arguments(
-        "receive",
-        port,
-        connection_mode="server",
-        channel_mode="passive",
-        **TLS,
-        **getattr(certificates, identity).keys(),
-    )
-    with Running(pyfast(*server)) as listening:
-        listening.wait_until_listening(port)
+def tls_end(certificates: Certificates, identity: str, **client: object) -> Finished:
+    """Run a client arrow against a TLS server with the given identity."""
+    with tls_server(**getattr(certificates, identity).keys()) as server:
         options = {"trust_store": certificates.authority, **TLS, **client}
-        return run_pyfast(*arguments("send", port, **options))
+        return run_pyfast(*arguments("send", server.port, **options))
 
 
 def test_tls_certificate_of_an_unknown_authority(certificates: Certificates) -> None:
@@ -109,8 +101,19 @@ def test_tls_certificate_that_has_expired(certificates: Certificates) -> None:
 
 @pytest.mark.parametrize("identity", ["elsewhere", "expired"])
 def test_tls_verify_off_takes_any_certificate(certificates: Certificates, identity: str) -> None:
-    end = tls_end(certificates, identity, trust_store=None, tls_verify=0)
-    assert_clean(end)
+    port = free_port()
+    words = arguments(
+        "receive",
+        port,
+        connection_mode="server",
+        channel_mode="passive",
+        **TLS,
+        **getattr(certificates, identity).keys(),
+    )
+    with Running(pyfast(*words)) as listening:
+        listening.wait_until_listening(port)
+        assert_clean(run_pyfast(*arguments("send", port, tls_verify=0, **TLS)))
+        assert_clean(listening.wait())
 
 
 def test_plain_peer_on_a_tls_port(certificates: Certificates) -> None:

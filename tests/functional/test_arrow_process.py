@@ -92,7 +92,7 @@ def test_reader_closes_stdout(operation: str) -> None:
             os.read(reader, 10)
             os.close(reader)
             end = running.wait()
-    assert_error(end, "stdout")
+    assert_error(end, "records")
 
 
 @pytest.fixture
@@ -122,13 +122,13 @@ def run_into(path: Path, operation: str) -> Finished:
 @BOTH
 def test_disk_full(operation: str, small_disk: Path) -> None:
     end = run_into(small_disk / "transfers.csv", operation)
-    assert_error(end, "stdout", "no space left")
+    assert_error(end, "records", "no space left")
     assert (small_disk / "transfers.csv").stat().st_size > 0
 
 
 @BOTH
 def test_device_full(operation: str) -> None:
-    assert_error(run_into(Path("/dev/full"), operation), "stdout", "no space left")
+    assert_error(run_into(Path("/dev/full"), operation), "records", "no space left")
 
 
 def test_device_full_at_the_very_end() -> None:
@@ -139,7 +139,7 @@ def test_device_full_at_the_very_end() -> None:
             end = run_pyfast(*arguments("send", peer.port, count=3), stdout=descriptor)
     finally:
         os.close(descriptor)
-    assert_error(end, "stdout", "no space left")
+    assert_error(end, "records", "no space left")
 
 
 def test_records_appear_within_a_second_or_so() -> None:

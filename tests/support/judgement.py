@@ -8,13 +8,16 @@ from support.processes import Finished
 ERROR_SECONDS = 10.0
 
 
-def assert_error(end: Finished, *fragments: str, code: int = 1) -> None:
+def assert_error(
+    end: Finished, *fragments: str, code: int = 1, within: float = ERROR_SECONDS
+) -> None:
     """The arrow ended with one line on stderr that says what and where.
 
     Args:
         end: How it ended.
         fragments: Each must be in that line, in any case.
         code: The exit code due.
+        within: Seconds that it may take.
     """
     assert "Traceback" not in end.stderr, end.stderr
     lines = end.stderr.splitlines()
@@ -23,7 +26,7 @@ def assert_error(end: Finished, *fragments: str, code: int = 1) -> None:
     missing = [fragment for fragment in fragments if fragment.lower() not in lines[0].lower()]
     assert not missing, f"stderr lacks {missing}: {lines[0]!r}"
     assert end.code == code, end
-    assert end.seconds < ERROR_SECONDS, f"took {end.seconds:.1f} s: {end.stderr!r}"
+    assert end.seconds < within, f"took {end.seconds:.1f} s: {end.stderr!r}"
 
 
 def assert_clean(end: Finished) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -142,6 +143,21 @@ def silent_server(greeting: bytes = b"") -> Iterator[TcpServer]:
         while not server.stopping.is_set():
             if select.select([connection], [], [], POLL_SECONDS)[0] and not connection.recv(CHUNK):
                 return
+
+    with TcpServer(serve) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def tls_server(cert: str, key: str) -> Iterator[TcpServer]:
+    """Do TLS with a certificate, and keep quiet; take as many connections as come."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+
+    def serve(connection: socket.socket) -> None:
+        with contextlib.suppress(ssl.SSLError):
+            with context.wrap_socket(connection, server_side=True) as wrapped:
+                wrapped.recv(CHUNK)
 
     with TcpServer(serve) as server:
         yield server

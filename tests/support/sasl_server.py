@@ -55,7 +55,8 @@ def read_frame(connection: socket.socket, expected: int) -> list[object]:
     performative = data.get_object()
     if kind != 1 or performative.descriptor != expected:
         raise SaslError(f"frame {performative.descriptor:#x} where {expected:#x} was due")
-    return list(performative.value)
+    # Binary values are views into `data`, which ends here.
+    return [bytes(v) if isinstance(v, memoryview) else v for v in performative.value]
 
 
 @dataclass

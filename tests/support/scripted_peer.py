@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from proton import Condition, Delivery, Described, Endpoint, Event, Message, Terminus, ulong
-from proton.handlers import MessagingHandler
+from proton.handlers import EndpointStateHandler, MessagingHandler
 from proton.reactor import Container
 
 from support.processes import free_port
@@ -103,9 +103,10 @@ class ScriptedPeer(MessagingHandler):
         self.links.append((link.remote_source.address, link.remote_target.address))
         link.source.copy(link.remote_source)
         link.target.copy(link.remote_target)
-        link.open()
-        if link.is_receiver:
-            link.flow(self.credit)
+
+    def on_link_opened(self, event: Event) -> None:
+        if event.link.is_receiver:
+            event.link.flow(self.credit)
         self.act_when_due(event)
 
     def on_sendable(self, event: Event) -> None:
@@ -195,14 +196,21 @@ def close_connection_plainly(event: Event) -> None:
     event.connection.close()
 
 
+def refuse(event: Event, name: str, description: str) -> None:
+    """Detach a link that was just attached."""
+    event.link.condition = Condition(name, description)
+    event.link.close()
+
+
 class RefusesLink(ScriptedPeer):
     """Answers attach with null termini, then detach: AMQP 1.0 part 2, 2.6.3."""
 
     def on_link_opening(self, event: Event) -> None:
-        link = event.link
-        link.open()
-        link.condition = Condition("amqp:not-found", "no such queue here")
-        link.close()
+        event.link.source.type = Terminus.UNSPECIFIED
+        event.link.target.type = Terminus.UNSPECIFIED
+
+    def on_link_opened(self, event: Event) -> None:
+        refuse(event, "amqp:not-found", "no such queue here")
 
 
 class RefusesCoordinator(ScriptedPeer):
@@ -211,26 +219,43 @@ class RefusesCoordinator(ScriptedPeer):
     def on_link_opening(self, event: Event) -> None:
         if event.link.remote_target.type != Terminus.COORDINATOR:
             super().on_link_opening(event)
-            return
-        event.link.open()
-        event.link.condition = Condition("amqp:not-implemented", "no transactions here")
-        event.link.close()
+
+    def on_link_opened(self, event: Event) -> None:
+        if event.link.remote_target.type != Terminus.COORDINATOR:
+            super().on_link_opened(event)
+        else:
+            refuse(event, "amqp:not-implemented", "no transactions here")
 
 
 class RefusesConnection(ScriptedPeer):
-    """Answers open with close and a condition."""
+    """Answers open with open and close, and a condition if given.
 
-    def on_connection_opening(self, event: Event) -> None:
-        event.connection.open()
-        event.connection.condition = Condition("amqp:unauthorized-access", "not you")
+    Args:
+        condition: Why, or None for a close without a word.
+    """
+
+    def __init__(self, condition: Condition | None) -> None:
+        super().__init__()
+        self.condition = condition
+
+    def on_connection_opened(self, event: Event) -> None:
+        event.connection.condition = self.condition
         event.connection.close()
 
 
-class NeverOpens(ScriptedPeer):
-    """Takes the connection and never answers the attach."""
+class NeverAttaches(ScriptedPeer):
+    """Opens connection and session, and never answers the attach."""
 
-    def on_link_remote_open(self, event: Event) -> None:
-        """Overrides what would mirror the link."""
+    def __init__(self) -> None:
+        super().__init__()
+        # The handler that mirrors what the peer opens; what is wanted of it is below.
+        self.handlers = [h for h in self.handlers if not isinstance(h, EndpointStateHandler)]
+
+    def on_connection_remote_open(self, event: Event) -> None:
+        event.connection.open()
+
+    def on_session_remote_open(self, event: Event) -> None:
+        event.session.open()
 
 
 class Coordinator(ScriptedPeer):
@@ -255,8 +280,6 @@ class Coordinator(ScriptedPeer):
             return
         event.link.target.type = Terminus.COORDINATOR
         event.link.source.copy(event.link.remote_source)
-        event.link.open()
-        event.link.flow(1000)
 
     def on_message(self, event: Event) -> None:
         if event.link.remote_target.type == Terminus.COORDINATOR:
