@@ -1,0 +1,24 @@
+"""Fixtures and markers of the whole test suite."""
+
+from __future__ import annotations
+
+import pytest
+from support.certificates import Certificates, make_certificates
+from support.peers import are_required, why_missing
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose peer is not here, or fail it where peers are required."""
+    for marker in item.iter_markers("peer"):
+        reason = why_missing(marker.args[0])
+        if reason is None:
+            continue
+        if are_required():
+            pytest.fail(f"QUIVER_FAST_REQUIRE_PEERS=1, but {reason}")
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates for this run."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))

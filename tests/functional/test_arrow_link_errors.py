@@ -1,0 +1,192 @@
+"""The run starts and the peer ends it: conditions, cuts, silence, refused messages."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from support.arrows import INTEROP, arguments, arguments_v2, run_pyfast
+from support.judgement import assert_clean, assert_error
+from support.network import breaking_proxy
+from support.scripted_peer import (
+    Coordinator,
+    NeverAttaches,
+    RefusesCoordinator,
+    RefusesLink,
+    ScriptedPeer,
+    close_connection,
+    close_connection_plainly,
+    detach,
+    detach_plainly,
+    encode_message,
+    end_session,
+    plain_message,
+)
+
+sys.path.insert(0, str(INTEROP / "peers"))
+
+import wire_messages
+
+BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
+
+
+@BOTH
+def test_link_refused(operation: str) -> None:
+    with RefusesLink() as peer:
+        end = run_pyfast(*arguments(operation, peer.port))
+    assert_error(end, "amqp:not-found", "no such queue here")
+    assert end.stdout == ""
+
+
+CONDITIONS = [
+    (detach, "amqp:resource-limit-exceeded", "the queue is full"),
+    (end_session, "amqp:session:window-violation", "too far ahead"),
+    (close_connection, "amqp:connection:forced", "going down for repair"),
+]
+
+
+@BOTH
+@pytest.mark.parametrize("after", [0, 10])
+@pytest.mark.parametrize(("act", "condition", "description"), CONDITIONS)
+def test_peer_ends_the_run_with_a_condition(
+    operation: str, after: int, act: object, condition: str, description: str
+) -> None:
+    with ScriptedPeer(after=after, act=act, credit=20, to_send=50) as peer:
+        end = run_pyfast(*arguments(operation, peer.port))
+    assert_error(end, condition, description)
+
+
+@BOTH
+@pytest.mark.parametrize("act", [detach_plainly, close_connection_plainly])
+def test_peer_ends_the_run_early_without_a_condition(operation: str, act: object) -> None:
+    with ScriptedPeer(after=10, act=act, credit=20, to_send=50) as peer:
+        end = run_pyfast(*arguments(operation, peer.port))
+    assert_error(end, "the peer closed the")
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["fin", "rst"])
+def test_tcp_cut(operation: str, how: str) -> None:
+    with ScriptedPeer() as peer, breaking_proxy(peer.port, 200_000, how) as proxy:
+        end = run_pyfast(*arguments(operation, proxy.port, count=1_000_000))
+    assert_error(end, f"127.0.0.1:{proxy.port}")
+    assert end.lines, "the records until the cut are lost"
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["fin", "rst"])
+def test_tcp_cut_during_the_handshake(operation: str, how: str) -> None:
+    with ScriptedPeer() as peer, breaking_proxy(peer.port, 40, how) as proxy:
+        end = run_pyfast(*arguments(operation, proxy.port))
+    assert_error(end, f"127.0.0.1:{proxy.port}")
+
+
+@BOTH
+def test_peer_falls_silent(operation: str) -> None:
+    """AMQP 1.0 part 2, 2.4.5: no frame within the idle time-out closes the connection."""
+    with ScriptedPeer() as peer, breaking_proxy(peer.port, 200_000, "silence") as proxy:
+        words = arguments(operation, proxy.port, count=1_000_000, idle_timeout=1)
+        end = run_pyfast(*words)
+    assert_error(end, "idle", f"127.0.0.1:{proxy.port}")
+
+
+def test_peer_that_asks_for_heartbeats_gets_them() -> None:
+    """A quiet arrow must send empty frames before the peer's idle time-out is over."""
+    with ScriptedPeer(to_send=10, idle_timeout=0.6) as peer:
+        end = run_pyfast(*arguments("receive", peer.port, count=0, duration=3))
+    assert_clean(end)
+    assert len(end.lines) == 10
+
+
+@BOTH
+@pytest.mark.slow
+def test_attach_never_answered(operation: str) -> None:
+    """The arrow gives a peer ten seconds for each step of the set-up."""
+    with NeverAttaches() as peer:
+        end = run_pyfast(*arguments(operation, peer.port))
+    assert_error(end, "attach", f"127.0.0.1:{peer.port}", within=15.0)
+    assert end.stdout == ""
+
+
+# -- what is in a message
+
+
+@pytest.mark.parametrize("layout", sorted(wire_messages.BAD))
+def test_message_that_is_not_what_the_contract_demands(layout: str) -> None:
+    maker = wire_messages.BAD[layout]
+    with ScriptedPeer(encode=encode_message(maker, 100), to_send=1) as peer:
+        end = run_pyfast(*arguments("receive", peer.port, count=10))
+    assert_error(end, "message" if layout == "truncated" else "SendTime")
+
+
+def test_bad_message_amid_good_ones_keeps_their_records() -> None:
+    bad = encode_message(wire_messages.no_send_time, 100)
+    with ScriptedPeer(encode=lambda n: bad(n) if n == 6 else plain_message(n)) as peer:
+        end = run_pyfast(*arguments("receive", peer.port))
+    assert_error(end, "SendTime")
+    assert len(end.lines) == 5
+
+
+# -- outcomes
+
+
+@pytest.mark.parametrize("outcome", ["rejected", "released", "modified"])
+def test_outcomes_other_than_accepted_are_counted(outcome: str) -> None:
+    every_tenth = ScriptedPeer(outcome=lambda n: outcome if n % 10 == 0 else "accepted")
+    with every_tenth as peer:
+        end = run_pyfast(*arguments("send", peer.port, count=100))
+    assert_error(end, f"10 {outcome}")
+    assert len(end.lines) == 100
+
+
+def test_every_kind_of_outcome_has_its_own_count() -> None:
+    names = {1: "rejected", 2: "released", 3: "released", 4: "modified"}
+    with ScriptedPeer(outcome=lambda n: names.get(n, "accepted")) as peer:
+        end = run_pyfast(*arguments("send", peer.port, count=10))
+    assert_error(end, "1 rejected", "2 released", "1 modified")
+
+
+def test_credit_that_never_comes_ends_with_the_duration() -> None:
+    with ScriptedPeer(credit=10) as peer:
+        end = run_pyfast(*arguments("send", peer.port, count=0, duration=1))
+    assert_clean(end)
+    assert len(end.lines) == 10
+
+
+# -- transactions
+
+
+@BOTH
+def test_peer_without_a_transaction_coordinator(operation: str) -> None:
+    with RefusesCoordinator() as peer:
+        end = run_pyfast(*arguments(operation, peer.port, transaction_size=10))
+    assert_error(end, "transaction", "amqp:not-implemented")
+
+
+@BOTH
+def test_peer_that_refuses_to_commit(operation: str) -> None:
+    with Coordinator(refuse_discharge=True) as peer:
+        end = run_pyfast(*arguments(operation, peer.port, transaction_size=10))
+    assert_error(end, "transaction", "amqp:precondition-failed")
+
+
+@BOTH
+@pytest.mark.parametrize(("count", "batches"), [(100, [10] * 10), (25, [10, 10, 5]), (3, [3])])
+def test_transactions_hold_all_work_in_batches(
+    operation: str, count: int, batches: list[int]
+) -> None:
+    with Coordinator() as peer:
+        words = arguments(operation, peer.port, count=count, transaction_size=10)
+        end = run_pyfast(*words)
+        assert_clean(end)
+        assert len(end.lines) == count
+        assert peer.errors == []
+        assert peer.discharged == [(size, False) for size in batches]
+
+
+def test_transactions_with_settlement_records() -> None:
+    with Coordinator() as peer:
+        words = arguments_v2("send", peer.port, count=20, transaction_size=10, settlement=1)
+        end = run_pyfast(*words)
+    assert_clean(end)
+    assert sum(line[0] in "Ss" for line in end.lines) == 20

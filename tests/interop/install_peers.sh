@@ -1,0 +1,51 @@
+#!/bin/sh
+# Install the peers of tests/interop that pip does not bring: RabbitMQ with its
+# AMQP 1.0 plugin, Node.js, and rhea. Idempotent; does nothing where all are there.
+#
+# Needs root on a Debian-like system to install packages; elsewhere it says what
+# is missing and fails, so that nobody takes a skipped peer for a proven one.
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+policy=/usr/sbin/policy-rc.d
+policy_is_ours=0
+
+missing_packages() {
+    [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf 'rabbitmq-server '
+    command -v node >/dev/null 2>&1 || printf 'nodejs '
+    command -v npm >/dev/null 2>&1 || printf 'npm '
+}
+
+# The tests start a broker of their own: the packaged service must not take
+# the default ports first. invoke-rc.d obeys policy-rc.d; 101 forbids a start.
+forbid_service_start() {
+    [ -e "$policy" ] && return
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    policy_is_ours=1
+}
+
+restore_policy() {
+    [ "$policy_is_ours" = 0 ] || rm -f "$policy"
+}
+
+install_packages() {
+    if ! command -v apt-get >/dev/null 2>&1 || [ "$(id -u)" != 0 ]; then
+        echo "install_peers.sh: missing: $*; install them as root" >&2
+        exit 1
+    fi
+    trap restore_policy EXIT
+    forbid_service_start
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
+
+packages=$(missing_packages)
+# shellcheck disable=SC2086 -- a list of package names, split on purpose
+[ -z "$packages" ] || install_packages $packages
+
+cd "$here"
+if ! cmp -s package-lock.json node_modules/.installed-lock; then
+    npm ci --no-audit --no-fund --loglevel=error
+    cp package-lock.json node_modules/.installed-lock
+fi

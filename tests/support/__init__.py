@@ -1,0 +1,1 @@
+"""What tests share: processes, ports, certificates, peers that misbehave on purpose."""

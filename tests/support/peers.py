@@ -1,0 +1,54 @@
+"""Which peers of other projects are here, and why one is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Mapping
+
+from support.arrows import INTEROP
+
+RABBITMQ_SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+HOW = "run tests/interop/install_peers.sh"
+
+
+def _missing_proton() -> str | None:
+    if importlib.util.find_spec("proton") is None:
+        return "python-qpid-proton is not installed: pip install 'quiver-fast[test]'"
+    return None
+
+
+def _missing_rhea() -> str | None:
+    if shutil.which("node") is None:
+        return f"Node.js is not installed: {HOW}"
+    if not (INTEROP / "node_modules" / "rhea").is_dir():
+        return f"rhea is not installed: {HOW}"
+    return None
+
+
+def _missing_rabbitmq() -> str | None:
+    if not os.access(RABBITMQ_SERVER, os.X_OK):
+        return f"RabbitMQ is not installed: {HOW}"
+    return None
+
+
+_CHECKS: Mapping[str, Callable[[], str | None]] = {
+    "proton": _missing_proton,
+    "rhea": _missing_rhea,
+    "rabbitmq": _missing_rabbitmq,
+}
+
+
+def why_missing(name: str) -> str | None:
+    """Return why a peer cannot be used, or None where it can.
+
+    Raises:
+        KeyError: No such peer is known.
+    """
+    return _CHECKS[name]()
+
+
+def are_required() -> bool:
+    """Tell whether a missing peer is a failure: continuous integration says so."""
+    return os.environ.get("QUIVER_FAST_REQUIRE_PEERS") == "1"
