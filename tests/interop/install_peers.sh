@@ -1,11 +1,14 @@
 #!/bin/sh
 # Install the peers of tests/interop that pip does not bring: RabbitMQ with its
-# AMQP 1.0 plugin, Node.js, and rhea. Idempotent; does nothing where all are there.
+# AMQP 1.0 plugin, Node.js and rhea, Java and ActiveMQ Artemis (through Maven).
+# Idempotent; does nothing where all are there.
 #
 # Needs root on a Debian-like system to install packages; elsewhere it says what
 # is missing and fails, so that nobody takes a skipped peer for a proven one.
 set -eu
 
+artemis_version=2.40.0
+artemis_home=${ARTEMIS_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/quiver-fast/apache-artemis-$artemis_version}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=0
@@ -14,6 +17,8 @@ missing_packages() {
     [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf 'rabbitmq-server '
     command -v node >/dev/null 2>&1 || printf 'nodejs '
     command -v npm >/dev/null 2>&1 || printf 'npm '
+    command -v java >/dev/null 2>&1 || printf 'default-jre-headless '
+    command -v mvn >/dev/null 2>&1 || printf 'maven '
 }
 
 # The tests start a broker of their own: the packaged service must not take
@@ -49,3 +54,19 @@ if ! cmp -s package-lock.json node_modules/.installed-lock; then
     npm ci --no-audit --no-fund --loglevel=error
     cp package-lock.json node_modules/.installed-lock
 fi
+
+install_artemis() {
+    [ -x "$artemis_home/bin/artemis" ] && return
+    parent=$(dirname -- "$artemis_home")
+    mkdir -p "$parent"
+    scratch=$(mktemp -d "$parent/.artemis.XXXXXX")
+    mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+        "-Dartifact=org.apache.activemq:apache-artemis:$artemis_version:tar.gz:bin" \
+        "-DoutputDirectory=$scratch" -Dmdep.useBaseVersion=true
+    tar -xzf "$scratch"/apache-artemis-*.tar.gz -C "$scratch"
+    rm -rf "$artemis_home"
+    mv "$scratch/apache-artemis-$artemis_version" "$artemis_home"
+    rm -rf "$scratch"
+}
+
+install_artemis

@@ -33,10 +33,22 @@ def _missing_rabbitmq() -> str | None:
     return None
 
 
+def _missing_artemis() -> str | None:
+    # Imported here: that module needs this one's neighbours.
+    from support.artemis import home
+
+    if shutil.which("java") is None:
+        return f"Java is not installed: {HOW}"
+    if not (home() / "bin" / "artemis").is_file():
+        return f"ActiveMQ Artemis is not in {home()}: {HOW}"
+    return None
+
+
 _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "proton": _missing_proton,
     "rhea": _missing_rhea,
     "rabbitmq": _missing_rabbitmq,
+    "artemis": _missing_artemis,
 }
 
 
