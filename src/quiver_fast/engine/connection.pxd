@@ -41,5 +41,6 @@ cdef class Connection:
     cdef int tick(self) noexcept nogil
     cdef PeerState check(self) except? PEER_CLOSED nogil
     cdef int fail(self) except -1
+    cdef object refusal(self)
     cdef object condition_text(self, pn_condition_t *condition)
     cdef bytes text_value(self, pn_data_t *data)

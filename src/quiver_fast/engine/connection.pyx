@@ -27,7 +27,7 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_remote_properties, pn_connection_set_container, pn_connection_set_hostname,
     pn_connection_state, pn_data_enter, pn_data_exit, pn_data_get_bytes, pn_data_next,
     pn_data_put_map, pn_data_put_string, pn_data_put_symbol, pn_data_rewind, pn_data_t,
-    pn_data_type, pn_rwbytes_t, pn_sasl, pn_sasl_outcome, pn_transport_condition,
+    pn_data_type, pn_rwbytes_t, pn_sasl, pn_sasl_get_mech, pn_sasl_outcome, pn_transport_condition,
     pn_transport_set_idle_timeout, pn_transport_set_max_frame, pn_transport_set_server,
     pn_transport_tick, ssize_t,
 )
@@ -42,7 +42,7 @@ cdef size_t READ_SIZE = 32768
 cdef int64_t MILLISECOND = 1000000
 cdef int64_t SECOND = 1000000000
 cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
-# AMQP 1.0 part 2.4.5: peers expect a frame within the time-out; look twice in it.
+# AMQP 1.0 part 2.4.5: a peer may want a frame within any time-out that it names.
 cdef int64_t TICK_PERIOD = 50 * MILLISECOND
 
 # Key of the run's id in the open frame's properties (part 2.7.1).
@@ -217,8 +217,7 @@ cdef class Connection:
         cdef pollfd[2] fds
         cdef timespec span
         cdef int64_t rest
-        if self.next_tick and self.next_tick < until:
-            until = self.next_tick
+        until = min(until, self.next_tick)
         rest = until - monotonic_ns()
         if rest <= 0:
             rest = 0
@@ -235,12 +234,10 @@ cdef class Connection:
     cdef int tick(self) noexcept nogil:
         """Let the engine keep idle time-outs, its own and the peer's."""
         cdef int64_t now = monotonic_ns()
-        cdef int64_t deadline
         if now < self.next_tick:
             return 0
-        # 0 would mean "no deadline" to the engine.
-        deadline = pn_transport_tick(self.transport, now // MILLISECOND + 1)
-        self.next_tick = now + TICK_PERIOD if deadline else now + SECOND
+        pn_transport_tick(self.transport, now // MILLISECOND)
+        self.next_tick = now + TICK_PERIOD
         return 0
 
     cdef PeerState check(self) except? PEER_CLOSED nogil:
@@ -271,8 +268,7 @@ cdef class Connection:
             raise PeerError(f"{self.peer}: the peer closed the connection: {remote}")
         outcome = pn_sasl_outcome(pn_sasl(self.transport))
         if outcome != PN_SASL_NONE and outcome != PN_SASL_OK:
-            refused = "the peer's credentials were" if self.server else "our credentials were"
-            raise SecurityError(f"{self.peer}: SASL: {refused} refused")
+            raise SecurityError(f"{self.peer}: SASL{self.refusal()}")
         if self.socket_error:
             raise PeerError(
                 f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
@@ -284,6 +280,14 @@ cdef class Connection:
         if self.cut:
             raise PeerError(f"{self.peer}: the peer cut the connection")
         raise PeerError(f"{self.peer}: {local}")
+
+    cdef object refusal(self):
+        """Say which side's credentials were refused, and for which mechanism."""
+        mechanism = pn_sasl_get_mech(pn_sasl(self.transport))
+        if mechanism == NULL:
+            return ": the peer offers no mechanism that fits"
+        side = "the peer's" if self.server else "our"
+        return f" {mechanism.decode('ascii', 'replace')}: {side} credentials were refused"
 
     cdef object condition_text(self, pn_condition_t *condition):
         """Return an AMQP error condition as ``name: description``; empty if not set."""
