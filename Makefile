@@ -20,7 +20,7 @@ $(error DESTDIR is not supported: a virtual environment cannot be moved. Package
 endif
 
 SOURCES := $(sort $(shell find src impls buildtools -type f \
-	\( -name '*.py' -o -name '*.py[xi]' -o -name '*.pxd' -o -name '*.h' -o -name py.typed \
+	\( -name '*.py' -o -name '*.py[xi]' -o -name '*.pxd' -o -name '*.[ch]' -o -name py.typed \
 	-o -path 'impls/*' \)))
 PROJECT_FILES := setup.py pyproject.toml MANIFEST.in README.md LICENSE NOTICE
 

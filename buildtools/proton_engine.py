@@ -50,6 +50,10 @@ COMPILE_FLAGS = [
     "-std=gnu11", "-O3", "-flto=auto", "-fPIC", "-fvisibility=hidden", "-fno-plt",
     "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", "-w",
 ]  # fmt: skip
+# Our own part of the library, and how the engine comes to call it: see there.
+PEER_NAMES = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton" / "peer_names.c"
+PEER_NAMES_FLAG = "-DX509_get_ext_d2i=quiver_get_ext_d2i"
+
 LINK_FLAGS = (
     ["-dynamiclib", f"-Wl,-install_name,@rpath/{LIBRARY_NAME}"]
     if MACOS
@@ -173,7 +177,7 @@ def unpack_source(build_dir: Path) -> Path:
 
 
 def sources(root: Path, tls: bool) -> list[Path]:
-    """Return the C files of the engine, with OpenSSL or with the stub in its place."""
+    """Return the C files of the library, with OpenSSL or with the stub in its place."""
     src = root / "src"
     # The mechanisms of quiver_fast.engine.security are the only ones in every
     # build, so that a wheel behaves alike with and without Cyrus SASL plugins.
@@ -184,7 +188,8 @@ def sources(root: Path, tls: bool) -> list[Path]:
         src / "sasl/cyrus_stub.c",
         src / ("ssl/openssl.c" if tls else "ssl/ssl_stub.c"),
     ]
-    return [*sorted((src / "core").rglob("*.c")), *chosen]
+    own = [PEER_NAMES] if tls else []
+    return [*sorted((src / "core").rglob("*.c")), *chosen, *own]
 
 
 def _compile_flags(openssl: toolchain.OpenSSL | None, extra_flags: list[str]) -> list[str]:
@@ -204,14 +209,14 @@ def _build(
     # The public functions are exported because a build of the engine itself defines this.
     private = [
         "-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}",
-        f"-ffile-prefix-map={root}=qpid-proton",
+        f"-ffile-prefix-map={root}=qpid-proton", PEER_NAMES_FLAG,
     ]  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
 
         def compile_one(source: Path) -> str:
-            name = source.relative_to(root).as_posix().replace("/", "_")
-            output = str(Path(scratch, f"{name}.o"))
+            # The engine has no two files of one name.
+            output = str(Path(scratch, f"{source.stem}.o"))
             toolchain.run(
                 [*toolchain.compiler(), *flags, *private, "-c", str(source), "-o", output]
             )
@@ -249,6 +254,7 @@ def _configuration(openssl: toolchain.OpenSSL | None) -> str:
     """Return a short digest of all that decides what the compiled engine is."""
     facts = [
         SDIST_SHA256,
+        PEER_NAMES.read_text(),
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),
         shlex.join(_compile_flags(openssl, [])),

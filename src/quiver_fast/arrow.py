@@ -211,8 +211,8 @@ def write_report(
         "time_unit": config.time_unit,
     }
     for name in (
-        "sent", "received", "accepted", "rejected", "released", "modified", "aborted",
-        "transactions",
+        "sent", "received", "accepted", "rejected", "released", "modified", "unsettled",
+        "aborted", "transactions",
     ):  # fmt: skip
         report[name] = getattr(endpoint, name, 0)
     if isinstance(endpoint, Sender) and endpoint.delays is not None:

@@ -84,8 +84,12 @@ for n, sent in enumerate(() if mode == "silent" else messages()):
     if role == "sender":
         sys.stdout.write("%d,0\n" % sent)
         if peer is not None:
-            peer.write(b"%d\n" % sent)
-            peer.flush()
+            try:
+                peer.write(b"%d\n" % sent)
+                peer.flush()
+            except BrokenPipeError:
+                # The receiver drained first.
+                break
     else:
         sys.stdout.write("%d,%d\n" % (sent, now()))
     if n == 5 and mode == "junk":

@@ -6,7 +6,7 @@ end of the bytes, which may be the first part of a message only.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, strlen
 
 # Descriptor codes of the message sections, AMQP 1.0 part 3.2.
 cdef enum Section:
@@ -25,7 +25,8 @@ cdef enum Code:
     ULONG_ZERO = 0x44
     ULONG = 0x80
     LONG = 0x81
-    UUID = 0x98
+    SYMBOL8 = 0xA3
+    SYMBOL32 = 0xB3
     LIST_ZERO = 0x45
     LIST8 = 0xC0
     MAP8 = 0xC1
@@ -33,6 +34,21 @@ cdef enum Code:
     MAP32 = 0xD1
 
 cdef int MAX_NESTED_DESCRIPTORS = 8
+
+# Symbolic descriptors, in the order of the codes from HEADER on.
+cdef int SECTION_COUNT = 9
+cdef const char *SECTION_NAMES[9]
+SECTION_NAMES[:] = [
+    b"amqp:header:list",
+    b"amqp:delivery-annotations:map",
+    b"amqp:message-annotations:map",
+    b"amqp:properties:list",
+    b"amqp:application-properties:map",
+    b"amqp:data:binary",
+    b"amqp:amqp-sequence:list",
+    b"amqp:amqp-value:*",
+    b"amqp:footer:map",
+]
 
 # A cursor over borrowed bytes; `end` is one past the last.
 cdef struct Cursor:
@@ -104,7 +120,7 @@ cdef ScanResult next_value(
 
 
 cdef ScanResult section_code(Cursor *cursor, int *section) noexcept nogil:
-    """Read a section's descriptor: 00 53 <code>, or the code as an 8-byte ulong."""
+    """Read a section's descriptor: its code as a ulong of either width, or its name."""
     cdef uint8_t code
     cdef const uint8_t *start
     cdef size_t size
@@ -114,16 +130,28 @@ cdef ScanResult section_code(Cursor *cursor, int *section) noexcept nogil:
     if cursor.at[0] != DESCRIBED:
         return SCAN_MALFORMED
     code = cursor.at[1]
-    if code != SMALL_ULONG and code != ULONG:
+    if code != SMALL_ULONG and code != ULONG and code != SYMBOL8 and code != SYMBOL32:
         return SCAN_MALFORMED
     cursor.at += 2
     result = content(cursor, code, &start, &size)
     if result != SCAN_FOUND:
         return result
-    section[0] = <int>big_endian(start, <int>size)
+    if code == SYMBOL8 or code == SYMBOL32:
+        section[0] = named_section(start, size)
+    else:
+        section[0] = <int>big_endian(start, <int>size)
     if section[0] < HEADER or section[0] > FOOTER:
         return SCAN_MALFORMED
     return SCAN_FOUND
+
+
+cdef int named_section(const uint8_t *name, size_t size) noexcept nogil:
+    """Return the code of a section whose descriptor is a symbol; 0 if there is none."""
+    cdef int i
+    for i in range(SECTION_COUNT):
+        if size == strlen(SECTION_NAMES[i]) and memcmp(name, SECTION_NAMES[i], size) == 0:
+            return HEADER + i
+    return 0
 
 
 cdef ScanResult enter_compound(
@@ -173,6 +201,7 @@ cdef ScanResult scan_properties(Cursor *cursor, ScannedMessage *found) noexcept 
     if result != SCAN_FOUND or count == 0:
         return result
     if next_value(&inside, &found.id_code, &found.id, &found.id_size) != SCAN_FOUND:
+        found.id_code = 0
         return SCAN_MALFORMED
     if found.id_code == NULL_CODE:
         found.id_code = 0

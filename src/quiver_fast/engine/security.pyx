@@ -46,6 +46,19 @@ if not any(name in os.environ for name in ("PN_LOG", "PN_TRACE_FRM", "PN_TRACE_R
     pn_logger_set_log_sink(pn_default_logger(), keep_message, 0)
 
 
+cdef bytes expected_name(bytes hostname):
+    """Return the name to look for in a certificate: an IPv6 address in its one spelling."""
+    if b":" not in hostname:
+        return hostname
+    import socket
+    address = hostname.decode().partition("%")[0]
+    try:
+        binary = socket.inet_pton(socket.AF_INET6, address)
+    except OSError:
+        return hostname
+    return socket.inet_ntop(socket.AF_INET6, binary).encode()
+
+
 cdef class Security:
     """How connections are secured: TLS, credentials and SASL mechanisms.
 
@@ -131,7 +144,8 @@ cdef class Security:
             if pn_ssl_init(pn_ssl(transport), self.domain, NULL) != 0:
                 raise SecurityError(f"TLS: {last_engine_message()}")
             if not exchange.server:
-                pn_ssl_set_peer_hostname(pn_ssl(transport), hostname)
+                expected = expected_name(hostname)
+                pn_ssl_set_peer_hostname(pn_ssl(transport), expected)
         pn_sasl_set_allow_insecure_mechs(pn_sasl(transport), True)
         pnx_sasl_set_implementation(transport, &sasl_callbacks, <void *>exchange)
         if exchange.server and self.username is not None:

@@ -8,6 +8,7 @@ class Sender(Endpoint):
     delays: DelayHistogram | None
     sent: int
     settled: int
+    unsettled: int
     accepted: int
     rejected: int
     released: int
