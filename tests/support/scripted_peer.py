@@ -154,7 +154,12 @@ class ScriptedPeer(MessagingHandler):
 
 
 def settle(delivery: Any, outcome: str) -> None:
-    """Settle a delivery with an outcome given by name; `none` settles without one."""
+    """Settle a delivery with an outcome given by name.
+
+    `none` settles without an outcome, `held` leaves the delivery unsettled.
+    """
+    if outcome == "held":
+        return
     if outcome == "rejected":
         delivery.local.condition = Condition("amqp:precondition-failed", "not today")
     if outcome != "none":
@@ -205,6 +210,28 @@ def refuse(event: Event, name: str, description: str) -> None:
     """Detach a link that was just attached."""
     event.link.condition = Condition(name, description)
     event.link.close()
+
+
+class LeavesAfter(ScriptedPeer):
+    """Closes in order some time after the link opened, as a timed receiver does.
+
+    Args:
+        seconds: How long it stays.
+        script: As for ScriptedPeer.
+    """
+
+    def __init__(self, seconds: float, **script: Any) -> None:
+        super().__init__(**script)
+        self.seconds = seconds
+        self.connection: Any = None
+
+    def on_link_opened(self, event: Event) -> None:
+        super().on_link_opened(event)
+        self.connection = event.connection
+        event.container.schedule(self.seconds, self)
+
+    def on_timer_task(self, event: Event) -> None:
+        self.connection.close()
 
 
 class RefusesLink(ScriptedPeer):
