@@ -9,6 +9,7 @@ from support.arrows import INTEROP, arguments, arguments_v2, run_pyfast
 from support.judgement import assert_clean, assert_error
 from support.network import breaking_proxy
 from support.scripted_peer import (
+    Act,
     Coordinator,
     NeverAttaches,
     RefusesCoordinator,
@@ -49,7 +50,7 @@ CONDITIONS = [
 @pytest.mark.parametrize("after", [0, 10])
 @pytest.mark.parametrize(("act", "condition", "description"), CONDITIONS)
 def test_peer_ends_the_run_with_a_condition(
-    operation: str, after: int, act: object, condition: str, description: str
+    operation: str, after: int, act: Act, condition: str, description: str
 ) -> None:
     with ScriptedPeer(after=after, act=act, credit=20, to_send=50) as peer:
         end = run_pyfast(*arguments(operation, peer.port))
@@ -58,7 +59,7 @@ def test_peer_ends_the_run_with_a_condition(
 
 @BOTH
 @pytest.mark.parametrize("act", [detach_plainly, close_connection_plainly])
-def test_peer_ends_the_run_early_without_a_condition(operation: str, act: object) -> None:
+def test_peer_ends_the_run_early_without_a_condition(operation: str, act: Act) -> None:
     with ScriptedPeer(after=10, act=act, credit=20, to_send=50) as peer:
         end = run_pyfast(*arguments(operation, peer.port))
     assert_error(end, "the peer closed the")

@@ -16,7 +16,7 @@ import pytest
 from support.arrows import arguments, pyfast, run_pair, run_pyfast
 from support.judgement import assert_clean, assert_error
 from support.processes import Finished, Running, free_port, run, wait_until
-from support.scripted_peer import ScriptedPeer
+from support.scripted_peer import LeavesAfter, ScriptedPeer
 
 BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 ENDLESS = {"count": 0, "duration": 0}
@@ -210,6 +210,26 @@ def test_received_times_are_not_before_sent_times() -> None:
     for line in pair.receiver.lines:
         sent, received = map(int, line.split(","))
         assert 0 <= received - sent < 10_000
+
+
+def test_peer_that_leaves_at_the_end_of_a_timed_run() -> None:
+    """Receivers of other engines stop at their own clock, with messages on their way.
+
+    Both ends are told one duration; that one of them is a moment earlier is no failure.
+    """
+    held_at_the_end = LeavesAfter(1.95, outcome=lambda n: "held" if n > 1500 else "accepted")
+    with held_at_the_end as peer:
+        end = run_pyfast(*arguments("send", peer.port, rate=1000, count=0, duration=2))
+    assert_clean(end)
+    assert len(end.lines) > 1500
+
+
+@BOTH
+def test_peer_that_leaves_long_before_the_end_of_a_timed_run(operation: str) -> None:
+    with LeavesAfter(0.5) as peer:
+        end = run_pyfast(*arguments(operation, peer.port, rate=1000, count=0, duration=6))
+    assert_error(end, "the peer closed the")
+    assert end.seconds < 4
 
 
 # -- server mode

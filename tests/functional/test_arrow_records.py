@@ -117,8 +117,8 @@ def positional(mode: str, operation: str, port: int, count: int, directory: Path
 def test_v1_sender(tmp_path: Path) -> None:
     with ScriptedPeer() as peer:
         end = run_pyfast(*positional("client", "send", peer.port, 5, tmp_path))
-        assert [len(message.body) for message in peer.messages] == [10] * 5
-        sent_ids = [message.id for message in peer.messages]
+        assert [message.body for message in peer.messages] == [b"x" * 10] * 5
+        sent_ids = [str(message.id) for message in peer.messages]
         assert [target for _, target in peer.links] == ["q"]
     assert_clean(end)
     assert masked(end.lines) == [f"{identifier},T" for identifier in sent_ids]

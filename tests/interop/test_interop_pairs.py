@@ -10,6 +10,8 @@ message properties each go through all their values with every peer and role.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.arrows import arguments_v2, run_pair
 from support.judgement import assert_clean
@@ -24,7 +26,7 @@ SERVERS = pytest.mark.parametrize("server", ["send", "receive"])
 BODY_SIZES = [0, 1, 100, 1000, 65536, 1_000_000]
 
 
-def ends(role: str, other: str) -> dict[str, str]:
+def ends(role: str, other: str) -> dict[str, Any]:
     """Name the sender and receiver where pyfast has `role`."""
     if role == "send":
         return {"sender": "pyfast", "receiver": other}
@@ -92,7 +94,7 @@ def test_contract_v2_with_settlement(role: str, other: str) -> None:
 @ROLES
 def test_small_frames_split_messages(role: str, other: str) -> None:
     """A body of 100 kB over frames of 512 bytes, the least that AMQP allows."""
-    options = {"max_frame_size": 512, "body_size": 100_000, "count": 20}
+    options: dict[str, Any] = {"max_frame_size": 512, "body_size": 100_000, "count": 20}
     server = "receive" if role == "receive" else "send"
     run_pair(**ends(role, other), server=server, **options).check(20)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.arrows import OPPOSITE, arguments, pyfast, run_pair, run_pyfast
 from support.certificates import Certificates
@@ -27,9 +29,9 @@ def run_ends(
     other: str,
     mode: str,
     *,
-    server: dict[str, object],
-    client: dict[str, object],
-    **both: object,
+    server: dict[str, Any],
+    client: dict[str, Any],
+    **both: Any,
 ) -> None:
     """Run pyfast in `role` and connection mode `mode` against `other`; both must succeed.
 

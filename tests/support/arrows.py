@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from support.processes import END_SECONDS, REPOSITORY, Finished, Running, free_port, run
@@ -91,7 +91,7 @@ def run_pair(
     server: str = "receive",
     active: str = "client",
     timeout: float = END_SECONDS,
-    contract: object = arguments,
+    contract: Callable[..., list[str]] = arguments,
     sender_options: Mapping[str, object] | None = None,
     receiver_options: Mapping[str, object] | None = None,
     **both: object,
@@ -120,7 +120,7 @@ def run_pair(
             "connection_mode": mode,
             "channel_mode": "active" if active == mode else "passive",
         }
-        return [*COMMANDS[names[operation]], *contract(operation, port, **keys)]  # type: ignore[operator]
+        return [*COMMANDS[names[operation]], *contract(operation, port, **keys)]
 
     client = OPPOSITE[server]
     with Running(command(server, "server")) as listening:

@@ -17,6 +17,8 @@ from support.peers import RABBITMQ_SERVER
 from support.processes import free_port, wait_until
 
 START_SECONDS = 60.0
+# A test run that is killed runs no fixture's end; the node must not outlive it even so.
+WITH_PARENT = ["setpriv", "--pdeathsig", "KILL", "--"]
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 
 
@@ -89,10 +91,12 @@ def running_rabbitmq(directory: Path) -> Iterator[RabbitMQ]:
     with contextlib.ExitStack() as stack:
         output = stack.enter_context((directory / "output").open("wb"))
         # The node would start a port mapper as a daemon that outlives it: give it ours.
-        mapper = subprocess.Popen(["epmd"], env=environment, stdout=output, stderr=output)
+        mapper = subprocess.Popen(
+            [*WITH_PARENT, "epmd"], env=environment, stdout=output, stderr=output
+        )
         stack.callback(_end, mapper)
         node = subprocess.Popen(
-            [RABBITMQ_SERVER],
+            [*WITH_PARENT, RABBITMQ_SERVER],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

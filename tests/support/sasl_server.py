@@ -16,6 +16,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, ulong
 
@@ -32,7 +33,7 @@ class SaslError(Exception):
     """The client's part of the dialogue is wrong."""
 
 
-def write_frame(connection: socket.socket, code: int, *fields: object) -> None:
+def write_frame(connection: socket.socket, code: int, *fields: Any) -> None:
     """Write one SASL frame."""
     data = Data()
     data.put_object(Described(ulong(code), list(fields)))
@@ -40,7 +41,7 @@ def write_frame(connection: socket.socket, code: int, *fields: object) -> None:
     connection.sendall(struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body)
 
 
-def read_frame(connection: socket.socket, expected: int) -> list[object]:
+def read_frame(connection: socket.socket, expected: int) -> list[Any]:
     """Read one SASL frame's fields.
 
     Raises:
@@ -52,7 +53,7 @@ def read_frame(connection: socket.socket, expected: int) -> list[object]:
     data.decode(body)
     data.rewind()
     data.next()
-    performative = data.get_object()
+    performative: Any = data.get_object()
     if kind != 1 or performative.descriptor != expected:
         raise SaslError(f"frame {performative.descriptor:#x} where {expected:#x} was due")
     # Binary values are views into `data`, which ends here.
@@ -84,11 +85,12 @@ class SaslServer:
         """Authenticate one client; return True where it may go on."""
         if read_exactly(connection, 8) != SASL_HEADER:
             raise SaslError("the client does not begin with the SASL header")
-        offered = Array(UNDESCRIBED, Data.SYMBOL, *map(symbol, self.mechanisms))
+        undescribed: Any = UNDESCRIBED
+        offered = Array(undescribed, Data.SYMBOL, *map(symbol, self.mechanisms))
         connection.sendall(SASL_HEADER)
         write_frame(connection, MECHANISMS, offered)
         fields = read_frame(connection, INIT)
-        mechanism, response = str(fields[0]), bytes(fields[1] or b"")  # type: ignore[call-overload]
+        mechanism, response = str(fields[0]), bytes(fields[1] or b"")
         self.inits.append((mechanism, response))
         code, additional = self._judge(connection, mechanism, response)
         write_frame(connection, OUTCOME, ubyte(code), additional)
@@ -117,7 +119,7 @@ class SaslServer:
         salt, nonce = os.urandom(16), attributes["r"] + base64.b64encode(os.urandom(18)).decode()
         challenge = f"r={nonce},s={base64.b64encode(salt).decode()},i={ITERATIONS}"
         write_frame(connection, CHALLENGE, challenge.encode())
-        final = bytes(read_frame(connection, RESPONSE)[0]).decode()  # type: ignore[call-overload]
+        final = bytes(read_frame(connection, RESPONSE)[0]).decode()
         without_proof, _, proof = final.rpartition(",p=")
         binding = base64.b64encode(f"{header},,".encode()).decode()
         if without_proof != f"c={binding},r={nonce}":

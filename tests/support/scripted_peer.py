@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar, cast
 
-from proton import Condition, Delivery, Described, Endpoint, Event, Message, Terminus, ulong
+from proton import Condition, Delivery, Described, Endpoint, Message, Sender, Terminus, ulong
 from proton.handlers import EndpointStateHandler, MessagingHandler
 from proton.reactor import Container
 
 from support.processes import free_port
+
+# proton's annotations let every part of an event be None; in its own callback it is not.
+Event: TypeAlias = Any
 
 POLL_SECONDS = 0.05
 DECLARED, TRANSACTIONAL = 0x33, 0x34  # AMQP 1.0 part 4, 4.5.5 and 4.5.8
 DECLARE, DISCHARGE = 0x31, 0x32
 
 Act = Callable[[Event], None]
+Peer = TypeVar("Peer", bound="ScriptedPeer")
 
 
 class ScriptedPeer(MessagingHandler):
@@ -63,7 +68,7 @@ class ScriptedPeer(MessagingHandler):
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> ScriptedPeer:
+    def __enter__(self: Peer) -> Peer:
         self._thread.start()
         assert self._ready.wait(10), "the scripted peer does not start"
         return self
@@ -119,7 +124,7 @@ class ScriptedPeer(MessagingHandler):
             sender.advance()
             self.sent += 1
 
-    def link_is_up(self, sender: Endpoint) -> bool:
+    def link_is_up(self, sender: Sender) -> bool:
         return bool(sender.state & Endpoint.LOCAL_ACTIVE)
 
     def on_message(self, event: Event) -> None:
@@ -148,8 +153,13 @@ class ScriptedPeer(MessagingHandler):
         event.connection.close()
 
 
-def settle(delivery: Delivery, outcome: str) -> None:
-    """Settle a delivery with an outcome given by name; `none` settles without one."""
+def settle(delivery: Any, outcome: str) -> None:
+    """Settle a delivery with an outcome given by name.
+
+    `none` settles without an outcome, `held` leaves the delivery unsettled.
+    """
+    if outcome == "held":
+        return
     if outcome == "rejected":
         delivery.local.condition = Condition("amqp:precondition-failed", "not today")
     if outcome != "none":
@@ -159,7 +169,7 @@ def settle(delivery: Delivery, outcome: str) -> None:
 
 def plain_message(number: int) -> bytes:
     """Return a message as the contract wants it, with a string id."""
-    message = Message(body=b"x" * 100, inferred=True, id=f"peer-{number}")
+    message: Any = Message(body=b"x" * 100, inferred=True, id=f"peer-{number}")
     message.properties = {"SendTime": time.time_ns() // 1_000_000}
     encoded: bytes = message.encode()
     return encoded
@@ -200,6 +210,28 @@ def refuse(event: Event, name: str, description: str) -> None:
     """Detach a link that was just attached."""
     event.link.condition = Condition(name, description)
     event.link.close()
+
+
+class LeavesAfter(ScriptedPeer):
+    """Closes in order some time after the link opened, as a timed receiver does.
+
+    Args:
+        seconds: How long it stays.
+        script: As for ScriptedPeer.
+    """
+
+    def __init__(self, seconds: float, **script: Any) -> None:
+        super().__init__(**script)
+        self.seconds = seconds
+        self.connection: Any = None
+
+    def on_link_opened(self, event: Event) -> None:
+        super().on_link_opened(event)
+        self.connection = event.connection
+        event.container.schedule(self.seconds, self)
+
+    def on_timer_task(self, event: Event) -> None:
+        self.connection.close()
 
 
 class RefusesLink(ScriptedPeer):
@@ -249,7 +281,8 @@ class NeverAttaches(ScriptedPeer):
     def __init__(self) -> None:
         super().__init__()
         # The handler that mirrors what the peer opens; what is wanted of it is below.
-        self.handlers = [h for h in self.handlers if not isinstance(h, EndpointStateHandler)]
+        mirroring = list(cast(Iterable[object], self.handlers))
+        self.handlers = [h for h in mirroring if not isinstance(h, EndpointStateHandler)]
 
     def on_connection_remote_open(self, event: Event) -> None:
         event.connection.open()
@@ -301,7 +334,7 @@ class Coordinator(ScriptedPeer):
             self.count_work(delivery)
             delivery.settle()
 
-    def count_work(self, delivery: Delivery) -> bytes:
+    def count_work(self, delivery: Any) -> bytes:
         state = delivery.remote_state
         if state != TRANSACTIONAL:
             self.errors.append(f"work outside a transaction: state {state}")
@@ -313,7 +346,7 @@ class Coordinator(ScriptedPeer):
         self.work[transaction] += 1
         return transaction
 
-    def control(self, delivery: Delivery, body: Described) -> None:
+    def control(self, delivery: Any, body: Any) -> None:
         names = {"amqp:declare:list": DECLARE, "amqp:discharge:list": DISCHARGE}
         code = names.get(str(body.descriptor), body.descriptor)
         if code == DECLARE:

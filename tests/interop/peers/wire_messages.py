@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 from proton import (
     Data,
@@ -89,7 +90,7 @@ def encode(value: object) -> bytes:
     return encoded
 
 
-def section(code: int, value: object) -> bytes:
+def section(code: int, value: Any) -> bytes:
     """Return one message section: its descriptor and its value."""
     return encode(Described(ulong(code), value))
 
