@@ -105,6 +105,7 @@ build/python.txt: FORCE
 build/options.txt: FORCE
 	@mkdir -p build
 	@printf '%s\n' "$$QUIVER_FAST_PROTON" "$$QUIVER_FAST_PROTON_SDIST" "$$QUIVER_FAST_TLS" \
+		"$$QUIVER_FAST_PGO" \
 		"$$CC" "$$CFLAGS" "$$LDFLAGS" | { $(keep_if_same); }
 
 # The list of sources, so that a deleted one is noticed.

@@ -27,6 +27,11 @@ LATENCY = {
     "latency-50k": Case(100_000, rate=50_000, time_unit="us"),
     "latency-100k": Case(200_000, rate=100_000, time_unit="us"),
 }
+# How late the sender's own schedule is; below what one wake-up per message can follow.
+SCHEDULE = {
+    "schedule-1k": Case(2_000, rate=1_000),
+    "schedule-10k": Case(20_000, rate=10_000),
+}
 TCP_SHARE = {"tcp-share-100k": THROUGHPUT["body-100k"], "tcp-share-1m": THROUGHPUT["body-1m"]}
 
 # What runs without --bench-full.
@@ -40,5 +45,6 @@ QUICK = {
     "credit-1",
     "credit-100k",
     "latency-50k",
+    "schedule-10k",
     "tcp-share-100k",
 }

@@ -65,6 +65,7 @@ METRICS = {
     "p50": Metric("us"),
     "p99": Metric("us"),
     "p99.9": Metric("us"),
+    "late": Metric("us"),
     "sender_startup": Metric("ms", gate=_startup_share),
     "receiver_startup": Metric("ms", gate=_startup_share),
     "records": Metric("M/s", larger_is_better=True),

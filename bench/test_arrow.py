@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from bench.cases import LATENCY, QUICK, TCP_SHARE, THROUGHPUT
+from bench.cases import LATENCY, QUICK, SCHEDULE, TCP_SHARE, THROUGHPUT
 from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench
 from bench.reference.build import References
@@ -51,6 +53,25 @@ def test_latency(
 ) -> None:
     sized = _sized(bench, case)
     bench.interleave(name, "p50", _pair(arrow, sized), _pair([str(references.arrow)], sized))
+
+
+@pytest.mark.parametrize(("name", "case"), _params(SCHEDULE))
+def test_schedule(
+    bench: Bench, arrow: Command, references: References, name: str, case: Case, tmp_path: Path
+) -> None:
+    """The reference only sleeps and wakes on the same schedule: the machine's own lateness."""
+    report = tmp_path / "report.json"
+
+    def send() -> Figures:
+        run_pair([*arrow, f"report-file={report}"], arrow, case)
+        return {"late": json.loads(report.read_text())["schedule"]["late_us"]["p99"]}
+
+    def sleep() -> Figures:
+        command = [str(references.timer), str(case.rate), str(case.count)]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        return {"late": float(result.stdout)}
+
+    bench.interleave(name, "late", send, sleep)
 
 
 @pytest.mark.parametrize(("name", "case"), _params(TCP_SHARE))

@@ -54,6 +54,11 @@ COMPILE_FLAGS = [
 PEER_NAMES = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton" / "peer_names.c"
 PEER_NAMES_FLAG = "-DX509_get_ext_d2i=quiver_get_ext_d2i"
 
+# Profile-guided: compiled once to watch TRAINING run, and again knowing what it did.
+TRAINING = Path(__file__).parent / "training.c"
+WATCH_FLAGS = ["-fprofile-generate"]
+LEARNT_FLAGS = ["-fprofile-use", "-fprofile-correction", "-Wno-missing-profile"]
+
 LINK_FLAGS = (
     ["-dynamiclib", f"-Wl,-install_name,@rpath/{LIBRARY_NAME}"]
     if MACOS
@@ -202,29 +207,60 @@ def _link_flags(openssl: toolchain.OpenSSL | None) -> list[str]:
     return [*LINK_FLAGS, *toolchain.environment_flags("LDFLAGS"), *tls_flags, "-lpthread"]
 
 
-def _build(
-    root: Path, target: Path, openssl: toolchain.OpenSSL | None, extra_flags: list[str]
-) -> None:
-    flags = _compile_flags(openssl, extra_flags)
+def profile_guided() -> bool:
+    """Say whether to let the compiler learn from a run: GCC does, unless told otherwise.
+
+    Raises:
+        BuildError: QUIVER_FAST_PGO has an unknown value.
+    """
+    choice = os.environ.get("QUIVER_FAST_PGO", "1")
+    if choice not in ("0", "1"):
+        raise BuildError(f"QUIVER_FAST_PGO={choice}: expected 0 or 1")
+    return choice == "1" and toolchain.is_gcc()
+
+
+def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[str]) -> list[str]:
     # The public functions are exported because a build of the engine itself defines this.
     private = [
         "-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}",
         f"-ffile-prefix-map={root}=qpid-proton", PEER_NAMES_FLAG,
     ]  # fmt: skip
+
+    def compile_one(source: Path) -> str:
+        # The engine has no two files of one name; the profile is found by the object's.
+        output = str(scratch / f"{source.stem}.o")
+        toolchain.run([*toolchain.compiler(), *flags, *private, "-c", str(source), "-o", output])
+        return output
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(compile_one, files))
+
+
+def _train(
+    root: Path, scratch: Path, files: list[Path], flags: list[str], libraries: list[str]
+) -> None:
+    """Compile to watch, run the training, and leave its profile beside the objects."""
+    watched = [*flags, *WATCH_FLAGS]
+    objects = _compile_objects(root, scratch, [*files, TRAINING], watched)
+    program = str(scratch / "training")
+    toolchain.run([*toolchain.compiler(), *watched, *objects, "-o", program, *libraries])
+    toolchain.run([program])
+
+
+def _build(
+    root: Path, target: Path, openssl: toolchain.OpenSSL | None, extra_flags: list[str]
+) -> None:
+    flags = _compile_flags(openssl, extra_flags)
+    libraries = [*(openssl.link_flags if openssl else []), "-lpthread"]
+    files = sources(root, openssl is not None)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-
-        def compile_one(source: Path) -> str:
-            # The engine has no two files of one name.
-            output = str(Path(scratch, f"{source.stem}.o"))
-            toolchain.run(
-                [*toolchain.compiler(), *flags, *private, "-c", str(source), "-o", output]
-            )
-            return output
-
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(compile_one, sources(root, openssl is not None)))
-        staged = Path(scratch, LIBRARY_NAME)
+    with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
+        scratch = Path(temporary)
+        if profile_guided():
+            _train(root, scratch, files, flags, libraries)
+            flags = [*flags, *LEARNT_FLAGS]
+        objects = _compile_objects(root, scratch, files, flags)
+        staged = scratch / LIBRARY_NAME
         toolchain.run(
             [*toolchain.compiler(), *flags, *objects, "-o", str(staged), *_link_flags(openssl)]
         )
@@ -255,6 +291,7 @@ def _configuration(openssl: toolchain.OpenSSL | None) -> str:
     facts = [
         SDIST_SHA256,
         PEER_NAMES.read_text(),
+        TRAINING.read_text() if profile_guided() else "no profile",
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),
         shlex.join(_compile_flags(openssl, [])),

@@ -39,6 +39,15 @@ def compiler_version() -> str:
     return run([*compiler(), "--version"]).partition("\n")[0]
 
 
+def is_gcc() -> bool:
+    """Say whether the compiler is GCC, whatever its command is called.
+
+    Raises:
+        BuildError: there is no such compiler.
+    """
+    return "Free Software Foundation" in run([*compiler(), "--version"])
+
+
 def environment_flags(name: str) -> list[str]:
     """Return the flags in ``CFLAGS`` or ``LDFLAGS``, that distributions and sanitizers set."""
     return shlex.split(os.environ.get(name, ""))

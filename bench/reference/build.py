@@ -37,6 +37,7 @@ class References(NamedTuple):
 
     arrow: Path
     tcp_copy: Path
+    timer: Path
 
 
 def _digest(*parts: bytes) -> str:
@@ -113,6 +114,7 @@ def build() -> References:
     return References(
         arrow=_build_program("arrow", engine, engine_digest),
         tcp_copy=_build_program("tcp_copy", [], ""),
+        timer=_build_program("timer", [], ""),
     )
 
 

@@ -19,7 +19,7 @@ PREREQUISITES = ROOT / "buildtools" / "prerequisites.sh"
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["QUIVER_FAST_PROTON", "QUIVER_FAST_PROTON_SDIST", "QUIVER_FAST_TLS", "CFLAGS", "CC"]
-    for name in [*names, "LDFLAGS", "PKG_CONFIG", "PKG_CONFIG_PATH"]:
+    for name in [*names, "QUIVER_FAST_PGO", "LDFLAGS", "PKG_CONFIG", "PKG_CONFIG_PATH"]:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -260,3 +260,19 @@ def test_absent_python_is_refused(tmp_path: Path) -> None:
     result = check_machine(tmp_path, user="0", apt_get="exit 9", python="python3.999")
     assert result.returncode == 1
     assert result.stderr == "quiver-fast: python3.999: not found; choose another with PYTHON=…\n"
+
+
+def test_an_unknown_choice_of_profile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUIVER_FAST_PGO", "yes")
+    with pytest.raises(proton_engine.BuildError, match="QUIVER_FAST_PGO=yes: expected 0 or 1"):
+        proton_engine.profile_guided()
+
+
+def test_a_profile_is_for_gcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = write_script(tmp_path / "cc", "echo clang version 16.0.0")
+    monkeypatch.setenv("CC", str(other))
+    assert not proton_engine.profile_guided()
+    monkeypatch.setenv("CC", "gcc")
+    assert proton_engine.profile_guided()
+    monkeypatch.setenv("QUIVER_FAST_PGO", "0")
+    assert not proton_engine.profile_guided()
