@@ -1,4 +1,4 @@
-"""SASL mechanisms as plain state machines; engine.security carries their bytes.
+"""Which SASL mechanism to use, and those of one step; engine.security carries the bytes.
 
 PLAIN is RFC 4616, ANONYMOUS RFC 4505, EXTERNAL RFC 4422 appendix A; SCRAM is in
 engine.scram. They are our own so that every build has the same ones, with or
@@ -7,37 +7,10 @@ without Cyrus SASL and its plugins.
 
 from __future__ import annotations
 
+from quiver_fast.engine.mechanism import ClientMechanism
 from quiver_fast.errors import SecurityError
 
-__all__ = ["ClientMechanism", "choose_client_mechanism", "verify_plain"]
-
-
-class ClientMechanism:
-    """One authentication as a client: the first response, then one per challenge.
-
-    Attributes:
-        name: the mechanism's IANA name.
-        initial: the initial response.
-    """
-
-    def __init__(self, name: str, initial: bytes) -> None:
-        self.name = name
-        self.initial = initial
-
-    def respond(self, challenge: bytes) -> bytes:
-        """Answer a challenge; mechanisms of one step are never asked.
-
-        Raises:
-            SecurityError: the challenge is not what the mechanism allows.
-        """
-        raise SecurityError(f"SASL {self.name}: unexpected challenge from the peer")
-
-    def finish(self, additional: bytes) -> None:
-        """Take the data that came with a successful outcome.
-
-        Raises:
-            SecurityError: the peer did not prove that it knows the password.
-        """
+__all__ = ["choose_client_mechanism", "verify_plain"]
 
 
 def choose_client_mechanism(

@@ -9,7 +9,7 @@ import secrets
 import stringprep
 import unicodedata
 
-from quiver_fast.engine.sasl import ClientMechanism
+from quiver_fast.engine.mechanism import ClientMechanism
 from quiver_fast.errors import SecurityError
 
 __all__ = ["ScramClient", "sasl_prep"]
