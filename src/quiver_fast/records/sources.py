@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ByteSource", "is_zstd", "open_source"]
 
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+# A frame, and the marker that our files begin with (records/frames.py).
+_ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18")
 # A decompression step takes as many compressed bytes as gave this much text at the ratio
 # of the step before: the strongest compression (32,000 times) does not flood the memory,
 # and weak compression does not cost many steps.
@@ -100,7 +101,7 @@ class _ZstdSource:
 def is_zstd(file: FileIO) -> bool:
     """Say whether the first bytes of ``file``, which is seekable, are those of zstd."""
     file.seek(0)
-    return file.read(len(_ZSTD_MAGIC)) == _ZSTD_MAGIC
+    return file.read(4) in _ZSTD_MAGICS
 
 
 def open_source(file: FileIO, start: int = 0, end: int | None = None) -> ByteSource:
