@@ -49,6 +49,27 @@ class Distribution:
         return cls._merged(_counted(a - b) for a, b in pairs)
 
     @classmethod
+    def of_counted(cls, values: Int64Array, counts: Int64Array) -> Distribution:
+        """Add up ``counts`` of ``values`` in any order, with repetitions (int64, equal lengths)."""
+        return cls(*_counted(values, counts)) if len(values) else cls.none()
+
+    @classmethod
+    def none(cls) -> Distribution:
+        """Return the distribution of no samples."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def merged(self, other: Distribution) -> Distribution:
+        """Return the distribution of both together."""
+        return self.of_counted(
+            np.concatenate((self.values, other.values)),
+            np.concatenate((self.counts, other.counts)),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of distinct values."""
+        return len(self.values)
+
+    @classmethod
     def _merged(cls, parts: Iterable[tuple[Int64Array, Int64Array]]) -> Distribution:
         merged = (np.empty(0, np.int64), np.empty(0, np.int64))
         for values, counts in parts:
@@ -116,21 +137,35 @@ def _chunks(samples: Int64Array) -> Iterator[Int64Array]:
         yield samples[start : start + _CHUNK]
 
 
-def _counted(samples: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the distinct values of non-empty ``samples``, ascending, and their counts."""
+def _counted(
+    samples: Int64Array, weights: Int64Array | None = None
+) -> tuple[Int64Array, Int64Array]:
+    """Return the distinct values of non-empty ``samples``, ascending, and their counts.
+
+    With ``weights`` each sample counts that many times.
+    """
     low = int(samples.min())
     span = int(samples.max()) - low
     if span > max(_FEW_BINS, _BINS_PER_SAMPLE * len(samples)):
-        values, counts = np.unique(samples, return_counts=True)
-        return values, counts.astype(np.int64, copy=False)
-    bins = np.bincount(samples - low)
+        return _sorted_counts(samples, weights)
+    # Floating-point sums of the weights are exact below 2^53 messages.
+    bins = np.bincount(samples - low, weights)
     offsets = np.flatnonzero(bins)
     return offsets + low, bins[offsets].astype(np.int64, copy=False)
 
 
+def _sorted_counts(
+    samples: Int64Array, weights: Int64Array | None
+) -> tuple[Int64Array, Int64Array]:
+    if weights is None:
+        values, counts = np.unique(samples, return_counts=True)
+        return values, counts.astype(np.int64, copy=False)
+    order = np.argsort(samples)
+    samples = samples[order]
+    starts = np.flatnonzero(np.append(True, samples[1:] != samples[:-1]))
+    return samples[starts], np.add.reduceat(weights[order], starts)
+
+
 def _merge(values: Int64Array, counts: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Add up the counts of equal values."""
-    distinct, places = np.unique(values, return_inverse=True)
-    sums = np.zeros(len(distinct), np.int64)
-    np.add.at(sums, places, counts)
-    return distinct, sums
+    return (values, counts) if len(values) == 0 else _sorted_counts(values, counts)
