@@ -137,6 +137,9 @@ class _Fold:
     first_time: int | None = None
     last_time: int | None = None
     malformed: int = 0
+    first_malformed: tuple[int, str] | None = None
+    truncated: bool = False
+    ids_hashed: bool = False
     last: RunBatch | None = None
     settling: bool = False
     order: Order = field(default_factory=Order)
@@ -153,6 +156,9 @@ class _Fold:
     def add(self, batch: RunBatch) -> None:
         self.last = batch
         self.malformed += batch.malformed
+        self.first_malformed = self.first_malformed or batch.first_malformed
+        self.truncated |= batch.truncated
+        self.ids_hashed |= batch.ids_hashed
         self.settling |= len(batch.settled_ids) > 0
         if len(batch):
             self._add_transfers(batch)
@@ -212,14 +218,14 @@ class _Fold:
             seconds=seconds,
             histogram=histogram,
             ids=ids if with_ids else None,
-            ids_hashed=last.ids_hashed,
+            ids_hashed=self.ids_hashed,
             send_order=self.send_order,
             send_ticks=self._ticks.total(),
             reordered=self.order.behind,
             settlement=self.settlement.result(ids),
             malformed=self.malformed,
-            first_malformed=last.first_malformed,
-            truncated=last.truncated,
+            first_malformed=self.first_malformed,
+            truncated=self.truncated,
         )
 
     def _total_histogram(self, operation: str | None) -> SecondHistogram | None:

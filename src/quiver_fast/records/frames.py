@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import zstandard
 
-from quiver_fast.records.sources import is_zstd
+from quiver_fast.records.sources import MARKER, is_zstd
 
 __all__ = ["FRAME_SIZE", "Frame", "read_index", "split_points", "write_frames"]
 
@@ -37,8 +37,6 @@ _ENTRY = struct.Struct("<II")
 _FOOTER = struct.Struct("<IBI")
 _INDEX_MAGIC = 0x184D2A5E
 _FOOTER_MAGIC = 0x8F92EAB1
-_MARKER_TEXT = b"quiver lines"
-_MARKER = _SKIPPABLE.pack(0x184D2A50, len(_MARKER_TEXT)) + _MARKER_TEXT
 
 
 @dataclass(frozen=True)
@@ -76,11 +74,11 @@ def write_frames(
     """
     compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1)
     done, total = 0, source.stat().st_size
-    entries = [(len(_MARKER), 0)]
+    entries = [(len(MARKER), 0)]
     with source.open("rb", buffering=_READ_SIZE) as lines:
         while done < total:
             if done == 0:
-                out.write(_MARKER)
+                out.write(MARKER)
             before = out.tell()
             with compressor.stream_writer(out, closefd=False) as frame:
                 text_size = _copy_lines(lines, frame, frame_size, done, total, progress)
@@ -125,16 +123,16 @@ def read_index(path: str | os.PathLike[str]) -> list[Frame] | None:
         OSError: the file cannot be read.
     """
     with open(path, "rb") as file:
-        if file.read(len(_MARKER)) != _MARKER:
+        if file.read(len(MARKER)) != MARKER:
             return None
         end = file.seek(0, os.SEEK_END)
-        if end < len(_MARKER) + _FOOTER.size:
+        if end < len(MARKER) + _FOOTER.size:
             return None
         file.seek(end - _FOOTER.size)
         count, descriptor, magic = _FOOTER.unpack(file.read())
         table_size = count * _ENTRY.size
         start = end - _FOOTER.size - table_size - _SKIPPABLE.size
-        if (descriptor, magic) != (0, _FOOTER_MAGIC) or start < len(_MARKER):
+        if (descriptor, magic) != (0, _FOOTER_MAGIC) or start < len(MARKER):
             return None
         file.seek(start + _SKIPPABLE.size)
         sizes = list(_ENTRY.iter_unpack(file.read(table_size)))

@@ -1,27 +1,26 @@
 # RunParser: whole lines of text -> run-length records, with the grammar of LineParser.
 
+cimport cython
 from libc.stdint cimport int64_t
 
 from quiver_fast.records.columns cimport Column
 from quiver_fast.records.lines cimport LineParser
 
 cdef extern from "runs.h" nogil:
-    enum:
-        WIDEST_SUCCESSOR "QUIVER_WIDEST_SUCCESSOR"
-
     # Both count the lines after `line`, of `width` bytes with the newline, that follow it
-    # unbroken: those that equal it, and those that count its last digit up.
+    # unbroken: those that equal it, and those whose number, from first to last, counts up.
     ctypedef struct Scanner "quiver_scanner":
         const char *name
         size_t (*repeats)(
             const unsigned char *line, size_t width, const unsigned char *end) noexcept nogil
         size_t (*successors)(
-            const unsigned char *line, size_t width, size_t digit,
+            const unsigned char *line, size_t width, size_t first, size_t last,
             const unsigned char *end) noexcept nogil
 
     Scanner scanner_at "quiver_scanner_at"(size_t rank)
 
 
+@cython.final
 cdef class RunParser(LineParser):
     # The inherited columns hold one row per run; these, how many records it stands for.
     cdef Column counts

@@ -12,10 +12,11 @@ from quiver_fast.errors import RecordError
 if TYPE_CHECKING:
     from io import FileIO
 
-__all__ = ["ByteSource", "is_zstd", "open_source"]
+__all__ = ["MARKER", "ByteSource", "is_zstd", "open_source"]
 
-# A frame, and the marker that our files begin with (records/frames.py).
-_ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18")
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+# What our compressed files begin with (records/frames.py): a frame that zstd skips.
+MARKER = b"\x50\x2a\x4d\x18\x0c\0\0\0quiver lines"
 # A decompression step takes as many compressed bytes as gave this much text at the ratio
 # of the step before: the strongest compression (32,000 times) does not flood the memory,
 # and weak compression does not cost many steps.
@@ -101,7 +102,7 @@ class _ZstdSource:
 def is_zstd(file: FileIO) -> bool:
     """Say whether the first bytes of ``file``, which is seekable, are those of zstd."""
     file.seek(0)
-    return file.read(4) in _ZSTD_MAGICS
+    return file.read(len(MARKER)).startswith((_ZSTD_MAGIC, MARKER))
 
 
 def open_source(file: FileIO, start: int = 0, end: int | None = None) -> ByteSource:

@@ -42,8 +42,8 @@ def scan_file(
     """Yield the run-length records of a file in its order, in constant memory.
 
     What :func:`quiver_fast.records.runs.scan_runs` yields for the whole file, but that a
-    run may be cut where two splits meet. ``first_malformed`` has the line's number in
-    the file.
+    run may be cut where two splits meet, and that ``first_malformed``, ``ids_hashed`` and
+    ``truncated`` are about the split of the batch; the line's number is that in the file.
 
     Args:
         path: the file, plain or zstd; it must be seekable.
