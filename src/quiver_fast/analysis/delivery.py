@@ -53,7 +53,11 @@ class Order:
         if len(positions) == 0:
             return
         start = int(positions[0]) if self._furthest is None else self._furthest
-        furthest = np.maximum.accumulate(np.append(start, positions + lengths - 1))
+        ends = positions + (lengths - 1)
+        if positions[0] >= start and bool(np.all(positions[1:] >= ends[:-1])):
+            self._furthest = int(ends[-1])  # in order, as nearly always
+            return
+        furthest = np.maximum.accumulate(np.append(start, ends))
         below = np.clip(furthest[:-1] - positions, 0, lengths)
         self.behind += int((below * counts).sum())
         self._furthest = int(furthest[-1])
