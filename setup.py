@@ -28,7 +28,7 @@ SOURCE = Path("src")
 BUILD = ROOT / "build"
 JOBS = os.cpu_count() or 1
 # Modules on these floors are plain C; all others talk to the engine.
-WITHOUT_ENGINE = {"records", "queuefile"}
+WITHOUT_ENGINE = {"records", "queuefile", "analysis"}
 
 # Debug information would name the machine that built the wheel.
 COMPILE_ARGS = ["-O3", "-g0", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]

@@ -25,6 +25,7 @@ from quiver_fast.analysis.key_runs import KeyCounts, as_keys
 from quiver_fast.analysis.merging import Merging
 from quiver_fast.analysis.series import steady_state
 from quiver_fast.analysis.settlement import Settlement, SettlementJoin
+from quiver_fast.analysis.tally import second_latency_table
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records.formats import RECEIVE, V1, V2, time_unit
 from quiver_fast.records.splits import scan_file
@@ -43,6 +44,8 @@ __all__ = [
 Path: TypeAlias = "str | os.PathLike[str]"
 Progress = Callable[[int, int], None]
 
+# Cells of a table of seconds by latencies that are worth their zeros at any size.
+_FEW_CELLS = 1 << 16
 # Keys of (second, latency) that surely fit into 63 bits.
 _MOST_KEYS = 1 << 62
 
@@ -194,9 +197,7 @@ class _Fold:
             none = np.empty(0, np.int64)
             empty = SecondHistogram(none, none, none, self._unit)
             self._histogram = Merging(empty, SecondHistogram.merged, lambda h: len(h.counts))
-        histogram = _histogram_of(
-            received // PER_SECOND[self._unit], received - sent, counts, self._unit
-        )
+        histogram = _histogram_of(sent, received, counts, self._unit)
         self._histogram.add(histogram)
         self.order.add(sent, np.ones(len(sent), np.int64), counts)
 
@@ -238,12 +239,25 @@ class _Fold:
 
 
 def _histogram_of(
+    sent: Int64Array, received: Int64Array, counts: Int64Array, unit: str
+) -> SecondHistogram:
+    """Sum up runs: in a table where latencies are close, as sorted keys where they are not."""
+    ticks = PER_SECOND[unit]
+    cells = max(_FEW_CELLS, 4 * len(sent))
+    made = second_latency_table(sent, received, counts, ticks, cells)
+    if made is None:
+        return _sorted_histogram(received // ticks, received - sent, counts, unit)
+    first, low, table = made
+    seconds, latencies = np.nonzero(table)
+    return SecondHistogram(seconds + first, latencies + low, table[seconds, latencies], unit)
+
+
+def _sorted_histogram(
     seconds: Int64Array, latencies: Int64Array, counts: Int64Array, unit: str
 ) -> SecondHistogram:
-    """Sum up runs; second and latency as one number are counted faster than as two."""
-    low = int(latencies.min())
+    """Sum up rows; second and latency as one number are sorted faster than as two."""
+    low, first = int(latencies.min()), int(seconds.min())
     span = int(latencies.max()) - low + 1
-    first = int(seconds.min())
     if (int(seconds.max()) - first + 1) * span > _MOST_KEYS:
         return SecondHistogram.from_rows(seconds, latencies, counts, unit)
     keys = Distribution.of_counted((seconds - first) * span + (latencies - low), counts)
