@@ -28,7 +28,7 @@ SOURCE = Path("src")
 BUILD = ROOT / "build"
 JOBS = os.cpu_count() or 1
 # Modules on these floors are plain C; all others talk to the engine.
-WITHOUT_ENGINE = {"records", "queuefile"}
+WITHOUT_ENGINE = {"records", "queuefile", "analysis"}
 
 # Debug information would name the machine that built the wheel.
 COMPILE_ARGS = ["-O3", "-g0", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]
@@ -51,9 +51,14 @@ def extensions() -> list[Extension]:
     for path in sorted((ROOT / SOURCE).rglob("*.pyx")):
         relative = path.relative_to(ROOT / SOURCE)
         module = ".".join(relative.with_suffix("").parts)
-        source = str(SOURCE / relative)
+        source = SOURCE / relative
+        headers = [str(header) for header in sorted(source.parent.glob("*.h"))]
         extension = Extension(
-            module, [source], extra_compile_args=list(COMPILE_ARGS), depends=["setup.py"]
+            module,
+            [str(source)],
+            include_dirs=[str(source.parent)],
+            extra_compile_args=list(COMPILE_ARGS),
+            depends=["setup.py", *headers],
         )
         found.append(extension)
     return found

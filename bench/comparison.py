@@ -62,6 +62,7 @@ METRICS = {
     # Gated on our own megabytes: growth of the reference must not excuse ours.
     "sender_rss": Metric("MB", gate=_ours),
     "receiver_rss": Metric("MB", gate=_ours),
+    "rss": Metric("MB", gate=_ours),
     "p50": Metric("us"),
     "p99": Metric("us"),
     "p99.9": Metric("us"),

@@ -4,30 +4,44 @@ from collections import Counter
 
 import numpy as np
 
-from quiver_fast.records.transfers import Transfers
+from quiver_fast.analysis.local import analyze_runs, reconcile_runs
+from quiver_fast.records.transfers import RunBatch
 
 
-def transfers(sent, received=None, ids=None, unit="ms", settled=(), hashed=False):
-    """Make what the parser would return; ``settled`` holds (id, time, sampled)."""
+def batch(sent, received=None, ids=None, settled=()):
+    """Make what a scan would yield, each run one record; ``settled`` holds (id, time, sampled)."""
 
     def column(values):
         return None if values is None else np.array(list(values), np.int64)
 
-    return Transfers(
+    return RunBatch(
         record_format="v3" if ids is None else "v2",
         operation="send" if received is None else "receive",
-        time_unit=unit,
         sent=column(sent),
         received=column(received),
+        count=np.ones(len(sent), np.int64),
         ids=column(ids),
-        ids_hashed=hashed,
         settled_ids=column(s[0] for s in settled),
         settled_times=column(s[1] for s in settled),
         settled_sampled=np.array([s[2] for s in settled], np.bool_),
+        settled_count=np.ones(len(settled), np.int64),
+        ids_hashed=False,
+        lines=len(sent) + len(settled),
         malformed=0,
         first_malformed=None,
         truncated=False,
     )
+
+
+def analysis(sent, received=None, ids=None, unit="ms", settled=()):
+    """Analyse such records."""
+    records = batch(list(sent), received, ids, settled)
+    return analyze_runs([records], unit=unit, reconcilable=True)
+
+
+def reconciled(sender, receiver, unit="ms"):
+    """Reconcile the analysis of a sender with a batch of its receiver."""
+    return reconcile_runs(sender, [receiver], unit=unit).delivery
 
 
 def slow_reconcile(sends, receipts, by_ids):

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis import distribution
 from quiver_fast.analysis.distribution import Distribution
 
 RANKS = (0, 0.1, 25, 33.3, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
@@ -15,15 +14,19 @@ wide_samples = st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=300)
 samples = close_samples | wide_samples
 
 
+def counted(values):
+    return Distribution.of(np.array(values, np.int64))
+
+
 @given(samples)
 def test_percentiles_equal_numpy_bit_for_bit(values):
     array = np.array(values, np.int64)
-    assert Distribution.of(array).percentiles(RANKS) == np.percentile(array, RANKS).tolist()
+    assert counted(values).percentiles(RANKS) == np.percentile(array, RANKS).tolist()
 
 
 @given(samples)
 def test_moments(values):
-    ours = Distribution.of(np.array(values, np.int64))
+    ours = counted(values)
     assert ours.total == len(values)
     assert ours.mean() == sum(values) / len(values)
     assert ours.stddev() == pytest.approx(float(np.std(values)), rel=1e-9, abs=1e-9)
@@ -32,35 +35,26 @@ def test_moments(values):
 
 @given(samples, st.integers(-60, 210))
 def test_below(values, limit):
-    assert Distribution.of(np.array(values, np.int64)).below(limit) == sum(
-        v < limit for v in values
+    assert counted(values).below(limit) == sum(v < limit for v in values)
+
+
+@given(samples, st.integers(0, 300))
+def test_parts_merge_into_the_whole(values, place):
+    whole = counted(values)
+    merged = counted(values[:place]).merged(counted(values[place:]))
+    for ours in (whole, merged):
+        assert ours.values.tolist() == sorted(set(values))
+        assert ours.counts.tolist() == [values.count(v) for v in sorted(set(values))]
+
+
+@given(samples, st.integers(1, 9))
+def test_counts_are_added_up(values, times):
+    ours = Distribution.of_counted(
+        np.array(values, np.int64), np.full(len(values), times, np.int64)
     )
-
-
-@given(samples, st.integers(1, 7))
-def test_chunks_make_no_difference(values, size):
-    array = np.array(values, np.int64)
-    whole = Distribution.of(array)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distribution, "_CHUNK", size)
-        pieces = Distribution.of(array)
-    assert whole.values.tolist() == pieces.values.tolist() == sorted(set(values))
-    assert whole.counts.tolist() == pieces.counts.tolist()
-    assert whole.counts.tolist() == [values.count(v) for v in sorted(set(values))]
-
-
-@given(st.lists(st.tuples(st.integers(0, 2**45), st.integers(0, 2**45)), max_size=100))
-def test_differences_are_signed(pairs):
-    later = np.array([a for a, _ in pairs], np.int64)
-    earlier = np.array([b for _, b in pairs], np.int64)
-    ours = Distribution.of_differences(later, earlier)
-    assert np.repeat(ours.values, ours.counts).tolist() == sorted(a - b for a, b in pairs)
-
-
-def test_differences_need_equal_lengths():
-    with pytest.raises(ValueError, match="zip"):
-        Distribution.of_differences(np.zeros(3, np.int64), np.zeros(0, np.int64))
+    assert ours.counts.tolist() == (counted(values).counts * times).tolist()
 
 
 def test_empty():
-    assert Distribution.of(np.empty(0, np.int64)).total == 0
+    assert counted([]).total == 0
+    assert len(Distribution.none()) == 0

@@ -5,14 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from analysis_twins import transfers
+from analysis_twins import analysis
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.analysis.environment import environment
 from quiver_fast.analysis.schedule import send_schedule
 from quiver_fast.analysis.series import per_second
-from quiver_fast.analysis.settlement import settlement_latency
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.errors import RecordError
 
@@ -51,14 +50,14 @@ def upstream_results(sent, received):
 def test_receiver_results_are_upstreams(pairs):
     sent = [s for s, _ in pairs]
     received = [s + latency for s, latency in pairs]
-    results = receiver_sections(transfers(sent, received))["results"]
+    results = receiver_sections(analysis(sent, received))["results"]
     assert list(results) == UPSTREAM_KEYS
     assert results == upstream_results(sent, received)
 
 
 @given(st.lists(st.integers(EPOCH, EPOCH + 5000), min_size=1))
 def test_sender_results_are_upstreams(sent):
-    results = sender_sections(transfers(sent))["results"]
+    results = sender_sections(analysis(sent))["results"]
     duration = (sent[-1] - sent[0]) / 1000
     expected = dict.fromkeys(UPSTREAM_KEYS) | {
         "first_send_time": sent[0],
@@ -73,7 +72,7 @@ def test_sender_results_are_upstreams(sent):
 def test_microseconds_refine_but_do_not_move_the_milliseconds(pairs):
     sent = [s * 1000 + 250 for s, _ in pairs]
     received = [s * 1000 + 250 + latency * 1000 for s, latency in pairs]
-    fine = receiver_sections(transfers(sent, received, unit="us"))
+    fine = receiver_sections(analysis(sent, received, unit="us"))
     coarse = upstream_results([s // 1000 for s in sent], [r // 1000 for r in received])
     assert fine["results"]["first_receive_time"] == coarse["first_receive_time"]
     assert fine["results"]["latency_average"] == pytest.approx(coarse["latency_average"])
@@ -86,15 +85,15 @@ def test_microseconds_refine_but_do_not_move_the_milliseconds(pairs):
 
 def test_latency_is_signed():
     """Upstream makes 18446744073709551616 of one millisecond of clock skew."""
-    sections = receiver_sections(transfers([EPOCH + 5, EPOCH + 5], [EPOCH + 4, EPOCH + 6]))
+    sections = receiver_sections(analysis([EPOCH + 5, EPOCH + 5], [EPOCH + 4, EPOCH + 6]))
     assert sections["results"]["latency_quartiles"] == [-1, 0, 0, 0, 1]
     assert sections["latency"]["negative"] == 1
     assert sections["delivery"]["negative_latency"] == 1
 
 
 def test_sections_are_json():
-    sender = transfers([EPOCH, EPOCH + 1], ids=[1, 2], settled=[(1, EPOCH + 3, True)])
-    text = json.dumps([sender_sections(sender, 10), receiver_sections(transfers([1], [2]))])
+    sender = analysis([EPOCH, EPOCH + 1], ids=[1, 2], settled=[(1, EPOCH + 3, True)])
+    text = json.dumps([sender_sections(sender, 10), receiver_sections(analysis([1], [2]))])
     assert json.loads(text)[0]["records"] == {
         "format": "v2", "time_unit": "ms", "malformed": 0, "first_malformed": None,
         "truncated": False,
@@ -103,11 +102,11 @@ def test_sections_are_json():
 
 def test_a_senders_records_are_no_receivers():
     with pytest.raises(RecordError):
-        receiver_sections(transfers([EPOCH]))
+        receiver_sections(analysis([EPOCH]))
 
 
 def test_a_run_without_messages_has_every_section():
-    sender, receiver = sender_sections(transfers([]), 10), receiver_sections(transfers([], []))
+    sender, receiver = sender_sections(analysis([]), 10), receiver_sections(analysis([], []))
     nothing = dict.fromkeys(UPSTREAM_KEYS) | {"message_count": 0}
     assert sender["results"] == receiver["results"] == nothing
     assert receiver["latency"]["mean"] is None
@@ -119,7 +118,8 @@ def test_a_run_without_messages_has_every_section():
 def test_series(pairs):
     sent = [s for s, _ in pairs]
     received = [s + latency for s, latency in pairs]
-    series = per_second(np.array(received), np.array(sent), "ms")
+    receiver = analysis(sent, received)
+    series = per_second(receiver.seconds, receiver.histogram)
     seconds = sorted({math.floor(r / 1000) for r in received})
     assert series["second"] == seconds
     for row, second in enumerate(seconds):
@@ -131,7 +131,7 @@ def test_series(pairs):
 
 
 def test_series_of_nothing():
-    assert per_second(np.empty(0, np.int64), None, "ms") == {"second": [], "count": []}
+    assert per_second(analysis([]).seconds, None) == {"second": [], "count": []}
 
 
 @given(
@@ -139,8 +139,8 @@ def test_series_of_nothing():
     st.lists(st.tuples(st.integers(0, 25), st.integers(EPOCH, EPOCH + 99), st.booleans())),
 )
 def test_settlement(ids, settled):
-    sender = transfers([EPOCH + n for n in range(20)], ids=ids, settled=settled)
-    ours = settlement_latency(sender)
+    sender = analysis([EPOCH + n for n in range(20)], ids=ids, settled=settled)
+    ours = sender_sections(sender).get("settlement")
     if not settled:
         assert ours is None
         return
@@ -159,7 +159,7 @@ def test_settlement(ids, settled):
     [(10, 50, False), (10, 20_000, True), (11, None, True), (9, None, True), (10, None, False)],
 )
 def test_schedule(gap_ms, late_p50, missed):
-    sender = transfers(range(EPOCH, EPOCH + 1000 * gap_ms, gap_ms))
+    sender = analysis(range(EPOCH, EPOCH + 1000 * gap_ms, gap_ms))
     late = None if late_p50 is None else {"late_us": {"p50": late_p50}}
     ours = send_schedule(sender, 100, late)
     assert ours["missed"] is missed
@@ -169,7 +169,7 @@ def test_schedule(gap_ms, late_p50, missed):
 def test_schedule_allows_for_the_clocks_resolution():
     """50 messages at 100,000/s take half a millisecond, which may look like 0 or 1 ms."""
     for span in (0, 1):
-        sender = transfers([EPOCH] * 49 + [EPOCH + span])
+        sender = analysis([EPOCH] * 49 + [EPOCH + span])
         assert send_schedule(sender, 100_000, None)["missed"] is False
 
 

@@ -8,7 +8,7 @@ without sorting all samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,6 @@ __all__ = ["Distribution", "Int64Array"]
 
 Int64Array = NDArray[np.int64]
 
-# A chunk's temporaries (difference, offsets) stay at a few tens of megabytes.
-_CHUNK = 1 << 21
 # Counting by offset beats sorting as long as the bins are not many more than the samples.
 _BINS_PER_SAMPLE = 4
 _FEW_BINS = 1 << 16
@@ -39,23 +37,29 @@ class Distribution:
 
     @classmethod
     def of(cls, samples: Int64Array) -> Distribution:
-        """Count the values of ``samples`` (int64, any shape of one dimension)."""
-        return cls._merged(_counted(chunk) for chunk in _chunks(samples))
+        """Count the values of ``samples`` (int64, any order)."""
+        return cls.of_counted(samples, np.ones(len(samples), np.int64))
 
     @classmethod
-    def of_differences(cls, later: Int64Array, earlier: Int64Array) -> Distribution:
-        """Count the signed values of ``later - earlier`` (int64, equal lengths)."""
-        pairs = zip(_chunks(later), _chunks(earlier), strict=True)
-        return cls._merged(_counted(a - b) for a, b in pairs)
+    def of_counted(cls, values: Int64Array, counts: Int64Array) -> Distribution:
+        """Add up ``counts`` of ``values`` in any order, with repetitions (int64, equal lengths)."""
+        return cls(*_counted(values, counts)) if len(values) else cls.none()
 
     @classmethod
-    def _merged(cls, parts: Iterable[tuple[Int64Array, Int64Array]]) -> Distribution:
-        merged = (np.empty(0, np.int64), np.empty(0, np.int64))
-        for values, counts in parts:
-            merged = _merge(
-                np.concatenate((merged[0], values)), np.concatenate((merged[1], counts))
-            )
-        return cls(*merged)
+    def none(cls) -> Distribution:
+        """Return the distribution of no samples."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def merged(self, other: Distribution) -> Distribution:
+        """Return the distribution of both together."""
+        return self.of_counted(
+            np.concatenate((self.values, other.values)),
+            np.concatenate((self.counts, other.counts)),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of distinct values."""
+        return len(self.values)
 
     @property
     def total(self) -> int:
@@ -111,26 +115,20 @@ class Distribution:
         return float(low + (high - low) * fraction)
 
 
-def _chunks(samples: Int64Array) -> Iterator[Int64Array]:
-    for start in range(0, len(samples), _CHUNK):
-        yield samples[start : start + _CHUNK]
-
-
-def _counted(samples: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the distinct values of non-empty ``samples``, ascending, and their counts."""
+def _counted(samples: Int64Array, weights: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the distinct values of non-empty ``samples``, ascending, and their weights' sums."""
     low = int(samples.min())
     span = int(samples.max()) - low
     if span > max(_FEW_BINS, _BINS_PER_SAMPLE * len(samples)):
-        values, counts = np.unique(samples, return_counts=True)
-        return values, counts.astype(np.int64, copy=False)
-    bins = np.bincount(samples - low)
+        return _sorted_counts(samples, weights)
+    # Floating-point sums of the weights are exact below 2^53 messages.
+    bins = np.bincount(samples - low, weights)
     offsets = np.flatnonzero(bins)
-    return offsets + low, bins[offsets].astype(np.int64, copy=False)
+    return offsets + low, bins[offsets].astype(np.int64)
 
 
-def _merge(values: Int64Array, counts: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Add up the counts of equal values."""
-    distinct, places = np.unique(values, return_inverse=True)
-    sums = np.zeros(len(distinct), np.int64)
-    np.add.at(sums, places, counts)
-    return distinct, sums
+def _sorted_counts(samples: Int64Array, weights: Int64Array) -> tuple[Int64Array, Int64Array]:
+    order = np.argsort(samples)
+    samples = samples[order]
+    starts = np.flatnonzero(np.append(True, samples[1:] != samples[:-1]))
+    return samples[starts], np.add.reduceat(weights[order], starts)

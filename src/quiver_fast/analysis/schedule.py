@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from quiver_fast.analysis.units import PER_SECOND
 
 if TYPE_CHECKING:
-    from quiver_fast.records.transfers import Transfers
+    from quiver_fast.analysis.local import FileAnalysis
 
 __all__ = ["send_schedule"]
 
@@ -15,7 +15,9 @@ _TOLERANCE = 0.01
 _LATE_US = 10_000
 
 
-def send_schedule(sender: Transfers, rate: int, reported: dict[str, Any] | None) -> dict[str, Any]:
+def send_schedule(
+    sender: FileAnalysis, rate: int, reported: dict[str, Any] | None
+) -> dict[str, Any]:
     """Compare the sends with the schedule ``start + i / rate``.
 
     Keys: ``rate`` (asked for, messages/s); ``achieved`` = (n - 1) / (last - first send),
@@ -25,12 +27,12 @@ def send_schedule(sender: Transfers, rate: int, reported: dict[str, Any] | None)
     explains, or half of the messages left more than 10 ms late.
 
     Args:
-        sender: the sender's records; our arrow records intended send times.
+        sender: the analysis of the sender's records; our arrow records intended send times.
         rate: messages per second, above 0.
         reported: the arrow's own ``schedule`` report, or None.
     """
-    intervals = len(sender.sent) - 1
-    span = int(sender.sent[-1] - sender.sent[0]) if intervals > 0 else 0
+    intervals = sender.count - 1
+    span = (sender.last_time or 0) - (sender.first_time or 0)
     ticks = PER_SECOND[sender.time_unit]
     late = None if reported is None else reported["late_us"]
     # Both ends of the span are truncated to a tick, so it is off by less than one.

@@ -5,27 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.delivery import receiver_alone
-from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.latency import exact_latency, upstream_latency
 from quiver_fast.analysis.schedule import send_schedule
 from quiver_fast.analysis.series import per_second
-from quiver_fast.analysis.settlement import settlement_latency
-from quiver_fast.analysis.units import PER_SECOND, per_millisecond
+from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.errors import RecordError
 
 if TYPE_CHECKING:
-    from quiver_fast.records.transfers import Transfers
+    from quiver_fast.analysis.local import FileAnalysis
 
 __all__ = ["receiver_sections", "sender_sections"]
 
 
 def sender_sections(
-    transfers: Transfers, rate: int = 0, schedule: dict[str, Any] | None = None
+    sender: FileAnalysis, rate: int = 0, schedule: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the sections of a sender's summary.
 
     Args:
-        transfers: what the sender recorded.
+        sender: what the sender recorded.
         rate: the rate asked for in messages/s; 0 for none.
         schedule: the arrow's own report on the schedule, if it gave one.
 
@@ -35,21 +33,20 @@ def sender_sections(
         ``records``, and where they apply ``settlement`` and ``schedule``.
     """
     results = _no_results()
-    _put_extent(results, "send", transfers.sent, transfers.time_unit)
+    _put_extent(results, "send", sender)
     sections: dict[str, Any] = {
         "results": results,
-        "series": per_second(transfers.sent, None, transfers.time_unit),
-        "records": _records(transfers),
+        "series": per_second(sender.seconds, None),
+        "records": _records(sender),
     }
-    settlement = settlement_latency(transfers)
-    if settlement is not None:
-        sections["settlement"] = settlement
+    if sender.settlement is not None:
+        sections["settlement"] = sender.settlement.section(sender.time_unit)
     if rate > 0:
-        sections["schedule"] = send_schedule(transfers, rate, schedule)
+        sections["schedule"] = send_schedule(sender, rate, schedule)
     return sections
 
 
-def receiver_sections(transfers: Transfers) -> dict[str, Any]:
+def receiver_sections(receiver: FileAnalysis) -> dict[str, Any]:
     """Return the sections of a receiver's summary.
 
     Returns:
@@ -60,19 +57,18 @@ def receiver_sections(transfers: Transfers) -> dict[str, Any]:
     Raises:
         RecordError: the records are a sender's.
     """
-    if transfers.received is None:
+    if receiver.histogram is None:
         raise RecordError("the receiver's records have no receive times")
-    unit = transfers.time_unit
-    latencies = Distribution.of_differences(transfers.received, transfers.sent)
+    unit, latencies = receiver.time_unit, receiver.latencies
     results = _no_results()
-    _put_extent(results, "receive", transfers.received, unit)
+    _put_extent(results, "receive", receiver)
     results.update(upstream_latency(latencies, unit))
     return {
         "results": results,
         "latency": exact_latency(latencies, unit),
-        "delivery": receiver_alone(transfers),
-        "series": per_second(transfers.received, transfers.sent, unit),
-        "records": _records(transfers),
+        "delivery": receiver_alone(receiver),
+        "series": per_second(receiver.seconds, receiver.histogram),
+        "records": _records(receiver),
     }
 
 
@@ -91,26 +87,26 @@ def _no_results() -> dict[str, Any]:
     }
 
 
-def _put_extent(results: dict[str, Any], event: str, times: Int64Array, unit: str) -> None:
-    """Fill in first and last time, count and rate, from ``times`` in the order of the records."""
-    results["message_count"] = len(times)
-    if len(times) == 0:
+def _put_extent(results: dict[str, Any], event: str, arrow: FileAnalysis) -> None:
+    """Fill in count and rate, and first and last time in the order of the records."""
+    results["message_count"] = arrow.count
+    if arrow.first_time is None or arrow.last_time is None:
         return
-    first, last = int(times[0]), int(times[-1])
-    results[f"first_{event}_time"] = first // per_millisecond(unit)
-    results[f"last_{event}_time"] = last // per_millisecond(unit)
-    if last > first:
-        results["message_rate"] = round(len(times) / ((last - first) / PER_SECOND[unit]))
+    ticks = per_millisecond(arrow.time_unit)
+    results[f"first_{event}_time"] = arrow.first_time // ticks
+    results[f"last_{event}_time"] = arrow.last_time // ticks
+    if arrow.rate is not None:
+        results["message_rate"] = round(arrow.rate)
 
 
-def _records(transfers: Transfers) -> dict[str, Any]:
+def _records(arrow: FileAnalysis) -> dict[str, Any]:
     """Return how the records were read: revision, unit, and lines that are not records."""
     return {
-        "format": transfers.record_format,
-        "time_unit": transfers.time_unit,
-        "malformed": transfers.malformed,
-        "first_malformed": _line_and_text(transfers.first_malformed),
-        "truncated": transfers.truncated,
+        "format": arrow.record_format,
+        "time_unit": arrow.time_unit,
+        "malformed": arrow.malformed,
+        "first_malformed": _line_and_text(arrow.first_malformed),
+        "truncated": arrow.truncated,
     }
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import zstandard
-
 from quiver_fast.errors import UsageError
+from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
 __all__ = ["ArrowFiles", "check_output_dir", "compress", "make_output_dir", "write_json"]
-
-FRAME_SIZE = 64 << 20
-_LEVEL = 1
 
 
 class ArrowFiles:
@@ -80,31 +76,20 @@ def compress(
 ) -> None:
     """Compress ``source`` into ``target`` and remove it.
 
-    The result is a sequence of independent zstd frames of about 64 MB of text
-    that end at line ends, so that readers can split the work between them.
+    The result is a sequence of independent zstd frames with an index
+    (:mod:`quiver_fast.records.frames`), so that readers can split the work between them.
 
     Args:
         source: lines of text.
         target: appears complete or not at all.
         progress: called with the bytes done and the bytes in all.
     """
-    compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1)
 
     def write(out: BinaryIO) -> None:
-        done, total = 0, source.stat().st_size
-        for chunk in _chunks(source):
-            out.write(compressor.compress(chunk))
-            done += len(chunk)
-            progress(done, total)
+        write_frames(source, out, frame_size=FRAME_SIZE, progress=progress)
 
     _replace(target, write)
     source.unlink()
-
-
-def _chunks(source: Path) -> Iterator[bytes]:
-    with source.open("rb") as lines:
-        while chunk := lines.read(FRAME_SIZE):
-            yield chunk + lines.readline()
 
 
 def _replace(file: Path, write: Callable[[BinaryIO], Any]) -> None:

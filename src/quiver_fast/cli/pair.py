@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.analysis.delivery import reconcile
 from quiver_fast.cli import help_text
 from quiver_fast.cli.common import (
     ArgumentParser,
@@ -187,18 +186,16 @@ class _Measurement:
 
     def _analyse(self) -> dict[str, Any]:
         """Summarise and save both ends, and return the document of the whole run."""
-        summaries = {run.plan.role: run.analyse(self._console.quiet) for run in self._runs}
-        delivery = self._reconcile()
-        if delivery is not None:
-            summaries["receiver"]["delivery"] = delivery
+        summaries = {}
+        sender = None
+        # The receiver's records are compared with the sender's as they are read.
+        for run in sorted(self._runs, key=lambda run: run.plan.role, reverse=True):
+            summaries[run.plan.role] = run.analyse(self._console.quiet, sender)
+            sender = run.records
+        delivery = summaries["receiver"]["delivery"] if len(summaries) > 1 else None
         for run in self._runs:
             run.save(summaries[run.plan.role], self._console.quiet)
         return self._document(summaries, delivery)
-
-    def _reconcile(self) -> dict[str, Any] | None:
-        transfers = {run.plan.role: run.transfers for run in self._runs}
-        sender, receiver = (transfers.get(role) for role in _ROLES)
-        return None if sender is None or receiver is None else reconcile(sender, receiver)
 
     def _document(
         self, summaries: dict[str, dict[str, Any]], delivery: dict[str, Any] | None

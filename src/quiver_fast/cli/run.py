@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.environment import environment
+from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.cli.output import ArrowFiles, compress, write_json
 from quiver_fast.cli.plan import ArrowPlan, contract_arguments, summary_config
@@ -19,8 +21,6 @@ from quiver_fast.cli.process import Child
 from quiver_fast.cli.progress import Progress
 from quiver_fast.cli.snapshots import Snapshot, SnapshotTaker
 from quiver_fast.errors import QuiverError
-from quiver_fast.records.parser import read_transfers
-from quiver_fast.records.transfers import Transfers
 
 __all__ = ["ArrowRun", "Ending"]
 
@@ -47,7 +47,7 @@ class ArrowRun:
         self.plan = plan
         self.files = ArrowFiles(output_dir, plan.role)
         self._output_dir = output_dir
-        self.transfers: Transfers | None = None
+        self.records: FileAnalysis | None = None
         self._child: Child | None = None
         self._snapshots: SnapshotTaker | None = None
         self._stopped: Ending | None = None
@@ -128,8 +128,13 @@ class ArrowRun:
         how = _exit_text(self.child.returncode)
         return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
 
-    def analyse(self, quiet: bool) -> dict[str, Any]:
+    def analyse(self, quiet: bool, sender: FileAnalysis | None = None) -> dict[str, Any]:
         """Read the records and return the arrow's summary, without saving it.
+
+        Args:
+            quiet: show no progress.
+            sender: what the sender of a receiver recorded; then ``delivery`` is the truth
+                from both ends.
 
         Raises:
             RecordError: the records are not those of this operation.
@@ -137,23 +142,33 @@ class ArrowRun:
         ending = self.ending()
         summary: dict[str, Any] = {"config": summary_config(self.plan, self._output_dir)}
         with Progress(f"Reading {self.plan.role} records", enabled=not quiet) as progress:
-            self.transfers = read_transfers(
-                self.files.transfers,
-                record_format=self.plan.options.record_format,
-                operation=self.plan.operation,
-                progress=progress.update,
-            )
-        if self.plan.operation == "send":
-            schedule = self._report.get("schedule")
-            summary |= sender_sections(self.transfers, self.plan.options.rate, schedule)
-        else:
-            summary |= receiver_sections(self.transfers)
+            summary |= self._sections(progress.update, sender)
         summary["complete"] = ending.complete
         summary["reason"] = ending.reason
         summary["exit_code"] = self.child.returncode
         summary["arrow"] = self._report or None
         summary["environment"] = environment()
         return summary
+
+    def _sections(
+        self, progress: Callable[[int, int], None], sender: FileAnalysis | None
+    ) -> dict[str, Any]:
+        options, path = self.plan.options, self.files.transfers
+        if sender is not None and self.plan.operation == "receive":
+            pair = analyze_receiver(
+                path, sender, record_format=options.record_format, progress=progress
+            )
+            return receiver_sections(pair.receiver) | {"delivery": pair.delivery}
+        self.records = analyze_file(
+            path,
+            record_format=options.record_format,
+            operation=self.plan.operation,
+            progress=progress,
+            reconcilable=True,
+        )
+        if self.plan.operation == "send":
+            return sender_sections(self.records, options.rate, self._report.get("schedule"))
+        return receiver_sections(self.records)
 
     def save(self, summary: dict[str, Any], quiet: bool) -> None:
         """Save the summary and compress the records."""

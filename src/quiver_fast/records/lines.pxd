@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.records.columns cimport Column
+from quiver_fast.records.digits cimport are_digits, eight_digits, load_text8
 
 # Which fields a line has.
 cdef enum Layout:
@@ -15,11 +16,28 @@ cdef enum Layout:
 cdef enum:
     EXCERPT_SIZE = 80               # bytes kept of the first malformed line
     TEXT_MARGIN = 8                 # readable bytes before and after the text (digits.pxd)
+    MS_DIGITS = 13
+    MS_SENT_LINE = 16               # 'ttttttttttttt,0\n'
+    MS_RECEIVED_LINE = 28           # 'ttttttttttttt,ttttttttttttt\n'
 
 # The first eight digits of the last millisecond time: they stay for 100 seconds.
 cdef struct TimePrefix:
     uint64_t text                   # always digits
     uint64_t time                   # the first five digits, at their weight
+
+
+cdef inline bint ms_time(
+        const unsigned char *text, TimePrefix *prefix, int64_t *time) noexcept nogil:
+    """Read a time of 13 digits, from its first eight and, overlapping, its last eight."""
+    cdef uint64_t first = load_text8(text)
+    cdef uint64_t last = load_text8(text + MS_DIGITS - 8)
+    if first != prefix.text:
+        if not are_digits(first):
+            return False
+        prefix.text = first
+        prefix.time = eight_digits(first) / 1000 * 100000000
+    time[0] = <int64_t>(prefix.time + eight_digits(last))
+    return are_digits(last)
 
 
 cdef class LineParser:

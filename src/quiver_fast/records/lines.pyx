@@ -10,8 +10,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memchr, memcpy
 
 from quiver_fast.records.columns cimport Column
-from quiver_fast.records.digits cimport (
-    MOST_DIGITS, are_digits, decimal, eight_digits, load_text8)
+from quiver_fast.records.digits cimport MOST_DIGITS, decimal
 
 from quiver_fast.records import formats
 
@@ -19,28 +18,12 @@ ctypedef const unsigned char *Text
 
 cdef enum:
     SHORTEST_LINE = 3               # an empty id: ',0\n'
-    MS_DIGITS = 13
-    MS_SENT_LINE = 16               # 'ttttttttttttt,0\n'
-    MS_RECEIVED_LINE = 28           # 'ttttttttttttt,ttttttttttttt\n'
 
 cdef uint64_t EIGHT_ZEROS = 0x3030303030303030
 
 # FNV-1a, 64 bits: one multiplication per byte, and stable for ever.
 cdef uint64_t FNV_OFFSET = 0xCBF29CE484222325
 cdef uint64_t FNV_PRIME = 0x100000001B3
-
-
-cdef inline bint ms_time(Text text, TimePrefix *prefix, int64_t *time) noexcept nogil:
-    """Read a time of 13 digits, from its first eight and, overlapping, its last eight."""
-    cdef uint64_t first = load_text8(text)
-    cdef uint64_t last = load_text8(text + MS_DIGITS - 8)
-    if first != prefix.text:
-        if not are_digits(first):
-            return False
-        prefix.text = first
-        prefix.time = eight_digits(first) / 1000 * 100000000
-    time[0] = <int64_t>(prefix.time + eight_digits(last))
-    return are_digits(last)
 
 
 cdef int unescaped(Text code) noexcept nogil:

@@ -30,11 +30,6 @@ PROGRESS_STEP = 32 * READ_SIZE
 cdef class LineBuffer:
     """Bytes on their way from a file to a LineParser: whole lines go on, the rest waits."""
 
-    cdef unsigned char *_memory     # margin, text, margin
-    cdef size_t _capacity
-    cdef size_t _used
-    cdef bint _overlong             # the text is the excerpt of a line that no record fills
-
     def __cinit__(self):
         self._grow(READ_SIZE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import zstandard
@@ -11,12 +12,17 @@ from quiver_fast.errors import RecordError
 if TYPE_CHECKING:
     from io import FileIO
 
-__all__ = ["ByteSource", "open_source"]
+__all__ = ["MARKER", "ByteSource", "is_zstd", "open_source"]
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-# One decompression step takes this much: enough to make the step's cost small, little
-# enough that the strongest compression (32,000 times) does not flood the memory.
-_COMPRESSED_STEP = 4096
+# What our compressed files begin with (records/frames.py): a frame that zstd skips.
+MARKER = b"\x50\x2a\x4d\x18\x0c\0\0\0quiver lines"
+# A decompression step takes as many compressed bytes as gave this much text at the ratio
+# of the step before: the strongest compression (32,000 times) does not flood the memory,
+# and weak compression does not cost many steps.
+_TEXT_STEP = 1 << 20
+_SMALLEST_STEP = 512
+_LARGEST_STEP = 1 << 17
 
 
 class ByteSource(Protocol):
@@ -29,15 +35,20 @@ class ByteSource(Protocol):
 
 
 class _PlainSource:
-    """The bytes of the file as they are."""
+    """The bytes of the file as they are, up to an offset."""
 
     truncated = False
 
-    def __init__(self, file: FileIO) -> None:
+    def __init__(self, file: FileIO, end: int | None) -> None:
         self._file = file
+        self._left = None if end is None else end - file.tell()
 
     def readinto(self, view: memoryview) -> int:
-        return self._file.readinto(view) or 0
+        if self._left is None:
+            return self._file.readinto(view) or 0
+        count = self._file.readinto(view[: self._left]) or 0
+        self._left -= count
+        return count
 
 
 class _ZstdSource:
@@ -47,9 +58,11 @@ class _ZstdSource:
     last one is whole; a stream reader over all of them ends in silence.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: BinaryIO, name: str, end: int | None) -> None:
         self._file = file
         self._name = name
+        self._left = sys.maxsize if end is None else end - file.tell()
+        self._step = _SMALLEST_STEP
         self._frame = zstandard.ZstdDecompressor().decompressobj()
         self._compressed = b""
         self._text = memoryview(b"")
@@ -57,7 +70,7 @@ class _ZstdSource:
 
     def readinto(self, view: memoryview) -> int:
         while not self._text:
-            compressed = self._compressed or self._file.read(_COMPRESSED_STEP)
+            compressed = self._compressed or self._read()
             if not compressed:
                 return 0
             self._text = memoryview(self._decompress(compressed))
@@ -65,6 +78,11 @@ class _ZstdSource:
         view[:count] = self._text[:count]
         self._text = self._text[count:]
         return count
+
+    def _read(self) -> bytes:
+        compressed = self._file.read(min(self._step, self._left))
+        self._left -= len(compressed)
+        return compressed
 
     def _decompress(self, compressed: bytes) -> bytes:
         if self._frame.eof:
@@ -75,15 +93,26 @@ class _ZstdSource:
             raise RecordError(f"{self._name}: damaged zstd data: {error}") from None
         self._compressed = self._frame.unused_data
         self.truncated = not self._frame.eof
+        taken = len(compressed) - len(self._compressed)
+        fitting = taken * _TEXT_STEP // max(len(text), 1)
+        self._step = min(max(fitting, _SMALLEST_STEP), _LARGEST_STEP, 4 * self._step)
         return text
 
 
-def open_source(file: FileIO) -> ByteSource:
+def is_zstd(file: FileIO) -> bool:
+    """Say whether the first bytes of ``file``, which is seekable, are those of zstd."""
+    file.seek(0)
+    return file.read(len(MARKER)).startswith((_ZSTD_MAGIC, MARKER))
+
+
+def open_source(file: FileIO, start: int = 0, end: int | None = None) -> ByteSource:
     """Return the bytes of ``file``, decompressed where its first bytes say zstd.
 
     Args:
-        file: A seekable file, unbuffered, at its beginning.
+        file: A seekable file, unbuffered.
+        start: Offset in the file where to begin; in a zstd file, of a frame.
+        end: Offset where to end, of a frame likewise; None for the end of the file.
     """
-    magic = file.read(len(_ZSTD_MAGIC))
-    file.seek(0)
-    return _ZstdSource(file, str(file.name)) if magic == _ZSTD_MAGIC else _PlainSource(file)
+    compressed = is_zstd(file)
+    file.seek(start)
+    return _ZstdSource(file, str(file.name), end) if compressed else _PlainSource(file, end)

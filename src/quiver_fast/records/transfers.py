@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["TailBatch", "Transfers"]
+__all__ = ["RunBatch", "TailBatch", "Transfers"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,3 +83,54 @@ class TailBatch:
     settled: int
     malformed: int
     time_unit: str
+
+
+@dataclass(frozen=True, eq=False)
+class RunBatch:
+    """Run-length records of a part of a file, without loss, in the file's order.
+
+    A run is ``count`` transfers, one after the other, with equal times and, where there
+    are ids, with ids that count up by one: ``ids[i]``, ``ids[i] + 1``, ... Settlements
+    form runs of their own in the same way. n and m are at most 65,536.
+
+    Times and ids are those of :class:`Transfers`.
+
+    Attributes:
+        record_format: ``"v1"``, ``"v2"`` or ``"v3"``; None where no line has told it yet
+            and the caller did not.
+        operation: ``"send"`` or ``"receive"``; None likewise.
+        sent: int64[n], send times.
+        received: int64[n], receive times; None unless the operation is receive.
+        count: int64[n], transfers in each run, at least 1.
+        ids: int64[n], the first id of each run; None for v3.
+        settled_ids: int64[m], the first id of each run of settlements.
+        settled_times: int64[m], settlement times.
+        settled_sampled: bool[m], whether the lines had the prefix ``S``.
+        settled_count: int64[m], settlements in each run, at least 1.
+        ids_hashed: Whether some id, up to here, is a hash.
+        lines: Number of whole lines, malformed ones included, of this batch.
+        malformed: Number of those that are no record of this format and operation.
+        first_malformed: Number (from 1, where the scan began) and beginning of the first
+            malformed line up to here, or None.
+        truncated: Whether the scan ended within a line or within a zstd frame.
+    """
+
+    record_format: str | None
+    operation: str | None
+    sent: NDArray[np.int64]
+    received: NDArray[np.int64] | None
+    count: NDArray[np.int64]
+    ids: NDArray[np.int64] | None
+    settled_ids: NDArray[np.int64]
+    settled_times: NDArray[np.int64]
+    settled_sampled: NDArray[np.bool_]
+    settled_count: NDArray[np.int64]
+    ids_hashed: bool
+    lines: int
+    malformed: int
+    first_malformed: tuple[int, str] | None
+    truncated: bool
+
+    def __len__(self) -> int:
+        """Return n, the number of runs of transfers."""
+        return len(self.sent)

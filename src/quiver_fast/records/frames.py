@@ -1,0 +1,179 @@
+"""Compressed records in independent zstd frames, with an index, so that readers can split.
+
+A file is
+
+    marker | frame | frame | ... | index
+
+where every frame holds whole lines, about 64 MB of them. The index is that of the zstd
+seekable format: a skippable frame with the sizes of all frames, the marker among them.
+The marker, a skippable frame too, says that frames end at line ends, which the seekable
+format does not promise. Any zstd reader skips both and reads the lines.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from quiver_fast.records.sources import MARKER, is_zstd
+
+__all__ = ["FRAME_SIZE", "Frame", "read_index", "split_points", "write_frames"]
+
+FRAME_SIZE = 64 << 20
+_LEVEL = 1
+_READ_SIZE = 1 << 18
+
+# Skippable frame: magic, size of what follows. Seekable format 0.1.0: per frame its
+# compressed and decompressed size; then the number of frames, a descriptor (0: no
+# checksums), and the magic that ends the file.
+_SKIPPABLE = struct.Struct("<II")
+_ENTRY = struct.Struct("<II")
+_FOOTER = struct.Struct("<IBI")
+_INDEX_MAGIC = 0x184D2A5E
+_FOOTER_MAGIC = 0x8F92EAB1
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One zstd frame of whole lines.
+
+    Attributes:
+        start: its offset in the file, bytes.
+        size: its compressed size, bytes.
+        text_size: the size of its lines, bytes.
+    """
+
+    start: int
+    size: int
+    text_size: int
+
+
+def write_frames(
+    source: Path,
+    out: BinaryIO,
+    *,
+    frame_size: int = FRAME_SIZE,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> None:
+    """Compress the lines of ``source`` into ``out`` as frames with an index.
+
+    Memory stays constant. Of an empty source nothing is written. A last line without a
+    newline stays so.
+
+    Args:
+        source: lines of text.
+        out: takes the file from its present position, which is its beginning.
+        frame_size: bytes of text after which a frame ends, with the line.
+        progress: called with the bytes done and the bytes in all.
+    """
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1)
+    done, total = 0, source.stat().st_size
+    entries = [(len(MARKER), 0)]
+    with source.open("rb", buffering=_READ_SIZE) as lines:
+        while done < total:
+            if done == 0:
+                out.write(MARKER)
+            before = out.tell()
+            with compressor.stream_writer(out, closefd=False) as frame:
+                text_size = _copy_lines(lines, frame, frame_size, done, total, progress)
+            done += text_size
+            entries.append((out.tell() - before, text_size))
+    if done:
+        _write_index(out, entries)
+
+
+def _copy_lines(
+    lines: BinaryIO,
+    frame: zstandard.ZstdCompressionWriter,
+    size: int,
+    done: int,
+    total: int,
+    progress: Callable[[int, int], None],
+) -> int:
+    """Copy ``size`` bytes and the rest of their last line; return the bytes copied."""
+    copied = 0
+    while copied < size and (text := lines.read(min(_READ_SIZE, size - copied))):
+        frame.write(text)
+        copied += len(text)
+        progress(done + copied, total)
+    rest = lines.readline()
+    frame.write(rest)
+    progress(done + copied + len(rest), total)
+    return copied + len(rest)
+
+
+def _write_index(out: BinaryIO, entries: list[tuple[int, int]]) -> None:
+    table = b"".join(_ENTRY.pack(*entry) for entry in entries)
+    table += _FOOTER.pack(len(entries), 0, _FOOTER_MAGIC)
+    out.write(_SKIPPABLE.pack(_INDEX_MAGIC, len(table)) + table)
+
+
+def read_index(path: str | os.PathLike[str]) -> list[Frame] | None:
+    """Return the frames of a file that :func:`write_frames` wrote; None of any other.
+
+    A file that lost its end has no index; it is read as one piece.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        if file.read(len(MARKER)) != MARKER:
+            return None
+        end = file.seek(0, os.SEEK_END)
+        if end < len(MARKER) + _FOOTER.size:
+            return None
+        file.seek(end - _FOOTER.size)
+        count, descriptor, magic = _FOOTER.unpack(file.read())
+        table_size = count * _ENTRY.size
+        start = end - _FOOTER.size - table_size - _SKIPPABLE.size
+        if (descriptor, magic) != (0, _FOOTER_MAGIC) or start < len(MARKER):
+            return None
+        file.seek(start + _SKIPPABLE.size)
+        sizes = list(_ENTRY.iter_unpack(file.read(table_size)))
+    frames, offset = [], 0
+    for size, text_size in sizes:
+        if text_size:
+            frames.append(Frame(offset, size, text_size))
+        offset += size
+    return frames if offset == start else None
+
+
+def split_points(path: str | os.PathLike[str], size: int) -> list[tuple[int, int]]:
+    """Divide a file of records into splits for :func:`quiver_fast.records.runs.scan_runs`.
+
+    Args:
+        path: the file, plain or zstd.
+        size: bytes of text in each split, about; at least 1.
+
+    Returns:
+        (start, end) of each split in bytes of the file, together the whole file; one
+        split for a zstd file without our index, none for an empty file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb", buffering=0) as file:
+        end = os.fstat(file.fileno()).st_size
+        compressed = is_zstd(file)
+    frames = read_index(path)
+    if frames is not None:
+        return _frame_splits(frames, size, end)
+    if compressed:
+        return [(0, end)]
+    return [(start, min(start + size, end)) for start in range(0, end, size)]
+
+
+def _frame_splits(frames: list[Frame], size: int, end: int) -> list[tuple[int, int]]:
+    starts, text_size = [0], 0
+    for frame in frames:
+        if text_size >= size:
+            starts.append(frame.start)
+            text_size = 0
+        text_size += frame.text_size
+    return list(zip(starts, [*starts[1:], end], strict=True))

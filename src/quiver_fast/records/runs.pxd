@@ -1,0 +1,43 @@
+# RunParser: whole lines of text -> run-length records, with the grammar of LineParser.
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from quiver_fast.records.columns cimport Column
+from quiver_fast.records.lines cimport LineParser
+
+cdef extern from "runs.h" nogil:
+    # Both count the lines after `line`, of `width` bytes with the newline, that follow it
+    # unbroken: those that equal it, and those whose number, from first to last, counts up.
+    ctypedef struct Scanner "quiver_scanner":
+        const char *name
+        size_t (*repeats)(
+            const unsigned char *line, size_t width, const unsigned char *end) noexcept nogil
+        size_t (*successors)(
+            const unsigned char *line, size_t width, size_t first, size_t last,
+            const unsigned char *end) noexcept nogil
+
+    Scanner scanner_at "quiver_scanner_at"(size_t rank)
+
+
+@cython.final
+cdef class RunParser(LineParser):
+    # The inherited columns hold one row per run; these, how many records it stands for.
+    cdef Column counts
+    cdef Column settled_counts
+    cdef Scanner _scanner
+    cdef int64_t _lines_taken       # lines and malformed of the batches already taken
+    cdef int64_t _malformed_taken
+
+    cdef size_t runs(self) noexcept nogil
+    cdef const unsigned char *_take_run(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef const unsigned char *_take_line(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef const unsigned char *_take_ms_line(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef size_t _successors(
+        self, const unsigned char *line, size_t width,
+        const unsigned char *end) noexcept nogil
+    cdef void _join_transfer(self, int64_t count) noexcept nogil
+    cdef void _join_settlement(self, int64_t count) noexcept nogil

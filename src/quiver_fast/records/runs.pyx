@@ -1,0 +1,320 @@
+"""Files of records as run-length records: neighbours that are equal become one row.
+
+Above some 100,000 messages per second nearly every line repeats the one before, so that
+a run costs one parsed line and a search for the first byte that differs.
+"""
+
+import os
+
+import numpy
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memchr
+
+from quiver_fast.records.columns cimport Column
+from quiver_fast.records.digits cimport decimal, load_text8
+from quiver_fast.records.lines cimport (
+    MS_RECEIVED_LINE, MS_SENT_LINE, RECEIVED, RECEIVED_WITH_ID, SENT, SENT_WITH_ID, LineParser,
+    ms_time)
+from quiver_fast.records.parser cimport LineBuffer
+
+from quiver_fast.records import formats
+from quiver_fast.records.sources import is_zstd, open_source
+from quiver_fast.records.transfers import RunBatch
+
+ctypedef const unsigned char *Text
+
+cdef enum:
+    # An id of 19 digits may reach 2^63, beyond which it is a hash and no number.
+    MOST_COUNTED_DIGITS = 18
+
+MOST_RUNS = 65536
+# A batch is handed over when it is this full: what one more read adds is cut off it.
+_ENOUGH_RUNS = 49152
+_LOOK_AHEAD = 4096
+_PROGRESS_STEP = 8 << 20
+
+
+def instruction_sets():
+    """Return the names of the scanners that run on this machine, the fastest first."""
+    names = []
+    while scanner_at(len(names)).name != NULL:
+        names.append(scanner_at(len(names)).name.decode())
+    return tuple(names)
+
+
+cdef class RunParser(LineParser):
+    """Parses whole lines and appends them, run by run, to its columns.
+
+    Args:
+        record_format: As for LineParser.
+        operation: As for LineParser.
+
+    Raises:
+        ValueError: If one of them is unknown.
+    """
+
+    def __cinit__(self, record_format=None, operation=None):
+        self._scanner = scanner_at(0)
+        self.counts = Column()
+        self.settled_counts = Column()
+
+    cdef size_t runs(self) noexcept nogil:
+        """Return how many rows the longer of the two tables has."""
+        return max(self.sent.size, self.settled_ids.size)
+
+    cdef int _reserve(self, size_t lines) except -1:
+        LineParser._reserve(self, lines)
+        self.counts.reserve(lines)
+        if self._settlements:
+            self.settled_counts.reserve(lines)
+        return 0
+
+    cdef size_t _parse_lines(self, const unsigned char *text, size_t size) noexcept nogil:
+        cdef Text line = text
+        cdef Text end = text + size
+        cdef Text following = line
+        while following != NULL:
+            line = following
+            following = self._take_run(line, end)
+        return line - text
+
+    cdef const unsigned char *_take_run(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Take a line and those that continue it; return what follows, or NULL."""
+        cdef size_t transfers = self.sent.size, settlements = self.settled_ids.size
+        cdef size_t width, more
+        cdef Text following = self._take_line(line, end)
+        if following == NULL:
+            return NULL
+        width = following - line
+        if self.sent.size == transfers and self.settled_ids.size == settlements:
+            self.reject(line, following - 1)
+            return following
+        more = 0
+        if self._layout == SENT or self._layout == RECEIVED:
+            # Where rates are low lines differ, and mostly in the last digits of a time.
+            if (end - following >= <ptrdiff_t>width
+                    and load_text8(following + width - 8) == load_text8(line + width - 8)):
+                more = self._scanner.repeats(line, width, end)
+        else:
+            more = self._successors(line, width, end)
+        self.lines += 1 + more
+        if self.sent.size > transfers:
+            self._join_transfer(1 + more)
+        else:
+            self._join_settlement(1 + more)
+        return following + more * width
+
+    cdef const unsigned char *_take_line(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Parse a line if it is whole and a record; return what follows, NULL if not whole."""
+        cdef Text following = self._take_ms_line(line, end)
+        cdef Text newline
+        if following != NULL:
+            return following
+        newline = <Text>memchr(line, c'\n', end - line)
+        if newline == NULL:
+            return NULL
+        self._parse_line(line, newline)
+        return newline + 1
+
+    cdef const unsigned char *_take_ms_line(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Take a v3 line of the fixed layout; NULL if it is none."""
+        if self._layout == RECEIVED:
+            if (end - line < MS_RECEIVED_LINE or line[13] != c',' or line[27] != c'\n'
+                    or not ms_time(line, &self._prefix, self.sent.numbers() + self.sent.size)
+                    or not ms_time(line + 14, &self._prefix,
+                                   self.received.numbers() + self.received.size)):
+                return NULL
+            self.sent.size += 1
+            self.received.size += 1
+            return line + MS_RECEIVED_LINE
+        if self._layout == SENT:
+            if (end - line < MS_SENT_LINE or line[13] != c',' or line[14] != c'0'
+                    or line[15] != c'\n'
+                    or not ms_time(line, &self._prefix, self.sent.numbers() + self.sent.size)):
+                return NULL
+            self.sent.size += 1
+            return line + MS_SENT_LINE
+        return NULL
+
+    cdef size_t _successors(
+            self, const unsigned char *line, size_t width,
+            const unsigned char *end) noexcept nogil:
+        """Count the lines after a line with an id that differ only by counting it up."""
+        cdef Text comma = <Text>memchr(line, c',', width)
+        cdef Text id = line
+        cdef int64_t value
+        if self._settlements and line[0] in (c'S', c's'):
+            id += 1
+        # An id that is no number is a hash: its text may look as if it counted.
+        if comma - id > MOST_COUNTED_DIGITS or not decimal(id, comma - id, &value):
+            return 0
+        if id[0] == c'0' and comma - id > 1:
+            return 0
+        return self._scanner.successors(line, width, id - line, comma - 1 - line, end)
+
+    cdef void _join_transfer(self, int64_t count) noexcept nogil:
+        """Give the last row its count, or add it to the row before that it continues."""
+        cdef size_t last = self.sent.size - 1
+        cdef int64_t *counts = self.counts.numbers()
+        cdef bint with_ids = self._layout == SENT_WITH_ID or self._layout == RECEIVED_WITH_ID
+        cdef bint receiving = self._layout == RECEIVED or self._layout == RECEIVED_WITH_ID
+        if (last == 0 or self.sent.numbers()[last] != self.sent.numbers()[last - 1]
+                or (receiving
+                    and self.received.numbers()[last] != self.received.numbers()[last - 1])
+                or (with_ids and not continues(self.ids.numbers(), counts, last))):
+            counts[last] = count
+            self.counts.size = last + 1
+            return
+        counts[last - 1] += count
+        self.sent.size = last
+        if receiving:
+            self.received.size = last
+        if with_ids:
+            self.ids.size = last
+
+    cdef void _join_settlement(self, int64_t count) noexcept nogil:
+        """Do the same for the last row of settlements."""
+        cdef size_t last = self.settled_ids.size - 1
+        cdef int64_t *counts = self.settled_counts.numbers()
+        if (last == 0
+                or self.settled_times.numbers()[last] != self.settled_times.numbers()[last - 1]
+                or self.settled_sampled.flags()[last] != self.settled_sampled.flags()[last - 1]
+                or not continues(self.settled_ids.numbers(), counts, last)):
+            counts[last] = count
+            self.settled_counts.size = last + 1
+            return
+        counts[last - 1] += count
+        self.settled_ids.size = last
+        self.settled_times.size = last
+        self.settled_sampled.size = last
+
+    def take(self, bint truncated, bint final):
+        """Return the runs so far as batches and forget them.
+
+        The last run of each table stays, unless this is the end: it may go on.
+        """
+        sent = taken(self.sent, final)
+        received = taken(self.received, final)
+        ids = taken(self.ids, final)
+        counts = taken(self.counts, final)
+        settled_ids = taken(self.settled_ids, final)
+        settled_times = taken(self.settled_times, final)
+        settled_sampled = taken(self.settled_sampled, final)
+        settled_counts = taken(self.settled_counts, final)
+        record_format = self.record_format
+        if self._settlements and len(settled_ids) > 0:
+            record_format = formats.V2
+        receiving = self.operation == formats.RECEIVE
+        with_ids = record_format is not None and formats.has_ids(record_format)
+        batches = []
+        for start in range(0, max(len(sent), len(settled_ids), 1), MOST_RUNS):
+            part = slice(start, start + MOST_RUNS)
+            batches.append(RunBatch(
+                record_format=record_format,
+                operation=self.operation,
+                sent=sent[part],
+                received=received[part] if receiving else None,
+                count=counts[part],
+                ids=ids[part] if with_ids else None,
+                settled_ids=settled_ids[part],
+                settled_times=settled_times[part],
+                settled_sampled=settled_sampled[part],
+                settled_count=settled_counts[part],
+                ids_hashed=self.ids_hashed,
+                lines=self.lines - self._lines_taken,
+                malformed=self.malformed - self._malformed_taken,
+                first_malformed=self.first_malformed(),
+                truncated=truncated))
+            self._lines_taken = self.lines
+            self._malformed_taken = self.malformed
+        return batches
+
+
+cdef inline bint continues(
+        const int64_t *ids, const int64_t *counts, size_t last) noexcept nogil:
+    """Say whether an id is the one after those of the run before it."""
+    return <uint64_t>ids[last] == <uint64_t>ids[last - 1] + <uint64_t>counts[last - 1]
+
+
+cdef taken(Column column, bint final):
+    """Copy the rows of a column and empty it, but for an open last row."""
+    cdef size_t kept = 0 if final or column.size == 0 else 1
+    values = numpy.array(column)
+    rest = values[len(values) - kept:]
+    if kept:
+        numpy.asarray(column)[:1] = rest
+    column.size = kept
+    return values[:len(values) - kept]
+
+
+cdef line_start(file, offset, size):
+    """Return where the first line that begins at ``offset`` or later does."""
+    if offset <= 0 or offset >= size:
+        return min(max(offset, 0), size)
+    # A line begins at the offset itself where a newline stands before it.
+    file.seek(offset - 1)
+    position = offset - 1
+    while text := file.read(_LOOK_AHEAD):
+        newline = text.find(b"\n")
+        if newline >= 0:
+            return position + newline + 1
+        position += len(text)
+    return size
+
+
+def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, progress=None,
+              instruction_set=None):
+    """Yield the run-length records of a file, or of a split of it, in constant memory.
+
+    A split of a plain file owns the lines that begin in it, so that splits which meet
+    share nothing and miss nothing. A split of a zstd file begins and ends with a frame
+    (:func:`quiver_fast.records.frames.split_points`). Malformed and truncated lines are
+    counted as :func:`quiver_fast.records.parser.read_transfers` does.
+
+    Args:
+        path: The file, plain or zstd; it must be seekable.
+        start: Offset in bytes of the file where the split begins.
+        end: Offset where it ends; None for the end of the file.
+        record_format: ``"v1"``, ``"v2"`` or ``"v3"``; by default the first line of the
+            split that fits one tells.
+        operation: ``"send"`` or ``"receive"``; by default that line tells as well.
+        progress: Called now and then, and at the end, with the offset that is reached
+            and the size of the file.
+        instruction_set: Which scanner to use, one of :func:`instruction_sets`; by default
+            the first.
+
+    Yields:
+        quiver_fast.records.transfers.RunBatch: at least one, the last with what is
+        known of the whole split.
+
+    Raises:
+        OSError: If the file cannot be read.
+        RecordError: If zstd data is damaged.
+        ValueError: If a format, operation or instruction set is none of the known ones.
+    """
+    cdef RunParser parser = RunParser(record_format, operation)
+    cdef LineBuffer buffer = LineBuffer()
+    if instruction_set is not None:
+        parser._scanner = scanner_at(instruction_sets().index(instruction_set))
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        limit = None if end is None or end >= size else end
+        if not is_zstd(file):
+            start = line_start(file, start, size)
+            limit = None if limit is None else max(start, line_start(file, limit, size))
+        source = open_source(file, start, limit)
+        reported = start
+        while buffer.feed(source, parser) > 0:
+            if progress is not None and file.tell() - reported >= _PROGRESS_STEP:
+                reported = file.tell()
+                progress(reported, size)
+            if parser.runs() >= _ENOUGH_RUNS:
+                yield from parser.take(False, False)
+        if progress is not None:
+            progress(file.tell(), size)
+        yield from parser.take(source.truncated or buffer.pending(), True)

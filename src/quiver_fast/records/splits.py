@@ -1,0 +1,168 @@
+"""Whole files as run-length records, large ones scanned by threads, always in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from queue import Empty, Queue
+from threading import Event, Thread
+from typing import TypeAlias
+
+from quiver_fast.records.formats import SEND, V1, V2, detect
+from quiver_fast.records.frames import split_points
+from quiver_fast.records.runs import scan_runs
+from quiver_fast.records.sources import open_source
+from quiver_fast.records.transfers import RunBatch
+
+__all__ = ["scan_file"]
+
+_SPLIT_SIZE = 16 << 20
+# Batches that wait for the consumer: 1.5 MB each where records do not repeat.
+_WAITING = 3
+_THREADS = min(2, os.cpu_count() or 1)
+# A file that does not tell its layout in its first bytes is scanned by one thread.
+_DETECTED_SIZE = 1 << 16
+_JOIN_TICK = 0.05
+
+Progress = Callable[[int, int], None]
+Path: TypeAlias = "str | os.PathLike[str]"
+
+
+def scan_file(
+    path: Path,
+    *,
+    record_format: str | None = None,
+    operation: str | None = None,
+    progress: Progress | None = None,
+    split_size: int = _SPLIT_SIZE,
+    threads: int = _THREADS,
+) -> Iterator[RunBatch]:
+    """Yield the run-length records of a file in its order, in constant memory.
+
+    What :func:`quiver_fast.records.runs.scan_runs` yields for the whole file, but that a
+    run may be cut where two splits meet, and that ``first_malformed``, ``ids_hashed`` and
+    ``truncated`` are about the split of the batch; the line's number is that in the file.
+
+    Args:
+        path: the file, plain or zstd; it must be seekable.
+        record_format: "v1", "v2" or "v3"; by default the first line that fits one tells.
+        operation: "send" or "receive"; by default that line tells as well.
+        progress: called now and then with the offset reached and the size of the file.
+        split_size: bytes of text that a thread takes at a time.
+        threads: how many scan a file of more than one split.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+        ValueError: ``record_format`` or ``operation`` is none of the known ones.
+    """
+    splits = split_points(path, split_size)
+    layout = _layout(path, record_format, operation) if len(splits) > 1 and threads > 1 else None
+    if layout is None:
+        yield from scan_runs(
+            path, record_format=record_format, operation=operation, progress=progress
+        )
+        return
+    # A settlement may still come and make it v2 (see LineParser).
+    undecided = record_format is None and layout == (V1, SEND)
+    scan = _Scan(path, splits, (V2, SEND) if undecided else layout, threads)
+    size, lines = splits[-1][1], 0
+    for batches, (_, end) in zip(scan, splits, strict=True):
+        lines_before = lines
+        for batch in batches:
+            lines += batch.lines
+            undecided = undecided and len(batch.settled_ids) == 0
+            yield _in_file(batch, lines_before, V1 if undecided else batch.record_format)
+        if progress is not None:
+            progress(end, size)
+
+
+def _layout(path: Path, record_format: str | None, operation: str | None) -> tuple[str, str] | None:
+    """Tell revision and operation from the beginning of a file; None if that does not."""
+    with open(path, "rb", buffering=0) as file:
+        text = bytearray(_DETECTED_SIZE)
+        size = open_source(file).readinto(memoryview(text))
+    for line in bytes(text[:size]).split(b"\n")[:-1]:
+        layout = detect(line, record_format, operation)
+        if layout is not None:
+            return layout
+    return None
+
+
+def _in_file(batch: RunBatch, lines_before: int, record_format: str | None) -> RunBatch:
+    """Return a split's batch as one of the file."""
+    malformed = batch.first_malformed
+    if malformed is not None:
+        malformed = (lines_before + malformed[0], malformed[1])
+    return replace(batch, first_malformed=malformed, record_format=record_format)
+
+
+class _Scan:
+    """Scans splits in threads; iterates over the batches of each, in the splits' order.
+
+    Thread t takes the splits t, t + threads, ... and hands over through a queue of its
+    own, which holds few batches: so order and memory are kept without further ado.
+    """
+
+    def __init__(
+        self, path: Path, splits: list[tuple[int, int]], layout: tuple[str, str], threads: int
+    ) -> None:
+        self._path = path
+        self._splits = splits
+        self._layout = layout
+        self._stopped = Event()
+        self._queues: list[Queue[RunBatch | BaseException | None]] = [
+            Queue(_WAITING) for _ in range(threads)
+        ]
+
+    def __iter__(self) -> Iterator[Iterator[RunBatch]]:
+        threads = [
+            Thread(target=self._produce, args=(number,), daemon=True)
+            for number in range(len(self._queues))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for number in range(len(self._splits)):
+                yield self._batches(self._queues[number % len(self._queues)])
+        finally:
+            self._stopped.set()
+            for thread, queue in zip(threads, self._queues, strict=True):
+                self._join(thread, queue)
+
+    @staticmethod
+    def _batches(queue: Queue[RunBatch | BaseException | None]) -> Iterator[RunBatch]:
+        """Yield what comes until the end of a split."""
+        while (item := queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def _produce(self, number: int) -> None:
+        queue = self._queues[number]
+        try:
+            for start, end in self._splits[number :: len(self._queues)]:
+                record_format, operation = self._layout
+                for batch in scan_runs(
+                    self._path,
+                    start=start,
+                    end=end,
+                    record_format=record_format,
+                    operation=operation,
+                ):
+                    queue.put(batch)
+                    if self._stopped.is_set():
+                        return
+                queue.put(None)
+        except Exception as error:  # whatever it is, the consumer is the one to see it
+            queue.put(error)
+
+    @staticmethod
+    def _join(thread: Thread, queue: Queue[RunBatch | BaseException | None]) -> None:
+        """Wait for a thread that may wait for room in its queue."""
+        while thread.is_alive():
+            with suppress(Empty):
+                queue.get(timeout=_JOIN_TICK)
+        thread.join()

@@ -1,0 +1,111 @@
+"""Frames with an index: every reader gets the lines, and splits are whole frames."""
+
+import subprocess
+from shutil import which
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quiver_fast.records.frames import FRAME_SIZE, read_index, split_points, write_frames
+from quiver_fast.records.parser import read_transfers
+from quiver_fast.records.runs import scan_runs
+
+SENT = 1_472_344_673_324
+TEXT = b"".join(b"%d,%d\n" % (SENT + n // 7, SENT + n // 5) for n in range(3000))
+
+
+@pytest.fixture
+def compressed(tmp_path):
+    return write(tmp_path, TEXT, 1000)
+
+
+def write(directory, text, frame_size):
+    source, target = directory / "t.csv", directory / "t.csv.zst"
+    source.write_bytes(text)
+    with target.open("wb") as out:
+        write_frames(source, out, frame_size=frame_size)
+    return target
+
+
+@pytest.mark.skipif(not which("zstd"), reason="the zstd program is not installed")
+def test_the_zstd_program_reads_it(compressed):
+    done = subprocess.run(["zstd", "-dc", compressed], capture_output=True, check=True)
+    assert done.stdout == TEXT
+    subprocess.run(["zstd", "-t", compressed], capture_output=True, check=True)
+
+
+def test_a_plain_decoder_reads_it(compressed):
+    decoder = zstandard.ZstdDecompressor()
+    with compressed.open("rb") as file:
+        reader = decoder.stream_reader(file, read_across_frames=True)
+        text = b""
+        while piece := reader.read(1000):
+            text += piece
+    assert text == TEXT
+
+
+def test_our_parser_reads_it(compressed):
+    transfers = read_transfers(compressed)
+    assert len(transfers) == 3000
+    assert (transfers.malformed, transfers.truncated) == (0, False)
+
+
+def test_the_index_tells_every_frame(compressed):
+    frames = read_index(compressed)
+    assert sum(frame.text_size for frame in frames) == len(TEXT)
+    data = compressed.read_bytes()
+    for frame in frames:
+        piece = data[frame.start : frame.start + frame.size]
+        text = zstandard.ZstdDecompressor().decompressobj().decompress(piece)
+        assert len(text) == frame.text_size
+        assert text.endswith(b"\n")
+
+
+@given(st.integers(1, 5000), st.integers(1, 100_000))
+@settings(
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_splits_are_the_whole(tmp_path, frame_size, split_size):
+    target = write(tmp_path, TEXT, frame_size)
+    for path in (target, tmp_path / "t.csv"):
+        splits = split_points(path, split_size)
+        assert [start for start, _ in splits] == [0] + [end for _, end in splits[:-1]]
+        assert splits[-1][1] == path.stat().st_size
+        batches = [
+            batch
+            for start, end in splits
+            for batch in scan_runs(
+                path, start=start, end=end, record_format="v3", operation="receive"
+            )
+        ]
+        assert sum(batch.lines for batch in batches) == 3000
+        assert not any(batch.malformed or batch.truncated for batch in batches)
+
+
+def test_other_files_are_one_split(tmp_path):
+    path = tmp_path / "foreign.zst"
+    path.write_bytes(zstandard.ZstdCompressor().compress(TEXT[:999]) * 2)
+    assert read_index(path) is None
+    assert split_points(path, 100) == [(0, path.stat().st_size)]
+    path.write_bytes(b"")
+    assert split_points(path, 100) == []
+
+
+@pytest.mark.parametrize("kept", [21, 30, 2000, -1, -20])
+def test_a_file_cut_short_has_no_index_but_is_read(compressed, kept):
+    compressed.write_bytes(compressed.read_bytes()[:kept])
+    assert read_index(compressed) is None
+    assert split_points(compressed, 1) == [(0, compressed.stat().st_size)]
+    assert read_transfers(compressed).malformed == 0
+
+
+def test_a_last_line_without_newline_stays_so(tmp_path):
+    target = write(tmp_path, TEXT + b"14723", 1000)
+    assert read_transfers(target).truncated
+    assert sum(frame.text_size for frame in read_index(target)) == len(TEXT) + 5
+
+
+def test_frames_are_large_by_default():
+    assert FRAME_SIZE == 64 << 20
