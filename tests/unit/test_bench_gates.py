@@ -81,7 +81,7 @@ def test_floors_of_the_wrong_direction_or_name_are_errors(tmp_path: Path, entry:
 
 
 def test_every_arrow_case_has_its_floors() -> None:
-    named = {*cases.THROUGHPUT, *cases.LATENCY, *cases.TCP_SHARE}
+    named = {*cases.THROUGHPUT, *cases.LATENCY, *cases.TCP_SHARE, *cases.SCHEDULE}
     assert named <= set(comparison.load_floors())
     assert named >= cases.QUICK
 
