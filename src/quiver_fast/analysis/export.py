@@ -1,0 +1,251 @@
+"""Files for other tools: HdrHistogram logs and percentile files, Parquet, plot images."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.optional import optional_module
+from quiver_fast.analysis.sources import Progress, RunData, read_file
+from quiver_fast.analysis.units import PER_SECOND, per_millisecond
+from quiver_fast.errors import OutputError
+from quiver_fast.records.transfers import Transfers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["replace", "svg_text", "write_hgrm", "write_hlog", "write_images", "write_parquet"]
+
+_HIGHEST_NS = 24 * 3600 * 10**9
+_DIGITS = 3
+_NS_PER_MS = 10**6
+_PERCENTILE_STEPS = 5
+_ROWS_PER_GROUP = 1 << 20
+
+
+def replace(file: Path, write: Callable[[Path], object]) -> None:
+    """Have ``write`` fill a temporary file, which then takes the place of ``file``."""
+    temporary = file.with_name(f".{file.name}.part")
+    try:
+        write(temporary)
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_bytes(data: bytes, file: Path) -> None:
+    file.write_bytes(data)
+
+
+def write_hgrm(file: Path, runs: Sequence[RunData]) -> int:
+    """Write the percentile distribution of all latencies in milliseconds, as HdrHistogram does.
+
+    Returns:
+        The number of latencies below zero, which HdrHistogram cannot hold and are left out.
+
+    Raises:
+        QuiverError: hdrhistogram is not installed.
+        OutputError: nothing was received, or a latency is above a day.
+    """
+    histograms = _received(runs)
+    together = _recorder()
+    left_out = sum(_record(together, histogram) for histogram in histograms)
+    text = io.BytesIO()
+    together.output_percentile_distribution(text, _NS_PER_MS, _PERCENTILE_STEPS)
+    replace(file, partial(_write_bytes, text.getvalue()))
+    return left_out
+
+
+def write_hlog(file: Path, runs: Sequence[RunData]) -> int:
+    """Write a HdrHistogram log with one interval for each second, values in nanoseconds.
+
+    The runs follow each other. Returns and raises as :func:`write_hgrm`.
+    """
+    histograms = _received(runs)
+    log = optional_module("hdrh.log", "HdrHistogram export")
+    left_out = 0
+
+    def write(part: Path) -> None:
+        nonlocal left_out
+        with part.open("w") as out:
+            writer = log.HistogramLogWriter(out)
+            writer.output_comment("[Logged by quiver-fast; values are nanoseconds]")
+            writer.output_log_format_version()
+            writer.output_base_time(0)
+            writer.output_legend()
+            for histogram in histograms:
+                left_out += _write_intervals(writer, histogram)
+
+    replace(file, write)
+    return left_out
+
+
+def _write_intervals(writer: Any, histogram: SecondHistogram) -> int:
+    left_out = 0
+    for second in np.unique(histogram.seconds).tolist():
+        recorder = _recorder()
+        chosen = histogram.seconds == second
+        left_out += _record(recorder, histogram, chosen)
+        writer.output_interval_histogram(recorder, second, second + 1, _NS_PER_MS)
+    return left_out
+
+
+def _received(runs: Sequence[RunData]) -> list[SecondHistogram]:
+    histograms = [run.histogram for run in runs if run.histogram is not None]
+    histograms = [histogram for histogram in histograms if histogram.total]
+    if not histograms:
+        raise OutputError("there are no latencies to export: no receiver's records")
+    return histograms
+
+
+def _recorder() -> Any:
+    module = optional_module("hdrh.histogram", "HdrHistogram export")
+    return module.HdrHistogram(1, _HIGHEST_NS, _DIGITS)
+
+
+def _record(
+    recorder: Any, histogram: SecondHistogram, chosen: NDArray[np.bool_] | None = None
+) -> int:
+    """Record latencies in nanoseconds; return the number of those below zero."""
+    part = slice(None) if chosen is None else chosen
+    latencies, counts = histogram.latencies[part], histogram.counts[part]
+    factor = PER_SECOND["ns"] // PER_SECOND[histogram.unit]
+    negative = latencies < 0
+    pairs = zip(latencies[~negative].tolist(), counts[~negative].tolist(), strict=True)
+    for latency, count in pairs:
+        if not recorder.record_value(latency * factor, count):
+            milliseconds = latency / per_millisecond(histogram.unit)
+            raise OutputError(f"a latency of {milliseconds:g} ms is too long for HdrHistogram")
+    return int(counts[negative].sum())
+
+
+def write_images(directory: Path, plots: Mapping[str, Figure], form: str) -> list[Path]:
+    """Write each plot to ``directory/NAME.FORM`` and return the files.
+
+    Args:
+        directory: made if it is not there.
+        plots: figures by name.
+        form: ``png`` or ``svg``.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, figure in plots.items():
+        file = directory / f"{name}.{form}"
+        image = svg_text(figure).encode() if form == "svg" else _png(figure)
+        replace(file, partial(_write_bytes, image))
+        files.append(file)
+    return files
+
+
+def _png(figure: Figure) -> bytes:
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=144)
+    return image.getvalue()
+
+
+def svg_text(figure: Figure) -> str:
+    """Return ``figure`` as SVG with its text as text, the same for the same figures."""
+    matplotlib = optional_module("matplotlib", "drawing plots")
+    image = io.StringIO()
+    # The date and random ids would make equal plots differ.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "quiver"}):
+        figure.savefig(image, format="svg", metadata={"Date": None})
+    return image.getvalue()
+
+
+def write_parquet(directory: Path, runs: Iterable[RunFiles], progress: Progress) -> list[Path]:
+    """Write the records of ``runs`` as rows and as run-length records.
+
+    ``rows.parquet`` has a row for each transfer in the file's order: ``run``, ``role``,
+    ``unit``, ``id`` (null for v3), ``sent``, ``received`` (null for a sender).
+    ``runs.parquet`` has a row for each series of equal neighbours without regard to the
+    id: the same columns with ``messages`` in place of ``id``. Settlements are in neither.
+
+    Raises:
+        QuiverError: pyarrow is not installed.
+    """
+    arrow = optional_module("pyarrow", "Parquet export")
+    parquet = optional_module("pyarrow.parquet", "Parquet export")
+    directory.mkdir(parents=True, exist_ok=True)
+    tables = {"rows": (_rows, _schema(arrow, "id")), "runs": (_runs, _schema(arrow, "messages"))}
+    files = {name: directory / f"{name}.parquet" for name in tables}
+    parts = {name: directory / f".{name}.parquet.part" for name in tables}
+    try:
+        writers = {
+            name: parquet.ParquetWriter(parts[name], schema, compression="zstd")
+            for name, (_, schema) in tables.items()
+        }
+        try:
+            for run, transfers in _all_transfers(runs, progress):
+                for name, (columns, schema) in tables.items():
+                    table = _table(arrow, schema, run, transfers, columns(transfers))
+                    writers[name].write_table(table, row_group_size=_ROWS_PER_GROUP)
+        finally:
+            for writer in writers.values():
+                writer.close()
+        for name, file in files.items():
+            os.replace(parts[name], file)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+    return list(files.values())
+
+
+def _all_transfers(runs: Iterable[RunFiles], progress: Progress) -> Iterable[tuple[str, Transfers]]:
+    for run in runs:
+        for path in run.paths:
+            yield run.name, read_file(path, progress)
+
+
+def _schema(arrow: Any, number: str) -> Any:
+    words = arrow.dictionary(arrow.int32(), arrow.string())
+    fields = [(name, words) for name in ("run", "role", "unit")]
+    fields += [(name, arrow.int64()) for name in (number, "sent", "received")]
+    return arrow.schema(fields)
+
+
+def _rows(transfers: Transfers) -> dict[str, NDArray[np.int64] | None]:
+    return {"id": transfers.ids, "sent": transfers.sent, "received": transfers.received}
+
+
+def _runs(transfers: Transfers) -> dict[str, NDArray[np.int64] | None]:
+    columns = [transfers.sent]
+    if transfers.received is not None:
+        columns.append(transfers.received)
+    fresh = np.zeros(len(transfers), np.bool_)
+    fresh[:1] = True
+    for column in columns:
+        fresh[1:] |= np.diff(column) != 0
+    starts = np.flatnonzero(fresh)
+    lengths = np.diff(starts, append=len(transfers))
+    received = None if transfers.received is None else transfers.received[starts]
+    return {"messages": lengths, "sent": transfers.sent[starts], "received": received}
+
+
+def _table(
+    arrow: Any,
+    schema: Any,
+    run: str,
+    transfers: Transfers,
+    columns: Mapping[str, NDArray[np.int64] | None],
+) -> Any:
+    length = len(columns["sent"]) if columns["sent"] is not None else 0
+    role = "receiver" if transfers.received is not None else "sender"
+    words = {"run": run, "role": role, "unit": transfers.time_unit}
+    indices = arrow.array(np.zeros(length, np.int32))
+    arrays = [
+        arrow.DictionaryArray.from_arrays(indices, arrow.array([word])) for word in words.values()
+    ]
+    for column in columns.values():
+        nothing = arrow.nulls(length, arrow.int64())
+        arrays.append(nothing if column is None else arrow.array(column))
+    return arrow.Table.from_arrays(arrays, schema=schema)
