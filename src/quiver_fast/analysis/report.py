@@ -7,6 +7,7 @@ forbids the browser to load anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
 .better, .ok { color: #00694e; } .worse, .breached, .mixed { color: #b03a00; font-weight: 600; }
 .columns { display: flex; flex-wrap: wrap; gap: 0 3rem; }
 """
+_NUMBER_STARTS = frozenset("+-0123456789")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 _RANKS = ("0", "25", "50", "75", "90", "99", "99.9", "99.99", "99.999", "100")
@@ -56,7 +58,7 @@ def html_report(
     """
     body = ["<h1>Quiver analysis</h1>", _verdicts(document), _figures(plots, "")]
     for number, (run, run_plots) in enumerate(parts, start=1):
-        body += [_run(run), _figures(run_plots, f"run-{number}-")]
+        body.append(_run(run, _figures(run_plots, f"run-{number}-")))
     body.append("<h2>Analysed with</h2>" + _table(document["analysed_with"]))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -141,20 +143,24 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
     return "<h2>Thresholds</h2>" + _grid(("condition", "run", "figure", "verdict"), rows)
 
 
-def _run(run: Mapping[str, Any]) -> str:
+def _run(run: Mapping[str, Any], figures: str) -> str:
     ends = {role: run[role] for role in ("sender", "receiver") if run[role] is not None}
-    tables = [("Results", _results(run, ends)), ("Delivery", run["delivery"])]
+    heads = [("Results", _results(run, ends)), ("Delivery", run["delivery"])]
     if "receiver" in ends:
-        tables.append(("Latency [ms]", _latency(ends["receiver"]["latency"])))
-    tables += _analysis_tables(run["analysis"])
-    tables += [
+        heads.append(("Latency [ms]", _latency(ends["receiver"]["latency"])))
+    surroundings = [
         (f"{role.capitalize()} {name}", end[name])
-        for role, end in ends.items()
         for name in ("config", "environment")
+        for role, end in ends.items()
     ]
+    blocks = [f"<h2>Run {escape(str(run['name']))}</h2>", _columns(heads), figures]
+    blocks.append(_columns(_analysis_tables(run["analysis"])))
+    return "\n".join([*blocks, _columns(surroundings)])
+
+
+def _columns(tables: Sequence[tuple[str, Mapping[str, Any] | None]]) -> str:
     shown = [f"<div><h3>{name}</h3>{_table(rows)}</div>" for name, rows in tables if rows]
-    heading = f"<h2>Run {escape(str(run['name']))}</h2>"
-    return f'{heading}\n<div class="columns">{"".join(shown)}</div>'
+    return f'<div class="columns">{"".join(shown)}</div>'
 
 
 def _results(run: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,9 +183,11 @@ def _analysis_tables(analysis: Mapping[str, Any]) -> list[tuple[str, dict[str, A
     tables: list[tuple[str, dict[str, Any]]] = []
     steady = analysis["steady_state"]
     if steady is not None:
-        tables.append(("Steady state", {k: v for k, v in steady.items() if k != "latency"}))
+        rows = {k: v for k, v in steady.items() if k != "latency"}
+        rows |= {k: _time(steady[k]) for k in ("first_second", "last_second")}
+        tables.append(("Steady state", rows))
     if analysis["stalls"]:
-        rows = {f"at {stall['first']}": f"{stall['seconds']} s" for stall in analysis["stalls"]}
+        rows = {_time(stall["first"]): f"{stall['seconds']} s" for stall in analysis["stalls"]}
         tables.append(("Stalls", rows))
     if analysis["clock"] is not None:
         tables.append(("Clock", dict(analysis["clock"])))
@@ -203,7 +211,7 @@ def _omission(omission: Mapping[str, Any]) -> dict[str, Any]:
 def _table(rows: Mapping[str, Any]) -> str:
     """Return names and values as a table, without those that are not known."""
     cells = [
-        f"<tr><th>{escape(name.replace('_', ' '))}</th>{_cell(_shown(value))}</tr>"
+        f"<tr><th>{escape(name.replace('_', ' '))}</th>{_cell(_shown(value), _numeric(value))}</tr>"
         for name, value in rows.items()
         if value is not None
     ]
@@ -212,14 +220,22 @@ def _table(rows: Mapping[str, Any]) -> str:
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
+    lines = ("".join(_cell(cell, cell[:1] in _NUMBER_STARTS) for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def _cell(text: str) -> str:
-    numeric = text[:1].isdigit() or text[:1] in ("-", "+")
+def _cell(text: str, numeric: bool) -> str:
     kind = ' class="number"' if numeric else ""
     return f"<td{kind}>{_verdict(text)}</td>"
+
+
+def _numeric(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _time(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _verdict(text: str) -> str:
@@ -231,7 +247,7 @@ def _verdict(text: str) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return _number(value) if isinstance(value, int | float) else str(value)
+    return _number(value) if _numeric(value) else str(value)
 
 
 def _number(value: float | None) -> str:
