@@ -75,7 +75,8 @@ class CorrectedDistribution:
 
     def _order_statistic(self, index: int) -> int:
         """Return the sample at ``index`` (from 0) in ascending order."""
-        low, high = self._raw.minimum, self._raw.maximum
+        # Samples that were put back may be below all recorded ones, but not below the interval.
+        low, high = min(self._raw.minimum, self._interval), self._raw.maximum
         while low < high:
             middle = (low + high) // 2
             if self.at_most(middle) > index:

@@ -120,7 +120,7 @@ def latency_windows(
 
 def _by_second(histogram: SecondHistogram) -> Iterator[tuple[int, Distribution]]:
     starts = _starts(histogram.seconds)
-    ends = np.append(starts[1:], len(histogram.seconds))
+    ends = np.append(starts, len(histogram.seconds))[1:]
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         part = Distribution(histogram.latencies[start:end], histogram.counts[start:end])
         yield int(histogram.seconds[start]), part
