@@ -3,21 +3,21 @@
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis import windows
-from quiver_fast.analysis.windows import (
-    SecondCounts,
-    latency_windows,
-    of_differences,
-    overall,
-    within,
-)
+from quiver_fast.analysis.distribution import Distribution
+from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.windows import SecondCounts, latency_windows, overall, within
 
 EPOCH = 1_472_344_673
 messages = st.lists(st.tuples(st.integers(0, 9000), st.integers(-50, 3000)), max_size=200)
+
+
+def of_differences(received, sent, unit):
+    second = {"ms": 1000, "us": 1_000_000}[unit]
+    ones = np.ones(len(received), np.int64)
+    return SecondHistogram.from_rows(received // second, received - sent, ones, unit)
 
 
 def columns(pairs):
@@ -25,29 +25,17 @@ def columns(pairs):
     return sent + np.array([latency for _, latency in pairs], np.int64), sent
 
 
-@given(messages, st.integers(1, 20))
-def test_histogram_per_second(pairs, chunk):
-    received, sent = columns(pairs)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "_CHUNK", chunk)
-        ours = of_differences(received, sent, "ms")
-    slow = Counter(
-        (r // 1000, r - s) for r, s in zip(received.tolist(), sent.tolist(), strict=True)
-    )
-    rows = zip(ours.seconds.tolist(), ours.latencies.tolist(), ours.counts.tolist(), strict=True)
-    assert list(rows) == [(*key, count) for key, count in sorted(slow.items())]
-    assert overall(ours).total == len(pairs)
-
-
 @given(messages)
 def test_counts_fill_the_gaps(pairs):
     received, sent = columns(pairs)
     ours = SecondCounts.of_histogram(of_differences(received, sent, "ms"))
-    assert ours.counts.tolist() == SecondCounts.of_times(received, "ms").counts.tolist()
+    other = SecondCounts.of(Distribution.of(received // 1000))
+    assert ours.counts.tolist() == other.counts.tolist()
     slow = Counter((received // 1000).tolist())
     if pairs:
         assert ours.seconds.tolist() == list(range(min(slow), max(slow) + 1))
     assert ours.counts.tolist() == [slow[second] for second in ours.seconds.tolist()]
+    assert overall(of_differences(received, sent, "ms")).total == len(pairs)
     assert ours.whole().counts.tolist() == ours.counts.tolist()[1:-1]
 
 

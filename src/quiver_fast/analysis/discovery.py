@@ -84,7 +84,8 @@ def _without_remainders(files: list[Path]) -> Iterator[Path]:
 
 
 def _role(path: Path) -> str | None:
-    return next((role for role in _ROLES if role in path.name), None)
+    named = [role for role in _ROLES if role in path.name]
+    return named[0] if len(named) == 1 else None
 
 
 def _name(paths: list[Path]) -> str:

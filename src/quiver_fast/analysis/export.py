@@ -1,10 +1,9 @@
-"""Files for other tools: HdrHistogram logs and percentile files, Parquet, plot images."""
+"""Files for other tools: HdrHistogram logs and percentile files, plot images."""
 
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,24 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.optional import optional_module
-from quiver_fast.analysis.sources import Progress, RunData, read_file
+from quiver_fast.analysis.sources import RunData
 from quiver_fast.analysis.units import PER_SECOND, per_millisecond
 from quiver_fast.errors import OutputError
-from quiver_fast.records.transfers import Transfers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["replace", "svg_text", "write_hgrm", "write_hlog", "write_images", "write_parquet"]
+__all__ = ["replace", "svg_text", "write_hgrm", "write_hlog", "write_images"]
 
 _HIGHEST_NS = 24 * 3600 * 10**9
 _DIGITS = 3
 _NS_PER_MS = 10**6
 _PERCENTILE_STEPS = 5
-_ROWS_PER_GROUP = 1 << 20
 
 
 def replace(file: Path, write: Callable[[Path], object]) -> None:
@@ -160,92 +156,3 @@ def svg_text(figure: Figure) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "quiver"}):
         figure.savefig(image, format="svg", metadata={"Date": None})
     return image.getvalue()
-
-
-def write_parquet(directory: Path, runs: Iterable[RunFiles], progress: Progress) -> list[Path]:
-    """Write the records of ``runs`` as rows and as run-length records.
-
-    ``rows.parquet`` has a row for each transfer in the file's order: ``run``, ``role``,
-    ``unit``, ``id`` (null for v3), ``sent``, ``received`` (null for a sender).
-    ``runs.parquet`` has a row for each series of equal neighbours without regard to the
-    id: the same columns with ``messages`` in place of ``id``. Settlements are in neither.
-
-    Raises:
-        QuiverError: pyarrow is not installed.
-    """
-    arrow = optional_module("pyarrow", "Parquet export")
-    parquet = optional_module("pyarrow.parquet", "Parquet export")
-    directory.mkdir(parents=True, exist_ok=True)
-    tables = {"rows": (_rows, _schema(arrow, "id")), "runs": (_runs, _schema(arrow, "messages"))}
-    files = {name: directory / f"{name}.parquet" for name in tables}
-    parts = {name: directory / f".{name}.parquet.part" for name in tables}
-    try:
-        writers = {
-            name: parquet.ParquetWriter(parts[name], schema, compression="zstd")
-            for name, (_, schema) in tables.items()
-        }
-        try:
-            for run, transfers in _all_transfers(runs, progress):
-                for name, (columns, schema) in tables.items():
-                    table = _table(arrow, schema, run, transfers, columns(transfers))
-                    writers[name].write_table(table, row_group_size=_ROWS_PER_GROUP)
-        finally:
-            for writer in writers.values():
-                writer.close()
-        for name, file in files.items():
-            os.replace(parts[name], file)
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
-    return list(files.values())
-
-
-def _all_transfers(runs: Iterable[RunFiles], progress: Progress) -> Iterable[tuple[str, Transfers]]:
-    for run in runs:
-        for path in run.paths:
-            yield run.name, read_file(path, progress)
-
-
-def _schema(arrow: Any, number: str) -> Any:
-    words = arrow.dictionary(arrow.int32(), arrow.string())
-    fields = [(name, words) for name in ("run", "role", "unit")]
-    fields += [(name, arrow.int64()) for name in (number, "sent", "received")]
-    return arrow.schema(fields)
-
-
-def _rows(transfers: Transfers) -> dict[str, NDArray[np.int64] | None]:
-    return {"id": transfers.ids, "sent": transfers.sent, "received": transfers.received}
-
-
-def _runs(transfers: Transfers) -> dict[str, NDArray[np.int64] | None]:
-    columns = [transfers.sent]
-    if transfers.received is not None:
-        columns.append(transfers.received)
-    fresh = np.zeros(len(transfers), np.bool_)
-    fresh[:1] = True
-    for column in columns:
-        fresh[1:] |= np.diff(column) != 0
-    starts = np.flatnonzero(fresh)
-    lengths = np.diff(starts, append=len(transfers))
-    received = None if transfers.received is None else transfers.received[starts]
-    return {"messages": lengths, "sent": transfers.sent[starts], "received": received}
-
-
-def _table(
-    arrow: Any,
-    schema: Any,
-    run: str,
-    transfers: Transfers,
-    columns: Mapping[str, NDArray[np.int64] | None],
-) -> Any:
-    length = len(columns["sent"]) if columns["sent"] is not None else 0
-    role = "receiver" if transfers.received is not None else "sender"
-    words = {"run": run, "role": role, "unit": transfers.time_unit}
-    indices = arrow.array(np.zeros(length, np.int32))
-    arrays = [
-        arrow.DictionaryArray.from_arrays(indices, arrow.array([word])) for word in words.values()
-    ]
-    for column in columns.values():
-        nothing = arrow.nulls(length, arrow.int64())
-        arrays.append(nothing if column is None else arrow.array(column))
-    return arrow.Table.from_arrays(arrays, schema=schema)

@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.analysis.delivery import reconcile
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.settlement import join_settlements
+from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
-from quiver_fast.analysis.windows import SecondCounts, of_differences
+from quiver_fast.analysis.windows import SecondCounts
 from quiver_fast.errors import RecordError
-from quiver_fast.records.formats import RECEIVE
-from quiver_fast.records.parser import read_transfers
-from quiver_fast.records.transfers import Transfers
+from quiver_fast.records.formats import RECEIVE, SEND
 
-__all__ = ["Progress", "RunData", "load_run", "read_file"]
+__all__ = ["Progress", "RunData", "load_run"]
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
@@ -55,74 +52,83 @@ class RunData:
 
 
 def load_run(files: RunFiles, progress: Progress) -> RunData:
-    """Read the records of a run with NumPy, whole files at a time.
+    """Read the records of a run in this process, in one pass over each file.
 
     Raises:
         RecordError: a file holds no records, or those of the other end; a summary file
             beside the records is damaged.
         OSError: a file cannot be read.
     """
-    ends = {path: read_file(path, progress) for path in files.paths}
-    by_role = {_role(path, transfers): (path, transfers) for path, transfers in ends.items()}
-    sender, receiver = by_role.get("sender"), by_role.get("receiver")
-    settlements = None if sender is None else join_settlements(sender[1])
-    receiver_summary = None if receiver is None else _receiver_summary(*receiver)
-    delivery = None if receiver_summary is None else receiver_summary["delivery"]
-    if sender is not None and receiver is not None and receiver_summary is not None:
-        delivery = receiver_summary["delivery"] = reconcile(sender[1], receiver[1])
+    if files.other is not None:
+        found = _checked(files.other, analyze_file(files.other, progress=progress))
+        sends = found.histogram is None
+        return _run(files, found if sends else None, None if sends else found, None)
+    sender, receiver, delivery = None, None, None
+    if files.sender is not None:
+        pair = files.receiver is not None
+        sender = analyze_file(files.sender, operation=SEND, progress=progress, reconcilable=pair)
+        _checked(files.sender, sender)
+    if files.receiver is not None and sender is not None:
+        both = analyze_receiver(files.receiver, sender, progress=progress)
+        receiver, delivery = _checked(files.receiver, both.receiver), both.delivery
+    elif files.receiver is not None:
+        receiver = analyze_file(files.receiver, operation=RECEIVE, progress=progress)
+        _checked(files.receiver, receiver)
+    return _run(files, sender, receiver, delivery)
+
+
+def _run(
+    files: RunFiles,
+    sender: FileAnalysis | None,
+    receiver: FileAnalysis | None,
+    delivery: dict[str, Any] | None,
+) -> RunData:
+    summaries: dict[str, dict[str, Any]] = {}
+    if sender is not None:
+        summaries["sender"] = _sender_summary(_path(files, files.sender), sender)
+    if receiver is not None:
+        summaries["receiver"] = _receiver_summary(_path(files, files.receiver), receiver)
+        delivery = summaries["receiver"]["delivery"] = delivery or summaries["receiver"]["delivery"]
+    settlement = None if sender is None else sender.settlement
     return RunData(
         name=files.name,
-        sender=None if sender is None else _sender_summary(*sender),
-        receiver=receiver_summary,
+        sender=summaries.get("sender"),
+        receiver=summaries.get("receiver"),
         delivery=delivery,
-        histogram=None if receiver is None else _histogram(receiver[1]),
-        sends=None
-        if sender is None
-        else SecondCounts.of_times(sender[1].sent, sender[1].time_unit),
-        settlement=None if settlements is None else settlements.everything,
+        histogram=None if receiver is None else receiver.histogram,
+        sends=None if sender is None else SecondCounts.of(sender.seconds),
+        settlement=None if settlement is None else settlement.all,
     )
 
 
-def read_file(path: Path, progress: Progress) -> Transfers:
-    """Return the records of a file whose name may tell the end that it is of.
-
-    Raises:
-        RecordError: the file has lines but no records.
-    """
-    transfers = read_transfers(path, operation=_operation(path), progress=progress)
-    if transfers.operation is None:
-        first = transfers.first_malformed
-        what = "is empty" if first is None else f"has no records; line {first[0]} is: {first[1]}"
-        raise RecordError(f"{path} {what}")
-    if len(transfers) == 0 and transfers.malformed:
-        line, text = transfers.first_malformed or (0, "")
-        raise RecordError(f"{path} has no {transfers.operation} records; line {line} is: {text}")
-    return transfers
+def _path(files: RunFiles, path: Path | None) -> Path:
+    """Return ``path``, or the one file of the run, whose name does not tell its end."""
+    found = path or files.other
+    if found is None:
+        raise ValueError("a run has a file for each of its ends")
+    return found
 
 
-def _operation(path: Path) -> str | None:
-    if not path.name.endswith(_TRANSFERS):
-        return None
-    return {"sender": "send", "receiver": "receive"}.get(path.name.split("-")[0])
+def _checked(path: Path, found: FileAnalysis) -> FileAnalysis:
+    """Return ``found``, unless the file at ``path`` has no records."""
+    if found.count or (found.operation is not None and not found.malformed):
+        return found
+    if found.first_malformed is None:
+        raise RecordError(f"{path} is empty")
+    line, text = found.first_malformed
+    what = "records" if found.operation is None else f"{found.operation} records"
+    raise RecordError(f"{path} has no {what}; line {line} is: {text}")
 
 
-def _role(path: Path, transfers: Transfers) -> str:
-    role = "receiver" if transfers.operation == RECEIVE else "sender"
-    other = "sender" if role == "receiver" else "receiver"
-    if other in path.name and role not in path.name:
-        raise RecordError(f"{path} is named a {other}'s, but its records are a {role}'s")
-    return role
-
-
-def _sender_summary(path: Path, transfers: Transfers) -> dict[str, Any]:
+def _sender_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
     kept = _wrapper_summary(path)
     rate = (kept["config"] or {}).get("rate", 0)
     schedule = (kept["arrow"] or {}).get("schedule")
-    return _summary(path, kept, sender_sections(transfers, rate, schedule))
+    return _summary(path, kept, sender_sections(found, rate, schedule))
 
 
-def _receiver_summary(path: Path, transfers: Transfers) -> dict[str, Any]:
-    return _summary(path, _wrapper_summary(path), receiver_sections(transfers))
+def _receiver_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
+    return _summary(path, _wrapper_summary(path), receiver_sections(found))
 
 
 def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:
@@ -145,9 +151,3 @@ def _wrapper_summary(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise RecordError(f"{path.with_name(stem)}summary.json is damaged: {error}") from None
     return {key: document.get(key) for key in _KEPT}
-
-
-def _histogram(receiver: Transfers) -> SecondHistogram:
-    if receiver.received is None:
-        raise RecordError("the receiver's records have no receive times")
-    return of_differences(receiver.received, receiver.sent, receiver.time_unit)

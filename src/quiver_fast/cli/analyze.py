@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis import export
 from quiver_fast.analysis.discovery import RunFiles, find_runs
+from quiver_fast.analysis.parquet import write_parquet
 from quiver_fast.analysis.plots import comparison_plots, run_plots, series_plots
 from quiver_fast.analysis.report import html_report
 from quiver_fast.analysis.sets import changes, compare_sets
@@ -192,7 +193,7 @@ def _export(args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFi
             _warn_of_left_out(file, write(Path(file), analysis.runs))
     if args.parquet:
         with Progress("Writing Parquet", enabled=not args.quiet) as progress:
-            export.write_parquet(Path(args.parquet), files, progress.update)
+            write_parquet(Path(args.parquet), files, progress.update)
 
 
 def _write(data: bytes, file: Path) -> None:
