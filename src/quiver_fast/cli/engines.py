@@ -67,8 +67,9 @@ def _spark_loader(master: str | None) -> Callable[[RunFiles, Progress], RunData]
     try:
         engine = importlib.import_module("spark_analysis.engine")
     except ModuleNotFoundError as error:
+        missing = (error.name or "").split(".")[0]
         raise QuiverError(
-            f"--engine spark needs {error.name}, which is not installed: "
+            f"--engine spark needs {missing}, which is not installed: "
             "pip install 'quiver-fast[spark]'"
         ) from None
     loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master)
