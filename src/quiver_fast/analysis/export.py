@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.optional import optional_module
+from quiver_fast.analysis.series import latencies_per_second
 from quiver_fast.analysis.sources import RunData
 from quiver_fast.analysis.units import PER_SECOND, per_millisecond
+from quiver_fast.analysis.windows import overall
 from quiver_fast.errors import OutputError
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ def write_hgrm(file: Path, runs: Sequence[RunData]) -> int:
     """
     histograms = _received(runs)
     together = _recorder()
-    left_out = sum(_record(together, histogram) for histogram in histograms)
+    left_out = sum(_record(together, overall(one), one.unit) for one in histograms)
     text = io.BytesIO()
     together.output_percentile_distribution(text, _NS_PER_MS, _PERCENTILE_STEPS)
     replace(file, partial(_write_bytes, text.getvalue()))
@@ -87,10 +89,10 @@ def write_hlog(file: Path, runs: Sequence[RunData]) -> int:
 
 def _write_intervals(writer: Any, histogram: SecondHistogram) -> int:
     left_out = 0
-    for second in np.unique(histogram.seconds).tolist():
+    seconds = np.unique(histogram.seconds).tolist()
+    for second, part in zip(seconds, latencies_per_second(histogram), strict=True):
         recorder = _recorder()
-        chosen = histogram.seconds == second
-        left_out += _record(recorder, histogram, chosen)
+        left_out += _record(recorder, part, histogram.unit)
         writer.output_interval_histogram(recorder, second, second + 1, _NS_PER_MS)
     return left_out
 
@@ -108,20 +110,15 @@ def _recorder() -> Any:
     return module.HdrHistogram(1, _HIGHEST_NS, _DIGITS)
 
 
-def _record(
-    recorder: Any, histogram: SecondHistogram, chosen: NDArray[np.bool_] | None = None
-) -> int:
+def _record(recorder: Any, latencies: Distribution, unit: str) -> int:
     """Record latencies in nanoseconds; return the number of those below zero."""
-    part = slice(None) if chosen is None else chosen
-    latencies, counts = histogram.latencies[part], histogram.counts[part]
-    factor = PER_SECOND["ns"] // PER_SECOND[histogram.unit]
-    negative = latencies < 0
-    pairs = zip(latencies[~negative].tolist(), counts[~negative].tolist(), strict=True)
-    for latency, count in pairs:
-        if not recorder.record_value(latency * factor, count):
-            milliseconds = latency / per_millisecond(histogram.unit)
+    factor = PER_SECOND["ns"] // PER_SECOND[unit]
+    values, counts = latencies.values.tolist(), latencies.counts.tolist()
+    for value, count in zip(values, counts, strict=True):
+        if value >= 0 and not recorder.record_value(value * factor, count):
+            milliseconds = value / per_millisecond(unit)
             raise OutputError(f"a latency of {milliseconds:g} ms is too long for HdrHistogram")
-    return int(counts[negative].sum())
+    return latencies.below(0)
 
 
 def write_images(directory: Path, plots: Mapping[str, Figure], form: str) -> list[Path]:

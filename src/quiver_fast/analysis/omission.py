@@ -39,6 +39,12 @@ class CorrectedDistribution:
         self._raw = raw
         self._interval = interval
         self._added = np.maximum(raw.values // interval - 1, 0)
+        # Most values stand for themselves alone: those need no more than a look-up.
+        alone = int(np.searchsorted(raw.values, 2 * interval))
+        self._alone = Distribution(raw.values[:alone], raw.counts[:alone])
+        self._alone_ends = np.concatenate(([0], np.cumsum(self._alone.counts)))
+        self._tail = Distribution(raw.values[alone:], raw.counts[alone:])
+        self._tail_samples = self._added[alone:] + 1
 
     @property
     def total(self) -> int:
@@ -58,9 +64,10 @@ class CorrectedDistribution:
     def at_most(self, limit: int) -> int:
         """Return the number of samples that are not above ``limit``."""
         # Of v, v - i, ..., v - m * i those from k = ceil((v - limit) / i) on.
-        skipped = np.maximum(-((limit - self._raw.values) // self._interval), 0)
-        kept = np.maximum(self._added + 1 - skipped, 0)
-        return int(np.dot(self._raw.counts, kept))
+        skipped = np.maximum(-((limit - self._tail.values) // self._interval), 0)
+        kept = np.maximum(self._tail_samples - skipped, 0)
+        alone = self._alone_ends[np.searchsorted(self._alone.values, limit, side="right")]
+        return int(alone) + int(np.dot(self._tail.counts, kept))
 
     def percentiles(self, ranks: Iterable[float]) -> list[float]:
         """Return the percentiles at ``ranks`` (0 to 100) by NumPy's default method."""

@@ -113,18 +113,18 @@ def expected_interval(run: RunData) -> float | None:
     that a message takes until it is received, so that each place gets its next message
     after credit window / message rate (Little's law). None where neither is known.
     """
-    config = _configuration(run)
-    if config.get("rate"):
-        return 1 / float(config["rate"])
-    rate = None if run.receiver is None else run.receiver["results"]["message_rate"]
-    if config.get("credit_window") and rate:
-        return float(config["credit_window"]) / float(rate)
-    return None
+    rate = _configured(run.sender, "rate") or _configured(run.receiver, "rate")
+    if rate:
+        return 1 / rate
+    credit = _configured(run.receiver, "credit_window") or _configured(run.sender, "credit_window")
+    received = None if run.receiver is None else run.receiver["results"]["message_rate"]
+    return credit / float(received) if credit and received else None
 
 
-def _configuration(run: RunData) -> dict[str, Any]:
-    ends = [end["config"] for end in (run.sender, run.receiver) if end and end["config"]]
-    return ends[0] if ends else {}
+def _configured(end: dict[str, Any] | None, key: str) -> float:
+    """Return a number of an end's configuration; 0 where that is not known."""
+    config = {} if end is None else end["config"] or {}
+    return float(config.get(key) or 0)
 
 
 def _omission_section(run: RunData, interval_seconds: float | None) -> dict[str, Any] | None:

@@ -70,7 +70,7 @@ def _spark_loader(master: str | None) -> Callable[[RunFiles, Progress], RunData]
         missing = (error.name or "").split(".")[0]
         raise QuiverError(
             f"--engine spark needs {missing}, which is not installed: "
-            "pip install 'quiver-fast[spark]'"
+            "pip install 'quiver-fast[spark]' (--engine local does without)"
         ) from None
     loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master)
     return loader
