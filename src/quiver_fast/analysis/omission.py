@@ -76,8 +76,10 @@ class CorrectedDistribution:
 
     def _percentile(self, position: float, last: int) -> float:
         index = math.floor(position)
+        above = min(index + 1, last)
         low = self._order_statistic(index)
-        high = self._order_statistic(min(index + 1, last))
+        # Neighbours are mostly equal, and one count is less than another bisection.
+        high = low if self.at_most(low) > above else self._order_statistic(above)
         return interpolated(low, high, position - index)
 
     def _order_statistic(self, index: int) -> int:

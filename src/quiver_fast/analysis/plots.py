@@ -35,7 +35,7 @@ _SIZE = (9.0, 3.6)
 _BLUE, _ORANGE, _GREEN, _PURPLE, _GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#999999"
 _COLUMNS, _BINS = 600, 80
 _NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
-_CURVE_POINTS = 200
+_CURVE_POINTS = 120
 
 
 def run_plots(run: RunData, statistics: Mapping[str, Any]) -> dict[str, Figure]:
