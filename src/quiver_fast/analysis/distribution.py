@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Distribution", "Int64Array"]
+__all__ = ["Distribution", "Int64Array", "interpolated"]
 
 Int64Array = NDArray[np.int64]
 
@@ -108,11 +108,17 @@ class Distribution:
         above = min(index + 1, int(last_index[-1]))
         low = int(self.values[np.searchsorted(last_index, index)])
         high = int(self.values[np.searchsorted(last_index, above)])
-        fraction = position - index
-        # NumPy interpolates from the nearer end (its `_lerp`).
-        if fraction >= 0.5:
-            return float(high - (high - low) * (1 - fraction))
-        return float(low + (high - low) * fraction)
+        return interpolated(low, high, position - index)
+
+
+def interpolated(low: int, high: int, fraction: float) -> float:
+    """Return the value at ``fraction`` (0 to below 1) of the way from ``low`` to ``high``.
+
+    As NumPy does it (its `_lerp`): from the nearer end.
+    """
+    if fraction >= 0.5:
+        return float(high - (high - low) * (1 - fraction))
+    return float(low + (high - low) * fraction)
 
 
 def _counted(samples: Int64Array, weights: Int64Array) -> tuple[Int64Array, Int64Array]:

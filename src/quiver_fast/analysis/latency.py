@@ -7,11 +7,11 @@ from typing import Any
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.units import per_millisecond
 
-__all__ = ["NINES", "QUARTILES", "exact_latency", "upstream_latency"]
+__all__ = ["NINES", "QUARTILES", "RANKS", "exact_latency", "upstream_latency"]
 
 QUARTILES = (0, 25, 50, 75, 100)
 NINES = (90, 99, 99.9, 99.99, 99.999)
-_RANKS = (0, 25, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
+RANKS = (0, 25, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
 
 
 def upstream_latency(latencies: Distribution, unit: str) -> dict[str, Any]:
@@ -43,10 +43,10 @@ def exact_latency(latencies: Distribution, unit: str) -> dict[str, Any]:
     Without samples ``mean``, ``stddev`` and the percentiles are None.
     """
     if latencies.total == 0:
-        values: list[float | None] = [None] * len(_RANKS)
+        values: list[float | None] = [None] * len(RANKS)
         mean, stddev = None, None
     else:
-        values = list(latencies.percentiles(_RANKS))
+        values = list(latencies.percentiles(RANKS))
         mean, stddev = latencies.mean(), latencies.stddev()
     return {
         "unit": unit,
@@ -54,5 +54,5 @@ def exact_latency(latencies: Distribution, unit: str) -> dict[str, Any]:
         "negative": latencies.below(0),
         "mean": mean,
         "stddev": stddev,
-        "percentiles": {str(rank): value for rank, value in zip(_RANKS, values, strict=True)},
+        "percentiles": {str(rank): value for rank, value in zip(RANKS, values, strict=True)},
     }

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["arrow_summary_text", "number_field", "pair_results", "pair_summary_text", "text_field"]
+__all__ = [
+    "arrow_summary_text",
+    "number_field",
+    "pair_results",
+    "pair_summary_text",
+    "section",
+    "text_field",
+]
 
 _PERCENTILE_PAIRS = (
     ("0%", "latency_quartiles", 0, "90.00%", "latency_nines", 0),
@@ -56,12 +63,10 @@ def pair_results(sender: dict[str, Any], receiver: dict[str, Any]) -> dict[str, 
 def pair_summary_text(
     sender: dict[str, Any], receiver: dict[str, Any], delivery: dict[str, Any] | None
 ) -> str:
-    """Return the summary that `quiver` prints, from the summaries of its two arrows."""
-    config = sender["config"]
-    heads = [
-        text_field("Sender", config["impl"]),
-        text_field("Receiver", receiver["config"]["impl"]),
-    ]
+    """Return the summary that `quiver` prints, from the summaries of its two arrows.
+
+    Where the summaries have no configuration, neither has the text.
+    """
     results = pair_results(sender["results"], receiver["results"])
     figures = [
         number_field("Count", results["message_count"], "messages"),
@@ -70,15 +75,18 @@ def pair_summary_text(
         number_field("Receiver rate", results["receiver_rate"], "messages/s"),
         number_field("End-to-end rate", results["end_to_end_rate"], "messages/s"),
     ]
-    sections = [_configuration(heads, config), _results(figures, receiver["results"])]
+    sections = [_configuration([sender, receiver]), _results(figures, receiver["results"])]
     sections += _additions(delivery, sender)
     return "".join(sections)
 
 
 def arrow_summary_text(summary: dict[str, Any]) -> str:
-    """Return the summary that `quiver-arrow --summary` prints, from the arrow's summary."""
-    config, results = summary["config"], summary["results"]
-    role, event = ("Sender", "send") if config["operation"] == "send" else ("Receiver", "receive")
+    """Return the summary that `quiver-arrow --summary` prints, from the arrow's summary.
+
+    Where the summary has no configuration, neither has the text.
+    """
+    results = summary["results"]
+    role, event = ("Sender", "send") if _sends(summary) else ("Receiver", "receive")
     first, last = results[f"first_{event}_time"], results[f"last_{event}_time"]
     duration = None if first is None else (last - first) / 1000
     figures = [
@@ -86,14 +94,24 @@ def arrow_summary_text(summary: dict[str, Any]) -> str:
         number_field("Duration", duration, "seconds", ",.1f"),
         number_field(f"{role} rate", results["message_rate"], "messages/s"),
     ]
-    heads = [text_field(role, config["impl"])]
-    sections = [_configuration(heads, config), _results(figures, results)]
+    sections = [_configuration([summary]), _results(figures, results)]
     return "".join(sections + _additions(summary.get("delivery"), summary))
 
 
-def _configuration(heads: list[str], config: dict[str, Any]) -> str:
+def _sends(summary: dict[str, Any]) -> bool:
+    if summary["config"] is not None:
+        return bool(summary["config"]["operation"] == "send")
+    return "delivery" not in summary
+
+
+def _configuration(summaries: list[dict[str, Any]]) -> str:
+    configs = [summary["config"] for summary in summaries if summary["config"] is not None]
+    if not configs:
+        return ""
+    config = configs[0]
+    roles = {"send": "Sender", "receive": "Receiver"}
     lines = [
-        *heads,
+        *(text_field(roles[one["operation"]], one["impl"]) for one in configs),
         text_field("URL", config["url"]),
         text_field("Output files", config["output_dir"]),
     ]
@@ -109,11 +127,11 @@ def _configuration(heads: list[str], config: dict[str, Any]) -> str:
         lines.append(text_field("Durable", "Yes"))
     if config["set_message_id"]:
         lines.append(text_field("Set message ID", "Yes"))
-    return _section("CONFIGURATION", lines)
+    return section("CONFIGURATION", lines)
 
 
 def _results(figures: list[str], results: dict[str, Any]) -> str:
-    text = _section("RESULTS", figures)
+    text = section("RESULTS", figures)
     if results["latency_quartiles"] is None:
         return text
     lines = ["", "Latencies by percentile:", ""]
@@ -134,9 +152,9 @@ def _additions(delivery: dict[str, Any] | None, sender: dict[str, Any]) -> list[
             for name, key in _DELIVERY_LINES.items()
             if delivery[key] is not None
         ]
-        sections.append(_section("DELIVERY", lines))
+        sections.append(section("DELIVERY", lines))
     if "schedule" in sender:
-        sections.append(_section("SCHEDULE", _schedule_lines(sender["schedule"])))
+        sections.append(section("SCHEDULE", _schedule_lines(sender["schedule"])))
     return sections
 
 
@@ -151,5 +169,6 @@ def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _section(heading: str, lines: list[str]) -> str:
+def section(heading: str, lines: list[str]) -> str:
+    """Return a heading and its lines, with blank lines around the heading."""
     return "\n".join(["", heading, "", *lines]) + "\n"

@@ -1,0 +1,241 @@
+"""The plots of runs and of their comparison, drawn by matplotlib without a display.
+
+Latencies are shown in milliseconds on a scale that is logarithmic above one tick of the
+records' clock and linear below, so that zero and negative latencies have a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quiver_fast.analysis.distribution import Distribution
+from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.omission import CorrectedDistribution
+from quiver_fast.analysis.optional import optional_module
+from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.statistics import BY_INTERVAL, arrivals
+from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.analysis.windows import SecondCounts, latency_windows, overall
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["comparison_plots", "run_plots", "series_plots"]
+
+Float64Array = NDArray[np.float64]
+
+_SIZE = (9.0, 3.6)
+# Okabe and Ito's colours, which the colour-blind can tell apart.
+_BLUE, _ORANGE, _GREEN, _PURPLE, _GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#999999"
+_COLUMNS, _BINS = 600, 80
+_NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
+_CURVE_POINTS = 120
+
+
+def run_plots(run: RunData, statistics: Mapping[str, Any]) -> dict[str, Figure]:
+    """Return the plots of one run by name.
+
+    ``throughput`` is always there; ``latency``, ``percentiles`` and ``heatmap`` where
+    messages were received.
+
+    Args:
+        run: what an engine read.
+        statistics: its section ``analysis``.
+
+    Raises:
+        QuiverError: matplotlib is not installed.
+    """
+    plots = {"throughput": _throughput(run, statistics)}
+    if run.histogram is not None and run.histogram.total:
+        plots["latency"] = _latency(run.histogram)
+        plots["percentiles"] = _percentiles(run.histogram, statistics["coordinated_omission"])
+        plots["heatmap"] = _heat_map(run.histogram)
+    return plots
+
+
+def comparison_plots(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[str, Figure]:
+    """Return the overlays of two sets of runs: throughput, and percentiles where received."""
+    sets = {"base": (base, _GREY), "candidate": (candidate, _BLUE)}
+    figure, axes = _axes("Throughput, base and candidate", "seconds from the start", "messages/s")
+    for label, (runs, colour) in sets.items():
+        for number, run in enumerate(runs):
+            counts = arrivals(run)
+            name = label if number == 0 else None
+            axes.plot(
+                counts.seconds - counts.seconds[:1], counts.counts, color=colour, label=name, lw=1
+            )
+    axes.set_ylim(bottom=0)
+    _finish(axes)
+    plots = {"comparison-throughput": figure}
+    merged = {label: _merged(runs) for label, (runs, _) in sets.items()}
+    if all(merged.values()):
+        figure, axes = _percentile_axes("Latency by percentile, base and candidate")
+        for label, histogram in merged.items():
+            if histogram is not None:
+                _curve(axes, overall(histogram), histogram.unit, label, sets[label][1])
+        _finish(axes)
+        plots["comparison-percentiles"] = figure
+    return plots
+
+
+def series_plots(series: Mapping[str, Any]) -> dict[str, Figure]:
+    """Return a plot of each figure over a series of runs, with its change points."""
+    plots = {}
+    for name, figure_of_runs in series["figures"].items():
+        title = f"{name.replace('_', ' ').capitalize()} of each run"
+        figure, axes = _axes(title, "run, in order of time", figure_of_runs["unit"])
+        values = figure_of_runs["values"]
+        axes.plot(range(1, len(values) + 1), values, color=_BLUE, marker="o", lw=1)
+        for change in figure_of_runs["change_points"]:
+            place = series["runs"].index(change["run"]) + 0.5
+            axes.axvline(place, color=_ORANGE, ls="--", label="change point")
+        _finish(axes)
+        plots[f"series-{name.replace('_', '-')}"] = figure
+    return plots
+
+
+def _axes(title: str, x_label: str, y_label: str) -> tuple[Figure, Axes]:
+    module = optional_module("matplotlib.figure", "drawing plots")
+    figure: Figure = module.Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title, loc="left")
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, color="#dddddd", lw=0.5)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _finish(axes: Axes) -> None:
+    """Add a legend with each label once, if there are labels."""
+    handles, labels = axes.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    if once:
+        axes.legend(once.values(), once.keys(), frameon=False)
+
+
+def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
+    figure, axes = _axes("Throughput", "seconds from the start", "messages/s")
+    received = None if run.histogram is None else SecondCounts.of_histogram(run.histogram)
+    lines = [(run.sends, "sent", _ORANGE), (received, "received", _BLUE)]
+    starts = [int(counts.seconds[0]) for counts, _, _ in lines if counts and len(counts.seconds)]
+    start = min(starts, default=0)
+    for counts, label, colour in lines:
+        if counts is not None:
+            axes.plot(counts.seconds - start, counts.counts, color=colour, label=label, lw=1.2)
+    steady = statistics["steady_state"]
+    if steady is not None:
+        span = (steady["first_second"] - start, steady["last_second"] - start)
+        axes.axvspan(*span, color=_GREEN, alpha=0.12, lw=0, label="steady state")
+    axes.set_ylim(bottom=0)
+    _finish(axes)
+    return figure
+
+
+def _latency(histogram: SecondHistogram) -> Figure:
+    figure, axes = _axes("Latency of each second", "seconds from the start", "ms")
+    seconds, table = latency_windows(histogram, (50, 99, 100))
+    styles = (("median", _GREEN), ("99 %", _BLUE), ("maximum", _ORANGE))
+    for column, (label, colour) in enumerate(styles):
+        axes.plot(seconds - seconds[0], table[:, column], color=colour, label=label, lw=1.2)
+    _scale(axes, histogram.unit)
+    _finish(axes)
+    return figure
+
+
+def _percentiles(histogram: SecondHistogram, omission: Mapping[str, Any]) -> Figure:
+    figure, axes = _percentile_axes("Latency by percentile")
+    raw = overall(histogram)
+    _curve(axes, raw, histogram.unit, "as recorded", _BLUE)
+    if omission["method"] == BY_INTERVAL:
+        corrected = CorrectedDistribution(raw, omission["expected_interval"])
+        label = "corrected for coordinated omission"
+        _curve(axes, corrected, histogram.unit, label, _PURPLE)
+    _finish(axes)
+    return figure
+
+
+def _percentile_axes(title: str) -> tuple[Figure, Axes]:
+    """Return axes on which every further nine of the percentile takes the same space."""
+    figure, axes = _axes(title, "percentile", "ms")
+    axes.set_xscale("log")
+    axes.set_xticks([1 / (1 - rank / 100) for rank in _NINES], [f"{rank:g} %" for rank in _NINES])
+    axes.minorticks_off()
+    return figure, axes
+
+
+def _curve(
+    axes: Axes,
+    latencies: Distribution | CorrectedDistribution,
+    unit: str,
+    label: str,
+    colour: str,
+) -> None:
+    # As far to the right as there are samples to tell; the last point is the maximum.
+    spread = np.geomspace(1, max(latencies.total, 2), _CURVE_POINTS)
+    ranks = [*(100 * (1 - 1 / spread)).tolist()[:-1], 100.0]
+    values = np.array(latencies.percentiles(ranks)) / per_millisecond(unit)
+    axes.plot(spread, values, color=colour, label=label, lw=1.5)
+    _scale(axes, unit)
+
+
+def _scale(axes: Axes, unit: str) -> None:
+    axes.set_yscale("symlog", linthresh=1 / per_millisecond(unit))
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
+def _heat_map(histogram: SecondHistogram) -> Figure:
+    figure, axes = _axes("Messages by time and latency", "seconds from the start", "ms")
+    columns, rows = _time_edges(histogram), _latency_edges(histogram)
+    cells, _, _ = np.histogram2d(
+        histogram.seconds, histogram.latencies, (columns, rows), weights=histogram.counts
+    )
+    colors = optional_module("matplotlib.colors", "drawing plots")
+    mesh = axes.pcolormesh(
+        columns - columns[0],
+        rows / per_millisecond(histogram.unit),
+        np.ma.masked_equal(cells.T, 0),
+        norm=colors.LogNorm(vmin=1, vmax=max(float(cells.max()), 2)),
+        cmap="viridis",
+        rasterized=True,
+    )
+    _scale(axes, histogram.unit)
+    figure.colorbar(mesh, ax=axes, label="messages")
+    return figure
+
+
+def _time_edges(histogram: SecondHistogram) -> Float64Array:
+    first, end = int(histogram.seconds[0]), int(histogram.seconds[-1]) + 1
+    width = -(-(end - first) // _COLUMNS)
+    return np.arange(first, end + width, width, dtype=np.float64)
+
+
+def _latency_edges(histogram: SecondHistogram) -> Float64Array:
+    """Return edges at whole ticks, ever wider away from zero on both sides."""
+    low, high = int(histogram.latencies.min()), int(histogram.latencies.max())
+    upper = np.unique(np.rint(np.geomspace(1, max(high, 1) + 1, _BINS)))
+    lower = -np.unique(np.rint(np.geomspace(1, -low, _BINS)))[::-1] if low < 0 else np.empty(0)
+    return np.concatenate((lower, [0.0], upper))
+
+
+def _merged(runs: Sequence[RunData]) -> SecondHistogram | None:
+    """Return the histogram of all runs in the finest of their units, None if none received."""
+    histograms = [run.histogram for run in runs if run.histogram is not None]
+    histograms = [histogram for histogram in histograms if histogram.total]
+    if not histograms:
+        return None
+    finest = max((histogram.unit for histogram in histograms), key=per_millisecond)
+    return reduce(SecondHistogram.merged, [_in_unit(one, finest) for one in histograms])
+
+
+def _in_unit(histogram: SecondHistogram, unit: str) -> SecondHistogram:
+    factor = per_millisecond(unit) // per_millisecond(histogram.unit)
+    latencies = histogram.latencies * factor
+    return SecondHistogram(histogram.seconds, latencies, histogram.counts, unit)

@@ -1,0 +1,260 @@
+"""The HTML report: one file that needs no network and runs no script.
+
+Its plots are inline SVG, the same that ``--svg`` writes; its Content-Security-Policy
+forbids the browser to load anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from quiver_fast.analysis.export import svg_text
+from quiver_fast.analysis.units import per_millisecond
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["ReportPart", "html_report"]
+
+ReportPart = tuple[Mapping[str, Any], Mapping[str, "Figure"]]
+"""The document of a run, and its plots."""
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 60rem;
+       margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
+h3 { margin-bottom: .3rem; }
+table { border-collapse: collapse; margin: .5rem 0 1rem; }
+th, td { padding: .15rem .9rem .15rem 0; text-align: left; vertical-align: top; }
+th { font-weight: 600; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
+tr + tr td, tr + tr th { border-top: 1px solid #eee; }
+figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
+.better, .ok { color: #00694e; } .worse, .breached, .mixed { color: #b03a00; font-weight: 600; }
+.columns { display: flex; flex-wrap: wrap; gap: 0 3rem; }
+"""
+_NUMBER_STARTS = frozenset("+-0123456789")
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+_RANKS = ("0", "25", "50", "75", "90", "99", "99.9", "99.99", "99.999", "100")
+
+
+def html_report(
+    parts: Sequence[ReportPart],
+    document: Mapping[str, Any],
+    plots: Mapping[str, Figure],
+) -> str:
+    """Return the report as one HTML document.
+
+    Every plot is a ``figure`` element; its id is the plot's name, in runs after ``run-N-``.
+
+    Args:
+        parts: one for each run.
+        document: the whole document, for ``comparison``, ``change_points``, ``thresholds``
+            and ``analysed_with``.
+        plots: of the comparison and of the series of runs.
+    """
+    body = ["<h1>Quiver analysis</h1>", _verdicts(document), _figures(plots, "")]
+    for number, (run, run_plots) in enumerate(parts, start=1):
+        body.append(_run(run, _figures(run_plots, f"run-{number}-")))
+    body.append("<h2>Analysed with</h2>" + _table(document["analysed_with"]))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f"<title>Quiver analysis</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _figures(plots: Mapping[str, Figure], prefix: str) -> str:
+    return "\n".join(
+        f'<figure id="{escape(prefix + name)}">{_inline_svg(figure)}</figure>'
+        for name, figure in plots.items()
+    )
+
+
+def _inline_svg(figure: Figure) -> str:
+    """Return the ``svg`` element alone: a declaration or doctype has no place within HTML."""
+    text = svg_text(figure)
+    return text[text.index("<svg") :]
+
+
+def _verdicts(document: Mapping[str, Any]) -> str:
+    sections = [
+        _comparison(document["comparison"]),
+        _changes(document["change_points"]),
+        _thresholds(document["thresholds"]),
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+def _comparison(comparison: Mapping[str, Any] | None) -> str:
+    if comparison is None:
+        return ""
+    heads = ("figure", "base", "candidate", "change", "95 % interval of the difference")
+    rows = [
+        [
+            f"{name.replace('_', ' ')} [{figure['unit']}]",
+            _number(figure["base"]),
+            _number(figure["candidate"]),
+            "-" if figure["change"] is None else f"{figure['change']:+.1%}",
+            _interval(figure["interval"]),
+            _number(figure["p_value"]),
+            _number(figure["effect"]),
+            figure["verdict"],
+        ]
+        for name, figure in comparison["figures"].items()
+    ]
+    names = {key: ", ".join(comparison[key]) for key in ("base", "candidate")}
+    return (
+        f"<h2>Comparison: {_verdict(comparison['verdict'])}</h2>"
+        + _table(names)
+        + _grid((*heads, "p", "effect", "verdict"), rows)
+    )
+
+
+def _changes(changes: Mapping[str, Any] | None) -> str:
+    if changes is None:
+        return ""
+    rows = [
+        [name.replace("_", " "), change["run"], _number(change["before"]), _number(change["after"])]
+        for name, figure in changes["figures"].items()
+        for change in figure["change_points"]
+    ]
+    found = _grid(("figure", "from run", "before", "after"), rows) if rows else "<p>None.</p>"
+    return f"<h2>Change points over {len(changes['runs'])} runs</h2>{found}"
+
+
+def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
+    if not thresholds:
+        return ""
+    rows = [
+        [
+            one["condition"],
+            one["run"],
+            f"{_number(one['value'])} {one['unit']}",
+            "breached" if one["breached"] else "ok",
+        ]
+        for one in thresholds
+    ]
+    return "<h2>Thresholds</h2>" + _grid(("condition", "run", "figure", "verdict"), rows)
+
+
+def _run(run: Mapping[str, Any], figures: str) -> str:
+    ends = {role: run[role] for role in ("sender", "receiver") if run[role] is not None}
+    heads = [("Results", _results(run, ends)), ("Delivery", run["delivery"])]
+    if "receiver" in ends:
+        heads.append(("Latency [ms]", _latency(ends["receiver"]["latency"])))
+    surroundings = [
+        (f"{role.capitalize()} {name}", end[name])
+        for name in ("config", "environment")
+        for role, end in ends.items()
+    ]
+    blocks = [f"<h2>Run {escape(str(run['name']))}</h2>", _columns(heads), figures]
+    blocks.append(_columns(_analysis_tables(run["analysis"])))
+    return "\n".join([*blocks, _columns(surroundings)])
+
+
+def _columns(tables: Sequence[tuple[str, Mapping[str, Any] | None]]) -> str:
+    shown = [f"<div><h3>{name}</h3>{_table(rows)}</div>" for name, rows in tables if rows]
+    return f'<div class="columns">{"".join(shown)}</div>'
+
+
+def _results(run: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, Any]:
+    rows: dict[str, Any] = dict(run["results"] or {})
+    for role, end in ends.items():
+        rows[f"{role} messages"] = end["results"]["message_count"]
+        rows[f"{role} rate"] = end["results"]["message_rate"]
+        rows[f"{role} malformed lines"] = end["records"]["malformed"]
+    return rows | {"complete": run["complete"], "reason": run["reason"]}
+
+
+def _latency(latency: Mapping[str, Any]) -> dict[str, Any]:
+    ticks = per_millisecond(latency["unit"])
+    rows = {"mean": latency["mean"], "stddev": latency["stddev"]}
+    rows |= {f"{rank} %": latency["percentiles"][rank] for rank in _RANKS}
+    return {name: None if value is None else value / ticks for name, value in rows.items()}
+
+
+def _analysis_tables(analysis: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    tables: list[tuple[str, dict[str, Any]]] = []
+    steady = analysis["steady_state"]
+    if steady is not None:
+        rows = {k: v for k, v in steady.items() if k != "latency"}
+        rows |= {k: _time(steady[k]) for k in ("first_second", "last_second")}
+        tables.append(("Steady state", rows))
+    if analysis["stalls"]:
+        rows = {_time(stall["first"]): f"{stall['seconds']} s" for stall in analysis["stalls"]}
+        tables.append(("Stalls", rows))
+    if analysis["clock"] is not None:
+        tables.append(("Clock", dict(analysis["clock"])))
+    omission = analysis["coordinated_omission"]
+    if omission is not None and omission["method"] is not None:
+        tables.append(("Coordinated omission [ms]", _omission(omission)))
+    return tables
+
+
+def _omission(omission: Mapping[str, Any]) -> dict[str, Any]:
+    ticks = per_millisecond(omission["unit"])
+    interval = omission["expected_interval"]
+    rows: dict[str, Any] = {"method": omission["method"]}
+    rows["expected interval"] = None if interval is None else interval / ticks
+    for rank in _RANKS:
+        raw, corrected = (omission[kind]["percentiles"][rank] for kind in ("raw", "corrected"))
+        rows[f"{rank} %"] = f"{raw / ticks:,.6g} raw, {corrected / ticks:,.6g} corrected"
+    return rows
+
+
+def _table(rows: Mapping[str, Any]) -> str:
+    """Return names and values as a table, without those that are not known."""
+    cells = [
+        f"<tr><th>{escape(name.replace('_', ' '))}</th>{_cell(_shown(value), _numeric(value))}</tr>"
+        for name, value in rows.items()
+        if value is not None
+    ]
+    return f"<table>{''.join(cells)}</table>"
+
+
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    lines = ("".join(_cell(cell, cell[:1] in _NUMBER_STARTS) for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(text: str, numeric: bool) -> str:
+    kind = ' class="number"' if numeric else ""
+    return f"<td{kind}>{_verdict(text)}</td>"
+
+
+def _numeric(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _time(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _verdict(text: str) -> str:
+    if text in ("better", "worse", "mixed", "ok", "breached"):
+        return f'<span class="{text}">{text}</span>'
+    return escape(text)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _number(value) if _numeric(value) else str(value)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def _interval(bounds: Sequence[float] | None) -> str:
+    return "-" if bounds is None else f"{bounds[0]:+,.4g} to {bounds[1]:+,.4g}"

@@ -1,0 +1,153 @@
+"""Reading a run: the one place where an engine turns files into what all statistics need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.distribution import Distribution
+from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
+from quiver_fast.analysis.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.windows import SecondCounts
+from quiver_fast.errors import RecordError
+from quiver_fast.records.formats import RECEIVE, SEND
+
+__all__ = ["Progress", "RunData", "load_run"]
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read of the current file, and its size."""
+
+_TRANSFERS = ("transfers.csv", "transfers.csv.zst")
+# What a wrapper's summary knows that the records do not.
+_KEPT = ("config", "complete", "reason", "exit_code", "arrow", "environment")
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A run, as every engine hands it over; whatever an end did not record is None.
+
+    Attributes:
+        name: what to call it.
+        sender, receiver: each end's summary in the wrappers' shape; ``config`` and the
+            rest that the records do not tell are None where the wrapper's summary file
+            is not beside the records.
+        delivery: what became of each message, by both ends where both are there.
+        histogram: latencies by the second of receipt.
+        sends: messages sent in each second.
+        settlement: settlement latencies, in the unit of the sender's records.
+    """
+
+    name: str
+    sender: dict[str, Any] | None
+    receiver: dict[str, Any] | None
+    delivery: dict[str, Any] | None
+    histogram: SecondHistogram | None
+    sends: SecondCounts | None
+    settlement: Distribution | None
+
+
+def load_run(files: RunFiles, progress: Progress) -> RunData:
+    """Read the records of a run in this process, in one pass over each file.
+
+    Raises:
+        RecordError: a file holds no records, or those of the other end; a summary file
+            beside the records is damaged.
+        OSError: a file cannot be read.
+    """
+    if files.other is not None:
+        found = _checked(files.other, analyze_file(files.other, progress=progress))
+        sends = found.histogram is None
+        return _run(files, found if sends else None, None if sends else found, None)
+    sender, receiver, delivery = None, None, None
+    if files.sender is not None:
+        pair = files.receiver is not None
+        sender = analyze_file(files.sender, operation=SEND, progress=progress, reconcilable=pair)
+        _checked(files.sender, sender)
+    if files.receiver is not None and sender is not None:
+        both = analyze_receiver(files.receiver, sender, progress=progress)
+        receiver, delivery = _checked(files.receiver, both.receiver), both.delivery
+    elif files.receiver is not None:
+        receiver = analyze_file(files.receiver, operation=RECEIVE, progress=progress)
+        _checked(files.receiver, receiver)
+    return _run(files, sender, receiver, delivery)
+
+
+def _run(
+    files: RunFiles,
+    sender: FileAnalysis | None,
+    receiver: FileAnalysis | None,
+    delivery: dict[str, Any] | None,
+) -> RunData:
+    summaries: dict[str, dict[str, Any]] = {}
+    if sender is not None:
+        summaries["sender"] = _sender_summary(_path(files, files.sender), sender)
+    if receiver is not None:
+        summaries["receiver"] = _receiver_summary(_path(files, files.receiver), receiver)
+        delivery = summaries["receiver"]["delivery"] = delivery or summaries["receiver"]["delivery"]
+    settlement = None if sender is None else sender.settlement
+    return RunData(
+        name=files.name,
+        sender=summaries.get("sender"),
+        receiver=summaries.get("receiver"),
+        delivery=delivery,
+        histogram=None if receiver is None else receiver.histogram,
+        sends=None if sender is None else SecondCounts.of(sender.seconds),
+        settlement=None if settlement is None else settlement.all,
+    )
+
+
+def _path(files: RunFiles, path: Path | None) -> Path:
+    """Return ``path``, or the one file of the run, whose name does not tell its end."""
+    found = path or files.other
+    if found is None:
+        raise ValueError("a run has a file for each of its ends")
+    return found
+
+
+def _checked(path: Path, found: FileAnalysis) -> FileAnalysis:
+    """Return ``found``, unless the file at ``path`` has no records."""
+    if found.count or (found.operation is not None and not found.malformed):
+        return found
+    if found.first_malformed is None:
+        raise RecordError(f"{path} is empty")
+    line, text = found.first_malformed
+    what = "records" if found.operation is None else f"{found.operation} records"
+    raise RecordError(f"{path} has no {what}; line {line} is: {text}")
+
+
+def _sender_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
+    kept = _wrapper_summary(path)
+    rate = (kept["config"] or {}).get("rate", 0)
+    schedule = (kept["arrow"] or {}).get("schedule")
+    return _summary(path, kept, sender_sections(found, rate, schedule))
+
+
+def _receiver_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
+    return _summary(path, _wrapper_summary(path), receiver_sections(found))
+
+
+def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary in the wrappers' order of keys, and the file that it is of."""
+    rest = {key: kept[key] for key in _KEPT if key != "config"}
+    return {"config": kept["config"], **sections, **rest, "file": str(path)}
+
+
+def _wrapper_summary(path: Path) -> dict[str, Any]:
+    """Return what the summary file beside ``path`` knows; None for what it does not."""
+    stem = next(
+        (path.name.removesuffix(end) for end in _TRANSFERS if path.name.endswith(end)), None
+    )
+    if stem is None:
+        return dict.fromkeys(_KEPT)
+    try:
+        document = json.loads(path.with_name(f"{stem}summary.json").read_bytes())
+    except FileNotFoundError:
+        return dict.fromkeys(_KEPT)
+    except ValueError as error:
+        raise RecordError(f"{path.with_name(stem)}summary.json is damaged: {error}") from None
+    return {key: document.get(key) for key in _KEPT}

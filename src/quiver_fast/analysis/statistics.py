@@ -1,0 +1,169 @@
+"""The statistics of a run beyond the wrappers' summary, as one JSON section."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from quiver_fast.analysis.clock import drift, offset_at_least
+from quiver_fast.analysis.distribution import Distribution
+from quiver_fast.analysis.latency import RANKS, exact_latency
+from quiver_fast.analysis.omission import CorrectedDistribution
+from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.steady import Steady, stalls, steady_state
+from quiver_fast.analysis.units import PER_SECOND
+from quiver_fast.analysis.windows import SecondCounts, overall, within
+
+__all__ = ["arrivals", "expected_interval", "run_statistics", "steady_part"]
+
+INTENDED = "intended send times"
+BY_INTERVAL = "expected interval"
+
+
+def run_statistics(run: RunData, interval_seconds: float | None = None) -> dict[str, Any]:
+    """Return the section ``analysis`` of a run's document.
+
+    Args:
+        run: what an engine read.
+        interval_seconds: the expected interval between messages, for the correction of
+            coordinated omission; None for the one that the run's configuration implies.
+
+    Returns:
+        ``steady_state`` (None where it cannot be told), ``stalls``, ``clock`` and
+        ``coordinated_omission`` (None without latencies). ``docs/analysis.md`` has
+        every figure with its formula.
+    """
+    counts = arrivals(run)
+    measured = run.histogram is not None and run.histogram.total > 0
+    return {
+        "steady_state": _steady_section(run, steady_state(counts)),
+        "stalls": [asdict(stall) for stall in stalls(counts)],
+        "clock": _clock_section(run) if measured else None,
+        "coordinated_omission": _omission_section(run, interval_seconds) if measured else None,
+    }
+
+
+def arrivals(run: RunData) -> SecondCounts:
+    """Return messages per second: received where there is a receiver, else sent."""
+    if run.histogram is not None:
+        return SecondCounts.of_histogram(run.histogram)
+    if run.sends is not None:
+        return run.sends
+    raise ValueError("a run has at least one end")
+
+
+def steady_part(run: RunData) -> Steady | None:
+    """Return the steady state of ``run``, or None where it is too short to tell."""
+    return steady_state(arrivals(run))
+
+
+def _steady_section(run: RunData, steady: Steady | None) -> dict[str, Any] | None:
+    if steady is None:
+        return None
+    section: dict[str, Any] = {
+        "first_second": steady.first,
+        "last_second": steady.last,
+        "seconds": steady.seconds,
+        "warm_up_seconds": steady.warm_up,
+        "ramp_down_seconds": steady.ramp_down,
+        "message_count": steady.count,
+        "message_rate": steady.rate,
+        "latency": None,
+    }
+    if run.histogram is not None:
+        part = overall(within(run.histogram, steady.first, steady.last))
+        section["latency"] = exact_latency(part, run.histogram.unit)
+    return section
+
+
+def _clock_section(run: RunData) -> dict[str, Any] | None:
+    if run.histogram is None:
+        return None
+    latencies = overall(run.histogram)
+    estimate = drift(run.histogram)
+    return {
+        "unit": run.histogram.unit,
+        "offset_at_most": latencies.minimum,
+        "offset_at_least": _settlement_bound(run, latencies),
+        "drift_ppm": None if estimate is None else estimate.ppm,
+        "drift_resolution_ppm": None if estimate is None else estimate.resolution_ppm,
+        "drift_windows": None if estimate is None else estimate.windows,
+    }
+
+
+def _settlement_bound(run: RunData, latencies: Distribution) -> int | None:
+    """Return the lower bound of the offset, where settlement is end to end and complete."""
+    if run.settlement is None or run.sender is None or run.receiver is None:
+        return None
+    peer_to_peer = (run.receiver["config"] or {}).get("connection_mode") == "server"
+    same_unit = run.sender["records"]["time_unit"] == run.receiver["records"]["time_unit"]
+    delivery = run.delivery or {}
+    clean = all(delivery.get(key) == 0 for key in ("lost", "duplicate", "foreign"))
+    same_messages = clean and run.settlement.total == latencies.total
+    if not (peer_to_peer and same_unit and same_messages):
+        return None
+    return offset_at_least(latencies, run.settlement)
+
+
+def expected_interval(run: RunData) -> float | None:
+    """Return the expected seconds between a message and the next in its place, or None.
+
+    Under a rate that is 1 / rate. Otherwise every unit of the credit window is a place
+    that a message takes until it is received, so that each place gets its next message
+    after credit window / message rate (Little's law). None where neither is known.
+    """
+    rate = _configured(run.sender, "rate") or _configured(run.receiver, "rate")
+    if rate:
+        return 1 / rate
+    credit = _configured(run.receiver, "credit_window") or _configured(run.sender, "credit_window")
+    received = None if run.receiver is None else run.receiver["results"]["message_rate"]
+    return credit / float(received) if credit and received else None
+
+
+def _configured(end: dict[str, Any] | None, key: str) -> float:
+    """Return a number of an end's configuration; 0 where that is not known."""
+    config = {} if end is None else end["config"] or {}
+    return float(config.get(key) or 0)
+
+
+def _omission_section(run: RunData, interval_seconds: float | None) -> dict[str, Any] | None:
+    if run.histogram is None:
+        return None
+    raw = overall(run.histogram)
+    unit = run.histogram.unit
+    section: dict[str, Any] = {
+        "method": None,
+        "unit": unit,
+        "expected_interval": None,
+        "raw": _figures(raw),
+        "corrected": None,
+    }
+    if interval_seconds is None and _intended(run):
+        return section | {"method": INTENDED, "corrected": section["raw"]}
+    seconds = interval_seconds or expected_interval(run)
+    if seconds is None:
+        return section
+    # A clock cannot show what is shorter than its tick: rounded up, less is put back.
+    interval = max(math.ceil(seconds * PER_SECOND[unit] - 1e-9), 1)
+    corrected = _figures(CorrectedDistribution(raw, interval))
+    return section | {
+        "method": BY_INTERVAL,
+        "expected_interval": interval,
+        "corrected": corrected,
+    }
+
+
+def _intended(run: RunData) -> bool:
+    """Say whether the send times are those of a schedule, which only its arrow can know."""
+    schedule = None if run.sender is None else run.sender.get("schedule")
+    return schedule is not None and schedule["late_us"] is not None
+
+
+def _figures(latencies: Distribution | CorrectedDistribution) -> dict[str, Any]:
+    values = latencies.percentiles(RANKS)
+    return {
+        "count": latencies.total,
+        "mean": latencies.mean(),
+        "percentiles": {str(rank): value for rank, value in zip(RANKS, values, strict=True)},
+    }

@@ -1,0 +1,123 @@
+"""The steady part of a run, without its warm-up and ramp-down; and stalls within it.
+
+Rule: of the whole seconds of the run (the first and the last are cut by its ends),
+MSER decides how many to leave out. MSER (White, "An Effective Truncation Heuristic
+for Bias Reduction in Simulation Output", Simulation 69(6), 1997) removes the d first
+observations that minimise the squared standard error of the mean of the others,
+
+    MSER(d) = sum((x[i] - mean(x[d:]))**2 for i >= d) / (n - d)**2
+
+It is applied to the counts per second from the front (warm-up) and, to what is
+left, from the back (ramp-down); d is at most a third of the whole seconds each time.
+Fewer than six whole seconds have no steady state that could be told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quiver_fast.analysis.windows import SecondCounts
+
+__all__ = ["MINIMUM_SECONDS", "STALL_SHARE", "Stall", "Steady", "stalls", "steady_state"]
+
+MINIMUM_SECONDS = 6
+_LARGEST_SHARE = 3
+
+STALL_SHARE = 0.1
+"""A second with less than this share of the median count is stalled."""
+
+
+@dataclass(frozen=True)
+class Steady:
+    """The steady part of a run.
+
+    Attributes:
+        first, last: epoch seconds, both included.
+        warm_up: whole seconds left out before.
+        ramp_down: whole seconds left out after.
+        count: messages within.
+    """
+
+    first: int
+    last: int
+    warm_up: int
+    ramp_down: int
+    count: int
+
+    @property
+    def seconds(self) -> int:
+        """The length in seconds."""
+        return self.last - self.first + 1
+
+    @property
+    def rate(self) -> float:
+        """Messages per second: count / seconds."""
+        return self.count / self.seconds
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Consecutive seconds in which next to nothing arrived.
+
+    Attributes:
+        first: the epoch second it begins with.
+        seconds: its length.
+        count: messages that arrived nevertheless.
+    """
+
+    first: int
+    seconds: int
+    count: int
+
+
+def steady_state(counts: SecondCounts) -> Steady | None:
+    """Return the steady part of a run, or None when it has under six whole seconds."""
+    whole = counts.whole()
+    if len(whole.seconds) < MINIMUM_SECONDS:
+        return None
+    limit = len(whole.seconds) // _LARGEST_SHARE
+    warm_up = _truncation(whole.counts, limit)
+    ramp_down = _truncation(whole.counts[warm_up:][::-1], limit)
+    end = len(whole.seconds) - ramp_down
+    return Steady(
+        first=int(whole.seconds[warm_up]),
+        last=int(whole.seconds[end - 1]),
+        warm_up=warm_up,
+        ramp_down=ramp_down,
+        count=int(whole.counts[warm_up:end].sum()),
+    )
+
+
+def _truncation(counts: NDArray[np.int64], limit: int) -> int:
+    """Return the d in 0..limit that minimises MSER(d), the smallest of equals.
+
+    ``counts`` has more than ``limit`` elements.
+    """
+    sizes = np.arange(len(counts), 0, -1, dtype=np.float64)
+    # Deviations from one number keep the sums of squares small and exact.
+    offsets = (counts - counts[-1]).astype(np.float64)
+    sums = np.cumsum(offsets[::-1])[::-1]
+    squares = np.cumsum((offsets * offsets)[::-1])[::-1]
+    errors = (squares - sums * sums / sizes) / (sizes * sizes)
+    return int(np.argmin(errors[: limit + 1]))
+
+
+def stalls(counts: SecondCounts) -> list[Stall]:
+    """Return the stalls among the whole seconds of a run, in order of time.
+
+    A second is stalled when its count is below 10 % of the median of the run's whole
+    seconds; a stall is a longest series of stalled seconds. Pauses shorter than about
+    a second do not show.
+    """
+    whole = counts.whole()
+    if len(whole.seconds) == 0:
+        return []
+    stalled = whole.counts < STALL_SHARE * np.median(whole.counts)
+    edges = np.flatnonzero(np.diff(stalled.astype(np.int8), prepend=0, append=0))
+    return [
+        Stall(int(whole.seconds[start]), int(end - start), int(whole.counts[start:end].sum()))
+        for start, end in zip(edges[::2], edges[1::2], strict=True)
+    ]

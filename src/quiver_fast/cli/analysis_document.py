@@ -1,0 +1,66 @@
+"""The JSON document of analysed runs: the wrappers' shape, and our sections beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quiver_fast.analysis.environment import environment
+from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.cli.summary_text import pair_results
+
+__all__ = ["run_document", "whole_document"]
+
+
+def run_document(run: RunData, interval_seconds: float | None) -> dict[str, Any]:
+    """Return the document of one run: the keys of `quiver --json`, ``name`` and ``analysis``.
+
+    ``complete`` and ``reason`` are None where no wrapper's summary tells.
+    """
+    ends = [end for end in (run.sender, run.receiver) if end is not None]
+    config: dict[str, Any] = (ends[-1]["config"] or {}) if ends else {}
+    both = run.sender is not None and run.receiver is not None
+    return {
+        "name": run.name,
+        "peer_to_peer": config["connection_mode"] == "server" if config and both else None,
+        "run_id": config.get("run_id"),
+        "output_dir": config.get("output_dir"),
+        "complete": _all_complete([end["complete"] for end in ends]),
+        "reason": "; ".join(end["reason"] for end in ends if end["reason"]) or None,
+        "results": pair_results(run.sender["results"], run.receiver["results"])
+        if run.sender is not None and run.receiver is not None
+        else None,
+        "delivery": run.delivery,
+        "sender": run.sender,
+        "receiver": run.receiver,
+        "analysis": run_statistics(run, interval_seconds),
+    }
+
+
+def whole_document(
+    documents: Sequence[dict[str, Any]],
+    engine: str,
+    comparison: dict[str, Any] | None,
+    change_points: dict[str, Any] | None,
+    thresholds: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Return what ``--json`` prints.
+
+    One run is that run's document; several stand under ``runs``. Beside them:
+    ``engine``, ``comparison``, ``change_points``, ``thresholds`` and ``analysed_with``.
+    """
+    body = dict(documents[0]) if len(documents) == 1 else {"runs": list(documents)}
+    return body | {
+        "engine": engine,
+        "comparison": comparison,
+        "change_points": change_points,
+        "thresholds": thresholds,
+        "analysed_with": environment(),
+    }
+
+
+def _all_complete(flags: list[bool | None]) -> bool | None:
+    if False in flags:
+        return False
+    return None if None in flags else True

@@ -1,0 +1,131 @@
+"""Conditions of ``--fail-if``, such as ``p99>5ms`` or ``rate<100k``."""
+
+from __future__ import annotations
+
+import argparse
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.errors import QuiverError
+
+__all__ = ["THRESHOLD_HELP", "Threshold", "threshold"]
+
+THRESHOLD_HELP = """\
+conditions of --fail-if:
+  FIGURE OPERATOR NUMBER[UNIT], the operator one of >, >=, <, <=
+
+  p0 p25 p50 p75 p90 p99 p99.9 p99.99 p99.999 p100, min, mean, max, stddev
+                      latency; unit ns, us, ms (the default) or s
+  rate, sender-rate   messages per second; k and m
+  count, lost, duplicate, reordered, foreign, negative
+                      messages; k and m
+"""
+
+_CONDITION = re.compile(
+    r"\s*([a-z][a-z0-9.-]*)\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z/]*)\s*"
+)
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_LATENCY_UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}
+_COUNT_UNITS = {"": 1.0, "k": 1e3, "m": 1e6}
+_RATE_UNITS = {unit + per: factor for unit, factor in _COUNT_UNITS.items() for per in ("", "/s")}
+
+_RANKS = ("0", "25", "50", "75", "90", "99", "99.9", "99.99", "99.999", "100")
+_PERCENTILES = {f"p{rank}": rank for rank in _RANKS} | {"min": "0", "max": "100"}
+_MOMENTS = ("mean", "stddev")
+_RATES = {"rate": "receiver", "sender-rate": "sender"}
+_COUNTS = {
+    "count": "received",
+    "lost": "lost",
+    "duplicate": "duplicate",
+    "reordered": "reordered",
+    "foreign": "foreign",
+    "negative": "negative_latency",
+}
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A condition that must not hold.
+
+    Attributes:
+        condition: as the user wrote it.
+        figure: the name of the figure.
+        compares: the operator.
+        limit: milliseconds, messages/s or messages.
+        unit: the name of the limit's unit.
+    """
+
+    condition: str
+    figure: str
+    compares: str
+    limit: float
+    unit: str
+
+    def check(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return the figure of a run's document and whether it breaches the threshold.
+
+        Keys: ``condition``, ``run``, ``value``, ``unit``, ``breached``.
+
+        Raises:
+            QuiverError: the run does not have the figure.
+        """
+        value = self._value(document)
+        if value is None:
+            raise QuiverError(
+                f"--fail-if {self.condition}: {document['name']} has no {self.figure}"
+            )
+        return {
+            "condition": self.condition,
+            "run": document["name"],
+            "value": value,
+            "unit": self.unit,
+            "breached": _OPERATORS[self.compares](value, self.limit),
+        }
+
+    def _value(self, document: dict[str, Any]) -> float | None:
+        if self.figure in _RATES:
+            end = document[_RATES[self.figure]]
+            return None if end is None else end["results"]["message_rate"]
+        if self.figure in _COUNTS:
+            delivery = document["delivery"]
+            return None if delivery is None else delivery[_COUNTS[self.figure]]
+        latency = {} if document["receiver"] is None else document["receiver"]["latency"]
+        if self.figure in _MOMENTS:
+            ticks = latency.get(self.figure)
+        else:
+            ticks = latency.get("percentiles", {}).get(_PERCENTILES[self.figure])
+        return None if ticks is None else ticks / per_millisecond(latency["unit"])
+
+
+def threshold(text: str) -> Threshold:
+    """Parse a condition: an argparse type."""
+    match = _CONDITION.fullmatch(text.lower())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no condition such as p99>5ms")
+    figure, compares, number, unit = match.groups()
+    units, shown = _units(figure)
+    if units is None:
+        raise argparse.ArgumentTypeError(f"'{figure}' in '{text}' is no figure")
+    if unit not in units:
+        raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is no unit of {figure}")
+    return Threshold(text.strip(), figure, compares, float(number) * units[unit], shown)
+
+
+def _units(figure: str) -> tuple[dict[str, float] | None, str]:
+    """Return the units that a figure may have, and the one that its values have."""
+    if figure in _PERCENTILES or figure in _MOMENTS:
+        return _LATENCY_UNITS, "ms"
+    if figure in _RATES:
+        return _RATE_UNITS, "messages/s"
+    if figure in _COUNTS:
+        return _COUNT_UNITS, "messages"
+    return None, ""

@@ -1,0 +1,257 @@
+"""`quiver-analyze` from the command line to exit code, text, JSON and files."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+import zstandard
+
+from quiver_fast.cli.analyze import main
+
+EPOCH = 1_700_000_000_000
+PLOTS = {"throughput", "latency", "percentiles", "heatmap"}
+
+
+def write_run(directory, latency=5, seconds=15, unit="ms", compressed=False):
+    """Write a pair: a message every 5 ms; latencies go round a small circle."""
+    directory.mkdir(parents=True)
+    factor = {"ms": 1, "us": 1000}[unit]
+    sender, receiver = [], []
+    for n in range(0, seconds * 1000, 5):
+        sent = (EPOCH + n) * factor
+        sender.append(f"{sent},0\n")
+        receiver.append(f"{sent},{sent + (latency + n % 7) * factor}\n")
+    for role, lines in (("sender", sender), ("receiver", receiver)):
+        data = "".join(lines).encode()
+        name = f"{role}-transfers.csv"
+        if compressed:
+            (directory / f"{name}.zst").write_bytes(zstandard.compress(data))
+        else:
+            (directory / name).write_bytes(data)
+    return str(directory)
+
+
+@pytest.fixture(name="run")
+def one_run(tmp_path):
+    return write_run(tmp_path / "run")
+
+
+def analyze(capsys, *words):
+    code = main([str(word) for word in words])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return code, captured.out, captured.err
+
+
+def test_text_has_the_layout_of_the_summary(run, capsys):
+    code, out, err = analyze(capsys, run)
+    assert (code, err) == (0, "")
+    headings = [line for line in out.splitlines() if line.isupper()]
+    assert headings == ["RUN", "RESULTS", "DELIVERY", "STEADY STATE", "CLOCK"]
+    assert "Count ................................................. 3,000 messages" in out
+    assert "         50% ........ 8 ms       99.90% ....... 11 ms" in out
+    assert "Rate .................................................... 200 messages/s" in out
+
+
+def test_json_has_the_wrappers_shape(run, capsys):
+    code, out, _ = analyze(capsys, run, "--json")
+    document = json.loads(out)
+    assert code == 0
+    wrappers = ["peer_to_peer", "run_id", "output_dir", "complete", "reason", "results",
+                "delivery", "sender", "receiver"]  # fmt: skip
+    assert [key for key in document if key in wrappers] == wrappers
+    assert document["results"]["message_count"] == 3000
+    assert document["receiver"]["results"]["latency_quartiles"] == [5, 6, 8, 10, 11]
+    assert document["delivery"]["lost"] == 0
+    assert document["analysis"]["steady_state"]["message_rate"] == 200
+    assert document["engine"] == "local"
+
+
+def test_mixed_files_of_all_kinds(tmp_path, capsys):
+    write_run(tmp_path / "all" / "plain")
+    write_run(tmp_path / "all" / "zstd", unit="us", compressed=True)
+    (tmp_path / "all" / "v1-transfers.csv").write_text(f"a,{EPOCH},{EPOCH + 3}\n")
+    code, out, _ = analyze(capsys, tmp_path / "al[l]", tmp_path / "all" / "plain", "--json")
+    runs = json.loads(out)["runs"]
+    assert code == 0
+    found = [(end["records"]["format"], end["records"]["time_unit"])
+             for end in (run["receiver"] for run in runs)]  # fmt: skip
+    assert sorted(found) == [("v1", "ms"), ("v3", "ms"), ("v3", "us")]
+
+
+def test_a_breached_threshold(run, capsys):
+    code, out, err = analyze(capsys, run, "--fail-if", "p99>5ms", "--fail-if", "rate<100")
+    assert code == 99
+    assert f"p99>5ms: 11 ms, BREACHED ({run})" in out
+    assert err == f"quiver-analyze: error: threshold p99>5ms is breached: 11 ms ({run})\n"
+    assert analyze(capsys, run, "--fail-if", "p99>11ms")[0] == 0
+
+
+def test_comparison(tmp_path, run, capsys):
+    slower = write_run(tmp_path / "slower", latency=9, unit="us")
+    code, out, _ = analyze(capsys, slower, "--compare", run)
+    assert code == 0
+    assert re.search(r"latency p50 +8\.00 +12\.00 +\+50\.0% .* worse\n", out)
+    assert "Verdict ............................................... worse" in out
+    document = json.loads(analyze(capsys, run, "--compare", slower, "--json")[1])
+    assert document["comparison"]["verdict"] == "better"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["no-such-file"], ["{run}", "--fail-if", "p77>1"], ["{run}", "--engine", "fast"],
+     ["{run}", "--engine", "local", "--master", "local"], ["{run}", "--compare", "nothing"],
+     ["{run}", "--expected-interval", "5"]],
+)  # fmt: skip
+def test_usage_errors(run, capsys, words):
+    code, out, err = analyze(capsys, *[word.format(run=run) for word in words])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_numpy_is_local(run, capsys):
+    assert json.loads(analyze(capsys, run, "--engine", "numpy", "--json")[1])["engine"] == "local"
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "extra"),
+    [
+        ("spark_analysis", ["--engine", "spark"], "spark"),
+        ("matplotlib", ["--html", "x.html"], "analysis"),
+        ("hdrh", ["--hgrm", "x.hgrm"], "analysis"),
+        ("pyarrow", ["--parquet", "x"], "analysis"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_line(run, capsys, monkeypatch, module, words, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    for name in [name for name in sys.modules if name.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    code, out, err = analyze(capsys, run, *words)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"needs {module}, which is not installed: pip install 'quiver-fast[{extra}]'" in err
+
+
+def test_doubts_are_warnings(tmp_path, capsys):
+    file = tmp_path / "r.csv"
+    file.write_text(f"{EPOCH},{EPOCH - 1}\njunk\n{EPOCH},{EPOCH + 1}\n{EPOCH},{EPOCH}")
+    code, _, err = analyze(capsys, file)
+    assert code == 0
+    assert re.findall(r"warning: (.*)", err) == [
+        f"{file}: 1 lines are not records; the first is line 2: junk",
+        f"{file} ends within a record, which is left out",
+        f"{file}: 1 messages were received before they were sent: "
+        "the clocks of sender and receiver differ",
+    ]
+
+
+def test_damaged_and_empty_files(tmp_path, capsys):
+    for name, data in (("empty.csv", b""), ("junk.csv", b"junk\n"), ("bad", b"\x28\xb5\x2f\xfd12")):
+        (tmp_path / name).write_bytes(data)
+        code, out, err = analyze(capsys, tmp_path / name)
+        assert (code, out, err.count("\n")) == (1, "", 1), name
+
+
+def test_coordinated_omission_by_request(run, capsys):
+    _, out, _ = analyze(capsys, run, "--expected-interval", "5ms")
+    assert "Interval .............................................. 5.000 ms" in out
+    assert "Corrected 50%" in out
+
+
+def test_hgrm_and_hlog(run, tmp_path, capsys):
+    hdrh = pytest.importorskip("hdrh.histogram", reason="hdrhistogram is optional")
+    log = pytest.importorskip("hdrh.log", reason="hdrhistogram is optional")
+    assert (
+        analyze(capsys, run, "--hgrm", tmp_path / "h.hgrm", "--hlog", tmp_path / "h.hlog")[0] == 0
+    )
+    text = (tmp_path / "h.hgrm").read_text()
+    assert re.search(r"TotalCount\s*=\s*3000", text)
+    assert re.search(r"Max\s*=\s*11\.\d+", text)
+    reader = log.HistogramLogReader(str(tmp_path / "h.hlog"), hdrh.HdrHistogram(1, 10**14, 3))
+    counts = []
+    while (interval := reader.get_next_interval_histogram()) is not None:
+        counts.append(interval.get_total_count())
+    assert sum(counts) == 3000
+    assert len(counts) == 16
+
+
+def test_negative_latencies_are_left_out_of_hgrm_aloud(tmp_path, capsys):
+    pytest.importorskip("hdrh", reason="hdrhistogram is optional")
+    (tmp_path / "r.csv").write_text(f"{EPOCH},{EPOCH - 1}\n{EPOCH},{EPOCH + 1}\n")
+    code, _, err = analyze(capsys, tmp_path / "r.csv", "--hgrm", tmp_path / "h")
+    assert code == 0
+    assert "1 negative latencies are not in it" in err
+
+
+def test_parquet(tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is optional")
+    (tmp_path / "r.csv").write_text(
+        f"7,{EPOCH},{EPOCH + 1}\n8,{EPOCH},{EPOCH + 1}\n9,{EPOCH},{EPOCH}\n"
+    )
+    assert analyze(capsys, tmp_path / "r.csv", "--parquet", tmp_path / "out")[0] == 0
+    rows = parquet.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
+    base = {"run": str(tmp_path / "r.csv"), "role": "receiver", "unit": "ms", "sent": EPOCH}
+    assert rows == [
+        base | {"received": EPOCH + 1, "id": 7},
+        base | {"received": EPOCH + 1, "id": 8},
+        base | {"received": EPOCH, "id": 9},
+    ]
+    runs = parquet.read_table(tmp_path / "out" / "runs.parquet").to_pylist()
+    assert runs == [rows[0] | {"messages": 2}, rows[2] | {"messages": 1}]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
+        "rows.parquet", "runs.parquet"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_images(run, tmp_path, capsys, form):
+    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+    assert analyze(capsys, run, f"--{form}", tmp_path / "plots")[0] == 0
+    files = list((tmp_path / "plots").iterdir())
+    assert {file.name for file in files} == {f"{name}.{form}" for name in PLOTS}
+    for file in files:
+        if form == "png":
+            assert file.read_bytes().startswith(b"\x89PNG")
+        else:
+            assert ET.fromstring(file.read_text()).tag.endswith("svg")
+
+
+@pytest.fixture(name="report")
+def html_report(tmp_path, run, capsys):
+    """A report on two runs, one of them with a hostile name, compared with a third."""
+    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+    other = write_run(tmp_path / "<script>x", latency=9)
+    file = tmp_path / "report.html"
+    words = (run, other, "--compare", run, "--html", file, "--fail-if", "p99>10ms")
+    assert analyze(capsys, *words)[0] == 99
+    return file
+
+
+EXPECTED_IDS = {f"run-{number}-{name}" for number in (1, 2) for name in PLOTS} | {
+    "comparison-throughput",
+    "comparison-percentiles",
+}
+
+
+def test_html_needs_no_network(report):
+    text = report.read_text()
+    assert set(re.findall(r'<figure id="([^"]*)">', text)) == EXPECTED_IDS
+    assert "<script" not in text
+    assert "&lt;script&gt;x" in text
+    assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', text) == []
+    assert "Content-Security-Policy" in text
+    for said in ("Comparison:", "Thresholds", "breached", "Steady state", "Analysed with"):
+        assert said in text
+
+
+def test_html_opens_in_a_browser(report):
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium on this machine")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+               f"--user-data-dir={report.parent / 'profile'}", report.as_uri()]  # fmt: skip
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    drawn = re.findall(r'<figure id="([^"]*)"><svg', dom)
+    assert set(drawn) == EXPECTED_IDS

@@ -1,0 +1,71 @@
+"""Steady state and stalls against their definitions, written out slowly."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver_fast.analysis.steady import Stall, stalls, steady_state
+from quiver_fast.analysis.windows import SecondCounts
+
+rates = st.lists(st.integers(0, 3_000_000), max_size=40)
+
+
+def counts(values, first=1000):
+    array = np.array(values, np.int64)
+    return SecondCounts(np.arange(first, first + len(array), dtype=np.int64), array)
+
+
+def slow_error(values):
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / len(values) ** 2
+
+
+@given(rates)
+def test_steady_state_minimises_the_error(values):
+    ours = steady_state(counts(values))
+    whole = values[1:-1]
+    if len(whole) < 6:
+        assert ours is None
+        return
+    limit = len(whole) // 3
+    kept = whole[ours.warm_up :]
+    best = min(slow_error(whole[d:]) for d in range(limit + 1))
+    assert slow_error(kept) == pytest.approx(best, rel=1e-6, abs=1e-3)
+    best = min(slow_error(kept[: len(kept) - d]) for d in range(limit + 1))
+    kept = kept[: len(kept) - ours.ramp_down]
+    assert slow_error(kept) == pytest.approx(best, rel=1e-6, abs=1e-3)
+    assert (ours.count, ours.seconds) == (sum(kept), len(kept))
+    assert ours.rate == sum(kept) / len(kept)
+    assert ours.first == 1001 + ours.warm_up
+
+
+def test_warm_up_and_ramp_down_are_left_out():
+    ours = steady_state(counts([5, 10, 20, 30, *[1000] * 10, 10, 3]))
+    assert (ours.warm_up, ours.ramp_down) == (3, 1)
+    assert (ours.first, ours.last, ours.rate) == (1004, 1013, 1000.0)
+
+
+def test_an_even_run_keeps_all_whole_seconds():
+    ours = steady_state(counts([7, *[1000] * 6, 7]))
+    assert (ours.warm_up, ours.ramp_down, ours.seconds) == (0, 0, 6)
+
+
+@given(rates)
+def test_stalls(values):
+    whole = values[1:-1]
+    low = [value < 0.1 * np.median(whole) for value in whole]
+    found = stalls(counts(values))
+    covered = [s for stall in found for s in range(stall.first, stall.first + stall.seconds)]
+    assert covered == [1001 + n for n, stalled in enumerate(low) if stalled]
+    assert all(a.first + a.seconds < b.first for a, b in pairwise(found))
+    assert sum(stall.count for stall in found) == sum(
+        value for value, stalled in zip(whole, low, strict=True) if stalled
+    )
+
+
+def test_a_stall():
+    assert stalls(counts([9, 100, 100, 0, 9, 10, 100, 100, 9])) == [Stall(1003, 2, 9)]
+    assert stalls(counts([])) == []
