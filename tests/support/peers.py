@@ -44,11 +44,20 @@ def _missing_artemis() -> str | None:
     return None
 
 
+def _missing_spark() -> str | None:
+    if importlib.util.find_spec("pyspark") is None:
+        return "PySpark is not installed: pip install 'quiver-fast[spark]'"
+    from spark_analysis.java import why_java_is_missing
+
+    return why_java_is_missing()
+
+
 _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "proton": _missing_proton,
     "rhea": _missing_rhea,
     "rabbitmq": _missing_rabbitmq,
     "artemis": _missing_artemis,
+    "spark": _missing_spark,
 }
 
 
