@@ -27,18 +27,29 @@ def delivery(records: DataFrame) -> DataFrame:
     negative_latency, reordered.
     """
     messages = _messages(records)
-    by_ids, by_times = messages.where("by_ids"), messages.where("not by_ids")
-    ids, times = _by_id(by_ids), _by_time(by_times)
-    known = ids.where((F.col("sends") > 0) & F.col("arrival").isNotNull())
-    arrivals = known.select("run", "arrival.*", F.col("position").alias("value"), _one())
-    # What is sent at no known time is foreign, whatever else it may be.
-    sent_times = times.where(F.col("sends") > 0).select("run", F.col("key").alias("stamp"))
-    stamps = by_times.where("receipt and stamp >= start").join(sent_times, ["run", "stamp"])
-    arrivals = arrivals.unionByName(
-        stamps.select("run", "file", "index", F.col("stamp").alias("value"), "n")
+    keyed = _by_key(messages)
+    counts = _counts(keyed.drop("position", "arrival"))
+    return counts.join(_reordered(_arrivals(messages, keyed)), "run", "left").fillna(
+        0, ["reordered"]
     )
-    counts = _counts(ids.drop("position", "arrival")).unionByName(_counts(times))
-    return counts.join(_reordered(arrivals), "run", "left").fillna(0, ["reordered"])
+
+
+def _arrivals(messages: DataFrame, keyed: DataFrame) -> DataFrame:
+    """Return (run, file, index, value, n): own arrivals, ``value`` in sending order.
+
+    By id, the first arrival of each message, a duplicate being no reordering (RFC 4737,
+    section 3.4), and its place among the sends; by time, every arrival and its send time.
+    """
+    known = keyed.where("sends > 0")
+    first = known.where("by_ids and arrival is not null").select(
+        "run", "arrival.*", F.col("position").alias("value"), F.lit(1).cast("bigint").alias("n")
+    )
+    times = known.where("not by_ids").select("run", F.col("key").alias("stamp"))
+    own = messages.where("not by_ids and receipt and stamp >= start")
+    every = own.join(times, ["run", "stamp"])
+    return first.unionByName(
+        every.select("run", "file", "index", F.col("stamp").alias("value"), "n")
+    )
 
 
 def _messages(records: DataFrame) -> DataFrame:
@@ -88,41 +99,31 @@ def _split_starts(transfers: DataFrame) -> DataFrame:
     return sizes.select("file", "split", before)
 
 
-def _by_id(messages: DataFrame) -> DataFrame:
-    """Count sends and receipts of each id.
+def _by_key(messages: DataFrame) -> DataFrame:
+    """Count sends and receipts of each key: the id, or the tick of the send time.
 
-    Ranges of ids, not hashes: neighbours in a file stay neighbours, and a partition's
-    rows compress. The aggregation needs no further shuffle.
+    ``position`` is the first send's place, ``arrival`` the first receipt's (file, index).
+    Partitions are ranges of keys, not hashes: neighbours in a file stay neighbours, and
+    the aggregation needs no further shuffle. The sum over both ends is a full outer join.
     """
-    step = F.explode(F.sequence(F.lit(0).cast("bigint"), F.col("n") - 1)).alias("step")
+    by_ids = F.col("by_ids")
+    steps = F.when(by_ids, F.col("n") - 1).otherwise(0)
+    step = F.explode(F.sequence(F.lit(0).cast("bigint"), steps)).alias("step")
     each = messages.select("*", step).select(
         "run", "unit", "by_ids", "receipt", "negative", "stamp", "start", "file",
-        (F.col("id") + F.col("step")).alias("key"),
+        F.when(by_ids, F.col("id") + F.col("step")).otherwise(F.col("stamp")).alias("key"),
         (F.col("index") + F.col("step")).alias("index"),
-        _one(),
+        F.when(by_ids, 1).otherwise(F.col("n")).alias("n"),
     )  # fmt: skip
     ranged = each.repartitionByRange("run", "key").sortWithinPartitions("run", "key")
     own = F.col("receipt") & (F.col("stamp") >= F.col("start"))
-    return _keyed(
-        ranged,
-        F.min(F.when(~F.col("receipt"), F.col("index"))).alias("position"),
-        F.min(F.when(own, F.struct("file", "index"))).alias("arrival"),
-    )
-
-
-def _by_time(messages: DataFrame) -> DataFrame:
-    """Count sends and receipts of each tick of the send time: a full outer join, by union."""
-    return _keyed(messages.withColumn("key", F.col("stamp")))
-
-
-def _keyed(messages: DataFrame, *more: Column) -> DataFrame:
-    own = F.col("receipt") & (F.col("stamp") >= F.col("start"))
-    return messages.groupBy("run", "unit", "by_ids", "key").agg(
+    return ranged.groupBy("run", "unit", "by_ids", "key").agg(
         _total(~F.col("receipt")).alias("sends"),
         _total(F.col("receipt")).alias("receipts"),
         _total(own).alias("own"),
         _total(own & F.col("negative")).alias("negative"),
-        *more,
+        F.min(F.when(~F.col("receipt"), F.col("index"))).alias("position"),
+        F.min(F.when(own, F.struct("file", "index"))).alias("arrival"),
     )
 
 
@@ -162,7 +163,3 @@ def _reordered(arrivals: DataFrame) -> DataFrame:
     furthest = F.greatest(F.max("value").over(inside), F.col("before"))
     late = blocks.join(tops, place).withColumn("furthest", furthest)
     return late.groupBy("run").agg(_total(F.col("value") < F.col("furthest")).alias("reordered"))
-
-
-def _one() -> Column:
-    return F.lit(1).cast("bigint").alias("n")

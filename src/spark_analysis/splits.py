@@ -145,6 +145,8 @@ def split_text(split: Split) -> Iterator[Text]:
         OSError: the file cannot be read.
         RecordError: zstd data is damaged.
     """
+    if split.end <= split.start:
+        return
     with open(split.file.path, "rb", buffering=0) as file:
         if split.file.compressed:
             body = _frames(file, split.start, split.end)
@@ -158,6 +160,7 @@ def split_text(split: Split) -> Iterator[Text]:
 
 def _whole_lines(body: Iterator[bytes], beyond: Iterator[bytes], skip: bool) -> Iterator[Text]:
     """Yield the lines that begin in ``body``; the last one may end in ``beyond``."""
+    whole: list[bytes | memoryview] = []
     begun = b""
     for block in body:
         first = 0
@@ -170,18 +173,26 @@ def _whole_lines(body: Iterator[bytes], beyond: Iterator[bytes], skip: bool) -> 
         if last == 0:
             begun += block[first:]
             continue
-        yield begun, memoryview(block)[first:last]
+        # Held back until the next, so that the last line does not stand alone.
+        if whole:
+            yield whole
+        whole = [begun, memoryview(block)[first:last]]
         begun = block[last:]
-    if skip:
-        return
-    for block in beyond:
+    if not skip:
+        whole.append(begun + _line(beyond))
+    if any(whole):
+        yield whole
+
+
+def _line(blocks: Iterator[bytes]) -> bytes:
+    """Return the text up to the first newline, or all if there is none."""
+    line = b""
+    for block in blocks:
         end = block.find(b"\n") + 1
         if end > 0:
-            yield begun, memoryview(block)[:end]
-            return
-        begun += block
-    if begun:
-        yield (begun,)
+            return line + block[:end]
+        line += block
+    return line
 
 
 def _plain(file: FileIO, start: int, end: int | None, step: int) -> Iterator[bytes]:

@@ -63,7 +63,9 @@ def sender_lines(traffic: Traffic, record_format: str) -> list[str]:
     return _with_settlements(lines, traffic.ids, traffic.settle)
 
 
-def _with_settlements(lines: list[str], ids: NDArray[np.int64], times: NDArray[np.int64]) -> list[str]:
+def _with_settlements(
+    lines: list[str], ids: NDArray[np.int64], times: NDArray[np.int64]
+) -> list[str]:
     """Settle each message some lines after it was sent; never settle a few."""
     out: list[str] = []
     window = 100
