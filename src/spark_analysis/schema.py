@@ -34,8 +34,8 @@ from pyspark.sql.types import (
 )
 
 __all__ = [
-    "BAD", "FILES", "KINDS", "PARSED", "PARSED_ARROW", "RECORDS", "SETTLED", "SPLITS", "TRANSFER",
-    "TRUNCATED", "UNMATCHED", "UNSETTLED",
+    "BAD", "FILES", "KINDS", "PARSED", "PARSED_ARROW", "RECORDS", "RECORDS_ARROW", "SETTLED",
+    "SPLITS", "TRANSFER", "TRUNCATED", "UNMATCHED", "UNSETTLED",
 ]  # fmt: skip
 
 TRANSFER = "transfer"
@@ -102,6 +102,13 @@ _ARROW_TYPES = {
     BooleanType(): pa.bool_(),
     StringType(): pa.string(),
 }
-PARSED_ARROW = pa.schema(
-    [pa.field(field.name, _ARROW_TYPES[field.dataType], field.nullable) for field in PARSED.fields]
-)
+
+
+def _arrow(table: StructType) -> pa.Schema:
+    return pa.schema(
+        [pa.field(field.name, _ARROW_TYPES[field.dataType], field.nullable) for field in table]
+    )
+
+
+PARSED_ARROW = _arrow(PARSED)
+RECORDS_ARROW = _arrow(RECORDS)

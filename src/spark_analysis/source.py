@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from quiver_fast.errors import RecordError, UsageError
 from spark_analysis.parse import parse_split
 from spark_analysis.reading import role_of
-from spark_analysis.schema import RECORDS
+from spark_analysis.schema import RECORDS, RECORDS_ARROW
 from spark_analysis.splits import SPLIT_SIZE, RecordFile, Split, discover, splits_of
 
 __all__ = ["QuiverSource"]
@@ -148,6 +148,4 @@ def _records(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     fixed = {"arrow": file.arrow, "unit": file.unit, "run": file.run, "role": role_of(file)}
     for batch in parse_split(partition.split):
         columns = [pa.repeat(pa.scalar(value), batch.num_rows) for value in fixed.values()]
-        yield pa.RecordBatch.from_arrays(
-            [*batch.columns, *columns], names=[*batch.schema.names, *fixed]
-        )
+        yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=RECORDS_ARROW)

@@ -29,5 +29,6 @@ def spark() -> Iterator[SparkSession]:
     os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     session = make_session("local[2]", shuffle_partitions=2)
     session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
     yield session
     session.stop()
