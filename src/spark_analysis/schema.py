@@ -26,6 +26,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql.types import (
     BooleanType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -96,7 +97,7 @@ RECORDS = StructType(
     ]
 )
 
-_ARROW_TYPES = {
+_ARROW_TYPES: dict[DataType, pa.DataType] = {
     IntegerType(): pa.int32(),
     LongType(): pa.int64(),
     BooleanType(): pa.bool_(),

@@ -98,7 +98,8 @@ class _StreamReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {}
 
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+    # The signature of Spark 4.0 and 4.1, which the later ones take as well.
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
         files = discover(self._paths)
         return {file.path: _end_of_lines(file.path) for file in files if not file.compressed}
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
@@ -209,7 +210,7 @@ def _plain(file: FileIO, start: int, end: int | None, step: int) -> Iterator[byt
 def _frames(file: FileIO, start: int, end: int | None) -> Iterator[bytes]:
     """Yield the text of the frames between two positions of the file."""
     file.seek(start)
-    source = file if end is None else _Range(file, end - start)
+    source: Any = file if end is None else _Range(file, end - start)
     decompressor = zstandard.ZstdDecompressor()
     with decompressor.stream_reader(source, read_across_frames=True, closefd=False) as reader:
         while True:
