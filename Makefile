@@ -30,16 +30,16 @@ keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.ne
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: FORCE help run test install uninstall wheel wheels sdist lint format annotate bench \
-	instructions clean
+	instructions analysis-demo clean
 
 help: ## Show this list
 	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [PYTEST_ARGS=…]"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
 	$(BIN)/quiver --duration 10s
 
-test: $(VENV)/.test $(VENV)/.peers ## Run all tests against the installed wheel
+test: $(VENV)/.test $(VENV)/.spark $(VENV)/.peers ## Run all tests against the installed wheel
 	$(in_site_packages)
 	QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" $(BIN)/pytest tests $(PYTEST_ARGS)
 
@@ -60,7 +60,7 @@ sdist: $(VENV)/.release ## Build the source distribution: dist/*.tar.gz
 	$(BIN)/python -m build --sdist --outdir dist . >build/sdist.log || { cat build/sdist.log; exit 1; }
 	@ls dist/*.tar.gz
 
-lint: $(VENV)/.lint ## Check style, types and Cython warnings
+lint: $(VENV)/.lint $(VENV)/.spark ## Check style, types and Cython warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -80,6 +80,9 @@ bench: $(VENV)/.test $(VENV)/.bench ## Measure speed against the reference clien
 
 instructions: $(VENV)/.test ## Count instructions per message under valgrind
 	$(BIN)/python -m bench.instructions
+
+analysis-demo: $(VENV)/.spark ## Analyse two runs locally and on Spark: the answers are equal
+	$(BIN)/python buildtools/analysis_demo.py
 
 clean: ## Remove everything that was built, .venv included
 	rm -rf build dist wheelhouse $(VENV) tests/interop/node_modules
@@ -133,7 +136,7 @@ $(VENV)/.installed: build/wheel.stamp
 	@$(PIP) install dist/*.whl
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench: $(VENV)/.%: $(VENV)/.installed
+$(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.spark: $(VENV)/.%: $(VENV)/.installed
 	@echo "quiver-fast: installing what \"$*\" needs"
 	@$(PIP) install "$$(echo dist/*.whl)[$*]"
 	@touch $@

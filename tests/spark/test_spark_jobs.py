@@ -111,15 +111,16 @@ def test_the_source_gives_the_same_rows(spark: SparkSession, output: Path, runs:
 
 
 def test_again_and_compared(spark: SparkSession, output: Path, runs: Path) -> None:
-    before = (output / "summaries" / runs.name / "b" / "receiver-summary.json").read_text()
-    second = output.with_name("second")
-    analyze(spark, [str(runs)], second, base=output)
-    analyze(spark, [str(runs)], second, base=output)
-    assert (second / "summaries" / runs.name / "b" / "receiver-summary.json").read_text() == before
-    rows = spark.read.parquet(str(second / "comparison")).collect()
+    """The same job again, compared with itself: it takes the first one's place."""
+    path = output / "summaries" / runs.name / "b" / "receiver-summary.json"
+    before, inode = path.read_text(), path.stat().st_ino
+    analyze(spark, [str(runs)], output, base=output)
+    assert path.read_text() == before
+    assert path.stat().st_ino != inode
+    rows = spark.read.parquet(str(output / "comparison")).collect()
     assert len(rows) == 4
     assert {row.messages_change for row in rows} == {0.0}
-    assert sorted(path.name for path in second.parent.iterdir()) == ["out", "second"]
+    assert [entry.name for entry in output.parent.iterdir()] == [output.name]
 
 
 def test_other_peoples_folders_are_left_alone(spark: SparkSession, runs: Path) -> None:
