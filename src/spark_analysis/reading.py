@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from quiver_fast.records import formats
 from spark_analysis import schema
@@ -29,7 +31,7 @@ def role_of(file: RecordFile) -> str:
 def files_table(spark: SparkSession, files: Sequence[RecordFile]) -> DataFrame:
     """Return the rows of ``FILES``."""
     rows = [(f.number, f.run, f.arrow, role_of(f), f.record_format, f.unit, f.path) for f in files]
-    return spark.createDataFrame(rows, schema.FILES)
+    return _table(spark, rows, schema.FILES)
 
 
 def read_records(
@@ -56,8 +58,15 @@ def read_splits(spark: SparkSession, splits: Sequence[Split]) -> DataFrame:
     ]  # fmt: skip
     tasks = max(1, min(len(rows), _MOST_TASKS))
     # By range: hashes or round robin would put several splits into one task.
-    table = spark.createDataFrame(rows, schema.SPLITS).repartitionByRange(tasks, "task")
+    table = _table(spark, rows, schema.SPLITS).repartitionByRange(tasks, "task")
     return table.mapInArrow(_parse, schema.PARSED)
+
+
+def _table(spark: SparkSession, rows: list[tuple[Any, ...]], columns: StructType) -> DataFrame:
+    """Make a table of a few rows; through Arrow, no Python worker has to start for it."""
+    names = columns.fieldNames()
+    dicts = [dict(zip(names, row, strict=True)) for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(dicts, schema.arrow(columns)))
 
 
 def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -36,7 +36,7 @@ from pyspark.sql.types import (
 
 __all__ = [
     "BAD", "FILES", "KINDS", "PARSED", "PARSED_ARROW", "RECORDS", "RECORDS_ARROW", "SETTLED",
-    "SPLITS", "TRANSFER", "TRUNCATED", "UNMATCHED", "UNSETTLED",
+    "SPLITS", "TRANSFER", "TRUNCATED", "UNMATCHED", "UNSETTLED", "arrow",
 ]  # fmt: skip
 
 TRANSFER = "transfer"
@@ -105,11 +105,12 @@ _ARROW_TYPES: dict[DataType, pa.DataType] = {
 }
 
 
-def _arrow(table: StructType) -> pa.Schema:
+def arrow(table: StructType) -> pa.Schema:
+    """Return the same schema for Arrow."""
     return pa.schema(
         [pa.field(field.name, _ARROW_TYPES[field.dataType], field.nullable) for field in table]
     )
 
 
-PARSED_ARROW = _arrow(PARSED)
-RECORDS_ARROW = _arrow(RECORDS)
+PARSED_ARROW = arrow(PARSED)
+RECORDS_ARROW = arrow(RECORDS)
