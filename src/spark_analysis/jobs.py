@@ -102,16 +102,13 @@ def follow(spark: SparkSession, paths: Sequence[str], output: Path, timeout: flo
     output.mkdir(mode=0o700, parents=True, exist_ok=True)
     (output / _MARK).touch()
     spark.dataSource.register(QuiverSource)
-    last = time.monotonic()
 
     def take(batch: DataFrame, number: int) -> None:
-        nonlocal last
         _write(batch, output / "records" / f"batch={number}", *_PARTITIONS)
         part = output / ".part"
         _write_results(spark, output / "records", part, discover(paths), None)
         for table in part.iterdir():
             _replace(table, output / table.name)
-        last = time.monotonic()
 
     query = (
         spark.readStream.format("quiver")
@@ -121,10 +118,12 @@ def follow(spark: SparkSession, paths: Sequence[str], output: Path, timeout: flo
         .trigger(processingTime=_TRIGGER)
         .start()
     )
+    last = time.monotonic()
     try:
-        while time.monotonic() - last < timeout:
-            if query.awaitTermination(1):
-                break
+        while time.monotonic() - last < timeout and not query.awaitTermination(1):
+            # A long batch is work, not silence; nor is the time until the first look.
+            if query.lastProgress is None or query.status["isDataAvailable"]:
+                last = time.monotonic()
     finally:
         query.stop()
 

@@ -136,7 +136,7 @@ def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None
 
     def grow() -> None:
         for start in range(700, len(lines), 700):
-            time.sleep(2)
+            time.sleep(4)
             text = "".join(lines[start : start + 700])
             with path.open("a") as file:
                 file.write(text[:-9])
@@ -146,7 +146,7 @@ def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None
 
     writer = threading.Thread(target=grow)
     writer.start()
-    follow(spark, [str(path.parent)], tmp_path / "out", timeout=6)
+    follow(spark, [str(path.parent)], tmp_path / "out", timeout=4)
     writer.join()
     found = json.loads((tmp_path / "out/summaries/run/receiver-summary.json").read_text())
     expected = receiver_sections(read_transfers(path))
