@@ -134,20 +134,23 @@ def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None
     path.parent.mkdir()
     write(path, lines[:700])
 
-    def grow() -> None:
-        for start in range(700, len(lines), 700):
-            time.sleep(4)
-            text = "".join(lines[start : start + 700])
-            with path.open("a") as file:
-                file.write(text[:-9])
-                file.flush()
-                time.sleep(0.2)
-                file.write(text[-9:])
+    first = tmp_path / "out" / "records" / "batch=0"
 
-    writer = threading.Thread(target=grow)
+    def grow() -> None:
+        while not first.exists():
+            time.sleep(0.1)
+        text = "".join(lines[700:])
+        with path.open("a") as file:
+            for part in (text[:9001], text[9001:]):
+                file.write(part)
+                file.flush()
+                time.sleep(0.5)
+
+    writer = threading.Thread(target=grow, daemon=True)
     writer.start()
-    follow(spark, [str(path.parent)], tmp_path / "out", timeout=4)
-    writer.join()
+    follow(spark, [str(path.parent)], tmp_path / "out", timeout=8)
+    writer.join(timeout=1)
+    assert not writer.is_alive()
     found = json.loads((tmp_path / "out/summaries/run/receiver-summary.json").read_text())
     expected = receiver_sections(read_transfers(path))
     assert found["results"] == approximately(expected["results"])
