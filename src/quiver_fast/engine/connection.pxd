@@ -24,6 +24,9 @@ cdef class Connection:
     cdef bint blocked
     cdef bint closing
     cdef int64_t next_tick
+    # Waits for which lingering is left out, and how often in a row it was in vain.
+    cdef int64_t linger_pause
+    cdef int linger_failures
     cdef readonly int64_t bytes_read
     cdef readonly int64_t bytes_written
     cdef readonly str peer
@@ -35,6 +38,7 @@ cdef class Connection:
     cdef bytes hostname
 
     cdef int exchange(self, int64_t wait_until) except -1 nogil
+    cdef int linger(self) noexcept nogil
     cdef int write(self) noexcept nogil
     cdef int read(self) noexcept nogil
     cdef int wait(self, int64_t until) noexcept nogil

@@ -41,6 +41,8 @@ FOREVER = INT64_MAX
 cdef size_t READ_SIZE = 32768
 cdef int64_t MILLISECOND = 1000000
 cdef int64_t SECOND = 1000000000
+# About what waking a sleeping process takes.
+cdef int64_t LINGER = 30 * 1000
 cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
 # AMQP 1.0 part 2.4.5: a peer may want a frame within any time-out that it names.
 cdef int64_t TICK_PERIOD = 50 * MILLISECOND
@@ -162,6 +164,28 @@ cdef class Connection:
         if self.blocked:
             self.write()
         return self.read()
+
+    cdef int linger(self) noexcept nogil:
+        """Look for the peer's answer for a moment before sleeping; return 1 if it came.
+
+        To be woken costs more than the peer takes for a small window. Where that
+        was tried in vain it is left out, twice as long each time.
+        """
+        cdef int64_t deadline
+        if self.linger_pause > 0:
+            self.linger_pause -= 1
+            return 0
+        self.write()
+        deadline = monotonic_ns() + LINGER
+        while monotonic_ns() < deadline:
+            if self.read():
+                self.linger_failures = 0
+                return 1
+            if self.cut:
+                return 0
+        self.linger_failures = min(self.linger_failures + 1, 10)
+        self.linger_pause = 1 << self.linger_failures
+        return 0
 
     cdef int write(self) noexcept nogil:
         """Give the socket what the engine has until either has had enough."""

@@ -139,6 +139,8 @@ cdef class Sender(Endpoint):
                         f"{self.connection.peer}: {self.sent - self.settled} of {self.sent} "
                         "messages have no outcome and the peer is silent")
             wake = self.next_wake(now)
+            if wake and self.pacer is None and not self.stopping and self.connection.linger():
+                wake = 0
             self.connection.exchange(wake)
 
     cdef bint is_done(self, int64_t now) noexcept nogil:
