@@ -27,8 +27,6 @@ cdef class Connection:
     # Waits for which lingering is left out, and how often in a row it was in vain.
     cdef int64_t linger_pause
     cdef int linger_failures
-    cdef readonly int64_t bytes_read
-    cdef readonly int64_t bytes_written
     cdef readonly str peer
     cdef readonly str run_id
     cdef object sock

@@ -23,7 +23,7 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_driver_read_close, pn_connection_driver_read_done,
     pn_connection_driver_write_buffer, pn_connection_driver_write_close,
     pn_connection_driver_write_done, pn_connection_open, pn_connection_properties,
-    pn_connection_remote_condition, pn_connection_remote_container,
+    pn_connection_remote_condition,
     pn_connection_remote_properties, pn_connection_set_container, pn_connection_set_hostname,
     pn_connection_state, pn_data_enter, pn_data_exit, pn_data_get_bytes, pn_data_next,
     pn_data_put_map, pn_data_put_string, pn_data_put_symbol, pn_data_rewind, pn_data_t,
@@ -204,7 +204,6 @@ cdef class Connection:
                     self.cut = True
                     pn_connection_driver_write_close(&self.driver)
                 return 0
-            self.bytes_written += n
             pn_connection_driver_write_done(&self.driver, n)
             data = pn_connection_driver_write_buffer(&self.driver)
         return 0
@@ -226,7 +225,6 @@ cdef class Connection:
             if n >= 0 or errno != EINTR:
                 break
         if n > 0:
-            self.bytes_read += n
             pn_connection_driver_read_done(&self.driver, n)
             return 1
         if n < 0 and errno == EAGAIN:
@@ -324,11 +322,6 @@ cdef class Connection:
             text += ": " + description.decode("utf-8", "replace")
         return " ".join(text.split())
 
-    def remote_container(self) -> str:
-        """Return the peer's container id; empty before its open frame."""
-        name = pn_connection_remote_container(self.connection)
-        return name.decode("utf-8", "replace") if name != NULL else ""
-
     def remote_run_id(self) -> str:
         """Return the run id in the peer's open frame; empty if it sent none."""
         cdef pn_data_t *data = pn_connection_remote_properties(self.connection)
@@ -367,8 +360,4 @@ cdef class Connection:
                 self.exchange(deadline)
                 done = (pn_connection_state(self.connection) & PN_REMOTE_CLOSED) != 0
             self.write()
-        self.sock.close()
-
-    def abort(self) -> None:
-        """Drop the socket without a word; for a second signal or a failed handshake."""
         self.sock.close()

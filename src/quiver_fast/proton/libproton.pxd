@@ -41,7 +41,6 @@ cdef extern from "proton/types.h" nogil:
 
 cdef extern from "proton/object.h" nogil:
     void *pn_incref(void *object)
-    int pn_decref(void *object)
 
 cdef extern from "proton/logger.h" nogil:
     ctypedef struct pn_logger_t
@@ -70,8 +69,6 @@ cdef extern from "proton/codec.h" nogil:
         PN_SYMBOL
         PN_BINARY
         PN_MAP
-    pn_data_t *pn_data(size_t capacity)
-    void pn_data_free(pn_data_t *data)
     void pn_data_clear(pn_data_t *data)
     void pn_data_rewind(pn_data_t *data)
     bint pn_data_next(pn_data_t *data)
@@ -81,8 +78,6 @@ cdef extern from "proton/codec.h" nogil:
     int pn_data_put_list(pn_data_t *data)
     int pn_data_put_map(pn_data_t *data)
     int pn_data_put_described(pn_data_t *data)
-    int pn_data_put_null(pn_data_t *data)
-    int pn_data_put_bool(pn_data_t *data, bint value)
     int pn_data_put_ulong(pn_data_t *data, uint64_t value)
     int pn_data_put_binary(pn_data_t *data, pn_bytes_t value)
     int pn_data_put_string(pn_data_t *data, pn_bytes_t value)
@@ -91,8 +86,6 @@ cdef extern from "proton/codec.h" nogil:
     pn_bytes_t pn_data_get_bytes(pn_data_t *data)
     uint64_t pn_data_get_ulong(pn_data_t *data)
     bint pn_data_is_described(pn_data_t *data)
-    ssize_t pn_data_encode(pn_data_t *data, char *bytes, size_t size)
-    int pn_data_copy(pn_data_t *data, pn_data_t *src)
 
 cdef extern from "proton/connection.h" nogil:
     pn_state_t pn_connection_state(pn_connection_t *connection)
@@ -100,13 +93,9 @@ cdef extern from "proton/connection.h" nogil:
     void pn_connection_close(pn_connection_t *connection)
     void pn_connection_collect(pn_connection_t *connection, pn_collector_t *collector)
     void pn_connection_set_container(pn_connection_t *connection, const char *container)
-    void pn_connection_set_user(pn_connection_t *connection, const char *user)
-    void pn_connection_set_password(pn_connection_t *connection, const char *password)
     void pn_connection_set_hostname(pn_connection_t *connection, const char *hostname)
-    const char *pn_connection_remote_container(pn_connection_t *connection)
     pn_data_t *pn_connection_properties(pn_connection_t *connection)
     pn_data_t *pn_connection_remote_properties(pn_connection_t *connection)
-    pn_condition_t *pn_connection_condition(pn_connection_t *connection)
     pn_condition_t *pn_connection_remote_condition(pn_connection_t *connection)
 
 cdef extern from "proton/session.h" nogil:
@@ -114,12 +103,10 @@ cdef extern from "proton/session.h" nogil:
     pn_state_t pn_session_state(pn_session_t *session)
     pn_condition_t *pn_session_remote_condition(pn_session_t *session)
     void pn_session_open(pn_session_t *session)
-    void pn_session_close(pn_session_t *session)
     pn_session_t *pn_session_head(pn_connection_t *connection, pn_state_t state)
     int pn_session_set_incoming_window_and_lwm(
         pn_session_t *session, uint32_t window, uint32_t low_water_mark)
     size_t pn_session_outgoing_bytes(pn_session_t *session)
-    size_t pn_session_incoming_bytes(pn_session_t *session)
 
 cdef extern from "proton/terminus.h" nogil:
     ctypedef struct pn_terminus_t
@@ -128,15 +115,11 @@ cdef extern from "proton/terminus.h" nogil:
         PN_SOURCE
         PN_TARGET
         PN_COORDINATOR
-    ctypedef enum pn_durability_t:
-        PN_NONDURABLE
     pn_terminus_type_t pn_terminus_get_type(pn_terminus_t *terminus)
     int pn_terminus_set_type(pn_terminus_t *terminus, pn_terminus_type_t type)
-    const char *pn_terminus_get_address(pn_terminus_t *terminus)
     int pn_terminus_set_address(pn_terminus_t *terminus, const char *address)
     int pn_terminus_copy(pn_terminus_t *terminus, pn_terminus_t *src)
     pn_data_t *pn_terminus_capabilities(pn_terminus_t *terminus)
-    pn_data_t *pn_terminus_outcomes(pn_terminus_t *terminus)
 
 cdef extern from "proton/link.h" nogil:
     ctypedef enum pn_snd_settle_mode_t:
@@ -148,7 +131,6 @@ cdef extern from "proton/link.h" nogil:
         PN_RCV_SECOND
     pn_link_t *pn_sender(pn_session_t *session, const char *name)
     pn_link_t *pn_receiver(pn_session_t *session, const char *name)
-    const char *pn_link_name(pn_link_t *link)
     bint pn_link_is_sender(pn_link_t *link)
     pn_state_t pn_link_state(pn_link_t *link)
     pn_condition_t *pn_link_condition(pn_link_t *link)
@@ -171,11 +153,8 @@ cdef extern from "proton/link.h" nogil:
     void pn_link_flow(pn_link_t *receiver, int credit)
     ssize_t pn_link_send(pn_link_t *sender, const char *bytes, size_t n)
     ssize_t pn_link_recv(pn_link_t *receiver, char *bytes, size_t n)
-    int pn_link_unsettled(pn_link_t *link)
     void pn_link_set_snd_settle_mode(pn_link_t *link, pn_snd_settle_mode_t mode)
     void pn_link_set_rcv_settle_mode(pn_link_t *link, pn_rcv_settle_mode_t mode)
-    pn_snd_settle_mode_t pn_link_remote_snd_settle_mode(pn_link_t *link)
-    uint64_t pn_link_remote_max_message_size(pn_link_t *link)
 
 cdef extern from "proton/disposition.h" nogil:
     ctypedef struct pn_disposition_t
@@ -184,7 +163,6 @@ cdef extern from "proton/disposition.h" nogil:
     const uint64_t PN_REJECTED
     const uint64_t PN_RELEASED
     const uint64_t PN_MODIFIED
-    uint64_t pn_disposition_type(pn_disposition_t *disposition)
     pn_condition_t *pn_disposition_condition(pn_disposition_t *disposition)
     pn_data_t *pn_disposition_data(pn_disposition_t *disposition)
 
@@ -197,7 +175,6 @@ cdef extern from "proton/delivery.h" nogil:
     pn_disposition_t *pn_delivery_remote(pn_delivery_t *delivery)
     uint64_t pn_delivery_remote_state(pn_delivery_t *delivery)
     bint pn_delivery_settled(pn_delivery_t *delivery)
-    size_t pn_delivery_pending(pn_delivery_t *delivery)
     bint pn_delivery_partial(pn_delivery_t *delivery)
     bint pn_delivery_aborted(pn_delivery_t *delivery)
     bint pn_delivery_readable(pn_delivery_t *delivery)
@@ -212,15 +189,10 @@ cdef extern from "proton/delivery.h" nogil:
 cdef extern from "proton/transport.h" nogil:
     void pn_transport_set_server(pn_transport_t *transport)
     void pn_transport_require_auth(pn_transport_t *transport, bint required)
-    bint pn_transport_is_encrypted(pn_transport_t *transport)
     pn_condition_t *pn_transport_condition(pn_transport_t *transport)
-    pn_logger_t *pn_transport_logger(pn_transport_t *transport)
     void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size)
-    uint32_t pn_transport_get_remote_max_frame(pn_transport_t *transport)
     void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t timeout)
     int64_t pn_transport_tick(pn_transport_t *transport, int64_t now)
-    uint64_t pn_transport_get_frames_input(const pn_transport_t *transport)
-    ssize_t pn_transport_pending(pn_transport_t *transport)
 
 cdef extern from "proton/connection_driver.h" nogil:
     ctypedef struct pn_connection_driver_t:
@@ -235,11 +207,9 @@ cdef extern from "proton/connection_driver.h" nogil:
     pn_rwbytes_t pn_connection_driver_read_buffer_sized(pn_connection_driver_t *driver, size_t n)
     void pn_connection_driver_read_done(pn_connection_driver_t *driver, size_t n)
     void pn_connection_driver_read_close(pn_connection_driver_t *driver)
-    bint pn_connection_driver_read_closed(pn_connection_driver_t *driver)
     pn_bytes_t pn_connection_driver_write_buffer(pn_connection_driver_t *driver)
     pn_bytes_t pn_connection_driver_write_done(pn_connection_driver_t *driver, size_t n)
     void pn_connection_driver_write_close(pn_connection_driver_t *driver)
-    bint pn_connection_driver_write_closed(pn_connection_driver_t *driver)
 
 cdef extern from "proton/ssl.h" nogil:
     ctypedef struct pn_ssl_t
@@ -263,7 +233,6 @@ cdef extern from "proton/ssl.h" nogil:
     pn_ssl_t *pn_ssl(pn_transport_t *transport)
     int pn_ssl_init(pn_ssl_t *ssl, pn_ssl_domain_t *domain, const char *session_id)
     int pn_ssl_set_peer_hostname(pn_ssl_t *ssl, const char *hostname)
-    const char *pn_ssl_get_remote_subject(pn_ssl_t *ssl)
 
 cdef extern from "proton/sasl.h" nogil:
     ctypedef struct pn_sasl_t
@@ -273,8 +242,6 @@ cdef extern from "proton/sasl.h" nogil:
     pn_sasl_t *pn_sasl(pn_transport_t *transport)
     pn_sasl_outcome_t pn_sasl_outcome(pn_sasl_t *sasl)
     const char *pn_sasl_get_mech(pn_sasl_t *sasl)
-    const char *pn_sasl_get_user(pn_sasl_t *sasl)
-    void pn_sasl_allowed_mechs(pn_sasl_t *sasl, const char *mechanisms)
     void pn_sasl_set_allow_insecure_mechs(pn_sasl_t *sasl, bint insecure)
 
 cdef extern from "proton/sasl_plugin.h" nogil:
@@ -308,10 +275,7 @@ cdef extern from "proton/sasl_plugin.h" nogil:
             pn_transport_t *transport, pn_bytes_t data, pn_bytes_t *out) noexcept nogil
         ssize_t (*decode)(
             pn_transport_t *transport, pn_bytes_t data, pn_bytes_t *out) noexcept nogil
-    void pnx_sasl_error(
-        pn_transport_t *transport, const char *description, const char *condition_name)
     void *pnx_sasl_get_context(pn_transport_t *transport)
-    void pnx_sasl_set_context(pn_transport_t *transport, void *context)
     void pnx_sasl_set_bytes_out(pn_transport_t *transport, pn_bytes_t data)
     void pnx_sasl_set_desired_state(pn_transport_t *transport, pnx_sasl_state desired_state)
     void pnx_sasl_set_selected_mechanism(pn_transport_t *transport, const char *mechanism)
