@@ -19,7 +19,7 @@ ifneq ($(DESTDIR),)
 $(error DESTDIR is not supported: a virtual environment cannot be moved. Package the wheel instead)
 endif
 
-SOURCES := $(sort $(shell find src impls buildtools -type f \
+SOURCES := $(sort $(shell find src spark_analysis impls buildtools -type f \
 	\( -name '*.py' -o -name '*.py[xi]' -o -name '*.pxd' -o -name '*.[ch]' -o -name py.typed \
 	-o -path 'impls/*' \)))
 PROJECT_FILES := setup.py pyproject.toml MANIFEST.in README.md LICENSE NOTICE
@@ -30,16 +30,16 @@ keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.ne
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: FORCE help run test install uninstall wheel wheels sdist lint format annotate bench \
-	instructions clean
+	instructions sanitize analysis-demo clean
 
 help: ## Show this list
 	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [PYTEST_ARGS=…]"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
 	$(BIN)/quiver --duration 10s
 
-test: $(VENV)/.test $(VENV)/.peers ## Run all tests against the installed wheel
+test: $(VENV)/.test $(VENV)/.spark $(VENV)/.peers ## Run all tests against the installed wheel
 	$(in_site_packages)
 	QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" $(BIN)/pytest tests $(PYTEST_ARGS)
 
@@ -60,7 +60,7 @@ sdist: $(VENV)/.release ## Build the source distribution: dist/*.tar.gz
 	$(BIN)/python -m build --sdist --outdir dist . >build/sdist.log || { cat build/sdist.log; exit 1; }
 	@ls dist/*.tar.gz
 
-lint: $(VENV)/.lint ## Check style, types and Cython warnings
+lint: $(VENV)/.lint $(VENV)/.spark ## Check style, types and Cython warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -74,17 +74,23 @@ format: $(VENV)/.lint ## Format the Python files
 annotate: $(VENV)/.lint ## Show where Cython calls Python: build/annotate/**/*.html
 	$(BIN)/python buildtools/cython_check.py --annotate build/annotate
 
-bench: $(VENV)/.test $(VENV)/.bench ## Measure speed against the reference client in the same run
+bench: $(VENV)/.test $(VENV)/.bench $(VENV)/.spark ## Measure speed against the reference client in the same run
 	$(in_site_packages)
 	$(BIN)/pytest bench $(PYTEST_ARGS)
 
 instructions: $(VENV)/.test ## Count instructions per message under valgrind
 	$(BIN)/python -m bench.instructions
 
+sanitize: $(VENV)/.test ## Run the fuzz and frame tests on a build with ASan and UBSan
+	sh buildtools/sanitize.sh $(BIN) $(PYTEST_ARGS)
+
+analysis-demo: $(VENV)/.spark ## Measure two pairs; analyse them here and on Spark: equal answers
+	$(BIN)/python buildtools/analysis_demo.py
+
 clean: ## Remove everything that was built, .venv included
 	rm -rf build dist wheelhouse $(VENV) tests/interop/node_modules
 	rm -rf .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src buildtools tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src spark_analysis buildtools tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	find src -name '*.so' -delete
 	rm -rf src/*.egg-info
 
@@ -134,9 +140,12 @@ $(VENV)/.installed: build/wheel.stamp
 	@$(PIP) install dist/*.whl
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench: $(VENV)/.%: $(VENV)/.installed
+$(VENV)/.spark: buildtools/java.sh
+$(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.spark: $(VENV)/.%: \
+		$(VENV)/.installed
 	@echo "quiver-fast: installing what \"$*\" needs"
 	@$(PIP) install "$$(echo dist/*.whl)[$*]"
+	@case $* in spark) sh buildtools/java.sh ;; esac
 	@touch $@
 
 # Peers that we did not write. Their tests say why they skip where one is

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench.runner import Case
 
 # Counts are about a second of the reference; --bench-full takes three times as many.
@@ -32,7 +34,24 @@ SCHEDULE = {
     "schedule-1k": Case(2_000, rate=1_000),
     "schedule-10k": Case(20_000, rate=10_000),
 }
+# Through the server against the same pair without one.
+STREAMS = {
+    "stream-1m": Case(600, body_size=1_000_000, credit=10),
+    "stream-100m": Case(12, body_size=100_000_000, credit=4),
+    "stream-10g": Case(1, body_size=10_000_000_000, credit=1),
+}
+# Through a server: sender and receiver are its clients, three processes in all.
+THROUGH_SERVER = {
+    "server-100": Case(500_000),
+    "server-1k": Case(200_000, body_size=1_000),
+    "server-10k": Case(40_000, body_size=10_000),
+    # Consumers that keep up: what the server's memory is then.
+    "server-paced": Case(100_000, rate=50_000, time_unit="us"),
+}
 TCP_SHARE = {"tcp-share-100k": THROUGHPUT["body-100k"], "tcp-share-1m": THROUGHPUT["body-1m"]}
+# One message; its size with and without --bench-full.
+STREAM = Case(1, body_size=2_000_000_000, credit=10, streaming=True, time_unit="us")
+STREAM_FULL = replace(STREAM, body_size=10_000_000_000)
 
 # What runs without --bench-full.
 QUICK = {
@@ -47,4 +66,6 @@ QUICK = {
     "latency-50k",
     "schedule-10k",
     "tcp-share-100k",
+    "server-100",
+    "server-paced",
 }

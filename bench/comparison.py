@@ -59,10 +59,14 @@ METRICS = {
     "throughput": Metric("MB/s", larger_is_better=True),
     "sender_cpu": Metric("ns"),
     "receiver_cpu": Metric("ns"),
+    "server_cpu": Metric("ns"),
     # Gated on our own megabytes: growth of the reference must not excuse ours.
     "sender_rss": Metric("MB", gate=_ours),
     "receiver_rss": Metric("MB", gate=_ours),
+    "server_rss": Metric("MB", gate=_ours),
     "rss": Metric("MB", gate=_ours),
+    # For each megabyte of a stream; there is no server in the reference.
+    "stream_cpu": Metric("ms/MB", gate=_ours),
     "p50": Metric("us"),
     "p99": Metric("us"),
     "p99.9": Metric("us"),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from bench.cases import QUICK
 from bench.comparison import METRICS, Comparison, Figures, Limit, Row, load_floors, rows_of, table
 from bench.reference import build
-from bench.runner import product_command
+from bench.runner import Case, product_command
 
 QUICK_ROUNDS = 3
 FULL_ROUNDS = 7
@@ -114,6 +116,19 @@ class Bench:
         if failed:
             complaints = (f"{row.metric} is {row.gated:.3f}, must be {row.limit}" for row in failed)
             pytest.fail(f"{case}: {'; '.join(complaints)}", pytrace=False)
+
+
+def case_parameters(cases: dict[str, Case]) -> list[object]:
+    """Return cases for pytest, those that are not quick only with --bench-full."""
+    return [
+        pytest.param(name, case, id=name, marks=[] if name in QUICK else [pytest.mark.full])
+        for name, case in cases.items()
+    ]
+
+
+def sized(bench: Bench, case: Case) -> Case:
+    """Return the case, longer with --bench-full."""
+    return replace(case, count=case.count * 3) if bench.full else case
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,7 @@ class Case:
     rate: int = 0
     message_ids: bool = False
     settlement: bool = False
+    streaming: bool = False
     keep_records: bool = True
     time_unit: str = "ms"
     timeout: float = 120.0
@@ -118,17 +119,23 @@ def figures(run: Run) -> dict[str, float]:
 # ---- One process ------------------------------------------------------------
 
 
-class _Arrow:
-    """A running arrow. Reaps its process itself, to get the kernel's accounting."""
+class Measured:
+    """A running program. Reaps its process itself, to get the kernel's accounting.
 
-    def __init__(self, command: Command, arguments: dict[str, object], records: Path) -> None:
-        line = [*command, *(f"{key}={value}" for key, value in arguments.items())]
-        self.name = f"{arguments['operation']}: {shlex.join(line)}"
+    Args:
+        line: the program and its arguments.
+        output: what gets its standard output.
+        end_codes: the exit codes with which it succeeds.
+    """
+
+    def __init__(self, line: Command, output: Path, end_codes: Sequence[int] = (0,)) -> None:
+        self.name = shlex.join(line)
+        self.end_codes = end_codes
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self.spawned = time.monotonic()
-        with records.open("wb") as output:
+        with output.open("wb") as stream:
             self.process = subprocess.Popen(
-                line, stdin=subprocess.DEVNULL, stdout=output, stderr=self.errors
+                line, stdin=subprocess.DEVNULL, stdout=stream, stderr=self.errors
             )
         self.exit_descriptor = os.pidfd_open(self.process.pid)
         self.rss: list[int] = []
@@ -154,13 +161,13 @@ class _Arrow:
         """Collect the ended process.
 
         Raises:
-            RunError: it ended with a non-zero exit code.
+            RunError: it ended with another exit code than it should.
         """
         wall = time.monotonic() - self.spawned
         _, status, usage = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         self.side = Side(usage.ru_utime + usage.ru_stime, wall, self.peak_rss, tuple(self.rss))
-        if self.process.returncode != 0:
+        if self.process.returncode not in self.end_codes:
             raise RunError(f"exit code {self.process.returncode}, {self.name}\n{self.error_text()}")
 
     def error_text(self) -> str:
@@ -176,7 +183,7 @@ class _Arrow:
         self.errors.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -199,7 +206,8 @@ def _is_listening(port: int) -> bool:
     return False
 
 
-def _await_ready(receiver: _Arrow, port: int) -> float:
+def await_ready(receiver: Measured, port: int) -> float:
+    """Wait until a program listens, and return how many seconds that took."""
     deadline = receiver.spawned + READY_TIMEOUT
     while not _is_listening(port):
         if select.select([receiver.exit_descriptor], [], [], 0.001)[0]:
@@ -210,13 +218,16 @@ def _await_ready(receiver: _Arrow, port: int) -> float:
     return time.monotonic() - receiver.spawned
 
 
-def _await_exit(arrows: Sequence[_Arrow], timeout: float) -> None:
+def await_exit(
+    arrows: Sequence[Measured], timeout: float, watched: Sequence[Measured] = ()
+) -> None:
+    """Reap programs as they end; those that are only watched have their memory read too."""
     deadline = time.monotonic() + timeout
     running = {arrow.exit_descriptor: arrow for arrow in arrows}
     while running:
         for descriptor in select.select(list(running), [], [], SAMPLE_PERIOD)[0]:
             running.pop(descriptor).reap()
-        for arrow in running.values():
+        for arrow in (*running.values(), *watched):
             arrow.sample_memory()
         if time.monotonic() > deadline:
             names = "\n".join(arrow.name for arrow in running.values())
@@ -237,6 +248,11 @@ def _count_lines(path: Path) -> int:
         return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
 
 
+def _count_streams(path: Path) -> int:
+    """Count the records among the lines of streaming mode: the others begin with F or B."""
+    return sum(line[:1].isdigit() for line in path.read_bytes().splitlines())
+
+
 def _times(line: bytes) -> tuple[int, int]:
     """Return (send, receive) of a receiver's record: its last two fields in every revision."""
     fields = line.split(b",")
@@ -253,11 +269,13 @@ def transferred(records: Path, case: Case) -> tuple[int, float]:
     Raises:
         RunError: there is no record, or not exactly ``case.count`` of them.
     """
-    found = _count_lines(records)
+    found = _count_streams(records) if case.streaming else _count_lines(records)
     if found == 0 or (case.count and found != case.count):
         raise RunError(f"the receiver printed {found} records, not {case.count or 'some'}")
     with records.open("rb") as stream:
-        first_send, _ = _times(stream.readline())
+        first = stream.readline()
+    # Of a stream the first line is a part of its body, with the send time in front.
+    first_send = int(first.split(b",")[1]) if case.streaming else _times(first)[0]
     _, last_receive = _times(_last_line(records))
     # A transfer within one tick of the clock still took some of it.
     return found, max(last_receive - first_send, 1) / _units_per_second(case)
@@ -273,11 +291,19 @@ def latencies(records: Path) -> tuple[int, ...]:
 # ---- One pair ---------------------------------------------------------------
 
 
-def _arguments(case: Case, operation: str, port: int) -> dict[str, object]:
+def arrow_line(
+    command: Command, case: Case, operation: str, port: int, *, through: bool = False
+) -> list[str]:
+    """Return an arrow's command line; with ``through`` both are clients of a server."""
+    arguments = _arguments(case, operation, port, operation == "receive" and not through)
+    return [*command, *(f"{key}={value}" for key, value in arguments.items())]
+
+
+def _arguments(case: Case, operation: str, port: int, listening: bool) -> dict[str, object]:
     receiving = operation == "receive"
     arguments: dict[str, object] = {
-        "connection-mode": "server" if receiving else "client",
-        "channel-mode": "passive" if receiving else "active",
+        "connection-mode": "server" if listening else "client",
+        "channel-mode": "passive" if listening else "active",
         "operation": operation,
         "id": f"bench-{operation}",
         "scheme": "amqp",
@@ -295,12 +321,14 @@ def _arguments(case: Case, operation: str, port: int) -> dict[str, object]:
         arguments["settlement"] = 1
     else:
         arguments |= {"rate": case.rate, "set-message-id": int(case.message_ids)}
+    if case.streaming:
+        arguments["streaming"] = 1
     if case.time_unit != "ms":
         arguments["time-unit"] = case.time_unit
     return arguments
 
 
-def _records_directory() -> str | None:
+def records_directory() -> str | None:
     """Prefer memory for the records: the disk is not what is measured."""
     shared = Path("/dev/shm")
     return str(shared) if os.access(shared, os.W_OK) else None
@@ -316,16 +344,16 @@ def run_pair(sender: Command, receiver: Command, case: Case) -> Run:
         RunError: a process failed or hung, or records are missing.
     """
     assert case.count or case.keep_records
-    with tempfile.TemporaryDirectory(dir=_records_directory()) as scratch:
+    with tempfile.TemporaryDirectory(dir=records_directory()) as scratch:
         sink = Path("/dev/null")
         sent = Path(scratch, "sent") if case.keep_records else sink
         received = Path(scratch, "received") if case.keep_records else sink
-        port = _free_port()
-        arrows = [_Arrow(receiver, _arguments(case, "receive", port), received)]
+        port = free_port()
+        arrows = [Measured(arrow_line(receiver, case, "receive", port), received)]
         try:
-            ready = _await_ready(arrows[0], port)
-            arrows.append(_Arrow(sender, _arguments(case, "send", port), sent))
-            _await_exit(arrows, case.timeout)
+            ready = await_ready(arrows[0], port)
+            arrows.append(Measured(arrow_line(sender, case, "send", port), sent))
+            await_exit(arrows, case.timeout)
         finally:
             for arrow in arrows:
                 arrow.close()

@@ -1,13 +1,15 @@
-"""The full summary of a file against CSV engines that do its histogram only."""
+"""The full summary of a file, and the whole command, against engines that do its histogram only."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +19,14 @@ from numpy.typing import NDArray
 from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench
 from bench.record_workload import START, make_times, write_file
+from quiver_fast.records.writer import RecordWriter, write_many
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.benchmark(timer=RATIO_CLOCK)]
 
 RECORDS = 10_000_000  # 280 MB
 LOW_RATE_RECORDS = 4_000_000
+BLOCKS = 10  # of RECORDS: 2.8 GB, beside which the start of a process is little
+UPSTREAM_RECORDS = 1_000_000  # slower by so much that more would say nothing more
 
 # What is measured runs by itself, so that its memory is its own.
 ANALYSE = """
@@ -36,6 +41,24 @@ seconds = time.perf_counter() - started
 # Not ru_maxrss: that begins with what the parent had.
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
 print(seconds, int(peak[1]) / 1024)
+"""
+
+COMMAND = """
+import re, sys
+from pathlib import Path
+from quiver_fast.cli.analyze import main
+code = main([sys.argv[1], "--json", "--quiet"])
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+print(int(peak[1]) / 1024, file=sys.stderr)
+sys.exit(code)
+"""
+
+POLARS = """
+import sys
+import polars as pl
+times = pl.scan_csv(sys.argv[1], has_header=False, new_columns=["sent", "received"])
+keys = [(pl.col("received") // 1000).alias("second"), pl.col("received") - pl.col("sent")]
+times.group_by(keys).len().collect(engine="streaming")
 """
 
 
@@ -130,4 +153,84 @@ def test_low_rate_summary_against_csv_engines(bench: Bench, slow_run: Path) -> N
         "throughput",
         lambda: _analyse(slow_run, 1),
         lambda: _fastest_reader(slow_run),
+    )
+
+
+# ---- the whole command ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("long") / "transfers.csv"
+    sent, received = make_times(RECORDS)
+    span = int(received[-1] - sent[0]) + 1
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        writer = RecordWriter(descriptor)
+        for block in range(BLOCKS):
+            write_many(writer, (sent + block * span).data, (received + block * span).data)
+        writer.flush_now()
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def _throughput(path: Path, seconds: float) -> float:
+    return path.stat().st_size / seconds / 1e6
+
+
+def _command(path: Path) -> Figures:
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, str(path)], capture_output=True, text=True, check=True
+    )
+    seconds = time.perf_counter() - started
+    return {"throughput": _throughput(path, seconds), "rss": float(done.stderr)}
+
+
+def _polars_process(path: Path) -> Figures:
+    command = [sys.executable, "-c", POLARS, str(path)]
+    seconds = _seconds(lambda: subprocess.run(command, check=True))
+    return {"throughput": _throughput(path, seconds), "rss": float("nan")}
+
+
+def _times(line: bytes) -> tuple[int, int]:
+    sent, received = line.split(b",", 1)
+    return int(sent), int(received)
+
+
+def _latencies(lines: Iterable[bytes]) -> Iterator[int]:
+    for line in lines:
+        sent, received = _times(line)
+        yield received - sent
+
+
+def _as_upstream(path: Path) -> Figures:
+    """Upstream's method: a call for each line into NumPy, and its mean and percentiles."""
+    started = time.perf_counter()
+    with path.open("rb") as lines:
+        values = np.fromiter(_latencies(islice(lines, UPSTREAM_RECORDS)), np.int64)
+    np.mean(values)
+    np.percentile(values, (0, 25, 50, 75, 100, 90, 99, 99.9, 99.99, 99.999))
+    seconds = time.perf_counter() - started
+    size = path.stat().st_size * UPSTREAM_RECORDS / (BLOCKS * RECORDS)  # lines are of one width
+    return {"throughput": size / seconds / 1e6, "rss": float("nan")}
+
+
+def test_command_against_upstream(bench: Bench, long_run: Path) -> None:
+    """From the start of the process to its end; the reference is not charged for its start."""
+    bench.interleave(
+        "analyze-upstream", "throughput", lambda: _command(long_run), lambda: _as_upstream(long_run)
+    )
+
+
+def test_command_against_polars(bench: Bench, long_run: Path) -> None:
+    """Both from the start of the process to its end, with all threads; polars streaming."""
+    if find_spec("polars") is None:
+        pytest.skip("polars is not installed to compare with")
+    bench.interleave(
+        "analyze-polars",
+        "throughput",
+        lambda: _command(long_run),
+        lambda: _polars_process(long_run),
     )

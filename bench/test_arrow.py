@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.cases import LATENCY, QUICK, SCHEDULE, TCP_SHARE, THROUGHPUT
+from bench.cases import LATENCY, SCHEDULE, STREAM, STREAM_FULL, TCP_SHARE, THROUGHPUT
 from bench.comparison import Figures
-from bench.conftest import RATIO_CLOCK, Bench
+from bench.conftest import RATIO_CLOCK, Bench, case_parameters, sized
 from bench.reference.build import References
-from bench.runner import Case, Command, figures, run_pair
+from bench.runner import Case, Command, Run, figures, run_pair
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.benchmark(timer=RATIO_CLOCK)]
 
@@ -24,38 +24,27 @@ STARTUP_ROUNDS_FACTOR = 3  # a start-up is short, so more of them
 RSS_SECONDS = 60
 
 
-def _params(cases: dict[str, Case]) -> list[object]:
-    return [
-        pytest.param(name, case, id=name, marks=[] if name in QUICK else [full])
-        for name, case in cases.items()
-    ]
-
-
-def _sized(bench: Bench, case: Case) -> Case:
-    return replace(case, count=case.count * 3) if bench.full else case
-
-
 def _pair(command: Command, case: Case) -> Callable[[], Figures]:
     return lambda: figures(run_pair(command, command, case))
 
 
-@pytest.mark.parametrize(("name", "case"), _params(THROUGHPUT))
+@pytest.mark.parametrize(("name", "case"), case_parameters(THROUGHPUT))
 def test_throughput(
     bench: Bench, arrow: Command, references: References, name: str, case: Case
 ) -> None:
-    sized = _sized(bench, case)
-    bench.interleave(name, "rate", _pair(arrow, sized), _pair([str(references.arrow)], sized))
+    longer = sized(bench, case)
+    bench.interleave(name, "rate", _pair(arrow, longer), _pair([str(references.arrow)], longer))
 
 
-@pytest.mark.parametrize(("name", "case"), _params(LATENCY))
+@pytest.mark.parametrize(("name", "case"), case_parameters(LATENCY))
 def test_latency(
     bench: Bench, arrow: Command, references: References, name: str, case: Case
 ) -> None:
-    sized = _sized(bench, case)
-    bench.interleave(name, "p50", _pair(arrow, sized), _pair([str(references.arrow)], sized))
+    longer = sized(bench, case)
+    bench.interleave(name, "p50", _pair(arrow, longer), _pair([str(references.arrow)], longer))
 
 
-@pytest.mark.parametrize(("name", "case"), _params(SCHEDULE))
+@pytest.mark.parametrize(("name", "case"), case_parameters(SCHEDULE))
 def test_schedule(
     bench: Bench, arrow: Command, references: References, name: str, case: Case, tmp_path: Path
 ) -> None:
@@ -74,23 +63,47 @@ def test_schedule(
     bench.interleave(name, "late", send, sleep)
 
 
-@pytest.mark.parametrize(("name", "case"), _params(TCP_SHARE))
+@pytest.mark.parametrize(("name", "case"), case_parameters(TCP_SHARE))
 def test_share_of_tcp(
     bench: Bench, arrow: Command, references: References, name: str, case: Case
 ) -> None:
     """The reference is a raw copy of as many bytes through loopback TCP."""
-    sized = _sized(bench, case)
+    longer = sized(bench, case)
 
     def transfer() -> Figures:
-        run = run_pair(arrow, arrow, sized)
-        return {"throughput": sized.count * sized.body_size / run.elapsed / 1e6}
+        return _throughput(run_pair(arrow, arrow, longer))
 
+    bench.interleave(name, "throughput", transfer, _copy(references, longer))
+
+
+def _throughput(run: Run) -> Figures:
+    return {"throughput": run.case.count * run.case.body_size / run.elapsed / 1e6}
+
+
+def _copy(references: References, case: Case) -> Callable[[], Figures]:
     def copy() -> Figures:
-        command = [str(references.tcp_copy), str(sized.count * sized.body_size)]
+        command = [str(references.tcp_copy), str(case.count * case.body_size)]
         result = subprocess.run(command, capture_output=True, text=True, check=True)
         return {"throughput": float(result.stdout) / 1e6}
 
-    bench.interleave(name, "throughput", transfer, copy)
+    return copy
+
+
+def test_stream(bench: Bench, arrow: Command, references: References) -> None:
+    """One message of gigabytes; the reference is a raw copy of as many bytes."""
+    case = STREAM_FULL if bench.full else STREAM
+    copy = _copy(references, case)
+
+    def stream() -> Figures:
+        run = run_pair(arrow, arrow, case)
+        memory = {"sender_rss": run.sender.peak_rss, "receiver_rss": run.receiver.peak_rss}
+        return {**_throughput(run), **{name: size / 1e6 for name, size in memory.items()}}
+
+    def raw() -> Figures:
+        # The copy keeps nothing; memory is gated on our own megabytes.
+        return {**copy(), "sender_rss": 0.0, "receiver_rss": 0.0}
+
+    bench.interleave("stream", "throughput", stream, raw)
 
 
 def test_startup(bench: Bench, arrow: Command, references: References) -> None:

@@ -43,7 +43,7 @@ check() {
     if [ -n "$impls" ] && [ ! -d "$impls" ]; then
         fail "QUIVER_HOME=$QUIVER_HOME: has no folder impls"
     fi
-    for name in quiver quiver-arrow quiver-server; do
+    for name in quiver quiver-arrow quiver-bench quiver-server; do
         link=$prefix/bin/$name
         if [ -L "$link" ] && ours "$link"; then continue; fi
         if [ -e "$link" ]; then

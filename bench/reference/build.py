@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,6 +38,7 @@ class References(NamedTuple):
 
     arrow: Path
     tcp_copy: Path
+    tcp_frames: Path
     timer: Path
 
 
@@ -114,8 +116,41 @@ def build() -> References:
     return References(
         arrow=_build_program("arrow", engine, engine_digest),
         tcp_copy=_build_program("tcp_copy", [], ""),
+        tcp_frames=_build_program("tcp_frames", [], ""),
         timer=_build_program("timer", [], ""),
     )
+
+
+# The Proton C example broker as Debian has it: libqpid-proton11-dev and -dev-examples.
+BROKER_SOURCE = Path("/usr/share/proton/examples/c/broker.c")
+
+
+def broker() -> Path:
+    """Build the Proton C example broker from the distribution's package; return its path.
+
+    Raises:
+        BuildError: the packages are not installed, or the compiler failed.
+    """
+    if not BROKER_SOURCE.is_file():
+        raise BuildError(f"{BROKER_SOURCE} is missing: install libqpid-proton11-dev-examples")
+    libraries = [_shared_library(name) for name in ("qpid-proton-proactor", "qpid-proton-core")]
+    BUILD.mkdir(parents=True, exist_ok=True)
+    target = BUILD / "reference-broker"
+    digest = _digest(BROKER_SOURCE.read_bytes(), " ".join([*PROGRAM_FLAGS, *libraries]).encode())
+    if not _is_fresh(target, digest):
+        flags = [*PROGRAM_FLAGS, "-w", "-pthread"]
+        _run([*toolchain.compiler(), *flags, str(BROKER_SOURCE), "-o", str(target), *libraries])
+        target.with_suffix(".digest").write_text(digest)
+    return target
+
+
+def _shared_library(name: str) -> str:
+    """Return the path of a library that the loader knows by its versioned name."""
+    listing = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True)
+    paths = [line.split()[-1] for line in listing.stdout.splitlines() if f"lib{name}.so" in line]
+    if not paths:
+        raise BuildError(f"lib{name}.so is missing: install libqpid-proton11-dev")
+    return paths[0]
 
 
 if __name__ == "__main__":

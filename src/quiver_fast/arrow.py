@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from quiver_fast import __version__
 from quiver_fast.contract import USAGE, ArrowConfig, parse
 from quiver_fast.engine import interrupt, sockets
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.link import Limits
+from quiver_fast.engine.course import Limits
 from quiver_fast.engine.receiver import Receiver
 from quiver_fast.engine.security import Security
 from quiver_fast.engine.sender import Sender
+from quiver_fast.engine.stream_receiver import StreamReceiver
 from quiver_fast.engine.template import MessageTemplate
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, SecurityError
 from quiver_fast.records.writer import RecordWriter
+
+if TYPE_CHECKING:
+    from quiver_fast.remote.receiver import Receiver as RemoteReceiver
+    from quiver_fast.remote.sender import Sender as RemoteSender
 
 __all__ = ["main"]
 
@@ -76,12 +82,16 @@ def run(config: ArrowConfig) -> None:
     """
     interrupt.install()
     writer = RecordWriter(STDOUT)
-    endpoint: Sender | Receiver | None = None
+    endpoint: Sender | Receiver | RemoteSender | RemoteReceiver | None = None
     reason: str | None = None
     try:
-        connection = open_connection(config)
-        endpoint = make_endpoint(config, connection, writer)
-        transfer(config, connection, endpoint)
+        if config.scheme == "csp":
+            endpoint = make_remote_endpoint(config, writer)
+            endpoint.transfer(SETUP_TIMEOUT)
+        else:
+            connection = open_connection(config)
+            endpoint = make_endpoint(config, connection, writer)
+            transfer(config, connection, endpoint)
         if endpoint.interrupted:
             interrupt.raise_if_pending()
     except QuiverError as error:
@@ -127,6 +137,7 @@ def open_connection(config: ArrowConfig) -> Connection:
         max_frame_size=config.max_frame_size,
         idle_timeout=config.idle_timeout,
         run_id=config.run_id,
+        capability="qd.streaming-links" if config.streaming and not config.sends else "",
     )
     try:
         connection.open(SETUP_TIMEOUT)
@@ -155,7 +166,8 @@ def make_endpoint(
     """Return the sending or receiving end that the configuration asks for."""
     limits = Limits(count=config.count, duration=config.duration, rate=config.rate)
     if not config.sends:
-        return Receiver(
+        kind = StreamReceiver if config.streaming else Receiver
+        return kind(
             connection,
             writer,
             limits,
@@ -172,6 +184,7 @@ def make_endpoint(
         durable=config.durable,
         with_id=config.set_message_id or config.with_ids,
         id_prefix=config.id_prefix,
+        streaming=config.streaming,
     )
     return Sender(
         connection,
@@ -188,6 +201,46 @@ def make_endpoint(
     )
 
 
+def make_remote_endpoint(
+    config: ArrowConfig, writer: RecordWriter
+) -> RemoteSender | RemoteReceiver:
+    """Connect to a queue server, and return the end that the configuration asks for.
+
+    Raises:
+        QuiverError: the server cannot be reached.
+    """
+    from quiver_fast.remote.channel import Channel
+    from quiver_fast.remote.receiver import Receiver as RemoteReceiver
+    from quiver_fast.remote.sender import Sender as RemoteSender
+
+    limits = Limits(count=config.count, duration=config.duration, rate=config.rate)
+    channel = Channel(config.host, config.port, SETUP_TIMEOUT)
+    if not config.sends:
+        return RemoteReceiver(
+            channel,
+            writer,
+            limits,
+            queue=config.path,
+            window=config.credit_window,
+            id_prefix=config.id_prefix,
+            with_ids=config.with_ids,
+            from_end=config.tail_from == "end",
+            time_unit=config.time_unit,
+        )
+    return RemoteSender(
+        channel,
+        writer,
+        limits,
+        queue=config.path,
+        body_size=config.body_size,
+        window=config.credit_window,
+        id_prefix=config.id_prefix,
+        with_ids=config.with_ids,
+        settlement=config.settlement,
+        time_unit=config.time_unit,
+    )
+
+
 def transfer(config: ArrowConfig, connection: Connection, endpoint: Sender | Receiver) -> None:
     """Attach, run to the end, and close, whatever happens between."""
     try:
@@ -198,7 +251,7 @@ def transfer(config: ArrowConfig, connection: Connection, endpoint: Sender | Rec
 
 
 def write_report(
-    config: ArrowConfig, path: str, endpoint: Sender | Receiver | None, reason: str | None
+    config: ArrowConfig, path: str, endpoint: object | None, reason: str | None
 ) -> None:
     """Write the run's own counts as JSON, renamed into place when complete."""
     import json
@@ -215,8 +268,10 @@ def write_report(
         "aborted", "transactions",
     ):  # fmt: skip
         report[name] = getattr(endpoint, name, 0)
-    if isinstance(endpoint, Sender) and endpoint.delays is not None:
-        delays = endpoint.delays
+    if config.streaming:
+        report["bytes"] = getattr(endpoint, "bytes", 0)
+    delays = getattr(endpoint, "delays", None)
+    if delays is not None:
         late = {f"p{percent:g}": delays.percentile(percent) / 1000 for percent in (50, 99, 99.9)}
         report["schedule"] = {
             "rate": config.rate,

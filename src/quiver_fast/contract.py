@@ -14,18 +14,26 @@ from __future__ import annotations
 
 import os
 
+from quiver_fast import arguments
 from quiver_fast.errors import UsageError
 
-__all__ = ["DEFAULT_PORTS", "USAGE", "ArrowConfig", "parse"]
+__all__ = ["CSP_BODY_LIMIT", "DEFAULT_PORTS", "USAGE", "ArrowConfig", "parse"]
 
-DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671}
+DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
+
+# An entry has at most 16 MiB, and what frames the body is part of it.
+CSP_BODY_LIMIT = (16 << 20) - 512
+
+# One Data section's limit (part 1.6.19); only streaming bodies have several.
+LARGEST_SECTION = 2**32 - 1
 
 USAGE = """\
 Usage: quiver-arrow-pyfast KEY=VALUE...
        quiver-arrow-pyfast OUTPUT-DIR MODE OPERATION HOST PORT PATH MESSAGES BYTES CREDIT
 
-Send or receive AMQP 1.0 messages over one connection and print one record per
-transfer to standard output. Without arguments, print what this arrow is.
+Send or receive AMQP 1.0 messages, or values of a remote queue (scheme=csp), over
+one connection and print one record per transfer to standard output. Without
+arguments, print what this arrow is.
 
 Required:
   connection-mode=client|server   connect, or listen for one peer
@@ -41,9 +49,10 @@ Limits and load (default):
   body-size=BYTES (100)           credit-window=MESSAGES (1000)
   transaction-size=MESSAGES (0)   durable=0|1 (0)   presettled=0|1 (0)
   set-message-id=0|1 (0)          settlement=0|1 (0: v2 records only)
+  streaming=0|1 (0)               bodies of any size; first bytes and progress recorded
 
 Security:
-  scheme=amqp|amqps (amqp)        username=TEXT  password=TEXT | password-fd=NUMBER
+  scheme=amqp|amqps|csp (amqp)    username=TEXT  password=TEXT | password-fd=NUMBER
   cert=FILE  key=FILE             this side's certificate (server: required for amqps)
   trust-store=FILE                authorities to trust (server: require a client's)
   tls-verify=0|1 (1)              sasl-mechanisms='NAME NAME' (strongest that fits)
@@ -52,6 +61,7 @@ Records and limits of the protocol:
   record-format=v1|v2|v3          (by the arguments' revision)
   time-unit=ms|us|ns (ms)         run-id=TEXT   report-file=FILE
   max-frame-size=BYTES (65536)    idle-timeout=SECONDS (60; 0: none)
+  tail-from=start|end (start)     csp receivers: from the first entry, or only new ones
 """
 
 POSITIONAL = (
@@ -64,7 +74,8 @@ CHOICES = {
     "connection-mode": ("client", "server"),
     "channel-mode": ("active", "passive"),
     "operation": ("send", "receive"),
-    "scheme": ("amqp", "amqps"),
+    "scheme": ("amqp", "amqps", "csp"),
+    "tail-from": ("start", "end"),
     "record-format": ("v1", "v2", "v3"),
     "time-unit": ("ms", "us", "ns"),
 }
@@ -73,7 +84,7 @@ NUMBERS = {
     "duration": (0, 0, 2**40),
     "count": (0, 0, 2**62),
     "rate": (0, 0, 1_000_000_000),
-    "body-size": (100, 0, 2**32 - 1),
+    "body-size": (100, 0, 2**62),
     "credit-window": (1000, 1, 2**31 - 1),
     "transaction-size": (0, 0, 2**31 - 1),
     "max-frame-size": (65536, 512, 2**31 - 1),
@@ -84,12 +95,14 @@ SWITCHES = {
     "set-message-id": False,
     "settlement": False,
     "presettled": False,
+    "streaming": False,
     "tls-verify": True,
 }
 TEXTS = (
     "id", "host", "port", "path", "username", "password", "cert", "key", "trust-store",
     "sasl-mechanisms", "password-fd", "run-id", "report-file",
 )  # fmt: skip
+KNOWN = {*TEXTS, *NUMBERS, *SWITCHES, *CHOICES}
 
 
 class ArrowConfig:
@@ -120,6 +133,7 @@ class ArrowConfig:
     set_message_id: bool
     settlement: bool
     presettled: bool
+    streaming: bool
     tls_verify: bool
     username: str | None
     password: str | None
@@ -129,6 +143,7 @@ class ArrowConfig:
     sasl_mechanisms: list[str] | None
     record_format: str
     time_unit: str
+    tail_from: str
     run_id: str
     report_file: str | None
 
@@ -163,13 +178,13 @@ class ArrowConfig:
         return f"{self.run_id}-" if self.run_id else ""
 
 
-def _positional(arguments: list[str]) -> dict[str, str]:
-    if len(arguments) != len(POSITIONAL):
+def _positional(words: list[str]) -> dict[str, str]:
+    if len(words) != len(POSITIONAL):
         raise UsageError(
             f"expected KEY=VALUE arguments or the {len(POSITIONAL)} positional ones of the first "
-            f"contract, not {len(arguments)} words"
+            f"contract, not {len(words)} words"
         )
-    given = dict(zip(POSITIONAL, arguments, strict=True))
+    given = dict(zip(POSITIONAL, words, strict=True))
     # Records go to standard output in every revision; the directory was for logs.
     del given["output-dir"]
     given["channel-mode"] = "passive" if given["connection-mode"] == "server" else "active"
@@ -177,74 +192,18 @@ def _positional(arguments: list[str]) -> dict[str, str]:
     return given
 
 
-def _named(arguments: list[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
-    known = {*TEXTS, *NUMBERS, *SWITCHES, *CHOICES}
-    unknown = []
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if not equals or key not in known:
-            unknown.append(key)
-        elif key in given:
-            raise UsageError(f"{key} is given twice")
-        given[key] = value
-    if unknown:
-        raise UsageError(f"unknown argument{'s' * (len(unknown) > 1)}: {', '.join(unknown)}")
-    missing = [key for key in REQUIRED if key not in given]
-    if missing:
-        raise UsageError(f"missing argument{'s' * (len(missing) > 1)}: {', '.join(missing)}")
-    return given
-
-
-def _number(key: str, text: str) -> int:
-    _, least, most = NUMBERS[key]
-    if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
-        raise UsageError(f"{key} must be a whole number from {least} to {most}, not '{text}'")
-    return int(text)
-
-
-def _switch(key: str, text: str) -> bool:
-    if text not in ("0", "1"):
-        raise UsageError(f"{key} must be 0 or 1, not '{text}'")
-    return text == "1"
-
-
 def _choice(key: str, text: str) -> str:
-    if text not in CHOICES[key]:
-        raise UsageError(f"{key} must be {' or '.join(CHOICES[key])}, not '{text}'")
-    return text
-
-
-def _port(text: str, scheme: str) -> int:
-    if text == "-":
-        return DEFAULT_PORTS[scheme]
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
-        raise UsageError(f"port must be 1 to 65535 or '-', not '{text}'")
-    return int(text)
-
-
-def _password(given: dict[str, str]) -> str | None:
-    if "password-fd" not in given:
-        return given.get("password")
-    if "password" in given:
-        raise UsageError("password and password-fd exclude each other")
-    try:
-        with open(int(given["password-fd"]), encoding="utf-8") as stream:
-            return stream.read().rstrip("\n")
-    except (OSError, ValueError):
-        raise UsageError(
-            f"cannot read a password from password-fd={given['password-fd']}"
-        ) from None
+    return arguments.choice(key, text, CHOICES[key])
 
 
 def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     scheme = _choice("scheme", given.get("scheme", "amqp"))
     values: dict[str, object] = {
-        key: _number(key, given[key]) if key in given else default
-        for key, (default, _, _) in NUMBERS.items()
+        key: arguments.number(key, given[key], least, most) if key in given else default
+        for key, (default, least, most) in NUMBERS.items()
     }
     for key, switch in SWITCHES.items():
-        values[key] = _switch(key, given[key]) if key in given else switch
+        values[key] = arguments.switch(key, given[key]) if key in given else switch
     for key in ("connection-mode", "channel-mode", "operation"):
         values[key] = _choice(key, given[key])
     for key in ("id", "host", "path"):
@@ -252,12 +211,13 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     for key in ("username", "cert", "key", "trust-store", "report-file"):
         values[key] = given.get(key)
     values["scheme"] = scheme
-    values["port"] = _port(given["port"], scheme)
-    values["password"] = _password(given)
+    values["port"] = arguments.port(given["port"], DEFAULT_PORTS[scheme])
+    values["password"] = arguments.password(given)
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
     values["record-format"] = _choice("record-format", given.get("record-format", revision))
     values["time-unit"] = _choice("time-unit", given.get("time-unit", "ms"))
+    values["tail-from"] = _choice("tail-from", given.get("tail-from", "start"))
     values["run-id"] = given.get("run-id", "")
     return values
 
@@ -266,6 +226,8 @@ def _check(config: ArrowConfig) -> None:
     """Refuse what cannot work together, before anything starts."""
     if config.settlement and config.sends and not config.with_ids:
         raise UsageError("settlement=1 needs records with ids: record-format=v2")
+    if config.body_size > LARGEST_SECTION and not config.streaming:
+        raise UsageError(f"a body-size above {LARGEST_SECTION} needs streaming=1")
     if config.presettled and config.settlement:
         raise UsageError("presettled=1 leaves no settlement to record")
     if config.presettled and config.transaction_size:
@@ -279,25 +241,52 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("cert, key and trust-store need scheme=amqps")
     if config.password is not None and config.username is None:
         raise UsageError("a password needs a username")
+    if config.scheme == "csp":
+        _check_csp(config)
+    elif config.tail_from != "start":
+        raise UsageError("tail-from needs scheme=csp")
     if not config.run_id.isascii() or len(config.run_id) > 64:
         raise UsageError("run-id must be ASCII text of at most 64 characters")
 
 
-def parse(arguments: list[str]) -> ArrowConfig:
+def _check_csp(config: ArrowConfig) -> None:
+    """Refuse what the queue protocol has no counterpart of."""
+    amqp_only = {
+        "connection-mode=server": config.server,
+        "channel-mode=passive": config.passive,
+        "transaction-size": config.transaction_size,
+        "durable": config.durable,
+        "streaming": config.streaming,
+        "presettled": config.presettled,
+        "username": config.username,
+        "sasl-mechanisms": config.sasl_mechanisms,
+        "max-frame-size": config.max_frame_size != NUMBERS["max-frame-size"][0],
+        "idle-timeout": config.idle_timeout != NUMBERS["idle-timeout"][0],
+    }
+    unfit = [key for key, given in amqp_only.items() if given]
+    if unfit:
+        raise UsageError(f"scheme=csp does not support {', '.join(unfit)}")
+    if config.body_size > CSP_BODY_LIMIT:
+        raise UsageError(f"with scheme=csp body-size is at most {CSP_BODY_LIMIT}")
+    if config.tail_from == "end" and config.sends:
+        raise UsageError("tail-from is the receiver's")
+
+
+def parse(words: list[str]) -> ArrowConfig:
     """Turn an arrow's command line into its configuration.
 
     Raises:
         UsageError: an argument is unknown, missing, malformed or does not fit another.
     """
     # The first contract's words are positions: a path may hold an equals sign.
-    if len(arguments) == len(POSITIONAL) and "=" not in arguments[1]:
-        revision, given = "v1", _positional(arguments)
-    elif "=" in arguments[0]:
-        given = _named(arguments)
+    if len(words) == len(POSITIONAL) and "=" not in words[1]:
+        revision, given = "v1", _positional(words)
+    elif "=" in words[0]:
+        given = arguments.split(words, KNOWN, REQUIRED)
         third = "set-message-id" in given or "rate" in given or "settlement" not in given
         revision = "v3" if third else "v2"
     else:
-        revision, given = "v1", _positional(arguments)
+        revision, given = "v1", _positional(words)
     config = ArrowConfig(revision, _values(given, revision))
     _check(config)
     return config

@@ -71,6 +71,18 @@ def test_json_has_the_wrappers_shape(run, capsys):
     assert document["engine"] == "local"
 
 
+def test_windows_are_as_long_as_asked_for(run, capsys):
+    code, out, _ = analyze(capsys, run, "--window", "10s", "--json")
+    windows = json.loads(out)["analysis"]["windows"]
+    assert (code, windows["seconds"], windows["count"]) == (0, 10, [1999, 1001])
+    assert windows["start"] == [EPOCH // 1000, EPOCH // 1000 + 10]
+    assert windows["latency_max"] == [11, 11]
+    code, out, _ = analyze(capsys, run, "--window", "5s")
+    rows = out[out.index("WINDOWS OF 5 s") :].splitlines()[2:6]
+    assert rows[0].split() == ["seconds", "messages/s", "p50", "ms", "p99", "ms"]
+    assert rows[2].split() == ["5", "200.2", "8", "11"]
+
+
 def test_mixed_files_of_all_kinds(tmp_path, capsys):
     write_run(tmp_path / "all" / "plain")
     write_run(tmp_path / "all" / "zstd", unit="us", compressed=True)
@@ -105,7 +117,7 @@ def test_comparison(tmp_path, run, capsys):
     "words",
     [[], ["no-such-file"], ["{run}", "--fail-if", "p77>1"], ["{run}", "--engine", "fast"],
      ["{run}", "--engine", "local", "--master", "local"], ["{run}", "--compare", "nothing"],
-     ["{run}", "--expected-interval", "5"]],
+     ["{run}", "--expected-interval", "5"], ["{run}", "--window", "1500ms"]],
 )  # fmt: skip
 def test_usage_errors(run, capsys, words):
     code, out, err = analyze(capsys, *[word.format(run=run) for word in words])

@@ -285,3 +285,31 @@ def test_the_current_directory_cannot_shadow_the_arrow(tmp_path):
         timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_streaming(tmp_path):
+    """Bytes are shown and saved beside upstream's figures; a slow body is no silence."""
+    output = tmp_path / "run"
+    body_size = 6_000_000_000
+    done = run("pair", "--streaming", "--body-size", "6000m", "--count", "2", "--timeout", "1",
+               "--output", str(output))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].endswith("--- Bodies [MB/s] ----")
+    assert re.search(r"^Throughput \.+ [\d,]+\.\d MB/s$", done.stdout, re.MULTILINE)
+    for role in ("sender", "receiver"):
+        summary = json.loads((output / f"{role}-summary.json").read_text())
+        assert summary["results"]["message_count"] == 2
+        assert summary["records"]["malformed"] == 0
+        assert summary["streaming"]["body_bytes"] == 2 * body_size
+        assert summary["streaming"]["first_byte_latency"]["count"] == 2
+        assert summary["arrow"]["bytes"] == 2 * body_size
+        assert summary["config"]["streaming"] is True
+        snapshots = (output / f"{role}-snapshots.csv").read_text().splitlines()
+        assert sum(int(line.split(",")[8]) for line in snapshots) == 2 * body_size
+
+
+def test_without_streaming_nothing_is_added():
+    document = measure("--count", "10")
+    for role in ("sender", "receiver"):
+        assert "streaming" not in document[role]
+        assert "bytes" not in document[role]["arrow"]

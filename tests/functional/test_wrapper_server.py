@@ -1,9 +1,14 @@
-"""`quiver-server` with a foreign implementation."""
+"""`quiver-server` with a foreign implementation, and with our own."""
 
+import os
 import signal
+import subprocess
+import sys
 import time
 
+import psutil
 import pytest
+from support.processes import free_port, wait_until
 from wrapper_fake import fake_implementation  # noqa: F401 (a fixture)
 
 
@@ -42,8 +47,102 @@ def test_failure(fake):
     done = fake.run("server", "q", FAKE_SERVER="fail")
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "fake: no", "quiver-server: error: the server ended with exit code 1",
+        "fake: no", "quiver-server: error: the server ended: exit code 1",
     ]  # fmt: skip
+
+
+OURS = {
+    "--store": "d", "--durability": "group", "--csp-port": "7", "--queue-limit": "1m",
+    "--max-message-size": "0", "--max-connections": "5", "--idle-timeout": "1m",
+    "--addresses": "a,b", "--allow-insecure-plain": None, "--no-create": None,
+    "--connect": "amqp://h/q",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", OURS)
+def test_what_only_our_server_does_is_refused_by_name(fake, flag):
+    words = [flag] if OURS[flag] is None else [flag, OURS[flag]]
+    done = fake.run("server", "q", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (f"quiver-server: error: implementation 'fake' does not support {flag}\n")
+    assert not (fake.directory / "server.json").exists()
+
+
+def test_a_broker_that_is_not_here(monkeypatch, tmp_path):
+    monkeypatch.setenv("RABBITMQ_HOME", str(tmp_path))
+    command = [sys.executable, "-m", "quiver_fast.cli.server", "--impl", "rabbitmq"]
+    told = subprocess.run([*command, "--info"], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1].startswith("Unavailable: RabbitMQ is not installed")
+    done = subprocess.run([*command, "q"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("quiver-server: error: RabbitMQ is not installed")
+
+
+def test_our_server_takes_all_of_its_options(tmp_path):
+    port, ready = free_port(), tmp_path / "ready"
+    options = OURS | {"--store": str(tmp_path / "store"), "--csp-port": str(free_port())}
+    del options["--connect"]
+    words = [word for option in options.items() for word in option if word is not None]
+    command = [sys.executable, "-m", "quiver_fast.cli.server", f"//127.0.0.1:{port}/q"]
+    server = subprocess.Popen(
+        [*command, "--ready-file", str(ready), "--quiet", *words], stderr=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
+    [child] = psutil.Process(server.pid).children()
+    assert {word for word in child.cmdline() if word.startswith("max-")} == {
+        "max-message-size=0", "max-connections=5",
+    }  # fmt: skip
+    server.terminate()
+    _, errors = server.communicate(timeout=20)
+    assert (server.returncode, errors) == (143, "")
+
+
+@pytest.mark.parametrize("source", ["file", "url", "flag"])
+def test_our_server_gets_its_password_unseen(tmp_path, source):
+    """It asks for the password that was given, and no command line of a child shows it."""
+    port, ready, secret = free_port(), tmp_path / "ready", tmp_path / "secret"
+    secret.write_text("hunter2\n")
+    user = "u:hunter2@" if source == "url" else ""
+    words = {
+        "file": ["--user", "u", "--password-file", str(secret)],
+        "flag": ["--user", "u", "--password", "hunter2"],
+        "url": [],
+    }[source]
+    command = [sys.executable, "-m", "quiver_fast.cli.server"]
+    command += [f"amqp://{user}127.0.0.1:{port}/q", "--ready-file", str(ready), "--quiet", *words]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
+        children = psutil.Process(server.pid).children(recursive=True)
+        assert children != []
+        assert not any("hunter2" in word for child in children for word in child.cmdline())
+        assert send(port, "hunter2").returncode == 0
+        assert "SASL" in send(port, "wrong").stderr
+    finally:
+        server.terminate()
+        _, errors = server.communicate(timeout=20)
+    assert (server.returncode, errors) == (143, "")
+    assert not any(child.is_running() for child in children)
+
+
+def send(port, password):
+    return subprocess.run(
+        [sys.executable, "-m", "quiver_fast.cli.arrow", "send", "--count", "10",
+         f"amqp://u:{password}@127.0.0.1:{port}/q"],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+
+
+def test_a_killed_servers_end_is_told(fake, tmp_path):
+    ready = tmp_path / "ready"
+    process = fake.start("server", "q", "--ready-file", str(ready), FAKE_SERVER="stay")
+    wait_until(ready.exists, "the server is ready")
+    [child] = psutil.Process(process.pid).children()
+    os.kill(child.pid, signal.SIGKILL)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert errors == "quiver-server: error: the server ended: killed by SIGKILL\n"
 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -79,7 +79,7 @@ def messages():
         yield now()
 
 for n, sent in enumerate(() if mode == "silent" else messages()):
-    if n == 10 and mode not in ("ok", "junk", "drain", "burn"):
+    if n == 10 and mode not in ("ok", "junk", "drain", "burn", "busy"):
         break
     if role == "sender":
         sys.stdout.write("%d,0\n" % sent)
@@ -114,7 +114,9 @@ class Fake:
     environment: dict
 
     def command(self, tool, *words):
-        return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words, "--impl", "fake"]
+        # The bench takes lists of implementations instead.
+        chosen = () if tool == "bench" else ("--impl", "fake")
+        return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words, *chosen]
 
     def run(self, tool, *words, timeout=30, **modes):
         return subprocess.run(
@@ -158,6 +160,8 @@ def fake_implementation(tmp_path):
     return Fake(directory, environment)
 
 
+# FAKE_SERVER says how to behave: fail, stay (be ready until a signal), die (soon after being
+# ready), or grudge (end with an error when told to end); by default it ends at once.
 FAKE_SERVER = r"""
 import json, os, signal, sys, time
 
@@ -169,11 +173,14 @@ with open(os.path.join(os.environ["FAKE_LOG"], "server.json"), "a") as log:
     log.write(json.dumps([sys.argv[1:], os.environ.get("QUIVER_VERBOSE")]) + "\n")
 if os.environ.get("FAKE_SERVER") == "fail":
     sys.exit("fake: no")
-if os.environ.get("FAKE_SERVER") == "stay":
+mode = os.environ.get("FAKE_SERVER")
+if mode == "grudge":
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(3))
+if mode in ("stay", "die", "grudge"):
     if args["ready-file"] != "-":
         with open(args["ready-file"], "w") as ready:
             ready.write("ready\n")
-    time.sleep(60)
+    time.sleep(0.3 if mode == "die" else 60)
 """
 
 

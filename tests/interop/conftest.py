@@ -1,23 +1,23 @@
-"""Brokers for the tests that want one."""
+"""Brokers for the tests that want one, started by our own launchers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from support.artemis import Artemis, running_artemis
-from support.rabbitmq import RabbitMQ, running_rabbitmq
+from support.brokers import running_broker
+from support.server import Server
 
 
 @pytest.fixture(scope="session")
-def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One node for all tests; each uses queues of its own."""
-    with running_rabbitmq(tmp_path_factory.mktemp("rabbitmq")) as node:
+    with running_broker("rabbitmq", tmp_path_factory.mktemp("rabbitmq")) as node:
         yield node
 
 
 @pytest.fixture(scope="session")
-def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Artemis]:
+def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One broker for all tests; each uses queues of its own."""
-    with running_artemis(tmp_path_factory.mktemp("artemis")) as broker:
+    with running_broker("artemis", tmp_path_factory.mktemp("artemis")) as broker:
         yield broker

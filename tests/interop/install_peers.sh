@@ -1,6 +1,7 @@
 #!/bin/sh
 # Install the peers of tests/interop that pip does not bring: RabbitMQ with its
-# AMQP 1.0 plugin, Node.js and rhea, Java and ActiveMQ Artemis (through Maven).
+# AMQP 1.0 plugin, Node.js and rhea, Java, ActiveMQ Artemis and Chronicle Queue
+# (through Maven).
 # Idempotent; does nothing where all are there.
 #
 # Needs root on a Debian-like system to install packages; elsewhere it says what
@@ -9,6 +10,7 @@ set -eu
 
 artemis_version=2.40.0
 artemis_home=${ARTEMIS_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/quiver-fast/apache-artemis-$artemis_version}
+chronicle_home=${CHRONICLE_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/quiver-fast/chronicle-queue}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=0
@@ -17,8 +19,9 @@ missing_packages() {
     [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf 'rabbitmq-server '
     command -v node >/dev/null 2>&1 || printf 'nodejs '
     command -v npm >/dev/null 2>&1 || printf 'npm '
-    command -v java >/dev/null 2>&1 || printf 'default-jre-headless '
+    command -v javac >/dev/null 2>&1 || printf 'default-jdk-headless '
     command -v mvn >/dev/null 2>&1 || printf 'maven '
+    command -v openssl >/dev/null 2>&1 || printf 'openssl '
 }
 
 # The tests start a broker of their own: the packaged service must not take
@@ -70,3 +73,17 @@ install_artemis() {
 }
 
 install_artemis
+
+# The peer of the queue files' tests: compiled against the jars that its pom names.
+install_chronicle() {
+    cmp -s java/pom.xml "$chronicle_home/pom.xml" &&
+        cmp -s java/QueuePeer.java "$chronicle_home/QueuePeer.java" && return
+    rm -rf "$chronicle_home"
+    mkdir -p "$chronicle_home"
+    mvn -q -B -f java/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+        -DincludeScope=runtime "-DoutputDirectory=$chronicle_home/lib"
+    javac -d "$chronicle_home/classes" -cp "$chronicle_home/lib/*" java/QueuePeer.java
+    cp java/pom.xml java/QueuePeer.java "$chronicle_home"
+}
+
+install_chronicle

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
-from support.artemis import Artemis
 from support.judgement import assert_clean
 from support.processes import Finished, Running, run, wait_until
+from support.server import Server
 
 pytestmark = pytest.mark.peer("artemis")
 
@@ -18,7 +18,7 @@ QUEUE_SECONDS = 60.0
 
 
 def transfer(
-    broker: Artemis, queue: str, sender: str = "pyfast", receiver: str = "pyfast", **keys: object
+    broker: Server, queue: str, sender: str = "pyfast", receiver: str = "pyfast", **keys: object
 ) -> tuple[Finished, Finished]:
     """Run sender and receiver at the same time through a queue of their own."""
     options = {"path": queue, **keys}
@@ -30,7 +30,7 @@ def transfer(
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 1000, 65536, 1_000_000])
-def test_body_sizes(artemis: Artemis, size: int) -> None:
+def test_body_sizes(artemis: Server, size: int) -> None:
     count = 10 if size > 100_000 else 200
     for end in transfer(artemis, f"size-{size}", body_size=size, count=count):
         assert_clean(end)
@@ -39,7 +39,7 @@ def test_body_sizes(artemis: Artemis, size: int) -> None:
 
 @pytest.mark.parametrize("durable", [0, 1])
 @pytest.mark.peer("proton")
-def test_messages_survive_the_broker(artemis: Artemis, durable: int) -> None:
+def test_messages_survive_the_broker(artemis: Server, durable: int) -> None:
     keys = {"durable": durable, "set_message_id": 1, "count": 100}
     for sender, receiver in (("pyfast", "proton"), ("proton", "pyfast")):
         for end in transfer(artemis, f"survive-{sender}-{durable}", sender, receiver, **keys):
@@ -48,7 +48,7 @@ def test_messages_survive_the_broker(artemis: Artemis, durable: int) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 7, 100])
-def test_transactions_send_and_receive(artemis: Artemis, batch: int, tmp_path: Path) -> None:
+def test_transactions_send_and_receive(artemis: Server, batch: int, tmp_path: Path) -> None:
     """Every batch is one transaction, the rest of the count the last."""
     count = 50 if batch == 1 else 205
     reports = {name: tmp_path / f"{name}.json" for name in ("send", "receive")}
@@ -61,7 +61,7 @@ def test_transactions_send_and_receive(artemis: Artemis, batch: int, tmp_path: P
         assert json.loads(report.read_text())["transactions"] == -(-count // batch)
 
 
-def test_an_unfinished_transaction_leaves_nothing(artemis: Artemis) -> None:
+def test_an_unfinished_transaction_leaves_nothing(artemis: Server) -> None:
     """A sender that dies within a batch is rolled back; committed batches stay."""
     keys = {"path": "rollback", "transaction_size": 100, "count": 0, "rate": 300}
     words = arguments("send", artemis.port, **keys)
@@ -77,7 +77,7 @@ def test_an_unfinished_transaction_leaves_nothing(artemis: Artemis) -> None:
     assert len(received.lines) % 100 == 0
 
 
-def test_settlement_records_through_the_broker(artemis: Artemis) -> None:
+def test_settlement_records_through_the_broker(artemis: Server) -> None:
     keys = {"path": "settled", "settlement": 1, "count": 600}
     sent = run_pyfast(*arguments_v2("send", artemis.port, **keys))
     assert_clean(sent)
@@ -87,7 +87,7 @@ def test_settlement_records_through_the_broker(artemis: Artemis) -> None:
     assert sum(line[0] in "Ss" for line in sent.lines) == 600
 
 
-def test_credentials(artemis: Artemis) -> None:
+def test_credentials(artemis: Server) -> None:
     keys = {"path": "secure", "username": "admin", "password": "admin", "count": 10}
     for end in transfer(artemis, **{"queue": keys.pop("path"), **keys}):
         assert_clean(end)

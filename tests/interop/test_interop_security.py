@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.arrows import OPPOSITE, arguments, pyfast, run_pair, run_pyfast
+from support.arrows import COMMANDS, OPPOSITE, Pair, arguments, pyfast, run_pair, run_pyfast
 from support.certificates import Certificates
 from support.judgement import assert_clean, assert_error
-from support.processes import Running, free_port
+from support.processes import Running, free_port, run
 from support.sasl_server import SaslServer, authenticating_proxy
 from support.scripted_peer import ScriptedPeer
+from support.server import running_server
 
 PROTON = pytest.param("proton", marks=pytest.mark.peer("proton"))
 RHEA = pytest.param("rhea", marks=pytest.mark.peer("rhea"))
@@ -161,6 +163,21 @@ def test_plain_within_tls(other: str, certificates: Certificates) -> None:
         client={"trust_store": certificates.authority, **USER},
         **TLS,
     )
+
+
+@ALL
+def test_a_user_at_our_server(other: str, tmp_path: Path) -> None:
+    """Ours takes SCRAM-SHA-256, the others what they have of what is offered: PLAIN."""
+    login = {"user": USER["username"], "password": USER["password"]}
+    with running_server(tmp_path, **login) as server:
+        sender = run([*COMMANDS[other], *arguments("send", server.port, **USER)])
+        receiver = run([*COMMANDS[other], *arguments("receive", server.port, **USER)])
+        Pair(sender, receiver).check(100)
+        wrong = {**USER, "password": "battery staple"}
+        refused = run_pyfast(*arguments("send", server.port, **wrong))
+        assert_error(refused, "SASL SCRAM-SHA-256: our credentials were refused")
+        unknown = run_pyfast(*arguments("send", server.port))
+        assert_error(unknown, "the peer offers SCRAM-SHA-256 PLAIN, usable here: ANONYMOUS")
 
 
 # -- mechanisms that the other engines' servers lack, by support.sasl_server

@@ -20,7 +20,8 @@ import quiver_fast
 from quiver_fast.proton import info
 
 ENGINE_VERSION = "0.40.0"
-COMMANDS = ("quiver", "quiver-arrow", "quiver-server")
+COMMANDS = ("quiver", "quiver-arrow", "quiver-bench", "quiver-server")
+LAUNCHERS = ("activemq-artemis", "rabbitmq", "skrouterd")
 COUNT = 1000
 SECONDS = 60
 
@@ -74,6 +75,9 @@ def check_commands() -> None:
     told = run("quiver-arrow-pyfast")
     for fact in (quiver_fast.__version__, ENGINE_VERSION, sysconfig.get_python_version()):
         check(fact in told, f"quiver-arrow-pyfast without arguments says {fact}: {told}")
+    for name in LAUNCHERS:
+        told = run(f"quiver-server-{name}")
+        check(quiver_fast.__version__ in told, f"quiver-server-{name} says what it is: {told}")
 
 
 def check_run() -> None:

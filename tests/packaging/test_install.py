@@ -29,7 +29,7 @@ def test_help_lists_every_target() -> None:
     phony = re.search(r"^\.PHONY: (.*?[^\\])$", makefile, re.MULTILINE | re.DOTALL)
     assert phony is not None
     targets = set(phony[1].replace("\\\n", " ").split()) - {"FORCE"}
-    listed = set(re.findall(r"^  ([a-z]+) ", make("help").stdout, re.MULTILINE))
+    listed = set(re.findall(r"^  ([a-z-]+) ", make("help").stdout, re.MULTILINE))
     assert listed == targets
 
 

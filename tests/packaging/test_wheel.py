@@ -70,11 +70,12 @@ def test_carries_its_licences(unpacked: Path) -> None:
 
 def test_installs_the_commands(unpacked: Path) -> None:
     [entry_points] = unpacked.glob("*.dist-info/entry_points.txt")
-    for command in ("quiver", "quiver-arrow", "quiver-server"):
+    for command in ("quiver", "quiver-arrow", "quiver-bench", "quiver-server"):
         assert f"{command} = quiver_fast.cli" in entry_points.read_text()
-    [script] = unpacked.glob("*.data/scripts/quiver-arrow-pyfast")
-    # The marker by which pip puts the installing Python's path there.
-    assert script.read_text().startswith("#!python\n")
+    scripts = {script.name: script for script in unpacked.glob("*.data/scripts/*")}
+    for name in sorted(path.name for path in (ROOT / "impls").iterdir()):
+        # The marker by which pip puts the installing Python's path there.
+        assert scripts[name].read_text().startswith("#!python\n")
 
 
 def test_finds_its_libraries_beside_itself(unpacked: Path) -> None:

@@ -10,6 +10,9 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 
+import psutil
+import pytest
+
 CHUNK = 65536
 POLL_SECONDS = 0.05
 
@@ -172,3 +175,12 @@ def closed_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def other_address() -> str:
+    """Return an address of this machine that is not the loopback interface's, or skip."""
+    for addresses in psutil.net_if_addrs().values():
+        for each in addresses:
+            if each.family == socket.AF_INET and not each.address.startswith("127."):
+                return each.address
+    pytest.skip("this machine has only its loopback interface")

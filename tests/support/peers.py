@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from support.arrows import INTEROP
 
-RABBITMQ_SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 HOW = "run tests/interop/install_peers.sh"
 
 
@@ -27,28 +28,37 @@ def _missing_rhea() -> str | None:
     return None
 
 
-def _missing_rabbitmq() -> str | None:
-    if not os.access(RABBITMQ_SERVER, os.X_OK):
-        return f"RabbitMQ is not installed: {HOW}"
-    return None
+def _missing_broker(module: str) -> str | None:
+    broker = importlib.import_module(f"quiver_fast.brokers.{module}").BROKER
+    reason = broker.unavailable()
+    return None if reason is None else f"{reason}: {HOW}"
 
 
-def _missing_artemis() -> str | None:
-    # Imported here: that module needs this one's neighbours.
-    from support.artemis import home
+def _missing_spark() -> str | None:
+    if importlib.util.find_spec("pyspark") is None:
+        return "PySpark is not installed: pip install 'quiver-fast[spark]'"
+    from spark_analysis.java import why_java_is_missing
+
+    return why_java_is_missing()
+
+
+def _missing_chronicle() -> str | None:
+    from support.chronicle import home
 
     if shutil.which("java") is None:
         return f"Java is not installed: {HOW}"
-    if not (home() / "bin" / "artemis").is_file():
-        return f"ActiveMQ Artemis is not in {home()}: {HOW}"
+    if not (home() / "classes" / "QueuePeer.class").is_file():
+        return f"Chronicle Queue is not in {home()}: {HOW}"
     return None
 
 
 _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "proton": _missing_proton,
     "rhea": _missing_rhea,
-    "rabbitmq": _missing_rabbitmq,
-    "artemis": _missing_artemis,
+    "rabbitmq": partial(_missing_broker, "rabbitmq"),
+    "artemis": partial(_missing_broker, "artemis"),
+    "spark": _missing_spark,
+    "chronicle": _missing_chronicle,
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.windows import SecondCounts, latency_windows, overall, within
+from quiver_fast.analysis.windows import SecondCounts, latency_windows, window_section
 
 EPOCH = 1_472_344_673
 messages = st.lists(st.tuples(st.integers(0, 9000), st.integers(-50, 3000)), max_size=200)
@@ -35,7 +35,7 @@ def test_counts_fill_the_gaps(pairs):
     if pairs:
         assert ours.seconds.tolist() == list(range(min(slow), max(slow) + 1))
     assert ours.counts.tolist() == [slow[second] for second in ours.seconds.tolist()]
-    assert overall(of_differences(received, sent, "ms")).total == len(pairs)
+    assert of_differences(received, sent, "ms").distribution().total == len(pairs)
     assert ours.whole().counts.tolist() == ours.counts.tolist()[1:-1]
 
 
@@ -57,6 +57,24 @@ def test_latency_windows_are_in_milliseconds():
 @given(messages, st.integers(-1, 10), st.integers(-1, 10))
 def test_within(pairs, first, last):
     received, sent = columns(pairs)
-    part = within(of_differences(received, sent, "ms"), EPOCH + first, EPOCH + last)
+    part = of_differences(received, sent, "ms").within(EPOCH + first, EPOCH + last)
     seconds = received // 1000
     assert part.total == np.count_nonzero((seconds >= EPOCH + first) & (seconds <= EPOCH + last))
+
+
+@given(messages, st.integers(1, 7))
+def test_windows_of_any_length(pairs, length):
+    received, sent = columns(pairs)
+    histogram = of_differences(received, sent, "ms")
+    ours = window_section(SecondCounts.of_histogram(histogram), histogram, length)
+    starts = received // 1000 // length * length
+    expected = list(range(starts.min(), starts.max() + 1, length)) if pairs else []
+    assert (ours["seconds"], ours["start"]) == (length, expected)
+    for row, start in enumerate(expected):
+        latencies = (received - sent)[starts == start]
+        figures = [ours[name][row] for name in ("latency_p50", "latency_p99", "latency_max")]
+        assert (ours["count"][row], ours["rate"][row]) == (len(latencies), len(latencies) / length)
+        if len(latencies):
+            assert figures == np.percentile(latencies, (50, 99, 100)).tolist()
+        else:
+            assert figures == [None, None, None]

@@ -80,8 +80,11 @@ def test_floors_of_the_wrong_direction_or_name_are_errors(tmp_path: Path, entry:
         comparison.load_floors(path)
 
 
-def test_every_arrow_case_has_its_floors() -> None:
-    named = {*cases.THROUGHPUT, *cases.LATENCY, *cases.TCP_SHARE, *cases.SCHEDULE}
+def test_every_case_has_its_floors() -> None:
+    named = {
+        *cases.THROUGHPUT, *cases.LATENCY, *cases.TCP_SHARE, *cases.SCHEDULE,
+        *cases.THROUGH_SERVER,
+    }  # fmt: skip
     assert named <= set(comparison.load_floors())
     assert named >= cases.QUICK
 

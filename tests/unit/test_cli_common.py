@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from quiver_fast.cli import arrow, pair, server
+from quiver_fast.cli import arrow, bench, pair, server
 from quiver_fast.cli.common import count, duration, report_error, run_command
 from quiver_fast.errors import QuiverError, UsageError
 
@@ -83,7 +83,9 @@ def test_help_names_everything(command, capsys):
     flags = {
         arrow: "--output --force --json --summary --info --id --server --passive --prelude",
         pair: "--output --force --json --sender --receiver",
-        server: "--info --ready-file --prelude --user --password --cert --key --trust-store",
+        server: "--info --ready-file --prelude --user --password --password-file --cert --key "
+        "--trust-store --store --durability --csp-port --queue-limit --max-message-size "
+        "--max-connections --idle-timeout --addresses --allow-insecure-plain --no-create --connect",
     }
     measuring = (
         "--duration --count --rate --body-size --credit --transaction-size --durable "
@@ -97,7 +99,22 @@ def test_help_names_everything(command, capsys):
     ] == []
 
 
-@pytest.mark.parametrize("command", [arrow, pair, server])
+def test_help_of_the_bench_names_everything(capsys):
+    assert bench.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    words = (
+        "--output --force --json --resume --include-senders --include-receivers --include-servers "
+        "--exclude-senders --exclude-receivers --exclude-servers --client-server --peer-to-peer "
+        "--mixed-pairs --duration --count --rate --body-size --credit --transaction-size --durable "
+        "--set-message-id --timeout --cert --key --quiet --verbose --init-only --version"
+    )
+    assert [
+        word for word in words.split() if f"  {word}" not in text and f", {word}" not in text
+    ] == []
+    assert "rabbitmq" in text
+
+
+@pytest.mark.parametrize("command", [arrow, bench, pair, server])
 def test_version(command, capsys):
     assert command.main(["--version"]) == 0
     assert capsys.readouterr().out.split()[0].startswith("quiver")
@@ -122,8 +139,23 @@ def test_version(command, capsys):
         (arrow, ["receive", "q", "--settlement"]),
         (arrow, ["send", "q", "--prelude", "'"]),
         (arrow, ["--info", "--impl", "absent"]),
-        (server, ["q"]),
-        (server, ["--info"]),
+        (server, []),
+        (server, ["q", "--impl", "absent"]),
+        (server, ["--info", "--impl", "absent"]),
+        (server, ["q", "--cert", "c"]),
+        (server, ["q", "--prelude", "'"]),
+        (server, ["amqp://u@h/q", "--user", "u"]),
+        (server, ["q", "--impl", "rabbitmq", "--store", "d"]),
+        (bench, ["--include-senders", "absent"]),
+        (bench, ["--include-servers", "absent"]),
+        (bench, ["--peer-to-peer", "--client-server"]),
+        (bench, ["--exclude-senders", "pyfast", "--include-receivers", "pyfast"]),
+        (bench, ["--transaction-size", "10"]),
+        (bench, ["--cert", "c", "--key", "k"]),
+        (bench, ["--client-server", "--cert", "c"]),
+        (bench, ["--client-server", "--trust-store", "t"]),
+        (bench, ["--resume"]),
+        (bench, ["--resume", "--output", "/nonexistent"]),
     ],
 )
 def test_usage_errors(command, argv, capsys, monkeypatch):

@@ -2,7 +2,13 @@ import sys
 
 import pytest
 
-from quiver_fast.cli.implementations import find_arrow, find_server
+from quiver_fast.cli.implementations import (
+    SERVER_EXTENSIONS,
+    all_arrows,
+    all_servers,
+    find_arrow,
+    find_server,
+)
 from quiver_fast.errors import UsageError
 
 
@@ -75,6 +81,37 @@ def test_no_search_path():
         find_arrow("c", {})
 
 
-def test_our_server_comes_later():
-    with pytest.raises(UsageError, match="no server of its own yet"):
-        find_server("pyfast", {})
+def test_our_server_is_this_installation():
+    found = find_server("pyfast", {})
+    assert found.command == (sys.executable, "-m", "quiver_fast.server.main")
+    assert found.extensions
+    assert found.keys == SERVER_EXTENSIONS
+    assert found.unavailable is None
+
+
+@pytest.mark.parametrize("alias", ["rabbitmq", "artemis", "skrouterd"])
+def test_a_launcher_says_whether_its_broker_is_here(alias, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("ARTEMIS_HOME", str(tmp_path))
+    monkeypatch.setenv("RABBITMQ_HOME", str(tmp_path))
+    found = find_server(alias, {})
+    assert found.command[:2] == (sys.executable, "-m")
+    assert found.extensions
+    assert found.keys == frozenset()
+    assert len(found.unavailable.splitlines()) == 1
+
+
+def test_the_users_own_launcher_comes_first(tmp_path):
+    path = make(tmp_path, "quiver-server-rabbitmq")
+    found = find_server("rabbitmq", {"QUIVER_IMPL_PATH": path})
+    assert found.command == (f"{tmp_path}/quiver-server-rabbitmq",)
+    assert (found.extensions, found.unavailable) == (False, None)
+
+
+def test_everything_that_is_found(tmp_path):
+    names = ["quiver-arrow-mine", "quiver-arrow-rhea", "quiver-server-mine", "other"]
+    environ = {"QUIVER_IMPL_PATH": make(tmp_path, *names)}
+    assert [one.name for one in all_arrows(environ)] == ["mine", "pyfast", "rhea"]
+    assert [one.name for one in all_servers(environ)] == [
+        "activemq-artemis", "mine", "pyfast", "rabbitmq", "skrouterd",
+    ]  # fmt: skip

@@ -55,6 +55,7 @@ def test_every_upstream_option():
 
 EXTENSIONS = [
     (["--presettled"], ["presettled=1"]),
+    (["--streaming"], ["streaming=1"]),
     (["--record-format", "v1"], ["record-format=v1"]),
     (["--settlement"], ["record-format=v2", "settlement=1"]),
     (["--time-unit", "us"], ["time-unit=us"]),

@@ -1,5 +1,7 @@
 """The layout of upstream's table and summary, column by column from the specification."""
 
+from dataclasses import replace
+
 import pytest
 
 from quiver_fast.cli.snapshots import Snapshot
@@ -10,7 +12,7 @@ from quiver_fast.cli.summary_text import (
     pair_summary_text,
     text_field,
 )
-from quiver_fast.cli.table import HEADING, table_row
+from quiver_fast.cli.table import HEADING, STREAMING_HEADING, table_row
 
 SENDER = Snapshot(1_000_002_300, 2000, 1_202_970, 1_201_768, 0, 3760, 3760, 22_732_800)
 RECEIVER = Snapshot(1_000_002_100, 2000, 1_210_056, 1_209_452, 1, 3760, 3770, 5_632_000)
@@ -194,3 +196,35 @@ def test_arrow_summary():
     assert number_field("Receiver rate", 310_618, "messages/s") in lines
     assert number_field("Duration", 9.768, "seconds", ",.1f") in lines
     assert lines[-4:] == SUMMARY.splitlines()[-4:]
+
+
+def test_streaming_adds_two_columns():
+    sender = replace(SENDER, period_bytes=3_000_000_000)
+    receiver = replace(RECEIVER, period_bytes=2_468_024_690)
+    lines = (STREAMING_HEADING + "\n" + table_row(1_000_000_000, sender, receiver)).splitlines()
+    plain = TABLE.splitlines()
+    assert [line[: len(old)] for line, old in zip(lines, plain, strict=True)] == plain
+    assert [line[len(old) :] for line, old in zip(lines, plain, strict=True)] == [
+        "  --- Bodies [MB/s] ----",
+        "      Sender    Receiver",
+        "  ----------------------",
+        "     1,500.0     1,234.0",
+    ]
+    assert table_row(1_000_000_000, None, receiver).endswith("           -     1,234.0")
+
+
+def test_streaming_has_a_section_after_upstreams():
+    latency = {"unit": "us", "percentiles": {"50": 280.0, "99": 281.0, "100": 290.0}}
+    section = {"body_bytes": 10_000, "throughput": 2.5e9, "first_byte_latency": latency}
+    plain = arrow_summary_text(RECEIVED)
+    text = arrow_summary_text({**RECEIVED, "streaming": section})
+    assert text.startswith(plain)
+    assert text[len(plain) :].split("\n") == [
+        "", "STREAMING", "",
+        number_field("Bodies", 10_000, "bytes"),
+        number_field("Throughput", 2500, "MB/s", ",.1f"),
+        number_field("First byte 50%", 280, "us"),
+        number_field("First byte 99%", 281, "us"),
+        number_field("First byte 100%", 290, "us"),
+        "",
+    ]  # fmt: skip

@@ -14,12 +14,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
+# A folder of its own beside src; installed with the package all the same.
+SPARK = ROOT / "spark_analysis"
 PROJECT = "quiver_fast"
 
 # A part imports only from its own floor or below.
 FLOORS = {
     "": 0,  # quiver_fast/__init__.py: the version and the features
     "errors": 0,
+    "arguments": 1,
+    "process": 1,
+    "ready_file": 1,
     "proton": 0,
     "records": 1,
     "queuefile": 1,
@@ -28,6 +33,7 @@ FLOORS = {
     "remote": 3,
     "analysis": 3,
     "arrow": 4,
+    "brokers": 4,
     "contract": 4,
     "cli": 5,
     "spark_analysis": 6,
@@ -50,7 +56,8 @@ CYTHON_IMPORT = re.compile(
 
 
 def sources() -> list[Path]:
-    return sorted(path for path in SOURCE.rglob("*") if path.suffix in {".py", ".pyx", ".pxd"})
+    files = [*SOURCE.rglob("*"), *SPARK.rglob("*")]
+    return sorted(path for path in files if path.suffix in {".py", ".pyx", ".pxd"})
 
 
 def project_files() -> Iterator[Path]:
@@ -64,8 +71,13 @@ def generated(name: str) -> bool:
     return name in GENERATED or name.endswith((".egg-info", "_cache"))
 
 
+def relative(path: Path) -> Path:
+    """Return where a file is below the folder that its package is in."""
+    return path.relative_to(SPARK.parent if path.is_relative_to(SPARK) else SOURCE)
+
+
 def module_of(path: Path) -> str:
-    parts = path.relative_to(SOURCE).with_suffix("").parts
+    parts = relative(path).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -79,7 +91,7 @@ def absolute(path: Path, level: int, module: str) -> str:
     """Return the dotted name that a relative import in ``path`` means."""
     if level == 0:
         return module
-    package = path.relative_to(SOURCE).parent.parts
+    package = relative(path).parent.parts
     base = package[: len(package) - (level - 1)]
     return ".".join([*base, *([module] if module else [])])
 

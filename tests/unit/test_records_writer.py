@@ -33,6 +33,7 @@ near_times = st.builds(
     st.integers(-3, 3),
 )
 times = st.one_of(near_times, int64s)
+sizes = st.integers(0, INT64_MAX)
 ids = st.one_of(
     st.binary(max_size=40),
     st.text(alphabet=",\n\r%Ss0A", max_size=40).map(str.encode),
@@ -42,6 +43,7 @@ entries = st.one_of(
     st.tuples(st.just("sent"), st.none() | ids, times),
     st.tuples(st.just("received"), st.none() | ids, times, times),
     st.tuples(st.just("settled"), ids, times, st.booleans()),
+    st.tuples(st.just("streamed"), st.none(), st.sampled_from("FB"), times, times, times, sizes),
 )
 
 
@@ -56,6 +58,8 @@ def slow_id(message_id: bytes, first_in_line: bool) -> bytes:
 def slow_line(entry) -> bytes:
     """Format one record the obvious way."""
     kind, message_id, *rest = entry
+    if kind == "streamed":
+        return b"%c,%d,%d,%d,%d\n" % (ord(rest[0]), *rest[1:])
     if kind == "settled":
         settled, sampled = rest
         prefix = b"S" if sampled else b"s"
@@ -73,6 +77,8 @@ def write(writer, entry):
         writer.write_sent(*rest, message_id)
     elif kind == "received":
         writer.write_received(*rest, message_id)
+    elif kind == "streamed":
+        writer.write_streamed(*rest)
     else:
         writer.write_settled(message_id, *rest)
 

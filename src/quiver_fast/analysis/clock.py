@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.spilled import Histogram
 from quiver_fast.analysis.units import PER_SECOND
 
 __all__ = ["WINDOW_SECONDS", "Drift", "drift", "lower_hull", "offset_at_least", "window_minima"]
@@ -53,13 +53,19 @@ class Drift:
     windows: int
 
 
-def window_minima(histogram: SecondHistogram) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def window_minima(histogram: Histogram) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return (first epoch second, smallest latency) of each 10-second window with messages."""
-    windows = histogram.seconds // WINDOW_SECONDS
-    starts = np.flatnonzero(np.diff(windows, prepend=windows[:1] - 1))
-    if len(starts) == 0:
-        return histogram.seconds, histogram.latencies
-    return windows[starts] * WINDOW_SECONDS, np.minimum.reduceat(histogram.latencies, starts)
+    minima: dict[int, int] = {}
+    for part in histogram.parts():
+        windows = part.seconds // WINDOW_SECONDS
+        starts = np.flatnonzero(np.diff(windows, prepend=windows[:1] - 1))
+        if len(starts) == 0:
+            continue
+        lowest = np.minimum.reduceat(part.latencies, starts).tolist()
+        for window, low in zip(windows[starts].tolist(), lowest, strict=True):
+            minima[window] = min(low, minima.get(window, low))
+    firsts = np.array(list(minima), np.int64) * WINDOW_SECONDS
+    return firsts, np.array(list(minima.values()), np.int64)
 
 
 def lower_hull(xs: NDArray[np.int64], ys: NDArray[np.int64]) -> list[int]:
@@ -83,7 +89,7 @@ def _turn(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> int:
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-def drift(histogram: SecondHistogram) -> Drift | None:
+def drift(histogram: Histogram) -> Drift | None:
     """Estimate the drift, or return None when there are under three windows."""
     xs, ys = window_minima(histogram)
     if len(xs) < 3:

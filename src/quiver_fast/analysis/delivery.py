@@ -13,87 +13,56 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.distribution import Distribution, Int64Array
-from quiver_fast.analysis.key_runs import KeyCounts, UInt64Array, as_keys, disjoint, split_at
-from quiver_fast.analysis.merging import Merging
+from quiver_fast.analysis.distribution import Int64Array
+from quiver_fast.analysis.id_table import IdTable, balance
+from quiver_fast.analysis.order import Order
+from quiver_fast.analysis.sorted_rows import SortedLookup, SortedRows, aligned, summed
 from quiver_fast.analysis.units import PER_SECOND
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.local import FileAnalysis
     from quiver_fast.records.transfers import RunBatch
 
-__all__ = ["BY_IDS", "BY_TIMES", "Order", "Reconciliation", "SendOrder", "receiver_alone"]
+__all__ = ["BY_IDS", "BY_TIMES", "BY_TIMES_OF", "Reconciliation", "Ticks", "receiver_alone"]
 
 BY_IDS = "ids"
 BY_TIMES = "per-millisecond lower bound"
-_BY_FINER_TIMES = {
+BY_TIMES_OF = {
     "ms": BY_TIMES,
     "us": "per-microsecond lower bound",
     "ns": "per-nanosecond lower bound",
 }
-# Ids that are looked at one by one at a time, where they do not simply count up.
-_SINGLE_IDS = 1 << 17
+_BALANCE = ("foreign", "lost", "duplicate", "reordered", "negative_latency")
 
 
-class Order:
-    """Counts arrivals whose position in sending order is below that of an earlier arrival."""
-
-    def __init__(self) -> None:
-        self.behind = 0
-        self._furthest: int | None = None
-
-    def add(self, positions: Int64Array, lengths: Int64Array, counts: Int64Array) -> None:
-        """Add arrivals in their order: at each position ``counts`` of them, ``lengths`` times.
-
-        Args:
-            positions: int64, the first position of each row, which then counts up.
-            lengths: int64, positions in the row, at least 1.
-            counts: int64, arrivals at each of these positions.
-        """
-        if len(positions) == 0:
-            return
-        start = int(positions[0]) if self._furthest is None else self._furthest
-        ends = positions + (lengths - 1)
-        if positions[0] >= start and bool(np.all(positions[1:] >= ends[:-1])):
-            self._furthest = int(ends[-1])  # in order, as nearly always
-            return
-        furthest = np.maximum.accumulate(np.append(start, ends))
-        below = np.clip(furthest[:-1] - positions, 0, lengths)
-        self.behind += int((below * counts).sum())
-        self._furthest = int(furthest[-1])
-
-
-class SendOrder:
-    """The ids of a sender in the order of its records; one row where they count up."""
+class Ticks:
+    """Messages per tick of a clock, in any number of ticks."""
 
     def __init__(self) -> None:
-        self._firsts: list[UInt64Array] = []
-        self._lengths: list[UInt64Array] = []
+        self.rows = SortedRows(2, combine=summed)
 
-    def add(self, firsts: UInt64Array, lengths: UInt64Array) -> None:
-        """Add id runs, in order, that follow those before."""
-        if len(firsts) == 0:
-            return
-        starts = np.flatnonzero(np.append(True, firsts[1:] != firsts[:-1] + lengths[:-1]))
-        firsts, lengths = firsts[starts], np.add.reduceat(lengths, starts)
-        if self._firsts and self._firsts[-1][-1] + self._lengths[-1][-1] == firsts[0]:
-            self._lengths[-1][-1] += lengths[0]
-            firsts, lengths = firsts[1:], lengths[1:]
-        if len(firsts):
-            self._firsts.append(firsts)
-            self._lengths.append(lengths)
+    def add(self, ticks: Int64Array, counts: Int64Array) -> None:
+        """Add ``counts`` messages at ``ticks`` (int64, equal lengths, any order)."""
+        self.rows.add(ticks, counts)
 
-    def positions(self) -> tuple[UInt64Array, UInt64Array, Int64Array]:
-        """Return (first id, number of ids, position of the first send of the first id).
+    def coarser(self, factor: int) -> Ticks:
+        """Return the same by a clock whose ticks are ``factor`` times as long."""
+        if factor == 1:
+            return self
+        ticks = Ticks()
+        for rows in self.rows.chunks():
+            ticks.add(rows[:, 0] // factor, rows[:, 1])
+        return ticks
 
-        Rows do not overlap and ascend by id; positions count the sends from 0.
-        """
-        none = np.empty(0, np.uint64)
-        firsts = np.concatenate([none, *self._firsts])
-        lengths = np.concatenate([none, *self._lengths])
-        before = np.cumsum(lengths) - lengths
-        firsts, lengths, origin, offset = disjoint(firsts, lengths)
-        return firsts, lengths, (before[origin] + offset).astype(np.int64)
+    def balance(self, received: Ticks) -> tuple[int, int]:
+        """Return (lost, duplicate) of sends per tick against receipts, all at known ticks."""
+        lost = duplicate = 0
+        for sends, receipts in aligned(self.rows, received.rows):
+            missing = sends[:, 1].copy()
+            missing[np.searchsorted(sends[:, 0], receipts[:, 0])] -= receipts[:, 1]
+            lost += int(missing[missing > 0].sum())
+            duplicate -= int(missing[missing < 0].sum())
+        return lost, duplicate
 
 
 class Reconciliation:
@@ -109,13 +78,10 @@ class Reconciliation:
         self._order = Order()
         self._unit = "ms"  # of an end without records
         self._by_ids = False
-        self._ticks = Merging(Distribution.none(), Distribution.merged, len)
-        self._ids = Merging(KeyCounts.none(), KeyCounts.merged, len)
-        self._end_of_ids = np.uint64(0)
-        self._sent_ticks = Distribution.none()
-        self._sent_ids = self._positions = (np.empty(0, np.uint64),) * 2
-        self._sent_at = np.empty(0, np.int64)
-        self._started = False
+        self._received_ids = IdTable()
+        self._received_ticks = Ticks()
+        self._sent_ticks = sender.send_ticks
+        self._sends: SortedLookup | None = None
 
     def add(self, batch: RunBatch, time_unit: str) -> None:
         """Add the receiver's next records.
@@ -127,7 +93,7 @@ class Reconciliation:
         self._by_ids = batch.ids is not None and self._sender.ids is not None
         if len(batch) == 0 or batch.received is None:
             return
-        if not self._started:
+        if self._received == 0:
             self._start(time_unit)
         self._received += int(batch.count.sum())
         ticks = PER_SECOND[time_unit] // PER_SECOND[self._unit]
@@ -137,7 +103,7 @@ class Reconciliation:
         own = stamped >= first if first is not None else np.zeros(len(batch), np.bool_)
         self._foreign += int(batch.count[~own].sum())
         if self._by_ids and batch.ids is not None:
-            self._add_ids(as_keys(batch.ids[own]), as_keys(batch.count[own]), negative[own])
+            self._received_ids.add(batch.ids[own], batch.count[own], negative[own])
         else:
             self._add_ticks(stamped[own], batch.count[own], negative[own])
 
@@ -158,27 +124,21 @@ class Reconciliation:
           (without ids, all arrivals; RFC 4737, section 3.4: a duplicate is no reordering).
         - ``negative_latency``: receipts with receive time < send time (clock skew).
         """
-        lost, duplicate = self._id_balance() if self._by_ids else self._tick_balance()
+        found = self._id_balance() if self._by_ids else self._tick_balance()
         return {
-            "method": BY_IDS if self._by_ids else _BY_FINER_TIMES[self._unit],
+            "method": BY_IDS if self._by_ids else BY_TIMES_OF[self._unit],
             "sent": self._sender.count,
             "received": self._received,
-            "foreign": self._foreign,
-            "lost": lost,
-            "duplicate": duplicate,
-            "reordered": self._order.behind,
-            "negative_latency": self._negative,
+            **{key: found[key] for key in _BALANCE},
         }
 
     def _start(self, time_unit: str) -> None:
         """Make ready what the receipts are looked up in, in the coarser unit of both ends."""
-        self._started = True
         self._unit = min(self._sender.time_unit, time_unit, key=PER_SECOND.__getitem__)
-        if self._by_ids:
-            firsts, lengths, self._sent_at = self._sender.send_order.positions()
-            self._positions = (firsts, firsts + lengths)
-        else:
-            self._sent_ticks = self._ticks_of_sender()
+        if not self._by_ids:
+            factor = PER_SECOND[self._sender.time_unit] // PER_SECOND[self._unit]
+            self._sent_ticks = self._sender.send_ticks.coarser(factor)
+            self._sends = SortedLookup(self._sent_ticks.rows)
 
     def _first_send(self) -> int | None:
         first = self._sender.first_time
@@ -186,95 +146,31 @@ class Reconciliation:
             return None
         return first // (PER_SECOND[self._sender.time_unit] // PER_SECOND[self._unit])
 
-    def _ticks_of_sender(self) -> Distribution:
-        sends = self._sender.send_ticks
-        ticks = PER_SECOND[self._sender.time_unit] // PER_SECOND[self._unit]
-        return sends if ticks == 1 else Distribution.of_counted(sends.values // ticks, sends.counts)
-
-    # ---- by times --------------------------------------------------------------------
+    def _id_balance(self) -> dict[str, int]:
+        found = balance(self._sender.ids or IdTable(), self._received_ids)
+        return found | {"foreign": self._foreign + found["foreign"]}
 
     def _add_ticks(
         self, ticks: Int64Array, counts: Int64Array, negative: NDArray[np.bool_]
     ) -> None:
-        known = self._sends_at(ticks) > 0
+        if self._sends is None:
+            raise ValueError("receipts are looked up once the first has told their unit")
+        known = self._sends.values(ticks) > 0
         self._foreign += int(counts[~known].sum())
         self._negative += int(counts[known & negative].sum())
         ticks, counts = ticks[known], counts[known]
-        self._order.add(ticks, np.ones(len(ticks), np.int64), counts)
-        self._ticks.add(Distribution.of_counted(ticks, counts))
+        self._order.add(ticks, None, counts)
+        self._received_ticks.add(ticks, counts)
 
-    def _sends_at(self, ticks: Int64Array) -> Int64Array:
-        sends = self._sent_ticks
-        if len(sends) == 0:
-            return np.zeros(len(ticks), np.int64)
-        places = np.minimum(np.searchsorted(sends.values, ticks), len(sends) - 1)
-        return np.where(sends.values[places] == ticks, sends.counts[places], 0)
-
-    def _tick_balance(self) -> tuple[int, int]:
-        sends = self._sent_ticks if self._started else self._ticks_of_sender()
-        receipts = self._ticks.total()
-        balance = sends.counts.copy()
-        balance[np.searchsorted(sends.values, receipts.values)] -= receipts.counts
-        return int(balance[balance > 0].sum()), int(-balance[balance < 0].sum())
-
-    # ---- by ids ----------------------------------------------------------------------
-
-    def _add_ids(
-        self, firsts: UInt64Array, lengths: UInt64Array, negative: NDArray[np.bool_]
-    ) -> None:
-        starts, ends = self._positions
-        borders = np.unique(np.concatenate((starts, ends)))
-        firsts, lengths, origin = split_at(firsts, lengths, borders)
-        rows = np.searchsorted(starts, firsts, "right") - 1
-        known = rows >= 0
-        known[known] = firsts[known] < ends[rows[known]]
-        counts = lengths.astype(np.int64)
-        self._foreign += int(counts[~known].sum())
-        self._negative += int(counts[known & negative[origin]].sum())
-        self._arrive(firsts[known], lengths[known])
-
-    def _arrive(self, firsts: UInt64Array, lengths: UInt64Array) -> None:
-        """Take receipts of ids that were sent, cut so that their positions count up."""
-        if len(firsts) == 0:
-            return
-        follow = firsts[1:] >= firsts[:-1] + lengths[:-1]
-        if firsts[0] >= self._end_of_ids and np.all(follow):
-            self._first_arrivals(firsts, lengths)
-            self._ids.add(KeyCounts.of(firsts, lengths))
-        else:
-            self._arrive_singly(firsts, lengths)
-        self._end_of_ids = max(self._end_of_ids, (firsts + lengths).max())
-
-    def _arrive_singly(self, firsts: UInt64Array, lengths: UInt64Array) -> None:
-        borders = np.cumsum(lengths)
-        total = int(borders[-1])
-        for start in range(0, total, _SINGLE_IDS):
-            index = np.arange(start, min(start + _SINGLE_IDS, total), dtype=np.uint64)
-            rows = np.searchsorted(borders, index, "right")
-            keys = firsts[rows] + (index - (borders - lengths)[rows])
-            _, earliest = np.unique(keys, return_index=True)
-            fresh = keys[np.sort(earliest)]
-            seen = sum((part.at(fresh) for part in self._ids.parts), np.zeros(len(fresh), np.int64))
-            fresh = fresh[seen == 0]
-            self._first_arrivals(fresh, np.ones(len(fresh), np.uint64))
-            self._ids.add(KeyCounts.of(keys, np.ones(len(keys), np.uint64)))
-
-    def _first_arrivals(self, firsts: UInt64Array, lengths: UInt64Array) -> None:
-        starts = self._positions[0]
-        rows = np.searchsorted(starts, firsts, "right") - 1
-        positions = self._sent_at[rows] + (firsts - starts[rows]).astype(np.int64)
-        counts = lengths.astype(np.int64)
-        self._order.add(positions, counts, np.ones(len(counts), np.int64))
-
-    def _id_balance(self) -> tuple[int, int]:
-        sends = self._sender.ids or KeyCounts.none()
-        receipts = self._ids.total()
-        balance = sends.merged(KeyCounts(receipts.edges, -receipts.steps))
-        lengths = np.diff(balance.edges).astype(np.int64)
-        levels = np.cumsum(balance.steps)[:-1]
-        over, under = levels > 0, levels < 0
-        lost = int((lengths[over] * levels[over]).sum())
-        return lost, -int((lengths[under] * levels[under]).sum())
+    def _tick_balance(self) -> dict[str, int]:
+        lost, duplicate = self._sent_ticks.balance(self._received_ticks)
+        return {
+            "foreign": self._foreign,
+            "lost": lost,
+            "duplicate": duplicate,
+            "reordered": self._order.behind,
+            "negative_latency": self._negative,
+        }
 
 
 def receiver_alone(receiver: FileAnalysis) -> dict[str, Any]:
@@ -286,7 +182,7 @@ def receiver_alone(receiver: FileAnalysis) -> dict[str, Any]:
     """
     ids = receiver.ids
     return {
-        "method": BY_IDS if ids is not None else _BY_FINER_TIMES[receiver.time_unit],
+        "method": BY_IDS if ids is not None else BY_TIMES_OF[receiver.time_unit],
         "sent": None,
         "received": receiver.count,
         "foreign": None,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["RunFiles", "find_runs"]
+__all__ = ["RunFiles", "find_runs", "role_of", "search"]
 
 _PATTERNS = ("*transfers.csv", "*transfers.csv.zst")
 _COMPRESSED = ".zst"
@@ -52,7 +52,7 @@ def find_runs(words: Iterable[str]) -> list[RunFiles]:
     files = dict.fromkeys(path for word in words for path in _files(word))
     runs: dict[str, dict[str, Path]] = {}
     for path in files:
-        role = _role(path)
+        role = role_of(path)
         key = str(path) if role is None else str(path.with_name(path.name.replace(role, "*")))
         runs.setdefault(key.removesuffix(_COMPRESSED), {})[role or "other"] = path
     return [RunFiles(_name(list(ends.values())), **ends) for ends in runs.values()]
@@ -61,16 +61,22 @@ def find_runs(words: Iterable[str]) -> list[RunFiles]:
 def _files(word: str) -> list[Path]:
     path = Path(word)
     if path.is_dir():
-        found = sorted(file for pattern in _PATTERNS for file in path.rglob(pattern))
+        found = search(path)
         if not found:
             raise UsageError(f"no records (*transfers.csv, *transfers.csv.zst) in '{word}'")
-        return list(_without_remainders(found))
+        return found
     if path.exists():
         return [path]
     matches = sorted(glob.glob(word, recursive=True))
     if not matches:
         raise UsageError(f"'{word}': no such file, directory or match")
     return [file for match in matches for file in _files(match)]
+
+
+def search(directory: Path) -> list[Path]:
+    """Return the files of records in ``directory`` and those below it."""
+    files = sorted(file for pattern in _PATTERNS for file in directory.rglob(pattern))
+    return list(_without_remainders(files))
 
 
 def _without_remainders(files: list[Path]) -> Iterator[Path]:
@@ -83,7 +89,8 @@ def _without_remainders(files: list[Path]) -> Iterator[Path]:
             yield file
 
 
-def _role(path: Path) -> str | None:
+def role_of(path: Path) -> str | None:
+    """Return ``sender`` or ``receiver`` as the file's name tells it, or None."""
     named = [role for role in _ROLES if role in path.name]
     return named[0] if len(named) == 1 else None
 

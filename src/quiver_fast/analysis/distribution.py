@@ -8,7 +8,7 @@ without sorting all samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,10 @@ class Distribution:
             np.concatenate((self.counts, other.counts)),
         )
 
+    def parts(self) -> Iterator[Distribution]:
+        """Yield the distribution, as those that are on file do in pieces."""
+        yield self
+
     def __len__(self) -> int:
         """Return the number of distinct values."""
         return len(self.values)
@@ -82,9 +86,13 @@ class Distribution:
 
     def mean(self) -> float:
         """Return sum(x) / n, with the sum exact. The distribution must not be empty."""
+        return self.sum() / self.total
+
+    def sum(self) -> int:
+        """Return the sum of the samples, exact. The distribution must not be empty."""
         offsets = self.values - self.values[0]
         # Counted from the minimum, the sum fits: it is at most n times the range.
-        return (int(self.values[0]) * self.total + int(np.dot(offsets, self.counts))) / self.total
+        return int(self.values[0]) * self.total + int(np.dot(offsets, self.counts))
 
     def stddev(self) -> float:
         """Return sqrt(sum((x - mean)^2) / n), of the population. Must not be empty."""

@@ -8,15 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.optional import optional_module
 from quiver_fast.analysis.series import latencies_per_second
 from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.spilled import Histogram
 from quiver_fast.analysis.units import PER_SECOND, per_millisecond
-from quiver_fast.analysis.windows import overall
 from quiver_fast.errors import OutputError
 
 if TYPE_CHECKING:
@@ -56,7 +53,11 @@ def write_hgrm(file: Path, runs: Sequence[RunData]) -> int:
     """
     histograms = _received(runs)
     together = _recorder()
-    left_out = sum(_record(together, overall(one), one.unit) for one in histograms)
+    left_out = sum(
+        _record(together, part.distribution(), part.unit)
+        for one in histograms
+        for part in one.parts()
+    )
     text = io.BytesIO()
     together.output_percentile_distribution(text, _NS_PER_MS, _PERCENTILE_STEPS)
     replace(file, partial(_write_bytes, text.getvalue()))
@@ -87,17 +88,17 @@ def write_hlog(file: Path, runs: Sequence[RunData]) -> int:
     return left_out
 
 
-def _write_intervals(writer: Any, histogram: SecondHistogram) -> int:
+def _write_intervals(writer: Any, histogram: Histogram) -> int:
     left_out = 0
-    seconds = np.unique(histogram.seconds).tolist()
-    for second, part in zip(seconds, latencies_per_second(histogram), strict=True):
+    for second, part in latencies_per_second(histogram):
         recorder = _recorder()
-        left_out += _record(recorder, part, histogram.unit)
+        for piece in part.parts():
+            left_out += _record(recorder, piece, histogram.unit)
         writer.output_interval_histogram(recorder, second, second + 1, _NS_PER_MS)
     return left_out
 
 
-def _received(runs: Sequence[RunData]) -> list[SecondHistogram]:
+def _received(runs: Sequence[RunData]) -> list[Histogram]:
     histograms = [run.histogram for run in runs if run.histogram is not None]
     histograms = [histogram for histogram in histograms if histogram.total]
     if not histograms:

@@ -8,10 +8,13 @@ statistic and plot begins from it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from quiver_fast.analysis.distribution import Distribution
 
 __all__ = ["SecondHistogram"]
 
@@ -69,6 +72,23 @@ class SecondHistogram:
             np.concatenate((self.counts, other.counts)),
             self.unit,
         )
+
+    def parts(self) -> Iterator[SecondHistogram]:
+        """Yield the histogram, as those that are on file do in pieces."""
+        yield self
+
+    def within(self, first: int, last: int) -> SecondHistogram:
+        """Return what was received in the epoch seconds ``first`` to ``last``, both included."""
+        low = np.searchsorted(self.seconds, first, side="left")
+        high = np.searchsorted(self.seconds, last, side="right")
+        chosen = slice(int(low), int(high))
+        return SecondHistogram(
+            self.seconds[chosen], self.latencies[chosen], self.counts[chosen], self.unit
+        )
+
+    def distribution(self) -> Distribution:
+        """Return the distribution of all latencies, in ``unit``."""
+        return Distribution(*self.overall())
 
     def overall(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return (latencies, counts) over all seconds, latencies ascending and distinct."""

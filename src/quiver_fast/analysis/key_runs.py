@@ -6,17 +6,13 @@ a handful of rows. Ids are unsigned here, because one past the largest may end a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KeyCounts", "UInt64Array", "as_keys", "disjoint", "split_at"]
+__all__ = ["UInt64Array", "as_keys", "disjoint", "split_at"]
 
 Int64Array = NDArray[np.int64]
 UInt64Array = NDArray[np.uint64]
-
-_NO_KEYS = np.empty(0, np.uint64)
 
 
 def as_keys(ids: Int64Array) -> UInt64Array:
@@ -71,66 +67,3 @@ def disjoint(
     _, earliest = np.unique(pieces, return_index=True)
     pieces, sizes, origin = pieces[earliest], sizes[earliest], origin[earliest]
     return pieces, sizes, origin, pieces - firsts[origin]
-
-
-@dataclass(frozen=True, eq=False)
-class KeyCounts:
-    """How often each key occurs: a step function over the keys.
-
-    Attributes:
-        edges: uint64, ascending, the keys at which the number of occurrences changes.
-        steps: int64, by how much; never 0, and 0 in sum.
-    """
-
-    edges: UInt64Array
-    steps: Int64Array
-
-    @classmethod
-    def none(cls) -> KeyCounts:
-        """Return the counts of no keys."""
-        return cls(_NO_KEYS, np.empty(0, np.int64))
-
-    @classmethod
-    def of(cls, firsts: UInt64Array, lengths: UInt64Array) -> KeyCounts:
-        """Count the keys of runs."""
-        ups = np.ones(len(firsts), np.int64)
-        return cls._summed(np.concatenate((firsts, firsts + lengths)), np.concatenate((ups, -ups)))
-
-    @classmethod
-    def _summed(cls, edges: UInt64Array, steps: Int64Array) -> KeyCounts:
-        if len(edges) == 0:
-            return cls.none()
-        order = np.argsort(edges, kind="stable")
-        edges, steps = edges[order], steps[order]
-        starts = np.flatnonzero(np.append(True, edges[1:] != edges[:-1]))
-        sums = np.add.reduceat(steps, starts)
-        changes = sums != 0
-        return cls(edges[starts][changes], sums[changes])
-
-    def __len__(self) -> int:
-        """Return the number of steps: the memory that the counts take."""
-        return len(self.edges)
-
-    def merged(self, other: KeyCounts) -> KeyCounts:
-        """Return the counts of both together."""
-        return self._summed(
-            np.concatenate((self.edges, other.edges)), np.concatenate((self.steps, other.steps))
-        )
-
-    def at(self, keys: UInt64Array) -> Int64Array:
-        """Return how often each of ``keys`` occurs."""
-        levels = np.append(0, np.cumsum(self.steps))
-        found: Int64Array = levels[np.searchsorted(self.edges, keys, "right")]
-        return found
-
-    def pieces(self) -> tuple[UInt64Array, Int64Array, Int64Array]:
-        """Return (first key, number of keys, occurrences of each) where there are any."""
-        levels = np.cumsum(self.steps)[:-1]
-        lengths = np.diff(self.edges).astype(np.int64)
-        there = levels > 0
-        return self.edges[:-1][there], lengths[there], levels[there]
-
-    @property
-    def distinct(self) -> int:
-        """The number of different keys."""
-        return int(self.pieces()[1].sum())

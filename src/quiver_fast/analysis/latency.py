@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quiver_fast.analysis.distribution import Distribution
+from quiver_fast.analysis.spilled import Latencies
 from quiver_fast.analysis.units import per_millisecond
 
 __all__ = ["NINES", "QUARTILES", "RANKS", "exact_latency", "upstream_latency"]
@@ -14,7 +14,7 @@ NINES = (90, 99, 99.9, 99.99, 99.999)
 RANKS = (0, 25, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
 
 
-def upstream_latency(latencies: Distribution, unit: str) -> dict[str, Any]:
+def upstream_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
     """Return ``latency_average``, ``latency_quartiles`` and ``latency_nines`` in milliseconds.
 
     The average is the mean; percentiles are NumPy's, truncated to int towards
@@ -34,7 +34,7 @@ def upstream_latency(latencies: Distribution, unit: str) -> dict[str, Any]:
     }
 
 
-def exact_latency(latencies: Distribution, unit: str) -> dict[str, Any]:
+def exact_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
     """Return the statistics of ``latencies`` in ``unit`` without truncation.
 
     Keys: ``unit``; ``count``; ``negative`` (samples below zero: the clocks of sender

@@ -1,11 +1,9 @@
 """The statistics of one file, or of the two ends of a run, in one pass over each.
 
 Records arrive as runs (:mod:`quiver_fast.records.splits`) and leave as integers that
-add up: counts per second, an exact latency histogram per second, sets of ids as runs.
-Memory holds these sums and never a column of the file. They grow with the length of the
-run in seconds times the spread of its latencies, and not with the number of messages;
-ids that do not count up, and a finer clock than milliseconds, take room for each
-distinct value.
+add up: counts per second, an exact latency histogram per second, ids and send times as
+sorted rows. Memory holds a few megabytes of each and never a column of the file; what is
+more goes to temporary files (:mod:`quiver_fast.analysis.sorted_rows`).
 """
 
 from __future__ import annotations
@@ -18,14 +16,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from quiver_fast.analysis.delivery import Order, Reconciliation, SendOrder
+from quiver_fast.analysis.delivery import Reconciliation, Ticks
 from quiver_fast.analysis.distribution import Distribution, Int64Array
-from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.key_runs import KeyCounts, as_keys
+from quiver_fast.analysis.id_table import IdTable
 from quiver_fast.analysis.merging import Merging
-from quiver_fast.analysis.series import steady_state
+from quiver_fast.analysis.order import Order
 from quiver_fast.analysis.settlement import Settlement, SettlementJoin
-from quiver_fast.analysis.tally import second_latency_table
+from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies
+from quiver_fast.analysis.streams import Streams
+from quiver_fast.analysis.tally import counts_per_second, second_latency_table
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records.formats import RECEIVE, V1, V2, time_unit
 from quiver_fast.records.splits import scan_file
@@ -46,8 +45,6 @@ Progress = Callable[[int, int], None]
 
 # Cells of a table of seconds by latencies that are worth their zeros at any size.
 _FEW_CELLS = 1 << 16
-# Keys of (second, latency) that surely fit into 63 bits.
-_MOST_KEYS = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +63,16 @@ class FileAnalysis:
         last_time: own time of the last record; None without records.
         seconds: messages per epoch second of the own time.
         histogram: the latencies; None unless the operation is receive.
-        ids: how often each id occurs; None for v3.
+        ids: how often each id occurs, and when first; None for v3, and of the receiver
+            where both ends are compared.
         ids_hashed: whether some id is a hash.
-        send_order: the ids in their order, kept for reconciling; empty of a receiver.
         send_ticks: messages per send time, kept for reconciling if that was asked for.
         reordered: receipts with a send time smaller than that of an earlier receipt.
         settlement: settlement latencies; None without settlement lines.
         malformed: whole lines that are no record.
         first_malformed: number (from 1) and beginning of the first such line, or None.
         truncated: whether the file ends within a line or a zstd frame.
+        streams: bodies and first bytes of streaming mode; None without its lines.
     """
 
     record_format: str | None
@@ -84,23 +82,21 @@ class FileAnalysis:
     first_time: int | None
     last_time: int | None
     seconds: Distribution
-    histogram: SecondHistogram | None
-    ids: KeyCounts | None
+    histogram: Histogram | None
+    ids: IdTable | None
     ids_hashed: bool
-    send_order: SendOrder
-    send_ticks: Distribution
+    send_ticks: Ticks
     reordered: int
     settlement: Settlement | None
     malformed: int
     first_malformed: tuple[int, str] | None
     truncated: bool
+    streams: Streams | None
 
     @cached_property
-    def latencies(self) -> Distribution:
+    def latencies(self) -> Latencies:
         """All latencies (receive minus send time, signed, in ``time_unit``); empty of a sender."""
-        if self.histogram is None:
-            return Distribution.none()
-        return Distribution(*self.histogram.overall())
+        return Distribution.none() if self.histogram is None else self.histogram.distribution()
 
     @property
     def rate(self) -> float | None:
@@ -108,11 +104,6 @@ class FileAnalysis:
         if self.first_time is None or self.last_time is None or self.last_time <= self.first_time:
             return None
         return self.count / ((self.last_time - self.first_time) / PER_SECOND[self.time_unit])
-
-    @property
-    def steady(self) -> dict[str, Any] | None:
-        """The run without warm-up and ramp-down (:func:`.series.steady_state`)."""
-        return steady_state(self.seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +127,7 @@ class _Fold:
 
     time_unit: str | None = None
     keep_ticks: bool = False
+    keep_ids: bool = True
     count: int = 0
     first_time: int | None = None
     last_time: int | None = None
@@ -146,15 +138,15 @@ class _Fold:
     last: RunBatch | None = None
     settling: bool = False
     order: Order = field(default_factory=Order)
-    send_order: SendOrder = field(default_factory=SendOrder)
+    ids: IdTable = field(default_factory=IdTable)
+    ticks: Ticks = field(default_factory=Ticks)
     settlement: SettlementJoin = field(default_factory=SettlementJoin)
+    streams: Streams | None = None
 
     def __post_init__(self) -> None:
         none = Distribution.none()
         self._seconds = Merging(none, Distribution.merged, len)
-        self._ticks = Merging(none, Distribution.merged, len)
-        self._ids = Merging(KeyCounts.none(), KeyCounts.merged, len)
-        self._histogram: Merging[SecondHistogram] | None = None
+        self._histogram: HistogramRows | None = None
 
     def add(self, batch: RunBatch) -> None:
         self.last = batch
@@ -163,6 +155,8 @@ class _Fold:
         self.truncated |= batch.truncated
         self.ids_hashed |= batch.ids_hashed
         self.settling |= len(batch.settled_ids) > 0
+        if batch.streamed is not None:
+            self.streams = Streams.of(batch.streamed).after(self.streams)
         if len(batch):
             self._add_transfers(batch)
         if batch.received is None:
@@ -175,40 +169,29 @@ class _Fold:
             self.time_unit = self.time_unit or time_unit(self.first_time)
         self.last_time = int(times[-1])
         self.count += int(batch.count.sum())
-        if batch.ids is not None:
-            keys, lengths = as_keys(batch.ids), as_keys(batch.count)
-            self._ids.add(KeyCounts.of(keys, lengths))
-            if batch.received is None:
-                self.send_order.add(keys, lengths)
+        if batch.ids is not None and self.keep_ids:
+            self.ids.add(batch.ids, batch.count)
+        seconds = counts_per_second(times, batch.count, PER_SECOND[self._unit])
+        self._seconds.add(Distribution.of_counted(*seconds))
         if batch.received is None:
-            seconds = batch.sent // PER_SECOND[self._unit]
-            self._seconds.add(Distribution.of_counted(seconds, batch.count))
             if self.keep_ticks:
-                self._ticks.add(Distribution.of_counted(batch.sent, batch.count))
+                self.ticks.add(batch.sent, batch.count)
         else:
-            self._add_receipts(batch.sent, batch.received, batch.count)
+            self._histogram = self._histogram or HistogramRows(self._unit)
+            _add_receipts(self._histogram, (batch.sent, batch.received, batch.count), self._unit)
+            self.order.add(batch.sent, None, batch.count)
 
     @property
     def _unit(self) -> str:
         return self.time_unit or "ms"
-
-    def _add_receipts(self, sent: Int64Array, received: Int64Array, counts: Int64Array) -> None:
-        if self._histogram is None:
-            none = np.empty(0, np.int64)
-            empty = SecondHistogram(none, none, none, self._unit)
-            self._histogram = Merging(empty, SecondHistogram.merged, lambda h: len(h.counts))
-        histogram = _histogram_of(sent, received, counts, self._unit)
-        self._histogram.add(histogram)
-        self.order.add(sent, np.ones(len(sent), np.int64), counts)
 
     def result(self) -> FileAnalysis:
         if self.last is None:
             raise ValueError("a scan yields at least one batch")
         last = self.last
         with_ids = last.ids is not None
-        ids = self._ids.total()
         histogram = self._total_histogram(last.operation)
-        seconds = self._seconds.total() if histogram is None else _counts_of(histogram)
+        seconds = self._seconds.total()
         return FileAnalysis(
             record_format=V2 if self.settling and last.record_format == V1 else last.record_format,
             operation=last.operation,
@@ -218,54 +201,37 @@ class _Fold:
             last_time=self.last_time,
             seconds=seconds,
             histogram=histogram,
-            ids=ids if with_ids else None,
+            ids=self.ids if with_ids and self.keep_ids else None,
             ids_hashed=self.ids_hashed,
-            send_order=self.send_order,
-            send_ticks=self._ticks.total(),
+            send_ticks=self.ticks,
             reordered=self.order.behind,
-            settlement=self.settlement.result(ids),
+            settlement=self.settlement.result(),
             malformed=self.malformed,
             first_malformed=self.first_malformed,
             truncated=self.truncated,
+            streams=self.streams,
         )
 
-    def _total_histogram(self, operation: str | None) -> SecondHistogram | None:
+    def _total_histogram(self, operation: str | None) -> Histogram | None:
         if operation != RECEIVE:
             return None
-        if self._histogram is not None:
-            return self._histogram.total()
-        none = np.empty(0, np.int64)
-        return SecondHistogram(none, none, none, self._unit)
+        return (self._histogram or HistogramRows(self._unit)).total()
 
 
-def _histogram_of(
-    sent: Int64Array, received: Int64Array, counts: Int64Array, unit: str
-) -> SecondHistogram:
-    """Sum up runs: in a table where latencies are close, as sorted keys where they are not."""
+def _add_receipts(
+    rows: HistogramRows, batch: tuple[Int64Array, Int64Array, Int64Array], unit: str
+) -> None:
+    """Add runs, summed up in a table before where latencies are close to each other."""
+    sent, received, counts = batch
     ticks = PER_SECOND[unit]
     cells = max(_FEW_CELLS, 4 * len(sent))
     made = second_latency_table(sent, received, counts, ticks, cells)
     if made is None:
-        return _sorted_histogram(received // ticks, received - sent, counts, unit)
+        rows.add(received // ticks, received - sent, counts)
+        return
     first, low, table = made
     seconds, latencies = np.nonzero(table)
-    return SecondHistogram(seconds + first, latencies + low, table[seconds, latencies], unit)
-
-
-def _sorted_histogram(
-    seconds: Int64Array, latencies: Int64Array, counts: Int64Array, unit: str
-) -> SecondHistogram:
-    """Sum up rows; second and latency as one number are sorted faster than as two."""
-    low, first = int(latencies.min()), int(seconds.min())
-    span = int(latencies.max()) - low + 1
-    if (int(seconds.max()) - first + 1) * span > _MOST_KEYS:
-        return SecondHistogram.from_rows(seconds, latencies, counts, unit)
-    keys = Distribution.of_counted((seconds - first) * span + (latencies - low), counts)
-    return SecondHistogram(keys.values // span + first, keys.values % span + low, keys.counts, unit)
-
-
-def _counts_of(histogram: SecondHistogram) -> Distribution:
-    return Distribution.of_counted(histogram.seconds, histogram.counts)
+    rows.add(seconds + first, latencies + low, table[seconds, latencies])
 
 
 def analyze_runs(
@@ -337,7 +303,8 @@ def reconcile_runs(
     sender: FileAnalysis, batches: Iterable[RunBatch], *, unit: str | None = None
 ) -> PairAnalysis:
     """Do the same with the batches of the receiver's file; ``unit`` as in :func:`analyze_runs`."""
-    fold = _Fold(time_unit=unit)
+    # What ids tell of both ends is more than what those of a receiver tell.
+    fold = _Fold(time_unit=unit, keep_ids=False)
     reconciliation = Reconciliation(sender)
     for batch in batches:
         fold.add(batch)

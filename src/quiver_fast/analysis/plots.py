@@ -7,20 +7,18 @@ records' clock and linear below, so that zero and negative latencies have a plac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.omission import CorrectedDistribution
 from quiver_fast.analysis.optional import optional_module
 from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.spilled import Histogram, Latencies, LatencyRows, coarse
 from quiver_fast.analysis.statistics import BY_INTERVAL, arrivals
 from quiver_fast.analysis.units import per_millisecond
-from quiver_fast.analysis.windows import SecondCounts, latency_windows, overall
+from quiver_fast.analysis.windows import SecondCounts, latency_windows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,9 +74,9 @@ def comparison_plots(base: Sequence[RunData], candidate: Sequence[RunData]) -> d
     merged = {label: _merged(runs) for label, (runs, _) in sets.items()}
     if all(merged.values()):
         figure, axes = _percentile_axes("Latency by percentile, base and candidate")
-        for label, histogram in merged.items():
-            if histogram is not None:
-                _curve(axes, overall(histogram), histogram.unit, label, sets[label][1])
+        for label, latencies in merged.items():
+            if latencies is not None:
+                _curve(axes, *latencies, label, sets[label][1])
         _finish(axes)
         plots["comparison-percentiles"] = figure
     return plots
@@ -139,7 +137,7 @@ def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _latency(histogram: SecondHistogram) -> Figure:
+def _latency(histogram: Histogram) -> Figure:
     figure, axes = _axes("Latency of each second", "seconds from the start", "ms")
     seconds, table = latency_windows(histogram, (50, 99, 100))
     styles = (("median", _GREEN), ("99 %", _BLUE), ("maximum", _ORANGE))
@@ -150,12 +148,12 @@ def _latency(histogram: SecondHistogram) -> Figure:
     return figure
 
 
-def _percentiles(histogram: SecondHistogram, omission: Mapping[str, Any]) -> Figure:
+def _percentiles(histogram: Histogram, omission: Mapping[str, Any]) -> Figure:
     figure, axes = _percentile_axes("Latency by percentile")
-    raw = overall(histogram)
+    raw = histogram.distribution()
     _curve(axes, raw, histogram.unit, "as recorded", _BLUE)
     if omission["method"] == BY_INTERVAL:
-        corrected = CorrectedDistribution(raw, omission["expected_interval"])
+        corrected = CorrectedDistribution(coarse(raw)[0], omission["expected_interval"])
         label = "corrected for coordinated omission"
         _curve(axes, corrected, histogram.unit, label, _PURPLE)
     _finish(axes)
@@ -173,7 +171,7 @@ def _percentile_axes(title: str) -> tuple[Figure, Axes]:
 
 def _curve(
     axes: Axes,
-    latencies: Distribution | CorrectedDistribution,
+    latencies: Latencies | CorrectedDistribution,
     unit: str,
     label: str,
     colour: str,
@@ -191,12 +189,15 @@ def _scale(axes: Axes, unit: str) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
 
 
-def _heat_map(histogram: SecondHistogram) -> Figure:
+def _heat_map(histogram: Histogram) -> Figure:
     figure, axes = _axes("Messages by time and latency", "seconds from the start", "ms")
     columns, rows = _time_edges(histogram), _latency_edges(histogram)
-    cells, _, _ = np.histogram2d(
-        histogram.seconds, histogram.latencies, (columns, rows), weights=histogram.counts
-    )
+    cells = np.zeros((len(columns) - 1, len(rows) - 1))
+    for part in histogram.parts():
+        added, _, _ = np.histogram2d(
+            part.seconds, part.latencies, (columns, rows), weights=part.counts
+        )
+        cells += added
     colors = optional_module("matplotlib.colors", "drawing plots")
     mesh = axes.pcolormesh(
         columns - columns[0],
@@ -211,31 +212,32 @@ def _heat_map(histogram: SecondHistogram) -> Figure:
     return figure
 
 
-def _time_edges(histogram: SecondHistogram) -> Float64Array:
-    first, end = int(histogram.seconds[0]), int(histogram.seconds[-1]) + 1
+def _time_edges(histogram: Histogram) -> Float64Array:
+    ends = [(int(part.seconds[0]), int(part.seconds[-1])) for part in histogram.parts()]
+    first, end = ends[0][0], ends[-1][1] + 1
     width = -(-(end - first) // _COLUMNS)
     return np.arange(first, end + width, width, dtype=np.float64)
 
 
-def _latency_edges(histogram: SecondHistogram) -> Float64Array:
+def _latency_edges(histogram: Histogram) -> Float64Array:
     """Return edges at whole ticks, ever wider away from zero on both sides."""
-    low, high = int(histogram.latencies.min()), int(histogram.latencies.max())
+    latencies = histogram.distribution()
+    low, high = latencies.minimum, latencies.maximum
     upper = np.unique(np.rint(np.geomspace(1, max(high, 1) + 1, _BINS)))
     lower = -np.unique(np.rint(np.geomspace(1, -low, _BINS)))[::-1] if low < 0 else np.empty(0)
     return np.concatenate((lower, [0.0], upper))
 
 
-def _merged(runs: Sequence[RunData]) -> SecondHistogram | None:
-    """Return the histogram of all runs in the finest of their units, None if none received."""
+def _merged(runs: Sequence[RunData]) -> tuple[Latencies, str] | None:
+    """Return the latencies of all runs in the finest of their units, None if none received."""
     histograms = [run.histogram for run in runs if run.histogram is not None]
     histograms = [histogram for histogram in histograms if histogram.total]
     if not histograms:
         return None
     finest = max((histogram.unit for histogram in histograms), key=per_millisecond)
-    return reduce(SecondHistogram.merged, [_in_unit(one, finest) for one in histograms])
-
-
-def _in_unit(histogram: SecondHistogram, unit: str) -> SecondHistogram:
-    factor = per_millisecond(unit) // per_millisecond(histogram.unit)
-    latencies = histogram.latencies * factor
-    return SecondHistogram(histogram.seconds, latencies, histogram.counts, unit)
+    together = LatencyRows()
+    for histogram in histograms:
+        factor = per_millisecond(finest) // per_millisecond(histogram.unit)
+        for part in histogram.parts():
+            together.add(part.latencies * factor, part.counts)
+    return together.total(), finest

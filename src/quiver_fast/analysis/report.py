@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.export import svg_text
+from quiver_fast.analysis.html import html_cell, html_grid, html_page, html_verdict
 from quiver_fast.analysis.units import per_millisecond
 
 if TYPE_CHECKING:
@@ -21,22 +22,6 @@ __all__ = ["ReportPart", "html_report"]
 
 ReportPart = tuple[Mapping[str, Any], Mapping[str, "Figure"]]
 """The document of a run, and its plots."""
-
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 60rem;
-       margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
-h3 { margin-bottom: .3rem; }
-table { border-collapse: collapse; margin: .5rem 0 1rem; }
-th, td { padding: .15rem .9rem .15rem 0; text-align: left; vertical-align: top; }
-th { font-weight: 600; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-tr + tr td, tr + tr th { border-top: 1px solid #eee; }
-figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
-.better, .ok { color: #00694e; } .worse, .breached, .mixed { color: #b03a00; font-weight: 600; }
-.columns { display: flex; flex-wrap: wrap; gap: 0 3rem; }
-"""
-_NUMBER_STARTS = frozenset("+-0123456789")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 _RANKS = ("0", "25", "50", "75", "90", "99", "99.9", "99.99", "99.999", "100")
 
@@ -60,13 +45,7 @@ def html_report(
     for number, (run, run_plots) in enumerate(parts, start=1):
         body.append(_run(run, _figures(run_plots, f"run-{number}-")))
     body.append("<h2>Analysed with</h2>" + _table(document["analysed_with"]))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>Quiver analysis</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(part for part in body if part)
-        + "\n</body>\n</html>\n"
-    )
+    return html_page("Quiver analysis", "\n".join(part for part in body if part))
 
 
 def _figures(plots: Mapping[str, Figure], prefix: str) -> str:
@@ -110,9 +89,9 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
     ]
     names = {key: ", ".join(comparison[key]) for key in ("base", "candidate")}
     return (
-        f"<h2>Comparison: {_verdict(comparison['verdict'])}</h2>"
+        f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
         + _table(names)
-        + _grid((*heads, "p", "effect", "verdict"), rows)
+        + html_grid((*heads, "p", "effect", "verdict"), rows)
     )
 
 
@@ -124,7 +103,7 @@ def _changes(changes: Mapping[str, Any] | None) -> str:
         for name, figure in changes["figures"].items()
         for change in figure["change_points"]
     ]
-    found = _grid(("figure", "from run", "before", "after"), rows) if rows else "<p>None.</p>"
+    found = html_grid(("figure", "from run", "before", "after"), rows) if rows else "<p>None.</p>"
     return f"<h2>Change points over {len(changes['runs'])} runs</h2>{found}"
 
 
@@ -140,7 +119,7 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
         ]
         for one in thresholds
     ]
-    return "<h2>Thresholds</h2>" + _grid(("condition", "run", "figure", "verdict"), rows)
+    return "<h2>Thresholds</h2>" + html_grid(("condition", "run", "figure", "verdict"), rows)
 
 
 def _run(run: Mapping[str, Any], figures: str) -> str:
@@ -211,23 +190,12 @@ def _omission(omission: Mapping[str, Any]) -> dict[str, Any]:
 def _table(rows: Mapping[str, Any]) -> str:
     """Return names and values as a table, without those that are not known."""
     cells = [
-        f"<tr><th>{escape(name.replace('_', ' '))}</th>{_cell(_shown(value), _numeric(value))}</tr>"
+        f"<tr><th>{escape(name.replace('_', ' '))}</th>"
+        f"{html_cell(_shown(value), _numeric(value))}</tr>"
         for name, value in rows.items()
         if value is not None
     ]
     return f"<table>{''.join(cells)}</table>"
-
-
-def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    lines = ("".join(_cell(cell, cell[:1] in _NUMBER_STARTS) for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _cell(text: str, numeric: bool) -> str:
-    kind = ' class="number"' if numeric else ""
-    return f"<td{kind}>{_verdict(text)}</td>"
 
 
 def _numeric(value: Any) -> bool:
@@ -236,12 +204,6 @@ def _numeric(value: Any) -> bool:
 
 def _time(second: int) -> str:
     return f"{datetime.fromtimestamp(second, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _verdict(text: str) -> str:
-    if text in ("better", "worse", "mixed", "ok", "breached"):
-        return f'<span class="{text}">{text}</span>'
-    return escape(text)
 
 
 def _shown(value: Any) -> str:

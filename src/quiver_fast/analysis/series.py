@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.spilled import Histogram, Latencies, LatencyRows
 
-__all__ = ["latencies_per_second", "per_second", "steady_state"]
+__all__ = ["latencies_per_second", "per_second", "percentiles_per_second"]
+
+Float64Array = NDArray[np.float64]
 
 _RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
-_STEADY_SHARE = 0.9
 
 
-def per_second(counts: Distribution, histogram: SecondHistogram | None) -> dict[str, list[Any]]:
+def per_second(counts: Distribution, histogram: Histogram | None) -> dict[str, list[Any]]:
     """Return counts and, for a receiver, latency percentiles of each epoch second.
 
     Args:
@@ -33,56 +37,87 @@ def per_second(counts: Distribution, histogram: SecondHistogram | None) -> dict[
     }
     if histogram is None:
         return columns
-    rows = [latencies.percentiles(_RANKS.values()) for latencies in latencies_per_second(histogram)]
-    for column, name in enumerate(_RANKS):
-        columns[name] = [row[column] for row in rows]
-    return columns
+    _, table = percentiles_per_second(histogram, tuple(_RANKS.values()))
+    return columns | {name: table[:, column].tolist() for column, name in enumerate(_RANKS)}
 
 
-def latencies_per_second(histogram: SecondHistogram) -> list[Distribution]:
-    """Return the latencies of each second that has messages, in order."""
-    starts = _starts(histogram.seconds)
-    ends = np.append(starts, len(histogram.seconds))[1:]
-    return [
-        Distribution(histogram.latencies[start:end], histogram.counts[start:end])
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    ]
-
-
-def steady_state(counts: Distribution) -> dict[str, Any] | None:
-    """Return the part of a run between warm-up and ramp-down.
-
-    The first and the last second are partial and left out. Of the others, those at both
-    ends with fewer messages than 90 % of the median second are trimmed.
+def percentiles_per_second(
+    histogram: Histogram, ranks: Sequence[float]
+) -> tuple[Int64Array, Float64Array]:
+    """Return the seconds that have messages, and their latency percentiles.
 
     Args:
-        counts: messages in each epoch second that has any.
+        histogram: of n seconds with messages.
+        ranks: r percentile ranks, 0 to 100.
 
     Returns:
-        ``first_second``, ``last_second`` (epoch, both included), ``count`` and ``rate``
-        (messages/s); None for a run without a whole second between its first and last.
+        Epoch seconds, int64[n], and latencies in the histogram's unit, float64[n, r], by
+        the definition of :meth:`.distribution.Distribution.percentiles`.
     """
-    if len(counts) < 3:
-        return None
-    first, last = int(counts.values[0]) + 1, int(counts.values[-1]) - 1
-    seconds, messages = counts.values[1:-1], counts.counts[1:-1]
-    steady = np.flatnonzero(messages >= _STEADY_SHARE * _median(messages, last - first + 1))
-    first, last = int(seconds[steady[0]]), int(seconds[steady[-1]])
-    count = int(messages[steady[0] : steady[-1] + 1].sum())
-    return {
-        "first_second": first,
-        "last_second": last,
-        "count": count,
-        "rate": count / (last - first + 1),
-    }
+    seconds, tables = [np.empty(0, np.int64)], [np.empty((0, len(ranks)))]
+    for group in _groups(histogram):
+        if isinstance(group, SecondHistogram):
+            seconds.append(np.unique(group.seconds))
+            tables.append(_percentile_table(group, ranks))
+        else:
+            seconds.append(np.array([group[0]]))
+            tables.append(np.array([group[1].percentiles(ranks)]))
+    return np.concatenate(seconds), np.concatenate(tables)
 
 
-def _median(messages: Int64Array, seconds: int) -> float:
-    """Return the median of the counts of ``seconds``, those without messages among them."""
-    silent = Distribution(np.zeros(1, np.int64), np.array([seconds - len(messages)], np.int64))
-    every = Distribution.of_counted(messages, np.ones(len(messages), np.int64))
-    return (every if silent.total == 0 else every.merged(silent)).percentiles([50])[0]
+def _percentile_table(histogram: SecondHistogram, ranks: Sequence[float]) -> Float64Array:
+    """Return the percentiles of all seconds at once; there is one at least."""
+    starts = _starts(histogram)
+    ends = np.cumsum(histogram.counts)
+    before = ends[starts] - histogram.counts[starts]
+    last = np.add.reduceat(histogram.counts, starts) - 1
+    table = np.empty((len(starts), len(ranks)))
+    for column, rank in enumerate(ranks):
+        position = last * (rank / 100)
+        index = np.floor(position).astype(np.int64)
+        places = (before + index, before + np.minimum(index + 1, last))
+        low, high = (histogram.latencies[np.searchsorted(ends, at, "right")] for at in places)
+        fraction = position - index
+        # The steps of distribution.interpolated.
+        from_low, from_high = low + (high - low) * fraction, high - (high - low) * (1 - fraction)
+        table[:, column] = np.where(fraction >= 0.5, from_high, from_low)
+    return table
 
 
-def _starts(seconds: Int64Array) -> Int64Array:
-    return np.flatnonzero(np.diff(seconds, prepend=seconds[:1] - 1))
+def latencies_per_second(histogram: Histogram) -> Iterator[tuple[int, Latencies]]:
+    """Yield (epoch second, latencies) of each second that has messages, in order."""
+    for group in _groups(histogram):
+        if isinstance(group, SecondHistogram):
+            starts = _starts(group)
+            ends = np.append(starts, len(group.seconds))[1:]
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                latencies = Distribution(group.latencies[start:end], group.counts[start:end])
+                yield int(group.seconds[start]), latencies
+        else:
+            yield group
+
+
+def _groups(histogram: Histogram) -> Iterator[SecondHistogram | tuple[int, Latencies]]:
+    """Yield whole seconds in order: those at the ends of parts, which may go on, one by one."""
+    held: tuple[int, LatencyRows] | None = None
+    for part in histogram.parts():
+        if part.total == 0:
+            continue
+        first, last = int(part.seconds[0]), int(part.seconds[-1])
+        for second in dict.fromkeys((first, last)):
+            if held is not None and held[0] != second:
+                yield held[0], held[1].total()
+                held = None
+            if second == last and last > first + 1:
+                between = part.within(first + 1, last - 1)
+                if between.total:
+                    yield between
+            held = held or (second, LatencyRows())
+            edge = part.within(second, second)
+            held[1].add(edge.latencies, edge.counts)
+    if held is not None:
+        yield held[0], held[1].total()
+
+
+def _starts(histogram: SecondHistogram) -> NDArray[np.intp]:
+    return np.flatnonzero(np.diff(histogram.seconds, prepend=histogram.seconds[:1] - 1))

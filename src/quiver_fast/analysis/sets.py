@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -15,9 +15,12 @@ from quiver_fast.analysis.comparison import BETTER, WORSE, compare
 from quiver_fast.analysis.sources import RunData
 from quiver_fast.analysis.statistics import arrivals, steady_part
 from quiver_fast.analysis.units import per_millisecond
-from quiver_fast.analysis.windows import latency_windows, within
+from quiver_fast.analysis.windows import latency_windows
 
-__all__ = ["FIGURES", "changes", "compare_sets", "overall_verdict"]
+__all__ = [
+    "FIGURES", "RunFigures", "changes", "changes_of", "compare_figures", "compare_sets",
+    "overall_verdict", "run_figures",
+]  # fmt: skip
 
 Float64Array = NDArray[np.float64]
 
@@ -33,6 +36,34 @@ _RANKS = {"latency_p50": 50.0, "latency_p99": 99.0, "latency_max": 100.0}
 MINIMUM_RUNS = 2 * MINIMUM_SEGMENT
 
 
+@dataclass(frozen=True)
+class RunFigures:
+    """What a set needs to know of a run; latencies are in milliseconds.
+
+    Attributes:
+        name: what to call it.
+        first_receive_time: epoch milliseconds; None where nothing was received.
+        values: each of :data:`FIGURES` over the whole run; empty where nothing was received.
+        windows: each of them in the windows of one second of the steady state, float64.
+    """
+
+    name: str
+    first_receive_time: int | None
+    values: dict[str, float]
+    windows: dict[str, Float64Array]
+
+
+def run_figures(run: RunData) -> RunFigures:
+    """Return the figures of a run."""
+    received = run.histogram is not None and run.histogram.total > 0
+    return RunFigures(
+        run.name,
+        _results(run)["first_receive_time"] if received else None,
+        {name: _value(run, name) for name in FIGURES} if received else {},
+        _run_windows(run),
+    )
+
+
 def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[str, Any]:
     """Compare two sets of runs by their windows of one second.
 
@@ -46,6 +77,13 @@ def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[
         :data:`FIGURES` to its :class:`quiver_fast.analysis.comparison.Comparison` with
         ``unit``. Latencies are in milliseconds.
     """
+    return compare_figures(
+        [run_figures(run) for run in base], [run_figures(run) for run in candidate]
+    )
+
+
+def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> dict[str, Any]:
+    """Do the same with the figures of the runs."""
     before, after = _windows(base), _windows(candidate)
     figures = {
         name: {"unit": unit, **asdict(compare(before[name], after[name], larger_is_better=larger))}
@@ -68,11 +106,10 @@ def overall_verdict(verdicts: Sequence[str]) -> str:
     return clear.pop() if clear else verdicts[0]
 
 
-def _windows(runs: Sequence[RunData]) -> dict[str, Float64Array]:
+def _windows(runs: Sequence[RunFigures]) -> dict[str, Float64Array]:
     """Return the values of each figure in the windows of all runs."""
-    parts = [_run_windows(run) for run in runs]
-    empty = np.empty(0, np.float64)
-    return {name: np.concatenate([empty, *(part[name] for part in parts)]) for name in FIGURES}
+    none = np.empty(0, np.float64)
+    return {name: np.concatenate([none, *(run.windows[name] for run in runs)]) for name in FIGURES}
 
 
 def _run_windows(run: RunData) -> dict[str, Float64Array]:
@@ -85,7 +122,7 @@ def _run_windows(run: RunData) -> dict[str, Float64Array]:
     windows = {"message_rate": counts.counts[chosen].astype(np.float64)}
     table = np.empty((0, len(_RANKS)))
     if run.histogram is not None and len(seconds):
-        part = within(run.histogram, int(seconds[0]), int(seconds[-1]))
+        part = run.histogram.within(int(seconds[0]), int(seconds[-1]))
         _, table = latency_windows(part, _RANKS.values())
     return windows | {name: table[:, column] for column, name in enumerate(_RANKS)}
 
@@ -99,20 +136,26 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
         ``run`` (the first at the new level), ``before`` and ``after`` (medians of the
         levels).
     """
-    received = [run for run in runs if run.histogram is not None and run.histogram.total]
+    return changes_of([run_figures(run) for run in runs])
+
+
+def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
+    """Do the same with the figures of the runs."""
+    received = [run for run in runs if run.first_receive_time is not None]
     if len(received) < MINIMUM_RUNS:
         return None
-    received.sort(key=lambda run: _results(run)["first_receive_time"])
+    received.sort(key=lambda run: run.first_receive_time or 0)
+    names = [run.name for run in received]
     return {
-        "runs": [run.name for run in received],
+        "runs": names,
         "figures": {
-            name: _figure_changes(unit, received, np.array([_value(r, name) for r in received]))
+            name: _figure_changes(unit, names, np.array([run.values[name] for run in received]))
             for name, (unit, _) in FIGURES.items()
         },
     }
 
 
-def _figure_changes(unit: str, runs: Sequence[RunData], values: Float64Array) -> dict[str, Any]:
+def _figure_changes(unit: str, runs: Sequence[str], values: Float64Array) -> dict[str, Any]:
     starts = change_points(values)
     bounds = [0, *starts, len(values)]
     levels = [float(np.median(values[a:b])) for a, b in pairwise(bounds)]
@@ -120,7 +163,7 @@ def _figure_changes(unit: str, runs: Sequence[RunData], values: Float64Array) ->
         "unit": unit,
         "values": values.tolist(),
         "change_points": [
-            {"run": runs[start].name, "before": levels[n], "after": levels[n + 1]}
+            {"run": runs[start], "before": levels[n], "after": levels[n + 1]}
             for n, start in enumerate(starts)
         ],
     }

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from quiver_fast.analysis.distribution import Distribution, Int64Array
-from quiver_fast.analysis.key_runs import KeyCounts, UInt64Array, as_keys, disjoint, split_at
+from quiver_fast.analysis.distribution import Int64Array
+from quiver_fast.analysis.id_table import cut_blocks
+from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint, split_at
 from quiver_fast.analysis.latency import exact_latency
-from quiver_fast.analysis.merging import Merging
+from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
+from quiver_fast.analysis.spilled import Latencies, LatencyRows
 
 if TYPE_CHECKING:
     from quiver_fast.records.transfers import RunBatch
@@ -30,8 +31,8 @@ class Settlement:
         unmatched: settlement lines without a send of that id, in neither latency.
     """
 
-    all: Distribution
-    sampled: Distribution
+    all: Latencies
+    sampled: Latencies
     unsettled: int
     unmatched: int
 
@@ -45,57 +46,30 @@ class Settlement:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class _Sends:
-    """Sends of one batch; ids ascend, and each is there once."""
-
-    firsts: UInt64Array
-    ends: UInt64Array
-    borders: UInt64Array
-    times: Int64Array
-
-    @classmethod
-    def of(cls, ids: UInt64Array, lengths: UInt64Array, times: Int64Array) -> _Sends:
-        firsts, lengths, origin, _ = disjoint(ids, lengths)
-        ends = firsts + lengths
-        return cls(firsts, ends, np.unique(np.concatenate((firsts, ends))), times[origin])
+_BLOCK, _FIRST, _LENGTH, _TIME = range(4)
+_SAMPLED = 4
 
 
-@dataclass(frozen=True, eq=False)
-class _Settled:
-    """Runs of settlement lines."""
-
-    firsts: UInt64Array
-    lengths: UInt64Array
-    times: Int64Array
-    sampled: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.firsts)
-
-    def cut(self, borders: UInt64Array) -> _Settled:
-        firsts, lengths, origin = split_at(self.firsts, self.lengths, borders)
-        return _Settled(firsts, lengths, self.times[origin], self.sampled[origin])
-
-    def only(self, rows: NDArray[np.bool_]) -> _Settled:
-        return _Settled(self.firsts[rows], self.lengths[rows], self.times[rows], self.sampled[rows])
+def _first_sends(rows: Rows) -> Rows:
+    """Keep of an id that was sent more than once its first send."""
+    firsts, lengths = (rows[:, column].view(np.uint64) for column in (_FIRST, _LENGTH))
+    firsts, lengths, origin, _ = disjoint(firsts, lengths)
+    found = rows[origin]
+    found[:, _FIRST], found[:, _LENGTH] = firsts.view(np.int64), lengths.view(np.int64)
+    return found
 
 
 class SettlementJoin:
-    """Joins the settlements of a sender to its sends by id, batch by batch.
+    """Joins the settlements of a sender to its sends by id, once both are complete.
 
-    The sends stay as runs, in memory that grows with their number: a settlement may come
-    at any time. An id that was sent more than once is joined to its first send.
+    A settlement may come at any time. An id that was sent more than once is joined to
+    its first send. Rows are (block of ids, first id, ids, time) and of settlements also
+    whether they are sampled; what is too much for memory is in files.
     """
 
     def __init__(self) -> None:
-        self._sends: list[_Sends] = []
-        self._lowest: list[int] = []
-        self._highest: list[int] = []
-        self._waiting: list[_Settled] = []
-        self._all = Merging(Distribution.none(), Distribution.merged, len)
-        self._sampled = Merging(Distribution.none(), Distribution.merged, len)
-        self._matched = Merging(KeyCounts.none(), KeyCounts.merged, len)
+        self._sends = SortedRows(4, combine=_first_sends)
+        self._settled = SortedRows(5)
         self._lines = 0
 
     def add(self, batch: RunBatch) -> None:
@@ -103,62 +77,66 @@ class SettlementJoin:
         if batch.ids is None:
             return
         if len(batch):
-            sends = _Sends.of(as_keys(batch.ids), as_keys(batch.count), batch.sent)
-            self._sends.append(sends)
-            self._lowest.append(int(sends.firsts[0]))
-            self._highest.append(int(sends.ends[-1]))
+            self._sends.add(*_rows(batch.ids, batch.count, batch.sent))
         if len(batch.settled_ids):
             self._lines += int(batch.settled_count.sum())
-            settled = _Settled(
-                as_keys(batch.settled_ids),
-                as_keys(batch.settled_count),
-                batch.settled_times,
-                batch.settled_sampled,
-            )
-            self._waiting.append(self._match(settled))
+            sampled = batch.settled_sampled.astype(np.int64)
+            settled = _rows(batch.settled_ids, batch.settled_count, batch.settled_times, sampled)
+            self._settled.add(*settled)
 
-    def result(self, sent: KeyCounts) -> Settlement | None:
-        """Return the latencies; None if there were no settlement lines.
-
-        Args:
-            sent: the ids of all sends.
-        """
+    def result(self) -> Settlement | None:
+        """Return the latencies; None if there were no settlement lines."""
         if self._lines == 0:
             return None
-        unmatched = sum(int(self._match(rest).lengths.sum()) for rest in self._waiting)
-        everything = self._all.total()
-        return Settlement(
-            everything,
-            self._sampled.total(),
-            sent.distinct - self._matched.total().distinct,
-            unmatched,
-        )
+        everything, sampled_only = LatencyRows(), LatencyRows()
+        unsettled = unmatched = 0
+        for sends, settled in aligned(self._sends, self._settled):
+            found, left, rest = _match(settled, sends)
+            values, counts = found[:, _TIME], found[:, _LENGTH]
+            sampled = found[:, _SAMPLED] > 0
+            everything.add(values, counts)
+            sampled_only.add(values[sampled], counts[sampled])
+            unsettled += left
+            unmatched += rest
+        return Settlement(everything.total(), sampled_only.total(), unsettled, unmatched)
 
-    def _match(self, settled: _Settled) -> _Settled:
-        """Take the latency of what has been sent; return the rest."""
-        if len(settled) == 0:
-            return settled
-        low = int(settled.firsts.min())
-        high = int((settled.firsts + settled.lengths).max())
-        near = (np.array(self._lowest, np.uint64) < high) & (
-            np.array(self._highest, np.uint64) > low
-        )
-        for index in np.flatnonzero(near):
-            settled = self._match_one(settled, self._sends[index])
-            if len(settled) == 0:
-                break
-        return settled
 
-    def _match_one(self, settled: _Settled, sends: _Sends) -> _Settled:
-        settled = settled.cut(sends.borders)
-        rows = np.searchsorted(sends.firsts, settled.firsts, "right") - 1
-        hit = rows >= 0
-        hit[hit] = settled.firsts[hit] < sends.ends[rows[hit]]
-        found = settled.only(hit)
-        latencies = found.times - sends.times[rows[hit]]
-        counts = found.lengths.astype(np.int64)
-        self._all.add(Distribution.of_counted(latencies, counts))
-        sampled = found.sampled
-        self._sampled.add(Distribution.of_counted(latencies[sampled], counts[sampled]))
-        self._matched.add(KeyCounts.of(found.firsts, found.lengths))
-        return settled.only(~hit)
+def _rows(ids: Int64Array, counts: Int64Array, *values: Int64Array) -> list[Int64Array]:
+    """Return the columns of rows for runs of ids, cut where blocks end."""
+    block, firsts, lengths, origin, _ = cut_blocks(as_keys(ids), as_keys(counts))
+    numbers = [firsts.view(np.int64), lengths.view(np.int64)]
+    return [block, *numbers, *(column[origin] for column in values)]
+
+
+def _match(settled: Rows, sends: Rows) -> tuple[Rows, int, int]:
+    """Join the settlements of some blocks of ids to the sends of the same.
+
+    Returns:
+        The settlements of ids that were sent, with latencies for times; the number of
+        sends without a settlement, and of settlements without a send.
+    """
+    firsts, ends = _ends(sends)
+    settled = _cut(settled, np.unique(np.concatenate((firsts, ends))))
+    starts, stops = _ends(settled)
+    places = np.searchsorted(firsts, starts, "right") - 1
+    hit = places >= 0
+    hit[hit] = starts[hit] < ends[places[hit]]
+    found = settled[hit]
+    found[:, _TIME] -= sends[places[hit], _TIME]
+    _, matched, _, _ = disjoint(starts[hit], (stops - starts)[hit])
+    unsettled = int(sends[:, _LENGTH].sum()) - int(matched.sum())
+    return found, unsettled, int(settled[~hit, _LENGTH].sum())
+
+
+def _ends(rows: Rows) -> tuple[UInt64Array, UInt64Array]:
+    """Return the first id of each row, and the one after its last."""
+    firsts = rows[:, _FIRST].view(np.uint64)
+    return firsts, firsts + rows[:, _LENGTH].view(np.uint64)
+
+
+def _cut(rows: Rows, borders: UInt64Array) -> Rows:
+    firsts, ends = _ends(rows)
+    pieces, sizes, origin = split_at(firsts, ends - firsts, borders)
+    cut = rows[origin]
+    cut[:, _FIRST], cut[:, _LENGTH] = pieces.view(np.int64), sizes.view(np.int64)
+    return cut

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
+from quiver_fast.analysis.spilled import Histogram, Latencies
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.windows import SecondCounts
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
 
-__all__ = ["Progress", "RunData", "load_run"]
+__all__ = ["Progress", "RunData", "checked", "load_run", "run_data"]
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
@@ -46,9 +45,9 @@ class RunData:
     sender: dict[str, Any] | None
     receiver: dict[str, Any] | None
     delivery: dict[str, Any] | None
-    histogram: SecondHistogram | None
+    histogram: Histogram | None
     sends: SecondCounts | None
-    settlement: Distribution | None
+    settlement: Latencies | None
 
 
 def load_run(files: RunFiles, progress: Progress) -> RunData:
@@ -60,29 +59,41 @@ def load_run(files: RunFiles, progress: Progress) -> RunData:
         OSError: a file cannot be read.
     """
     if files.other is not None:
-        found = _checked(files.other, analyze_file(files.other, progress=progress))
+        found = checked(files.other, analyze_file(files.other, progress=progress))
         sends = found.histogram is None
-        return _run(files, found if sends else None, None if sends else found, None)
+        return run_data(files, found if sends else None, None if sends else found, None)
     sender, receiver, delivery = None, None, None
     if files.sender is not None:
         pair = files.receiver is not None
         sender = analyze_file(files.sender, operation=SEND, progress=progress, reconcilable=pair)
-        _checked(files.sender, sender)
+        checked(files.sender, sender)
     if files.receiver is not None and sender is not None:
         both = analyze_receiver(files.receiver, sender, progress=progress)
-        receiver, delivery = _checked(files.receiver, both.receiver), both.delivery
+        receiver, delivery = checked(files.receiver, both.receiver), both.delivery
     elif files.receiver is not None:
         receiver = analyze_file(files.receiver, operation=RECEIVE, progress=progress)
-        _checked(files.receiver, receiver)
-    return _run(files, sender, receiver, delivery)
+        checked(files.receiver, receiver)
+    return run_data(files, sender, receiver, delivery)
 
 
-def _run(
+def run_data(
     files: RunFiles,
     sender: FileAnalysis | None,
     receiver: FileAnalysis | None,
     delivery: dict[str, Any] | None,
 ) -> RunData:
+    """Return the run whose ends were analysed.
+
+    Args:
+        files: the run's files; the wrappers' summaries beside them are read.
+        sender: what the sender's file says, if there is one.
+        receiver: what the receiver's file says, if there is one.
+        delivery: what became of the messages; None for what the receiver alone tells.
+
+    Raises:
+        RecordError: a summary file is damaged.
+        OSError: a summary file cannot be read.
+    """
     summaries: dict[str, dict[str, Any]] = {}
     if sender is not None:
         summaries["sender"] = _sender_summary(_path(files, files.sender), sender)
@@ -109,8 +120,12 @@ def _path(files: RunFiles, path: Path | None) -> Path:
     return found
 
 
-def _checked(path: Path, found: FileAnalysis) -> FileAnalysis:
-    """Return ``found``, unless the file at ``path`` has no records."""
+def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
+    """Return ``found``, unless the file at ``path`` has no records.
+
+    Raises:
+        RecordError: it has none, or those of the other end.
+    """
     if found.count or (found.operation is not None and not found.malformed):
         return found
     if found.first_malformed is None:

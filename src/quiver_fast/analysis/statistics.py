@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from quiver_fast.analysis.clock import drift, offset_at_least
-from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.latency import RANKS, exact_latency
 from quiver_fast.analysis.omission import CorrectedDistribution
 from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.spilled import Latencies, coarse
 from quiver_fast.analysis.steady import Steady, stalls, steady_state
 from quiver_fast.analysis.units import PER_SECOND
-from quiver_fast.analysis.windows import SecondCounts, overall, within
+from quiver_fast.analysis.windows import SecondCounts, window_section
 
 __all__ = ["arrivals", "expected_interval", "run_statistics", "steady_part"]
 
@@ -21,26 +21,32 @@ INTENDED = "intended send times"
 BY_INTERVAL = "expected interval"
 
 
-def run_statistics(run: RunData, interval_seconds: float | None = None) -> dict[str, Any]:
+def run_statistics(
+    run: RunData, interval_seconds: float | None = None, window_seconds: int | None = None
+) -> dict[str, Any]:
     """Return the section ``analysis`` of a run's document.
 
     Args:
         run: what an engine read.
         interval_seconds: the expected interval between messages, for the correction of
             coordinated omission; None for the one that the run's configuration implies.
+        window_seconds: the length of the windows in ``windows``; None for no windows.
 
     Returns:
         ``steady_state`` (None where it cannot be told), ``stalls``, ``clock`` and
-        ``coordinated_omission`` (None without latencies). ``docs/analysis.md`` has
-        every figure with its formula.
+        ``coordinated_omission`` (None without latencies) and ``windows``
+        (:func:`.windows.window_section`). ``docs/analysis.md`` has every figure with its
+        formula.
     """
     counts = arrivals(run)
     measured = run.histogram is not None and run.histogram.total > 0
+    windows = window_seconds and window_section(counts, run.histogram, window_seconds)
     return {
         "steady_state": _steady_section(run, steady_state(counts)),
         "stalls": [asdict(stall) for stall in stalls(counts)],
         "clock": _clock_section(run) if measured else None,
         "coordinated_omission": _omission_section(run, interval_seconds) if measured else None,
+        "windows": windows,
     }
 
 
@@ -72,15 +78,15 @@ def _steady_section(run: RunData, steady: Steady | None) -> dict[str, Any] | Non
         "latency": None,
     }
     if run.histogram is not None:
-        part = overall(within(run.histogram, steady.first, steady.last))
-        section["latency"] = exact_latency(part, run.histogram.unit)
+        part = run.histogram.within(steady.first, steady.last)
+        section["latency"] = exact_latency(part.distribution(), run.histogram.unit)
     return section
 
 
 def _clock_section(run: RunData) -> dict[str, Any] | None:
     if run.histogram is None:
         return None
-    latencies = overall(run.histogram)
+    latencies = run.histogram.distribution()
     estimate = drift(run.histogram)
     return {
         "unit": run.histogram.unit,
@@ -92,7 +98,7 @@ def _clock_section(run: RunData) -> dict[str, Any] | None:
     }
 
 
-def _settlement_bound(run: RunData, latencies: Distribution) -> int | None:
+def _settlement_bound(run: RunData, latencies: Latencies) -> int | None:
     """Return the lower bound of the offset, where settlement is end to end and complete."""
     if run.settlement is None or run.sender is None or run.receiver is None:
         return None
@@ -103,7 +109,8 @@ def _settlement_bound(run: RunData, latencies: Distribution) -> int | None:
     same_messages = clean and run.settlement.total == latencies.total
     if not (peer_to_peer and same_unit and same_messages):
         return None
-    return offset_at_least(latencies, run.settlement)
+    # Rounded so, the bound can only be lower than it might be, and is still one.
+    return offset_at_least(coarse(latencies)[0], coarse(run.settlement, upwards=True)[0])
 
 
 def expected_interval(run: RunData) -> float | None:
@@ -130,7 +137,7 @@ def _configured(end: dict[str, Any] | None, key: str) -> float:
 def _omission_section(run: RunData, interval_seconds: float | None) -> dict[str, Any] | None:
     if run.histogram is None:
         return None
-    raw = overall(run.histogram)
+    raw = run.histogram.distribution()
     unit = run.histogram.unit
     section: dict[str, Any] = {
         "method": None,
@@ -138,6 +145,7 @@ def _omission_section(run: RunData, interval_seconds: float | None) -> dict[str,
         "expected_interval": None,
         "raw": _figures(raw),
         "corrected": None,
+        "corrected_resolution": 1,
     }
     if interval_seconds is None and _intended(run):
         return section | {"method": INTENDED, "corrected": section["raw"]}
@@ -146,11 +154,12 @@ def _omission_section(run: RunData, interval_seconds: float | None) -> dict[str,
         return section
     # A clock cannot show what is shorter than its tick: rounded up, less is put back.
     interval = max(math.ceil(seconds * PER_SECOND[unit] - 1e-9), 1)
-    corrected = _figures(CorrectedDistribution(raw, interval))
+    rounded, step = coarse(raw)
     return section | {
         "method": BY_INTERVAL,
         "expected_interval": interval,
-        "corrected": corrected,
+        "corrected": _figures(CorrectedDistribution(rounded, interval)),
+        "corrected_resolution": step,
     }
 
 
@@ -160,7 +169,7 @@ def _intended(run: RunData) -> bool:
     return schedule is not None and schedule["late_us"] is not None
 
 
-def _figures(latencies: Distribution | CorrectedDistribution) -> dict[str, Any]:
+def _figures(latencies: Latencies | CorrectedDistribution) -> dict[str, Any]:
     values = latencies.percentiles(RANKS)
     return {
         "count": latencies.total,

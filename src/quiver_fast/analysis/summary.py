@@ -30,7 +30,7 @@ def sender_sections(
     Returns:
         ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` =
         count / (last - first send), rounded), ``series``,
-        ``records``, and where they apply ``settlement`` and ``schedule``.
+        ``records``, and where they apply ``settlement``, ``schedule`` and ``streaming``.
     """
     results = _no_results()
     _put_extent(results, "send", sender)
@@ -43,7 +43,7 @@ def sender_sections(
         sections["settlement"] = sender.settlement.section(sender.time_unit)
     if rate > 0:
         sections["schedule"] = send_schedule(sender, rate, schedule)
-    return sections
+    return sections | _streaming(sender)
 
 
 def receiver_sections(receiver: FileAnalysis) -> dict[str, Any]:
@@ -52,7 +52,8 @@ def receiver_sections(receiver: FileAnalysis) -> dict[str, Any]:
     Returns:
         ``results`` in upstream's shape (``message_rate`` = count / (last - first receive),
         rounded; latencies in milliseconds), ``latency`` (exact, in the clock's unit),
-        ``delivery`` (as far as the receiver alone can tell), ``series``, ``records``.
+        ``delivery`` (as far as the receiver alone can tell), ``series``, ``records``, and
+        ``streaming`` where it applies.
 
     Raises:
         RecordError: the records are a sender's.
@@ -69,7 +70,7 @@ def receiver_sections(receiver: FileAnalysis) -> dict[str, Any]:
         "delivery": receiver_alone(receiver),
         "series": per_second(receiver.seconds, receiver.histogram),
         "records": _records(receiver),
-    }
+    } | _streaming(receiver)
 
 
 def _no_results() -> dict[str, Any]:
@@ -108,6 +109,10 @@ def _records(arrow: FileAnalysis) -> dict[str, Any]:
         "first_malformed": _line_and_text(arrow.first_malformed),
         "truncated": arrow.truncated,
     }
+
+
+def _streaming(arrow: FileAnalysis) -> dict[str, Any]:
+    return {} if arrow.streams is None else {"streaming": arrow.streams.section()}
 
 
 def _line_and_text(malformed: tuple[int, str] | None) -> dict[str, Any] | None:

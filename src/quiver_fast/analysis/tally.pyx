@@ -1,8 +1,8 @@
-"""The inner loop of the latency histogram, for records that hardly repeat."""
+"""The inner loops of the analysis, for records that hardly repeat."""
 
 import numpy
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
 
 cdef inline int64_t second_of(int64_t time, int64_t ticks) noexcept nogil:
@@ -54,3 +54,104 @@ def second_latency_table(
                 row = &cells[from_tick / ticks_per_second - first, 0]
             row[received[index] - sent[index] - low] += counts[index]
     return first, low, table
+
+
+def counts_per_second(
+        const int64_t[::1] times, const int64_t[::1] counts, int64_t ticks_per_second):
+    """Add up neighbours of one second.
+
+    Args:
+        times: int64[n], 0 or later.
+        counts: int64[n], messages at each.
+        ticks_per_second: of the clock.
+
+    Returns:
+        (seconds, counts), int64[m], m <= n, in the order of the times; a second stands
+        there again where another came between.
+    """
+    cdef Py_ssize_t index, last = -1, size = times.shape[0]
+    cdef int64_t from_tick = 0, to_tick = 0
+    made_seconds = numpy.empty(size, numpy.int64)
+    made_counts = numpy.empty(size, numpy.int64)
+    cdef int64_t[::1] seconds = made_seconds
+    cdef int64_t[::1] sums = made_counts
+    with nogil:
+        for index in range(size):
+            if times[index] >= to_tick or times[index] < from_tick:
+                last += 1
+                seconds[last] = second_of(times[index], ticks_per_second)
+                sums[last] = 0
+                from_tick = seconds[last] * ticks_per_second
+                to_tick = from_tick + ticks_per_second
+            sums[last] += counts[index]
+    last += 1
+    return made_seconds[:last].copy(), made_counts[:last].copy()
+
+
+def arrivals_behind(
+        const int64_t[::1] positions, const int64_t[::1] lengths, const int64_t[::1] counts,
+        int64_t furthest):
+    """Count arrivals whose position is below that of an earlier one.
+
+    Args:
+        positions: int64[n], the first position of each row, which then counts up.
+        lengths: int64[n], positions in each row, at least 1; None for 1 everywhere.
+        counts: int64[n], arrivals at each position; None for 1 everywhere.
+        furthest: the highest position of all before; the lowest int64 for none.
+
+    Returns:
+        (arrivals behind, the highest position now).
+    """
+    cdef Py_ssize_t index, size = positions.shape[0]
+    cdef int64_t behind = 0, length = 1, count = 1
+    cdef bint long_rows = lengths is not None, weighted = counts is not None
+    with nogil:
+        for index in range(size):
+            if long_rows:
+                length = lengths[index]
+            if positions[index] < furthest:
+                if weighted:
+                    count = counts[index]
+                # Unsigned: the difference of two int64 may need all 64 bits.
+                behind += count * <int64_t>min(
+                    <uint64_t>furthest - <uint64_t>positions[index], <uint64_t>length)
+            furthest = max(furthest, positions[index] + (length - 1))
+    return behind, furthest
+
+
+def joined_runs(const uint64_t[::1] firsts, const uint64_t[::1] lengths, labels=None):
+    """Join runs of numbers with those before that they continue.
+
+    Args:
+        firsts: uint64[n], the first number of each run, which then counts up.
+        lengths: uint64[n], numbers in each run, at least 1.
+        labels: bool[n]; only runs of one label are joined. None for one label.
+
+    Returns:
+        (firsts, lengths, labels) of the m <= n runs; ``labels`` None as given.
+    """
+    cdef Py_ssize_t index, size = firsts.shape[0], last = -1
+    cdef bint labelled = labels is not None
+    made_firsts = numpy.empty(size, numpy.uint64)
+    made_lengths = numpy.empty(size, numpy.uint64)
+    made_labels = numpy.empty(size if labelled else 0, numpy.uint8)
+    cdef uint64_t[::1] new_firsts = made_firsts
+    cdef uint64_t[::1] new_lengths = made_lengths
+    cdef unsigned char[::1] new_labels = made_labels
+    cdef const unsigned char[::1] old_labels = made_labels
+    if labelled:
+        old_labels = labels.view(numpy.uint8)
+    with nogil:
+        for index in range(size):
+            if (last >= 0 and firsts[index] == new_firsts[last] + new_lengths[last]
+                    and (not labelled or old_labels[index] == new_labels[last])):
+                new_lengths[last] += lengths[index]
+                continue
+            last += 1
+            new_firsts[last] = firsts[index]
+            new_lengths[last] = lengths[index]
+            if labelled:
+                new_labels[last] = old_labels[index]
+    last += 1
+    found = made_labels[:last].view(numpy.bool_) if labelled else None
+    return made_firsts[:last].copy(), made_lengths[:last].copy(), found

@@ -1,19 +1,22 @@
-"""Windows of one second: message counts and latency figures, from the histogram per second."""
+"""Windows of one second or more: message counts and latency figures, from the histogram."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.distribution import Distribution, Int64Array
-from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.series import latencies_per_second
+from quiver_fast.analysis.series import percentiles_per_second
+from quiver_fast.analysis.spilled import Histogram, HistogramRows
 from quiver_fast.analysis.units import per_millisecond
 
-__all__ = ["SecondCounts", "latency_windows", "overall", "within"]
+__all__ = ["SecondCounts", "latency_windows", "window_section"]
+
+_RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
 
 
 @dataclass(frozen=True)
@@ -40,34 +43,20 @@ class SecondCounts:
         return cls(every, filled)
 
     @classmethod
-    def of_histogram(cls, histogram: SecondHistogram) -> SecondCounts:
+    def of_histogram(cls, histogram: Histogram) -> SecondCounts:
         """Count the messages of ``histogram`` by second."""
-        return cls.of(Distribution.of_counted(histogram.seconds, histogram.counts))
+        messages = Distribution.none()
+        for part in histogram.parts():
+            messages = messages.merged(Distribution.of_counted(part.seconds, part.counts))
+        return cls.of(messages)
 
     def whole(self) -> SecondCounts:
         """Return all but the first and the last second, which are cut by the run's ends."""
         return SecondCounts(self.seconds[1:-1], self.counts[1:-1])
 
 
-def overall(histogram: SecondHistogram) -> Distribution:
-    """Return the distribution of all latencies, in the histogram's unit."""
-    return Distribution(*histogram.overall())
-
-
-def within(histogram: SecondHistogram, first: int, last: int) -> SecondHistogram:
-    """Return what was received in the epoch seconds ``first`` to ``last``, both included."""
-    low = np.searchsorted(histogram.seconds, first, side="left")
-    high = np.searchsorted(histogram.seconds, last, side="right")
-    return SecondHistogram(
-        histogram.seconds[low:high],
-        histogram.latencies[low:high],
-        histogram.counts[low:high],
-        histogram.unit,
-    )
-
-
 def latency_windows(
-    histogram: SecondHistogram, ranks: Iterable[float]
+    histogram: Histogram, ranks: Iterable[float]
 ) -> tuple[Int64Array, NDArray[np.float64]]:
     """Return the seconds that have messages, and their latency percentiles.
 
@@ -78,7 +67,47 @@ def latency_windows(
     Returns:
         Epoch seconds, int64[n], and latencies in milliseconds, float64[n, r].
     """
-    ranks = tuple(ranks)
-    rows = [part.percentiles(ranks) for part in latencies_per_second(histogram)]
-    table = np.array(rows, np.float64).reshape(len(rows), len(ranks))
-    return np.unique(histogram.seconds), table / per_millisecond(histogram.unit)
+    seconds, table = percentiles_per_second(histogram, tuple(ranks))
+    return seconds, table / per_millisecond(histogram.unit)
+
+
+def window_section(
+    counts: SecondCounts, histogram: Histogram | None, seconds: int
+) -> dict[str, Any]:
+    """Return message rates and latency percentiles of windows of whole seconds.
+
+    Args:
+        counts: of a run.
+        histogram: its latencies; None for a sender's.
+        seconds: the length of a window; windows begin at multiples of it since the epoch.
+
+    Returns:
+        ``seconds``, and columns of equal length, a row for each window from the first with
+        messages to the last: ``start`` (epoch seconds), ``count``, ``rate`` = count /
+        seconds (the first and the last window may be cut by the run's ends), and with
+        ``histogram`` also ``latency_p50``, ``latency_p99`` and ``latency_max`` in
+        milliseconds, None in a window without messages.
+    """
+    starts = counts.seconds // seconds * seconds
+    first = np.flatnonzero(np.diff(starts, prepend=starts[:1] - 1))
+    messages = np.add.reduceat(counts.counts, first) if len(first) else counts.counts
+    columns: dict[str, list[Any]] = {
+        "start": starts[first].tolist(),
+        "count": messages.tolist(),
+        "rate": (messages / seconds).tolist(),
+    }
+    if histogram is not None:
+        found, table = latency_windows(_regrouped(histogram, seconds), _RANKS.values())
+        rows = dict(zip(found.tolist(), table.tolist(), strict=True))
+        nothing = [None] * len(_RANKS)
+        figures = [rows.get(start, nothing) for start in columns["start"]]
+        columns |= {name: [row[n] for row in figures] for n, name in enumerate(_RANKS)}
+    return {"seconds": seconds, **columns}
+
+
+def _regrouped(histogram: Histogram, seconds: int) -> Histogram:
+    """Return ``histogram`` with the first second of its window for each second."""
+    rows = HistogramRows(histogram.unit)
+    for part in histogram.parts():
+        rows.add(part.seconds // seconds * seconds, part.latencies, part.counts)
+    return rows.total()

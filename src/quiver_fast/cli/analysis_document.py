@@ -13,7 +13,9 @@ from quiver_fast.cli.summary_text import pair_results
 __all__ = ["run_document", "whole_document"]
 
 
-def run_document(run: RunData, interval_seconds: float | None) -> dict[str, Any]:
+def run_document(
+    run: RunData, interval_seconds: float | None, window_seconds: int | None = None
+) -> dict[str, Any]:
     """Return the document of one run: the keys of `quiver --json`, ``name`` and ``analysis``.
 
     ``complete`` and ``reason`` are None where no wrapper's summary tells.
@@ -34,7 +36,7 @@ def run_document(run: RunData, interval_seconds: float | None) -> dict[str, Any]
         "delivery": run.delivery,
         "sender": run.sender,
         "receiver": run.receiver,
-        "analysis": run_statistics(run, interval_seconds),
+        "analysis": run_statistics(run, interval_seconds, window_seconds),
     }
 
 

@@ -29,6 +29,7 @@ def run_text(document: dict[str, Any]) -> str:
     analysis = document["analysis"]
     head = section("RUN", [document["name"]])
     parts = [head, text, _settlement(sender), _steady(analysis), _stalls(analysis)]
+    parts.append(_windows(analysis["windows"]))
     return "".join([*parts, _clock(analysis["clock"]), _omission(analysis["coordinated_omission"])])
 
 
@@ -123,6 +124,18 @@ def _stalls(analysis: dict[str, Any]) -> str:
         number_field("Longest", max(stall["seconds"] for stall in stalls), "seconds"),
     ]
     return section("STALLS", [line.rstrip() for line in lines])
+
+
+def _windows(windows: dict[str, Any] | None) -> str:
+    if windows is None:
+        return ""
+    columns = {"rate": "messages/s", "latency_p50": "p50 ms", "latency_p99": "p99 ms"}
+    columns = {name: head for name, head in columns.items() if name in windows}
+    lines = [f"{'seconds':>8}" + "".join(f"{head:>14}" for head in columns.values())]
+    for row, start in enumerate(windows["start"]):
+        cells = [f"{_or_dash(windows[name][row], ',.6g'):>14}" for name in columns]
+        lines.append(f"{start - windows['start'][0]:>8}" + "".join(cells))
+    return section(f"WINDOWS OF {windows['seconds']} s", lines)
 
 
 def _clock(clock: dict[str, Any] | None) -> str:

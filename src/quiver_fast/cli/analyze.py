@@ -100,7 +100,7 @@ class _Analysis:
     ) -> None:
         self.base = base
         self.runs = runs
-        self.documents = [run_document(run, args.expected_interval) for run in runs]
+        self.documents = [run_document(run, args.expected_interval, args.window) for run in runs]
         self.document = whole_document(
             self.documents,
             engine,
@@ -215,6 +215,14 @@ def _interval(text: str) -> float:
     raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0 with ns, us, ms or s")
 
 
+def _window(text: str) -> int:
+    """Parse a duration of whole seconds: an argparse type."""
+    seconds = _interval(text)
+    if seconds != int(seconds):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of seconds")
+    return int(seconds)
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(_NAME, _DESCRIPTION, f"{THRESHOLD_HELP}\n{_EPILOG}")
     add = parser.add_argument
@@ -234,6 +242,12 @@ def _parser() -> ArgumentParser:
         type=_interval,
         help="Correct coordinated omission for messages expected every DURATION "
         "(default: 1 / rate, or credit window / measured rate, from the saved summary)",
+    )
+    add(
+        "--window",
+        metavar="DURATION",
+        type=_window,
+        help="Also give rates and latencies of windows of DURATION (whole seconds)",
     )
     add(
         "--engine",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -13,15 +11,17 @@ from quiver_fast.cli import help_text
 from quiver_fast.cli.common import (
     ArgumentParser,
     add_arrow_options,
+    add_implementation_options,
     add_tls_options,
     add_tool_options,
     run_command,
 )
 from quiver_fast.cli.console import Console, add_console_options
-from quiver_fast.cli.implementations import DEFAULT_IMPLEMENTATION, Implementation, find_arrow
+from quiver_fast.cli.implementations import Implementation, find_arrow
 from quiver_fast.cli.output import check_output_dir, make_output_dir
 from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, new_id
 from quiver_fast.cli.run import ArrowRun
+from quiver_fast.cli.start import prelude_words, print_information
 from quiver_fast.cli.summary_text import arrow_summary_text
 from quiver_fast.cli.supervisor import SignalWatch, Supervisor
 from quiver_fast.cli.url import parse_url
@@ -73,8 +73,7 @@ def _run(argv: list[str]) -> int:
     args = parser.parse_intermixed_args(argv)
     implementation = find_arrow(_implementation_name(args))
     if args.info:
-        environ = implementation.environment()
-        return subprocess.run(implementation.command, env=environ, check=False).returncode
+        return print_information(implementation)
     plan = _plan(args, implementation)
     check_output_dir(args.output, (plan.role,), args.force)
     if args.init_only:
@@ -123,16 +122,9 @@ def _plan(args: argparse.Namespace, implementation: Implementation) -> ArrowPlan
         id=args.id or new_id(operation),
         server=args.server,
         passive=args.passive,
-        prelude=tuple(_words(args.prelude)),
+        prelude=prelude_words(args.prelude),
         verbose=args.verbose,
     )
-
-
-def _words(prelude: str) -> list[str]:
-    try:
-        return shlex.split(prelude)
-    except ValueError as error:
-        raise UsageError(f"--prelude: {error}") from None
 
 
 def _parser() -> ArgumentParser:
@@ -154,23 +146,11 @@ def _parser() -> ArgumentParser:
         help="Either 'send' or 'receive', and the location of a message source or target",
     )
     add_console_options(parser)
-    add(
-        "--impl",
-        metavar="IMPL",
-        default=DEFAULT_IMPLEMENTATION,
-        help=f"Use IMPL to send or receive (default {DEFAULT_IMPLEMENTATION})",
-    )
+    add_implementation_options(parser, "send or receive")
     add("--summary", action="store_true", help="Print the configuration and results to the console")
-    add("--info", action="store_true", help="Print implementation details and exit")
     add("--id", metavar="ID", help="Use ID as the client or server identity")
     add("--server", action="store_true", help="Operate in server mode")
     add("--passive", action="store_true", help="Operate in passive mode")
-    add(
-        "--prelude",
-        metavar="PRELUDE",
-        default="",
-        help="Commands to precede the implementation invocation",
-    )
     add_arrow_options(parser)
     add_tls_options(parser)
     add_tool_options(parser)

@@ -9,13 +9,17 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from quiver_fast import __version__
+from quiver_fast.cli.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
 
 __all__ = [
     "ArgumentParser",
     "add_arrow_options",
+    "add_implementation_options",
+    "add_password_options",
     "add_tls_options",
     "add_tool_options",
+    "add_trust_options",
     "count",
     "duration",
     "positive_count",
@@ -175,6 +179,11 @@ def add_arrow_options(parser: argparse.ArgumentParser) -> None:
         default=10,
         help="Fail after DURATION without transfers (default 10s; 0 means never)",
     )
+    add(
+        "--streaming",
+        action="store_true",
+        help="Stream bodies of any size; show throughput and first-byte latency (pyfast)",
+    )
     add("--presettled", action="store_true", help="Send messages settled, at most once (pyfast)")
     add(
         "--record-format",
@@ -205,6 +214,19 @@ def add_tls_options(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--cert", metavar="FILE", help="The TLS certificate file of the arrow")
     add("--key", metavar="FILE", help="The TLS private key file of the arrow")
+    add_trust_options(group)
+    add("--username", metavar="NAME", help="Authenticate as NAME; may also be in the URL")
+    add_password_options(group)
+    add(
+        "--sasl-mechanisms",
+        metavar="NAMES",
+        help="The SASL mechanisms to allow, separated by spaces (pyfast)",
+    )
+
+
+def add_trust_options(group: argparse._ActionsContainer) -> None:
+    """Add the options about whom an arrow trusts."""
+    add = group.add_argument
     add(
         "--trust-store",
         metavar="FILE",
@@ -215,18 +237,36 @@ def add_tls_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Do not verify the peer's certificate; the summary records it (pyfast)",
     )
-    add("--username", metavar="NAME", help="Authenticate as NAME; may also be in the URL")
-    add("--password-file", metavar="FILE", help="Read the password from the first line of FILE")
-    add(
+
+
+def add_password_options(group: argparse._ActionsContainer) -> None:
+    """Add the ways of a password that do not show it."""
+    group.add_argument(
+        "--password-file", metavar="FILE", help="Read the password from the first line of FILE"
+    )
+    group.add_argument(
         "--expose-password",
         action="store_true",
         help="Pass the password on the command line to implementations "
         "that have no other way; other users of the host can see it",
     )
+
+
+def add_implementation_options(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add the choice of one implementation, and what comes before its command line."""
+    add = parser.add_argument
     add(
-        "--sasl-mechanisms",
-        metavar="NAMES",
-        help="The SASL mechanisms to allow, separated by spaces (pyfast)",
+        "--impl",
+        metavar="IMPL",
+        default=DEFAULT_IMPLEMENTATION,
+        help=f"Use IMPL to {purpose} (default {DEFAULT_IMPLEMENTATION})",
+    )
+    add("--info", action="store_true", help="Print implementation details and exit")
+    add(
+        "--prelude",
+        metavar="PRELUDE",
+        default="",
+        help="Commands to precede the implementation invocation",
     )
 
 

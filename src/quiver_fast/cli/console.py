@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 __all__ = ["Console", "add_console_options"]
 
@@ -17,20 +17,29 @@ class Console:
     tables and summaries go to standard error then.
     """
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, log: TextIO | None = None) -> None:
+        """Obey ``args``; with ``log`` everything goes there, and nothing to the terminal."""
         self.quiet: bool = args.quiet
+        self.errors = log
+        """Where a child's standard error goes; None for our own."""
         self._verbose: bool = args.verbose
         self._json: bool = args.json
 
+    @property
+    def progress(self) -> bool:
+        """Whether to show the progress of long work."""
+        return not self.quiet and self.errors is None
+
     def show(self, text: str) -> None:
         """Print a part of the normal output at once, unless quiet."""
-        if not self.quiet:
-            print(text, file=sys.stderr if self._json else sys.stdout, flush=True)
+        if not self.quiet or self.errors:
+            out = sys.stderr if self._json else sys.stdout
+            print(text, file=self.errors or out, flush=True)
 
     def note(self, text: str) -> None:
         """Print a detail on standard error, if verbose."""
-        if self._verbose:
-            print(text, file=sys.stderr, flush=True)
+        if self._verbose or self.errors:
+            print(text, file=self.errors or sys.stderr, flush=True)
 
     def document(self, document: dict[str, Any]) -> None:
         """Print ``document`` on standard output, if it was asked for."""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quiver_fast.cli.implementations import ARROW_ALIASES, DEFAULT_IMPLEMENTATION, SERVER_ALIASES
+from quiver_fast.cli.implementations import (
+    ARROW_ALIASES,
+    BROKERS,
+    DEFAULT_IMPLEMENTATION,
+    SERVER_ALIASES,
+)
 
 __all__ = ["FORMATS", "OPERATIONS", "URLS", "arrow_implementations", "server_implementations"]
 
@@ -22,8 +27,9 @@ URLs:
   amqp://example.net:10000/jobs
   amqps://10.0.0.10/jobs/alpha
   amqps://username:password@10.0.0.10/jobs/alpha
+  csp://example.net/jobs          A remote queue (pyfast)
 
-  The default port is 5672 for amqp and 5671 for amqps.
+  The default port is 5672 for amqp, 5671 for amqps and 9876 for csp.
 """
 
 FORMATS = """\
@@ -41,10 +47,11 @@ _NOTES = {
     "qpid-protonj2": "Client mode only",
     "qpid-proton-dotnet": "Client mode only",
     "vertx-proton": "Client mode only",
+    **dict.fromkeys(BROKERS, "Started by our launcher, where it is installed"),
 }
 _SEARCH = """\
-  Implementations other than pyfast are executables named quiver-{kind}-NAME in
-  the directories of $QUIVER_IMPL_PATH or in $QUIVER_HOME/impls.
+  Implementations of others are executables named quiver-{kind}-NAME in the
+  directories of $QUIVER_IMPL_PATH or in $QUIVER_HOME/impls.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Mapping
@@ -12,14 +13,22 @@ from quiver_fast.errors import UsageError
 
 __all__ = [
     "ARROW_ALIASES",
+    "BROKERS",
     "DEFAULT_IMPLEMENTATION",
     "SERVER_ALIASES",
+    "SERVER_EXTENSIONS",
     "Implementation",
+    "all_arrows",
+    "all_servers",
+    "arrow_name",
     "find_arrow",
     "find_server",
+    "server_name",
 ]
 
 DEFAULT_IMPLEMENTATION = "pyfast"
+
+_ARROW, _SERVER = "quiver-arrow-", "quiver-server-"
 
 ARROW_ALIASES = {
     "activemq-artemis-jms": ("artemis-jms",),
@@ -39,8 +48,34 @@ SERVER_ALIASES = {
     "activemq-artemis": ("artemis",),
     "builtin": (),
     "qpid-dispatch": ("qdrouterd", "dispatch"),
+    "rabbitmq": (),
+    "skrouterd": (),
 }
-"""The servers that upstream knows, each with its aliases."""
+"""The servers that upstream knows, and those that we can launch, each with its aliases."""
+
+BROKERS = {
+    "activemq-artemis": "quiver_fast.brokers.artemis",
+    "rabbitmq": "quiver_fast.brokers.rabbitmq",
+    "skrouterd": "quiver_fast.brokers.skrouterd",
+}
+"""Our launchers of other projects' brokers, by the name of the server, and their modules."""
+
+SERVER_EXTENSIONS = frozenset(
+    {
+        "addresses",
+        "allow-insecure-plain",
+        "connect",
+        "csp-port",
+        "durability",
+        "idle-timeout",
+        "max-connections",
+        "max-message-size",
+        "no-create",
+        "queue-limit",
+        "store",
+    }
+)
+"""The contract keys that only our own server takes."""
 
 _CLIENT_ONLY = frozenset(
     {
@@ -63,12 +98,16 @@ class Implementation:
         command: the words that start it.
         extensions: whether it takes our own contract keys besides upstream's.
         client_only: whether it is known to have no server mode.
+        keys: the keys of :data:`SERVER_EXTENSIONS` that it takes.
+        unavailable: in one line, why it cannot run here; None where it can.
     """
 
     name: str
     command: tuple[str, ...]
     extensions: bool = False
     client_only: bool = False
+    keys: frozenset[str] = frozenset()
+    unavailable: str | None = None
 
     def environment(self, verbose: bool = False) -> dict[str, str]:
         """Return the environment variables to run it with: ours, and what it needs besides."""
@@ -95,36 +134,77 @@ def find_arrow(name: str, environ: Mapping[str, str] = os.environ) -> Implementa
         # -m finds the arrow beside this very module in every kind of installation.
         command = (sys.executable, "-m", "quiver_fast.arrow")
         return Implementation(name, command, extensions=True)
-    name = _without_alias(name, ARROW_ALIASES)
-    file = _find_file(f"quiver-arrow-{name}", environ)
+    name = arrow_name(name)
+    file = _find_file(_ARROW + name, environ)
     return Implementation(name, (str(file),), client_only=name in _CLIENT_ONLY)
 
 
 def find_server(name: str, environ: Mapping[str, str] = os.environ) -> Implementation:
     """Return the server implementation called ``name``, found as :func:`find_arrow` does.
 
+    A broker that has a launcher of ours is started by it, unless the user's own
+    directories have another executable of that name.
+
     Raises:
         UsageError: there is none.
     """
+    name = server_name(name)
     if name == DEFAULT_IMPLEMENTATION:
-        raise UsageError(
-            "this version has no server of its own yet; "
-            "name another with --impl (see quiver-server --help)"
-        )
-    name = _without_alias(name, SERVER_ALIASES)
-    return Implementation(name, (str(_find_file(f"quiver-server-{name}", environ)),))
+        command = (sys.executable, "-m", "quiver_fast.server.main")
+        return Implementation(name, command, extensions=True, keys=SERVER_EXTENSIONS)
+    if name not in BROKERS or _SERVER + name in _executables(_SERVER, environ):
+        return Implementation(name, (str(_find_file(_SERVER + name, environ)),))
+    module = BROKERS[name]
+    reason: str | None = importlib.import_module(module).BROKER.unavailable()
+    command = (sys.executable, "-m", module)
+    return Implementation(name, command, extensions=True, unavailable=reason)
+
+
+def all_arrows(environ: Mapping[str, str] = os.environ) -> list[Implementation]:
+    """Return every arrow implementation that is found, by name."""
+    names = {DEFAULT_IMPLEMENTATION, *_names(_ARROW, environ)}
+    return [find_arrow(name, environ) for name in sorted(names)]
+
+
+def all_servers(environ: Mapping[str, str] = os.environ) -> list[Implementation]:
+    """Return every server implementation that is found, by name; some may be unavailable."""
+    names = {DEFAULT_IMPLEMENTATION, *BROKERS, *_names(_SERVER, environ)}
+    return [find_server(name, environ) for name in sorted(names)]
+
+
+def arrow_name(name: str) -> str:
+    """Return the full name of the arrow that ``name`` or an alias stands for."""
+    return _without_alias(name, ARROW_ALIASES)
+
+
+def server_name(name: str) -> str:
+    """Return the full name of the server that ``name`` or an alias stands for."""
+    return _without_alias(name, SERVER_ALIASES)
 
 
 def _without_alias(name: str, aliases: Mapping[str, tuple[str, ...]]) -> str:
     return next((full for full, others in aliases.items() if name in others), name)
 
 
+def _names(prefix: str, environ: Mapping[str, str]) -> list[str]:
+    return [name.removeprefix(prefix) for name in _executables(prefix, environ)]
+
+
+def _executables(prefix: str, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Return the executables whose names begin so; the first directory that has one wins."""
+    found: dict[str, Path] = {}
+    for directory in _search_path(environ):
+        for file in directory.glob(f"{prefix}*"):
+            if file.is_file() and os.access(file, os.X_OK):
+                found.setdefault(file.name, file.absolute())
+    return found
+
+
 def _find_file(file_name: str, environ: Mapping[str, str]) -> Path:
+    found = _executables(file_name, environ)
+    if file_name in found:
+        return found[file_name]
     directories = _search_path(environ)
-    for directory in directories:
-        file = directory / file_name
-        if file.is_file() and os.access(file, os.X_OK):
-            return file.absolute()
     where = os.pathsep.join(map(str, directories)) or "QUIVER_IMPL_PATH and QUIVER_HOME are not set"
     raise UsageError(f"no implementation '{file_name}' found ({where})")
 

@@ -11,7 +11,14 @@ from typing import Any, BinaryIO
 from quiver_fast.errors import UsageError
 from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
-__all__ = ["ArrowFiles", "check_output_dir", "compress", "make_output_dir", "write_json"]
+__all__ = [
+    "ArrowFiles",
+    "check_output_dir",
+    "compress",
+    "make_output_dir",
+    "write_json",
+    "write_text",
+]
 
 
 class ArrowFiles:
@@ -68,7 +75,12 @@ def _is_free(directory: Path, roles: tuple[str, ...]) -> bool:
 
 def write_json(file: Path, document: dict[str, Any]) -> None:
     """Write ``document`` to ``file``, which appears complete or not at all."""
-    _replace(file, lambda out: out.write((json.dumps(document, indent=2) + "\n").encode()))
+    write_text(file, json.dumps(document, indent=2) + "\n")
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write ``text`` to ``file``, which appears complete or not at all."""
+    _replace(file, lambda out: out.write(text.encode()))
 
 
 def compress(

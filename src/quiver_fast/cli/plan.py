@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.cli.credentials import (
+    check_certificate,
+    check_exposure,
+    only_one,
+    read_password,
+)
 from quiver_fast.cli.implementations import Implementation
 from quiver_fast.cli.url import AddressUrl
+from quiver_fast.contract import CSP_BODY_LIMIT
 from quiver_fast.errors import UsageError
 
 __all__ = [
@@ -21,7 +28,7 @@ __all__ = [
     "summary_config",
 ]
 
-_EXTENSION_SCHEMES = ("amqp", "amqps")
+_EXTENSION_SCHEMES = ("amqp", "amqps", "csp")
 _JMS_PORT = 61616
 _JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
 
@@ -39,6 +46,7 @@ class ArrowOptions:
     durable: bool
     set_message_id: bool
     timeout: int
+    streaming: bool
     presettled: bool
     record_format: str | None
     settlement: bool
@@ -62,8 +70,7 @@ class ArrowOptions:
         """
         if args.settlement and args.record_format not in (None, "v2"):
             raise UsageError("--settlement needs --record-format v2")
-        if (args.cert is None) != (args.key is None):
-            raise UsageError("--cert and --key need each other")
+        check_certificate(args.cert, args.key)
         tls_only = {
             "--cert": args.cert,
             "--trust-store": args.trust_store,
@@ -72,8 +79,7 @@ class ArrowOptions:
         for flag, value in tls_only.items():
             if value and not url.secure:
                 raise UsageError(f"{flag} has no effect without an amqps URL")
-        if args.username is not None and url.username is not None:
-            raise UsageError("--username and the URL both name a user")
+        users = {"--username": args.username, "the URL": url.username}
         return cls(
             duration=args.duration,
             count=args.count,
@@ -84,6 +90,7 @@ class ArrowOptions:
             durable=args.durable,
             set_message_id=args.set_message_id,
             timeout=args.timeout,
+            streaming=args.streaming,
             presettled=args.presettled,
             record_format="v2" if args.settlement else args.record_format,
             settlement=args.settlement,
@@ -94,8 +101,8 @@ class ArrowOptions:
             trust_store=args.trust_store,
             tls_verify=not args.tls_insecure,
             sasl_mechanisms=args.sasl_mechanisms,
-            username=args.username or url.username,
-            password=_password(args.password_file, url),
+            username=only_one("both name a user", users),
+            password=read_password(args.password_file, {"the URL": url.password}),
             expose_password=args.expose_password,
         )
 
@@ -125,18 +132,38 @@ class ArrowPlan:
         if not self.implementation.extensions:
             self._check_without_extensions()
         elif self.url.scheme not in _EXTENSION_SCHEMES:
-            raise UsageError(f"scheme '{self.url.scheme}' is not known; use amqp or amqps")
+            raise UsageError(f"scheme '{self.url.scheme}' is not known; use amqp, amqps or csp")
+        if self.url.scheme == "csp":
+            self._check_csp()
+
+    def _check_csp(self) -> None:
+        """Refuse what the queue protocol has no counterpart of."""
+        options = self.options
+        amqp_only = {
+            "--server": self.server,
+            "--passive": self.passive,
+            "--transaction-size": options.transaction_size,
+            "--durable": options.durable,
+            "--streaming": options.streaming,
+            "--presettled": options.presettled,
+            "--max-frame-size": options.max_frame_size,
+            "--sasl-mechanisms": options.sasl_mechanisms,
+            "a user": options.username,
+        }
+        for flag, value in amqp_only.items():
+            if value:
+                raise UsageError(f"a csp URL does not go with {flag}")
+        if options.body_size > CSP_BODY_LIMIT:
+            raise UsageError(f"with a csp URL --body-size is at most {CSP_BODY_LIMIT}")
 
     def _check_without_extensions(self) -> None:
         name = self.implementation.name
+        if self.url.scheme == "csp":
+            raise UsageError(f"implementation '{name}' does not support csp URLs")
         for flag, value in _extension_flags(self.options, self.operation).items():
             if value:
                 raise UsageError(f"implementation '{name}' does not support {flag}")
-        if self.options.password is not None and not self.options.expose_password:
-            raise UsageError(
-                f"implementation '{name}' takes passwords only on its command line, "
-                "where others can see them; --expose-password allows that"
-            )
+        check_exposure(self.implementation, self.options.password, self.options.expose_password)
 
     @property
     def role(self) -> str:
@@ -230,6 +257,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "tls_verify": options.tls_verify if plan.url.secure else None,
         "sasl_mechanisms": options.sasl_mechanisms,
         "presettled": options.presettled,
+        "streaming": options.streaming,
         "record_format": options.record_format,
         "settlement": options.settlement,
         "time_unit": options.time_unit,
@@ -243,6 +271,7 @@ def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
     """Return the flags that only implementations with extensions support, with their values."""
     return {
         "--presettled": options.presettled and operation == "send",
+        "--streaming": options.streaming,
         "--settlement": options.settlement,
         "--record-format": options.record_format,
         "--time-unit": options.time_unit,
@@ -259,6 +288,7 @@ def _extension_arguments(plan: ArrowPlan) -> dict[str, Any]:
         "trust-store": options.trust_store,
         "tls-verify": int(options.tls_verify) if plan.url.secure else None,
         "sasl-mechanisms": options.sasl_mechanisms,
+        "streaming": 1 if options.streaming else None,
         "presettled": 1 if options.presettled and plan.operation == "send" else None,
         "max-frame-size": options.max_frame_size,
         "record-format": options.record_format,
@@ -267,15 +297,3 @@ def _extension_arguments(plan: ArrowPlan) -> dict[str, Any]:
         "time-unit": options.time_unit,
         "run-id": plan.run_id,
     }
-
-
-def _password(file: str | None, url: AddressUrl) -> str | None:
-    if file is None:
-        return url.password
-    if url.password is not None:
-        raise UsageError("--password-file and the URL both give a password")
-    try:
-        with open(file, encoding="utf-8") as lines:
-            return lines.readline().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--password-file: {error}") from None

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from quiver_fast.analysis.environment import environment
 from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.cli.output import ArrowFiles, compress, write_json
 from quiver_fast.cli.plan import ArrowPlan, contract_arguments, summary_config
-from quiver_fast.cli.process import Child
 from quiver_fast.cli.progress import Progress
 from quiver_fast.cli.snapshots import Snapshot, SnapshotTaker
-from quiver_fast.errors import QuiverError
+from quiver_fast.cli.start import start_implementation
+from quiver_fast.process import Child, exit_text
 
 __all__ = ["ArrowRun", "Ending"]
 
@@ -43,8 +42,16 @@ class Ending:
 class ArrowRun:
     """Runs one arrow. The order of calls is start, poll until it ends, close, analyse, save."""
 
-    def __init__(self, plan: ArrowPlan, output_dir: Path) -> None:
+    def __init__(self, plan: ArrowPlan, output_dir: Path, errors: TextIO | None = None) -> None:
+        """Prepare a run.
+
+        Args:
+            plan: what the arrow is to do.
+            output_dir: where its files go.
+            errors: where lines of its standard error go; None for our own.
+        """
         self.plan = plan
+        self._errors = errors
         self.files = ArrowFiles(output_dir, plan.role)
         self._output_dir = output_dir
         self.records: FileAnalysis | None = None
@@ -61,19 +68,21 @@ class ArrowRun:
             QuiverError: it cannot be started.
         """
         self.files.remove()
-        password_fd = self._password_pipe()
-        command = self._command(password_fd)
-        fds = () if password_fd is None else (password_fd,)
-        try:
-            environ = self.plan.implementation.environment(self.plan.verbose)
-            self._child = Child(command, self.files.transfers, environ, fds)
-        except OSError as error:
-            raise QuiverError(f"cannot start '{command[0]}': {error.strerror}") from error
-        finally:
-            for fd in fds:
-                os.close(fd)
+        plan = self.plan
+        self._child = start_implementation(
+            plan.implementation,
+            self._arguments,
+            password=plan.options.password if plan.implementation.extensions else None,
+            prelude=plan.prelude,
+            verbose=plan.verbose,
+            output=self.files.transfers,
+            errors=self._errors,
+        )
         self._snapshots = SnapshotTaker(
-            self.files.transfers, self.files.snapshots, self.plan.operation
+            self.files.transfers,
+            self.files.snapshots,
+            self.plan.operation,
+            self.plan.options.streaming,
         )
         self._moved = time.monotonic()
 
@@ -111,6 +120,10 @@ class ArrowRun:
             self._stopped = Ending(False, reason, at_fault)
             self.child.stop(signum)
 
+    def kill(self) -> None:
+        """End the arrow at once, because its user is impatient."""
+        self.child.kill()
+
     def close(self) -> None:
         """Leave nothing behind: kill the arrow if it still runs."""
         if self.running:
@@ -125,7 +138,7 @@ class ArrowRun:
         if self.child.returncode == 0 and self._report.get("complete", True):
             return Ending(True, None)
         reason = self._report.get("reason") or self.child.last_error_line
-        how = _exit_text(self.child.returncode)
+        how = exit_text(self.child.returncode)
         return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
 
     def analyse(self, quiet: bool, sender: FileAnalysis | None = None) -> dict[str, Any]:
@@ -185,20 +198,8 @@ class ArrowRun:
         elif timeout and now - self._moved > timeout:
             self.stop(f"timed out: no transfers for {timeout} seconds", at_fault=True)
 
-    def _command(self, password_fd: int | None) -> list[str]:
-        report = self.files.report.absolute()
-        arguments = contract_arguments(self.plan, password_fd, report)
-        return [*self.plan.prelude, *self.plan.implementation.command, *arguments]
-
-    def _password_pipe(self) -> int | None:
-        """Return a descriptor that yields the password, for arrows that take one that way."""
-        password = self.plan.options.password
-        if password is None or not self.plan.implementation.extensions:
-            return None
-        read_end, write_end = os.pipe()
-        with os.fdopen(write_end, "wb") as pipe:
-            pipe.write(password.encode())
-        return read_end
+    def _arguments(self, password_fd: int | None) -> list[str]:
+        return contract_arguments(self.plan, password_fd, self.files.report.absolute())
 
     @cached_property
     def _report(self) -> dict[str, Any]:
@@ -208,9 +209,3 @@ class ArrowRun:
         except FileNotFoundError:
             return {}
         return report
-
-
-def _exit_text(returncode: int | None) -> str:
-    if returncode is not None and returncode < 0:
-        return f"killed by {signal.Signals(-returncode).name}"
-    return f"exit code {returncode}"

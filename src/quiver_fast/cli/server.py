@@ -3,30 +3,55 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
-import signal
-import subprocess
 import sys
-from contextlib import suppress
+import time
 
 from quiver_fast.cli import help_text
-from quiver_fast.cli.common import ArgumentParser, add_tool_options, run_command
-from quiver_fast.cli.implementations import DEFAULT_IMPLEMENTATION, Implementation, find_server
-from quiver_fast.cli.supervisor import SignalWatch
-from quiver_fast.cli.url import AddressUrl, parse_url
+from quiver_fast.cli.common import (
+    ArgumentParser,
+    add_implementation_options,
+    add_password_options,
+    add_tool_options,
+    count,
+    duration,
+    positive_count,
+    run_command,
+)
+from quiver_fast.cli.implementations import find_server
+from quiver_fast.cli.server_plan import ServerPlan, server_plan
+from quiver_fast.cli.server_run import TICK, ServerRun
+from quiver_fast.cli.start import print_information
+from quiver_fast.cli.supervisor import SignalForwarder, SignalWatch
+from quiver_fast.cli.url import parse_url
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+from quiver_fast.process import exit_text
 
 __all__ = ["main"]
 
 _NAME = "quiver-server"
-_TICK = 0.05
 
 _DESCRIPTION = """\
 Start a message server with the given queue.
 
 'quiver-server' is one of the Quiver tools for testing the performance of
 message servers and APIs.
+"""
+
+_EXAMPLES = """\
+durability:
+  none                  Write behind; what a crash of the machine loses is not promised
+  interval:MILLISECONDS Write and synchronise that often
+  group                 Synchronise before messages are accepted, many at once
+
+example usage:
+  $ quiver-server //localhost/q0 &       # Our own server
+  $ quiver-server //localhost:5673/q0 --impl rabbitmq --ready-file ready
+  $ quiver-server --impl rabbitmq --info # Is it installed here?
+
+Options marked (pyfast) need our own server.
+
+exit codes:
+  0 success, 1 failure, 2 usage error, 130 and 143 interrupted by a signal
 """
 
 
@@ -39,112 +64,111 @@ def _run(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     implementation = find_server(args.impl)
     if args.info:
-        return subprocess.run(implementation.command, check=False).returncode
+        return print_information(implementation)
     if args.url is None:
         raise UsageError(f"URL is missing (see {_NAME} --help)")
-    command = _command(args, implementation, parse_url(args.url))
+    plan = server_plan(args, implementation, parse_url(args.url))
     if args.init_only:
         return EXIT_OK
-    return _serve(command, implementation.environment(args.verbose))
+    return _serve(plan)
 
 
-def _command(
-    args: argparse.Namespace, implementation: Implementation, url: AddressUrl
-) -> list[str]:
-    """Return the words that start the server, in the contract of upstream's servers."""
-    if args.password is not None and not args.expose_password:
-        raise UsageError(
-            f"implementation '{implementation.name}' takes passwords only on its command line, "
-            "where others can see them; --expose-password allows that"
-        )
-    if (args.cert is None) != (args.key is None):
-        raise UsageError("--cert and --key need each other")
-    values = {
-        "host": url.host,
-        "port": url.port,
-        "path": url.path,
-        "ready-file": args.ready_file or "-",
-        "user": args.user,
-        "password": args.password,
-        "cert": args.cert,
-        "key": args.key,
-        "trust-store": args.trust_store,
-        "quiet": 1 if args.quiet else None,
-        "verbose": 1 if args.verbose else None,
-    }
-    arguments = [f"{key}={value}" for key, value in values.items() if value is not None]
-    return [*_words(args.prelude), *implementation.command, *arguments]
-
-
-def _serve(command: list[str], environ: dict[str, str]) -> int:
+def _serve(plan: ServerPlan) -> int:
     """Run the server until it ends; signals are passed on, and then their code is returned."""
+    server = ServerRun(plan)
     with SignalWatch() as signals:
-        try:
-            # A session of its own, so that a terminal's Ctrl-C reaches it once, through us.
-            server = subprocess.Popen(command, env=environ, start_new_session=True)
-        except OSError as error:
-            raise QuiverError(f"cannot start '{command[0]}': {error.strerror}") from error
-        returncode = _wait(server, signals)
+        forwarder = SignalForwarder(signals)
+        server.start()
+        while not server.child.poll():
+            forwarder.forward([server])
+            time.sleep(TICK)
     if signals.exit_code is not None:
         return signals.exit_code
-    if returncode != 0:
-        raise QuiverError(f"the server ended with exit code {returncode}")
+    if server.child.returncode != 0:
+        raise QuiverError(f"the server ended: {exit_text(server.child.returncode)}")
     return EXIT_OK
 
 
-def _wait(server: subprocess.Popen[bytes], signals: SignalWatch) -> int:
-    """Return the server's exit code; pass a signal on to it, and kill it at a second one."""
-    forwarded = 0
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            return server.wait(_TICK)
-        if signals.signum is not None and signals.count > forwarded:
-            forwarded = signals.count
-            os.killpg(server.pid, signals.signum if forwarded == 1 else signal.SIGKILL)
-
-
-def _words(prelude: str) -> list[str]:
-    try:
-        return shlex.split(prelude)
-    except ValueError as error:
-        raise UsageError(f"--prelude: {error}") from None
-
-
 def _parser() -> ArgumentParser:
-    epilog = "\n".join((help_text.URLS, help_text.server_implementations()))
+    epilog = "\n".join(
+        (help_text.URLS, help_text.FORMATS, help_text.server_implementations(), _EXAMPLES)
+    )
     parser = ArgumentParser(_NAME, _DESCRIPTION, epilog)
     add = parser.add_argument
     add("url", metavar="URL", nargs="?", help="The location of a message queue")
-    add(
-        "--impl",
-        metavar="IMPL",
-        default=DEFAULT_IMPLEMENTATION,
-        help=f"Use IMPL to serve (default {DEFAULT_IMPLEMENTATION})",
-    )
-    add("--info", action="store_true", help="Print implementation details and exit")
+    add_implementation_options(parser, "serve")
     add(
         "--ready-file",
         metavar="FILE",
         help="The file that gets the line 'ready' when the server is",
     )
-    add(
-        "--prelude",
-        metavar="PRELUDE",
-        default="",
-        help="Commands to precede the implementation invocation",
-    )
+    _add_security_options(parser)
+    _add_storage_options(parser)
+    _add_limit_options(parser)
+    add_tool_options(parser)
+    return parser
+
+
+def _add_security_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("security options")
+    add = group.add_argument
     add("--user", metavar="NAME", help="The user that clients must authenticate as")
-    add("--password", metavar="PASSWORD", help="The password of that user")
     add(
-        "--expose-password",
-        action="store_true",
-        help="Pass the password on the server's command line; other users can see it",
+        "--password",
+        metavar="PASSWORD",
+        help="The password of that user; whoever lists processes sees it, --password-file hides it",
     )
+    add_password_options(group)
     add("--cert", metavar="FILE", help="The server's TLS certificate file")
     add("--key", metavar="FILE", help="The server's TLS private key file")
     add("--trust-store", metavar="FILE", help="Require client certificates that FILE vouches for")
-    add_tool_options(parser)
-    return parser
+    add(
+        "--allow-insecure-plain",
+        action="store_true",
+        help="Take passwords without TLS from other hosts as well (pyfast)",
+    )
+
+
+def _add_storage_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("storage options").add_argument
+    add("--store", metavar="DIR", help="Keep durable messages in DIR/QUEUE/ (pyfast)")
+    add("--durability", metavar="POLICY", help="When to synchronise them with the disk (pyfast)")
+    add("--csp-port", metavar="PORT", type=count, help="Serve the stored queues at PORT (pyfast)")
+    add("--connect", metavar="URL", help="Exchange messages with the server at URL (pyfast)")
+
+
+def _add_limit_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("limits").add_argument
+    add(
+        "--addresses",
+        metavar="NAMES",
+        help="The only addresses besides that of the URL, separated by commas (pyfast)",
+    )
+    add("--no-create", action="store_true", help="Let no client of remote queues make one (pyfast)")
+    add(
+        "--queue-limit",
+        metavar="BYTES",
+        type=positive_count,
+        help="Stop the producers of a queue that holds BYTES (pyfast)",
+    )
+    add(
+        "--max-message-size",
+        metavar="BYTES",
+        type=count,
+        help="Refuse messages above BYTES; 0 means no limit (pyfast)",
+    )
+    add(
+        "--max-connections",
+        metavar="COUNT",
+        type=positive_count,
+        help="Refuse connections beyond COUNT (pyfast)",
+    )
+    add(
+        "--idle-timeout",
+        metavar="DURATION",
+        type=duration,
+        help="Close connections that are silent for DURATION; 0 means never (pyfast)",
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from quiver_fast.analysis.units import per_millisecond
-from quiver_fast.cli.process import Usage
+from quiver_fast.process import Usage
 from quiver_fast.records.parser import TransferTail
 
 __all__ = ["Snapshot", "SnapshotTaker", "now_ms"]
@@ -26,6 +26,7 @@ class Snapshot:
         cpu_time: CPU milliseconds since the start.
         period_cpu_time: CPU milliseconds in this period.
         rss: resident bytes.
+        period_bytes: bytes of bodies in this period; None unless streaming.
     """
 
     timestamp: int
@@ -36,17 +37,22 @@ class Snapshot:
     cpu_time: int
     period_cpu_time: int
     rss: int
+    period_bytes: int | None = None
 
     def line(self) -> str:
         """Return the comma-separated line, with its end."""
-        return ",".join(map(str, astuple(self))) + "\n"
+        fields = (str(field) for field in astuple(self) if field is not None)
+        return ",".join(fields) + "\n"
 
 
 class SnapshotTaker:
     """Takes snapshots of one arrow and appends them to a file."""
 
-    def __init__(self, transfers: Path, snapshots: Path, operation: str) -> None:
+    def __init__(
+        self, transfers: Path, snapshots: Path, operation: str, streaming: bool = False
+    ) -> None:
         """Begin at the present time; ``snapshots`` is created empty, ``transfers`` must exist."""
+        self._streaming = streaming
         self._tail = TransferTail(transfers, operation)
         self._file = snapshots
         self._file.write_bytes(b"")
@@ -71,6 +77,7 @@ class SnapshotTaker:
             cpu_time=usage.cpu_ms,
             period_cpu_time=usage.cpu_ms - last.cpu_time,
             rss=usage.rss,
+            period_bytes=batch.body_bytes if self._streaming else None,
         )
         with self._file.open("a", encoding="ascii") as lines:
             lines.write(snapshot.line())

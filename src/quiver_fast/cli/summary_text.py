@@ -76,7 +76,7 @@ def pair_summary_text(
         number_field("End-to-end rate", results["end_to_end_rate"], "messages/s"),
     ]
     sections = [_configuration([sender, receiver]), _results(figures, receiver["results"])]
-    sections += _additions(delivery, sender)
+    sections += _additions(delivery, sender, receiver.get("streaming"))
     return "".join(sections)
 
 
@@ -95,7 +95,8 @@ def arrow_summary_text(summary: dict[str, Any]) -> str:
         number_field(f"{role} rate", results["message_rate"], "messages/s"),
     ]
     sections = [_configuration([summary]), _results(figures, results)]
-    return "".join(sections + _additions(summary.get("delivery"), summary))
+    additions = _additions(summary.get("delivery"), summary, summary.get("streaming"))
+    return "".join(sections + additions)
 
 
 def _sends(summary: dict[str, Any]) -> bool:
@@ -142,7 +143,9 @@ def _results(figures: list[str], results: dict[str, Any]) -> str:
     return text + "\n".join(lines) + "\n"
 
 
-def _additions(delivery: dict[str, Any] | None, sender: dict[str, Any]) -> list[str]:
+def _additions(
+    delivery: dict[str, Any] | None, sender: dict[str, Any], streaming: dict[str, Any] | None
+) -> list[str]:
     """Return our own sections, after upstream's."""
     sections = []
     if delivery is not None:
@@ -155,7 +158,22 @@ def _additions(delivery: dict[str, Any] | None, sender: dict[str, Any]) -> list[
         sections.append(section("DELIVERY", lines))
     if "schedule" in sender:
         sections.append(section("SCHEDULE", _schedule_lines(sender["schedule"])))
+    if streaming is not None:
+        sections.append(section("STREAMING", _streaming_lines(streaming)))
     return sections
+
+
+def _streaming_lines(streaming: dict[str, Any]) -> list[str]:
+    throughput, latency = streaming["throughput"], streaming["first_byte_latency"]
+    megabytes = None if throughput is None else throughput / 1e6
+    lines = [
+        number_field("Bodies", streaming["body_bytes"], "bytes"),
+        number_field("Throughput", megabytes, "MB/s", ",.1f"),
+    ]
+    for rank in ("50", "99", "100"):
+        name = f"First byte {rank}%"
+        lines.append(number_field(name, latency["percentiles"][rank], latency["unit"]))
+    return lines
 
 
 def _schedule_lines(schedule: dict[str, Any]) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from quiver_fast.cli.run import ArrowRun
 from quiver_fast.cli.snapshots import Snapshot
 
-__all__ = ["SignalWatch", "Supervisor"]
+__all__ = ["SignalForwarder", "SignalWatch", "SnapshotCallback", "Supervisor"]
 
 SNAPSHOT_PERIOD = 2.0
 _TICK = 0.05
@@ -58,6 +58,36 @@ class SignalWatch:
         self.count += 1
 
 
+class Stoppable(Protocol):
+    """What can be asked to end: an arrow or a server."""
+
+    def stop(self, reason: str, signum: int) -> None:
+        """Have it drain and end, because of ``reason``."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+class SignalForwarder:
+    """Passes the signals that come on to what runs."""
+
+    def __init__(self, signals: SignalWatch) -> None:
+        """Prepare to forward what ``signals``, entered, notes."""
+        self._signals = signals
+        self.forwarded = 0
+        """How many signals have been passed on."""
+
+    def forward(self, runs: Iterable[Stoppable]) -> None:
+        """Pass a signal that has come on to ``runs``; a second one ends them at once."""
+        if self._signals.count == self.forwarded:
+            return
+        self.forwarded = self._signals.count
+        for run in runs:
+            run.stop(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
+            if self.forwarded > 1:
+                run.kill()
+
+
 class Supervisor:
     """Watches started arrows: forwards signals, takes snapshots, stops all when one fails."""
 
@@ -71,31 +101,20 @@ class Supervisor:
             on_snapshot: called with the snapshots taken at one moment, by role, about every
                 two seconds and when an arrow has ended.
         """
-        self._signals = signals
+        self.forwarder = SignalForwarder(signals)
         self._on_snapshot = on_snapshot
         self._runs: list[ArrowRun] = []
         self._next_snapshot = 0.0
-        self._forwarded = 0
 
     def watch(self, runs: Sequence[ArrowRun]) -> None:
         """Return when all of ``runs``, already started, have ended."""
         self._runs = list(runs)
         self._next_snapshot = time.monotonic() + SNAPSHOT_PERIOD
         while self._runs:
-            self.forward_signals(self._runs)
+            self.forwarder.forward(self._runs)
             self._round()
             if self._runs:
                 time.sleep(_TICK)
-
-    def forward_signals(self, runs: Sequence[ArrowRun]) -> None:
-        """Pass a signal that has come on to ``runs``; a second one ends them at once."""
-        if self._signals.count == self._forwarded:
-            return
-        self._forwarded = self._signals.count
-        for run in runs:
-            run.stop(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
-            if self._forwarded > 1:
-                run.child.kill()
 
     def _round(self) -> None:
         ended = [run for run in self._runs if run.poll()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quiver_fast.cli.snapshots import Snapshot
 
-__all__ = ["HEADING", "ROWS_PER_HEADING", "table_row"]
+__all__ = ["HEADING", "ROWS_PER_HEADING", "STREAMING_HEADING", "table_row"]
 
 ROWS_PER_HEADING = 20
 
@@ -24,6 +24,21 @@ HEADING = "\n".join(
 )
 """The three lines above the first row and again above every twentieth."""
 
+_THROUGHPUT = "{:>10}  {:>10}"
+STREAMING_HEADING = "\n".join(
+    f"{line}  {more}"
+    for line, more in zip(
+        HEADING.splitlines(),
+        (
+            "{:-^22}".format(" Bodies [MB/s] "),
+            _THROUGHPUT.format("Sender", "Receiver"),
+            "{:-^22}".format(""),
+        ),
+        strict=True,
+    )
+)
+"""The same where bodies are streamed: two columns more."""
+
 
 def table_row(start: int, sender: Snapshot | None, receiver: Snapshot) -> str:
     """Return one row, without a line end.
@@ -35,7 +50,16 @@ def table_row(start: int, sender: Snapshot | None, receiver: Snapshot) -> str:
     """
     left = _UNKNOWN if sender is None else _fields(start, sender)
     latency = f"{receiver.latency:,d}" if receiver.period_count else "-"
-    return f"{_SIDE}  {_SIDE}  {{:>8}}".format(*left, *_fields(start, receiver), latency)
+    row = f"{_SIDE}  {_SIDE}  {{:>8}}".format(*left, *_fields(start, receiver), latency)
+    if receiver.period_bytes is None:
+        return row
+    return f"{row}  {_THROUGHPUT.format(_throughput(sender), _throughput(receiver))}"
+
+
+def _throughput(snapshot: Snapshot | None) -> str:
+    if snapshot is None or snapshot.period_bytes is None or snapshot.period <= 0:
+        return "-"
+    return f"{snapshot.period_bytes / snapshot.period / 1000:,.1f}"
 
 
 def _fields(start: int, snapshot: Snapshot) -> tuple[str, ...]:

@@ -11,14 +11,18 @@ cdef enum PeerState:
 
 cdef int64_t FOREVER
 
+cdef int put_symbol(pn_data_t *data, bytes symbol) except -1
+
 cdef class Connection:
     cdef pn_connection_driver_t driver
     cdef pn_connection_t *connection
     cdef pn_transport_t *transport
     cdef int fd
     cdef bint server
-    # The peer sent FIN or the socket failed; nothing more is read.
+    # The peer sent FIN, the socket failed, or the engine takes no more: nothing is read.
     cdef bint cut
+    # The peer sent FIN.
+    cdef bint hung_up
     cdef int socket_error
     # The socket took no more; output is pending.
     cdef bint blocked

@@ -13,6 +13,7 @@ import os
 
 from quiver_fast.engine.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.engine.interrupt import raise_if_pending
+from quiver_fast.engine.security cimport conclude_sasl, peer_is_loopback
 from quiver_fast.errors import PeerError, SecurityError
 from quiver_fast.proton.libproton cimport (
     PN_MAP, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE, PN_SASL_OK, PN_STRING, PN_SYMBOL,
@@ -20,9 +21,11 @@ from quiver_fast.proton.libproton cimport (
     pn_condition_is_set, pn_condition_t, pn_connection_close, pn_connection_collect,
     pn_connection_driver_bind, pn_connection_driver_destroy, pn_connection_driver_init,
     pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized,
-    pn_connection_driver_read_close, pn_connection_driver_read_done,
+    pn_connection_driver_read_close, pn_connection_driver_read_closed,
+    pn_connection_driver_read_done,
     pn_connection_driver_write_buffer, pn_connection_driver_write_close,
-    pn_connection_driver_write_done, pn_connection_open, pn_connection_properties,
+    pn_connection_driver_write_done, pn_connection_offered_capabilities, pn_connection_open,
+    pn_connection_properties,
     pn_connection_remote_condition,
     pn_connection_remote_properties, pn_connection_set_container, pn_connection_set_hostname,
     pn_connection_state, pn_data_enter, pn_data_exit, pn_data_get_bytes, pn_data_next,
@@ -51,6 +54,11 @@ cdef int64_t TICK_PERIOD = 50 * MILLISECOND
 RUN_ID = b"quiver-run-id"
 
 
+cdef int put_symbol(pn_data_t *data, bytes symbol) except -1:
+    """Put the one symbol of a field that may hold several (part 1.4, multiple)."""
+    return pn_data_put_symbol(data, pn_bytes(len(symbol), symbol))
+
+
 cdef class Connection:
     """An AMQP connection over a connected socket, as client or as server.
 
@@ -64,6 +72,7 @@ cdef class Connection:
         max_frame_size: largest frame that this side takes, in bytes.
         idle_timeout: seconds of silence after which the peer is given up; 0 for none.
         run_id: an id that both ends of a run share; a peer with another one is refused.
+        capability: a capability to offer to the peer; none by default.
     """
 
     def __cinit__(self) -> None:
@@ -72,7 +81,7 @@ cdef class Connection:
 
     def __init__(self, sock: object, *, peer: str, container_id: str, hostname: str,
                  server: bool, security: Security, max_frame_size: int, idle_timeout: float,
-                 run_id: str = "") -> None:
+                 run_id: str = "", capability: str = "") -> None:
         if pn_connection_driver_init(&self.driver, NULL, NULL) != 0:
             raise MemoryError("no memory for a connection")
         self.connection = self.driver.connection
@@ -85,7 +94,7 @@ cdef class Connection:
         self.run_id = run_id
         self.container_id = container_id.encode()
         self.hostname = hostname.encode()
-        self.sasl = SaslExchange(security, server)
+        self.sasl = SaslExchange(security, server, peer_is_loopback(self.fd))
         # State is polled between exchanges, so the engine need not make events.
         pn_connection_collect(self.connection, NULL)
         if server:
@@ -97,6 +106,8 @@ cdef class Connection:
         pn_connection_set_hostname(self.connection, self.hostname)
         if run_id:
             self.announce(RUN_ID, run_id.encode())
+        if capability:
+            put_symbol(pn_connection_offered_capabilities(self.connection), capability.encode())
         pn_connection_driver_bind(&self.driver)
         pn_connection_open(self.connection)
 
@@ -123,6 +134,8 @@ cdef class Connection:
         cdef int64_t deadline = monotonic_ns() + <int64_t>(timeout * 1e9)
         while pn_connection_state(self.connection) & PN_REMOTE_UNINIT:
             self.advance(deadline, "open the connection")
+        if self.server and not conclude_sasl(self.transport):
+            raise SecurityError(f"{self.peer}: SASL: the peer skipped authentication")
         theirs = self.remote_run_id()
         if self.run_id and theirs and theirs != self.run_id:
             raise SecurityError(f"{self.peer}: the peer belongs to another run ({theirs})")
@@ -212,6 +225,9 @@ cdef class Connection:
         """Read once; return 1 if there was something."""
         cdef pn_rwbytes_t space
         cdef ssize_t n
+        # The engine reads no more after the peer's close, and after a frame that it cannot
+        # dispatch; of the latter it says nothing.
+        self.cut = self.cut or pn_connection_driver_read_closed(&self.driver)
         if self.cut:
             return 0
         space = pn_connection_driver_read_buffer_sized(&self.driver, READ_SIZE)
@@ -230,6 +246,7 @@ cdef class Connection:
         if n < 0 and errno == EAGAIN:
             return 0
         self.socket_error = 0 if n == 0 else errno
+        self.hung_up = n == 0
         self.cut = True
         pn_connection_driver_read_close(&self.driver)
         return 0
@@ -299,6 +316,9 @@ cdef class Connection:
             raise SecurityError(f"{self.peer}: TLS: {local.partition('SSL Failure: ')[2]}")
         if "idle-timeout" in local or "idle timeout" in local:
             raise PeerError(f"{self.peer}: the peer was silent beyond the idle time-out")
+        # Of an end within a frame the engine says as little as of a frame that is wrong.
+        if not local and not self.hung_up:
+            raise PeerError(f"{self.peer}: the peer sent an invalid frame")
         if self.cut:
             raise PeerError(f"{self.peer}: the peer cut the connection")
         raise PeerError(f"{self.peer}: {local}")

@@ -1,17 +1,10 @@
 from quiver_fast.engine.connection import Connection
+from quiver_fast.engine.course import Course, Limits
 from quiver_fast.records.writer import RecordWriter
 
-class Limits:
-    count: int
-    duration_ns: int
-    rate: int
-    def __init__(self, *, count: int = 0, duration: float = 0, rate: int = 0) -> None: ...
-
-class Endpoint:
+class Endpoint(Course):
     address: str
     name: str
-    stopping: bool
-    interrupted: int
     transactions: int
     def __init__(
         self,

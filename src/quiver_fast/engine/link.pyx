@@ -1,9 +1,9 @@
-"""What a sender and a receiver share: session, attach, stop conditions, flushing."""
+"""What a sender and a receiver share: session and attach."""
 
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport int64_t
 
 from quiver_fast.engine.connection cimport PEER_CLOSED, Connection, PeerState
-from quiver_fast.engine.interrupt cimport pending_count, pending_signal
+from quiver_fast.engine.course cimport Course, Limits
 from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.errors import LinkError
 from quiver_fast.proton.libproton cimport (
@@ -17,35 +17,12 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_set_address,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
-from quiver_fast.records.formats import UNITS_PER_SECOND
+from quiver_fast.records.writer cimport RecordWriter
 
 cdef int64_t SECOND = 1000000000
-# A live wrapper polls the records every two seconds; half a second keeps it current.
-cdef int64_t FLUSH_PERIOD = SECOND // 2
-# Both ends of a run count its duration from the attach, a network apart.
-cdef int64_t END_TOLERANCE = SECOND
-# After a signal: how long to wait for what is still on its way.
-cdef int64_t SIGNAL_TIMEOUT = SECOND
-# In a burst 16 messages take about 5 us, which changes no digit of a millisecond.
-cdef int CLOCK_BLOCK = 16
 
 
-cdef class Limits:
-    """When a run ends, and how fast it goes.
-
-    Args:
-        count: messages to transfer; 0 for no limit.
-        duration: seconds to run, from the attach; 0 for no limit.
-        rate: messages per second of the open-loop schedule; 0 for as fast as can be.
-    """
-
-    def __init__(self, *, count: int = 0, duration: float = 0, rate: int = 0) -> None:
-        self.count = count
-        self.duration_ns = <int64_t>(duration * SECOND)
-        self.rate = rate
-
-
-cdef class Endpoint:
+cdef class Endpoint(Course):
     """One link of one session of one connection.
 
     Args:
@@ -60,15 +37,11 @@ cdef class Endpoint:
 
     def __init__(self, connection: Connection, writer: RecordWriter, limits: Limits, *,
                  address: str, name: str, time_unit: str, transaction_size: int) -> None:
+        super().__init__(writer, limits, time_unit)
         self.connection = connection
-        self.writer = writer
-        self.limits = limits
         self.address = address
         self.name = name
-        self.time_divisor = SECOND // UNITS_PER_SECOND[time_unit]
-        self.clock_block = CLOCK_BLOCK if time_unit == "ms" else 1
         self.batch_size = transaction_size
-        self.drain_deadline = INT64_MAX
 
     def attach(self, *, passive: bool, timeout: float) -> None:
         """Open session and link, or wait for the peer to, and confirm them.
@@ -106,6 +79,7 @@ cdef class Endpoint:
 
     cdef int open_session(self, int64_t deadline) except -1:
         self.session = pn_session(self.connection.connection)
+        self.prepare_session()
         pn_session_open(self.session)
         return 0
 
@@ -116,6 +90,7 @@ cdef class Endpoint:
             if self.session != NULL:
                 break
             self.connection.advance(deadline, "begin a session")
+        self.prepare_session()
         pn_session_open(self.session)
         return 0
 
@@ -172,6 +147,9 @@ cdef class Endpoint:
         pn_link_open(link)
         return 0
 
+    def prepare_session(self) -> None:
+        """Set what must stand before our begin is sent."""
+
     def prepare(self) -> None:
         """Set what must stand before our attach is sent."""
 
@@ -182,14 +160,6 @@ cdef class Endpoint:
         pn_condition_set_name(condition, name)
         pn_condition_set_description(condition, why)
         pn_link_close(link)
-        return 0
-
-    cdef int start_clock(self) noexcept nogil:
-        self.started = monotonic_ns()
-        self.deadline = INT64_MAX
-        if self.limits.duration_ns:
-            self.deadline = self.started + self.limits.duration_ns
-        self.next_flush = self.started + FLUSH_PERIOD
         return 0
 
     cdef bint closed_by_peer(self) except? -1 nogil:
@@ -213,33 +183,3 @@ cdef class Endpoint:
     cdef int fail_with(self, pn_condition_t *condition, str what) except -1:
         text = self.connection.condition_text(condition)
         raise LinkError(f"{self.connection.peer}: the peer {what} of '{self.address}': {text}")
-
-    cdef bint time_is_over(self, int64_t now) noexcept nogil:
-        return now >= self.deadline
-
-    cdef bint near_the_end(self, int64_t now) noexcept nogil:
-        """Say whether a peer with the same duration may rightly have ended already."""
-        return self.limits.duration_ns != 0 and now >= self.deadline - END_TOLERANCE
-
-    cdef int start_draining(self, int64_t now) noexcept nogil:
-        """Begin to end the run; each end says what it waits for."""
-        self.stopping = True
-        return 0
-
-    cdef int notice_signals(self, int64_t now) noexcept nogil:
-        """Begin to end at a signal; at the second end at once."""
-        if pending_count() == 0:
-            return 0
-        if self.interrupted == 0:
-            self.interrupted = pending_signal()
-            self.start_draining(now)
-            self.drain_deadline = now + SIGNAL_TIMEOUT
-        elif pending_count() > 1:
-            self.drain_deadline = now
-        return 0
-
-    cdef int flush_records(self, int64_t now) except -1 nogil:
-        if now >= self.next_flush:
-            self.writer.flush()
-            self.next_flush = now + FLUSH_PERIOD
-        return 0

@@ -1,10 +1,10 @@
-"""One SASL authentication as a client, as a plain state machine."""
+"""One SASL authentication, as client or as server, as a plain state machine."""
 
 from __future__ import annotations
 
 from quiver_fast.errors import SecurityError
 
-__all__ = ["ClientMechanism"]
+__all__ = ["ClientMechanism", "ServerMechanism"]
 
 
 class ClientMechanism:
@@ -33,3 +33,19 @@ class ClientMechanism:
         Raises:
             SecurityError: the peer did not prove that it knows the password.
         """
+
+
+class ServerMechanism:
+    """One authentication as a server: responses in, challenges out, until it is decided.
+
+    Attributes:
+        user: name of the authenticated user; None while undecided, and when refused.
+        additional: data for a successful outcome (RFC 4422, 3.6).
+    """
+
+    def __init__(self, user: str | None = None) -> None:
+        self.user = user
+        self.additional = b""
+
+    def respond(self, response: bytes) -> bytes | None:
+        """Take the client's response; return the next challenge, or None once decided."""

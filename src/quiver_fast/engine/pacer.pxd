@@ -13,3 +13,15 @@ cdef class DelayHistogram:
     cdef readonly int64_t largest
 
     cdef void add(self, int64_t delay) noexcept nogil
+
+
+cdef class Schedule:
+    cdef Pacer pacer
+    cdef readonly DelayHistogram delays
+    # When it began: monotonic, and the same moment since the epoch; 0 before.
+    cdef int64_t start
+    cdef int64_t epoch
+
+    cdef int64_t due(self, int64_t now) noexcept nogil
+    cdef int64_t send_time(self, int64_t index) noexcept nogil
+    cdef int64_t wake(self, int64_t index) noexcept nogil

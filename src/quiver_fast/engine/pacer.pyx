@@ -4,6 +4,8 @@ A schedule is a pure function of the time elapsed. It does not know what was
 sent, so a stalled sender cannot stretch it (no coordinated omission).
 """
 
+from quiver_fast.proton.libsys cimport realtime_ns
+
 cdef int64_t SECOND = 1000000000
 cdef int SUB_BITS = 5
 cdef int SUB_COUNT = 1 << 5
@@ -89,3 +91,35 @@ cdef class DelayHistogram:
             if seen >= wanted and seen > 0:
                 return min(bucket_limit(i), self.largest)
         return 0
+
+
+cdef class Schedule:
+    """A pacer that runs: it begins with the first question what is due.
+
+    Args:
+        rate: messages per second.
+    """
+
+    def __init__(self, rate: int) -> None:
+        self.pacer = Pacer(rate)
+        self.delays = DelayHistogram()
+
+    cdef int64_t due(self, int64_t now) noexcept nogil:
+        """Return how many messages are due at ``now`` (monotonic ns), since the start."""
+        if self.start == 0:
+            self.start = now
+            self.epoch = realtime_ns()
+        return self.pacer.due(now - self.start)
+
+    cdef int64_t send_time(self, int64_t index) noexcept nogil:
+        """Return when message ``index`` was meant to go (epoch ns), and note its delay.
+
+        The intended time goes into the message, so that waiting counts as latency.
+        """
+        cdef int64_t intended = self.epoch + self.pacer.intended(index)
+        self.delays.add(realtime_ns() - intended)
+        return intended
+
+    cdef int64_t wake(self, int64_t index) noexcept nogil:
+        """Return when message ``index`` is due (monotonic ns)."""
+        return self.start + self.pacer.intended(index)

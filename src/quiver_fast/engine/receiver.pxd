@@ -1,8 +1,28 @@
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from quiver_fast.engine.body cimport Body
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport ScannedMessage, ScanResult
-from quiver_fast.proton.libproton cimport pn_delivery_t
+from quiver_fast.proton.libproton cimport pn_delivery_t, pn_link_t
+
+# What has come of the present delivery of one link.
+cdef struct Inflow:
+    pn_link_t *link
+    # The first bytes, as far as SendTime; later ones go to waste.
+    uint8_t *head
+    size_t head_size
+    size_t head_capacity
+    bint scanned
+    ScannedMessage message
+    # In streaming mode: the body, when its first bytes came, and how many are recorded.
+    Body body
+    bint begun
+    int64_t first_time
+    uint64_t told
+    Inflow *next
+
+cdef Inflow *new_inflow(pn_link_t *link, size_t head_capacity) except NULL
+cdef void free_inflow(Inflow *flow) noexcept nogil
 
 cdef class Receiver(Endpoint):
     cdef bint with_ids
@@ -11,13 +31,10 @@ cdef class Receiver(Endpoint):
     cdef bytes id_prefix
     cdef const char *prefix
     cdef size_t prefix_size
-    # The first bytes of the present delivery, as far as SendTime; later ones go to waste.
-    cdef uint8_t *head
-    cdef size_t head_size
-    cdef size_t head_capacity
+    cdef Inflow *base
     cdef uint8_t *waste
-    cdef bint scanned
-    cdef ScannedMessage message
+    # Bodies are looked at (note_bytes, finish_stream), and several links taken from.
+    cdef bint streaming
     cdef int64_t now
     cdef readonly int64_t received
     cdef readonly int64_t aborted
@@ -25,13 +42,16 @@ cdef class Receiver(Endpoint):
     cdef int loop(self) except -1 nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
     cdef int take_messages(self) except -1 nogil
-    cdef int take_bytes(self, pn_delivery_t *delivery) except -1 nogil
-    cdef int grow_head(self) except -1
-    cdef int finish_message(self, pn_delivery_t *delivery) except -1 nogil
-    cdef int record_with_id(self) except -1 nogil
-    cdef int record_with_other_id(self) except -1
+    cdef int take_from(self, Inflow *flow) except -1 nogil
+    cdef int take_bytes(self, Inflow *flow) except -1 nogil
+    cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil
+    cdef int grow_head(self, Inflow *flow) except -1
+    cdef int finish_message(self, Inflow *flow, pn_delivery_t *delivery) except -1 nogil
+    cdef int finish_stream(self, Inflow *flow) except -1 nogil
+    cdef int record_with_id(self, Inflow *flow) except -1 nogil
+    cdef int record_with_other_id(self, Inflow *flow) except -1
     cdef int refuse_message(self, ScanResult result) except -1
-    cdef int check_unit(self) except -1
+    cdef int check_unit(self, Inflow *flow) except -1
     cdef int top_up(self) noexcept nogil
     cdef int transact(self) except -1
     cdef int ended_by_peer(self, int64_t now) except -1

@@ -1,5 +1,6 @@
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.link import Endpoint, Limits
+from quiver_fast.engine.course import Limits
+from quiver_fast.engine.link import Endpoint
 from quiver_fast.records.writer import RecordWriter
 
 class Receiver(Endpoint):

@@ -1,8 +1,8 @@
 """The receiving end: credit, partial deliveries, records, acceptance, transactions."""
 
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memset
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp
 
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
@@ -13,7 +13,7 @@ from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_RCV_FIRST, pn_delivery_aborted, pn_delivery_partial, pn_delivery_readable,
     pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit,
     pn_link_current, pn_link_drain, pn_link_flow, pn_link_queued, pn_link_recv,
-    pn_link_set_rcv_settle_mode, ssize_t,
+    pn_link_set_rcv_settle_mode, pn_link_t, pn_session_set_incoming_window_and_lwm, ssize_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 
@@ -24,6 +24,26 @@ cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
 # At the end of a timed run: how long to wait for what is still on its way.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
+# While a transaction is discharged nothing is read; this many frames may wait for that.
+cdef unsigned TRANSACTION_WINDOW = 32
+
+
+cdef Inflow *new_inflow(pn_link_t *link, size_t head_capacity) except NULL:
+    cdef Inflow *flow = <Inflow *>calloc(1, sizeof(Inflow))
+    if flow != NULL:
+        flow.head = <uint8_t *>malloc(head_capacity)
+    if flow == NULL or flow.head == NULL:
+        free(flow)
+        raise MemoryError("no memory for a receive buffer")
+    flow.link = link
+    flow.head_capacity = head_capacity
+    return flow
+
+
+cdef void free_inflow(Inflow *flow) noexcept nogil:
+    if flow != NULL:
+        free(flow.head)
+        free(flow)
 
 
 cdef class Receiver(Endpoint):
@@ -37,7 +57,7 @@ cdef class Receiver(Endpoint):
     """
 
     def __cinit__(self) -> None:
-        self.head = NULL
+        self.base = NULL
         self.waste = NULL
 
     def __init__(self, connection, writer, limits, *, address: str, name: str,
@@ -51,20 +71,21 @@ cdef class Receiver(Endpoint):
         self.id_prefix = id_prefix.encode("ascii")
         self.prefix = self.id_prefix
         self.prefix_size = len(self.id_prefix)
-        free(self.head)
-        free(self.waste)
-        self.head_capacity = FIRST_HEAD
-        self.head = <uint8_t *>malloc(FIRST_HEAD)
+        self.base = new_inflow(NULL, FIRST_HEAD)
         self.waste = <uint8_t *>malloc(WASTE_SIZE)
-        if self.head == NULL or self.waste == NULL:
+        if self.waste == NULL:
             raise MemoryError("no memory for a receive buffer")
-        memset(&self.message, 0, sizeof(self.message))
 
     def __dealloc__(self) -> None:
-        free(self.head)
+        free_inflow(self.base)
         free(self.waste)
 
+    def prepare_session(self) -> None:
+        if self.batch_size:
+            pn_session_set_incoming_window_and_lwm(self.session, TRANSACTION_WINDOW, 0)
+
     def prepare(self) -> None:
+        self.base.link = self.link
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
 
     def run(self) -> None:
@@ -78,7 +99,7 @@ cdef class Receiver(Endpoint):
         """
         with nogil:
             self.loop()
-        if self.aborted:
+        if self.aborted and not self.interrupted:
             raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
 
     cdef int loop(self) except -1 nogil:
@@ -128,7 +149,10 @@ cdef class Receiver(Endpoint):
 
     cdef int take_messages(self) except -1 nogil:
         """Take all that the engine has of messages, whole or in part."""
-        cdef pn_delivery_t *delivery = pn_link_current(self.link)
+        return self.take_from(self.base)
+
+    cdef int take_from(self, Inflow *flow) except -1 nogil:
+        cdef pn_delivery_t *delivery = pn_link_current(flow.link)
         cdef int taken = 0
         while delivery != NULL and pn_delivery_readable(delivery):
             if self.limits.count and self.received >= self.limits.count:
@@ -138,71 +162,89 @@ cdef class Receiver(Endpoint):
             if taken % self.clock_block == 0:
                 self.now = realtime_ns() // self.time_divisor
             taken += 1
-            self.take_bytes(delivery)
+            self.take_bytes(flow)
             if pn_delivery_aborted(delivery):
                 self.aborted += 1
-                self.scanned = False
-                self.head_size = 0
+                flow.scanned = False
+                flow.begun = False
+                flow.head_size = 0
                 pn_delivery_settle(delivery)
             elif pn_delivery_partial(delivery):
+                if self.stopping and not self.interrupted:
+                    # The last message is on its way, however long that takes.
+                    self.drain_deadline = monotonic_ns() + DRAIN_TIMEOUT
                 return 0
             else:
-                self.finish_message(delivery)
-            delivery = pn_link_current(self.link)
+                self.finish_message(flow, delivery)
+            delivery = pn_link_current(flow.link)
         return 0
 
-    cdef int take_bytes(self, pn_delivery_t *delivery) except -1 nogil:
+    cdef int take_bytes(self, Inflow *flow) except -1 nogil:
         """Read what there is; keep it until SendTime is found, then let it go."""
         cdef ssize_t n
         cdef ScanResult result
         while True:
-            if self.scanned:
-                n = pn_link_recv(self.link, <char *>self.waste, WASTE_SIZE)
+            if flow.scanned:
+                n = pn_link_recv(flow.link, <char *>self.waste, WASTE_SIZE)
                 if n <= 0:
                     return 0
+                if self.streaming:
+                    self.note_bytes(flow, self.waste, n)
                 continue
-            n = pn_link_recv(self.link, <char *>self.head + self.head_size,
-                             self.head_capacity - self.head_size)
+            n = pn_link_recv(flow.link, <char *>flow.head + flow.head_size,
+                             flow.head_capacity - flow.head_size)
             if n <= 0:
                 return 0
-            self.head_size += n
-            result = scan_message(self.head, self.head_size, &self.message)
+            if self.streaming:
+                self.note_bytes(flow, flow.head + flow.head_size, n)
+            flow.head_size += n
+            result = scan_message(flow.head, flow.head_size, &flow.message)
             if result == SCAN_FOUND:
-                self.scanned = True
+                flow.scanned = True
             elif result != SCAN_MORE:
                 with gil:
                     self.refuse_message(result)
-            elif self.head_size == self.head_capacity:
+            elif flow.head_size == flow.head_capacity:
                 with gil:
-                    self.grow_head()
+                    self.grow_head(flow)
 
-    cdef int grow_head(self) except -1:
-        cdef uint8_t *larger
-        if self.head_capacity >= LARGEST_HEAD:
-            raise MessageError(f"{self.connection.peer}: message {self.received + 1} has no "
-                               f"SendTime within {LARGEST_HEAD} bytes")
-        larger = <uint8_t *>realloc(self.head, 2 * self.head_capacity)
-        if larger == NULL:
-            raise MemoryError("no memory for a receive buffer")
-        self.head = larger
-        self.head_capacity *= 2
+    cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil:
+        """Look at the next bytes of a message; for a receiver of streams."""
         return 0
 
-    cdef int finish_message(self, pn_delivery_t *delivery) except -1 nogil:
+    cdef int finish_stream(self, Inflow *flow) except -1 nogil:
+        """Judge a whole message before it is recorded; for a receiver of streams."""
+        return 0
+
+    cdef int grow_head(self, Inflow *flow) except -1:
+        cdef uint8_t *larger
+        if flow.head_capacity >= LARGEST_HEAD:
+            raise MessageError(f"{self.connection.peer}: message {self.received + 1} has no "
+                               f"SendTime within {LARGEST_HEAD} bytes")
+        larger = <uint8_t *>realloc(flow.head, 2 * flow.head_capacity)
+        if larger == NULL:
+            raise MemoryError("no memory for a receive buffer")
+        flow.head = larger
+        flow.head_capacity *= 2
+        return 0
+
+    cdef int finish_message(self, Inflow *flow, pn_delivery_t *delivery) except -1 nogil:
         """Record a whole message, then accept and settle it."""
-        if not self.scanned:
+        if not flow.scanned:
             with gil:
                 self.refuse_message(SCAN_MORE)
         if self.received == 0:
             with gil:
-                self.check_unit()
+                self.check_unit(flow)
+        if self.streaming:
+            self.finish_stream(flow)
         self.received += 1
         if self.with_ids:
-            self.record_with_id()
+            self.record_with_id(flow)
         else:
-            self.writer.received(self.message.send_time, self.now)
-        self.scanned = False
-        self.head_size = 0
+            self.writer.received(flow.message.send_time, self.now)
+        flow.scanned = False
+        flow.head_size = 0
         if self.coordinator is not None:
             self.batch_received += 1
             with gil:
@@ -212,29 +254,28 @@ cdef class Receiver(Endpoint):
         pn_delivery_settle(delivery)
         return 0
 
-    cdef int record_with_id(self) except -1 nogil:
+    cdef int record_with_id(self, Inflow *flow) except -1 nogil:
         """Write a record with the message's id as text."""
         cdef size_t cut = self.prefix_size
-        cdef const char *text = <const char *>self.message.id
-        cdef size_t size = self.message.id_size
-        cdef uint8_t code = self.message.id_code
+        cdef const char *text = <const char *>flow.message.id
+        cdef size_t size = flow.message.id_size
+        cdef uint8_t code = flow.message.id_code
         if code == 0xA1 or code == 0xB1:
             if cut and size > cut and memcmp(text, self.prefix, cut) == 0:
                 text += cut
                 size -= cut
-            return self.writer.received_with_id(text, size, self.message.send_time, self.now)
+            return self.writer.received_with_id(text, size, flow.message.send_time, self.now)
         with gil:
-            return self.record_with_other_id()
+            return self.record_with_other_id(flow)
 
-    cdef int record_with_other_id(self) except -1:
-        other = self.id_of_other_type()
+    cdef int record_with_other_id(self, Inflow *flow) except -1:
+        raw = (<const char *>flow.message.id)[:flow.message.id_size]
+        other = self.id_of_other_type(flow.message.id_code, raw)
         return self.writer.received_with_id(
-            other, len(other), self.message.send_time, self.now)
+            other, len(other), flow.message.send_time, self.now)
 
-    def id_of_other_type(self) -> bytes:
+    def id_of_other_type(self, code: int, raw: bytes) -> bytes:
         """Return an id that is not a string (part 3.2.11 to 3.2.13) as text."""
-        raw = (<const char *>self.message.id)[:self.message.id_size]
-        code = self.message.id_code
         if code == 0:
             raise MessageError(
                 f"{self.connection.peer}: message {self.received} has no message-id, which the "
@@ -255,9 +296,9 @@ cdef class Receiver(Endpoint):
         reason = reasons.get(result, "is not an AMQP message")
         raise MessageError(f"{self.connection.peer}: message {self.received + 1} {reason}")
 
-    cdef int check_unit(self) except -1:
+    cdef int check_unit(self, Inflow *flow) except -1:
         """Compare the first SendTime with our clock: another unit is a factor of 1000."""
-        sent, now = self.message.send_time, self.now
+        sent, now = flow.message.send_time, self.now
         if sent > 30 * now or now > 30 * sent > 0:
             raise MessageError(
                 f"{self.connection.peer}: SendTime {sent} of the first message is in another "
@@ -289,6 +330,11 @@ cdef class Receiver(Endpoint):
 
     cdef int ended_by_peer(self, int64_t now) except -1:
         """Judge an orderly end by the peer: wrong while messages are still owed."""
+        if self.aborted:
+            return 0
+        if self.base.head_size and not self.interrupted:
+            raise LinkError(f"{self.connection.peer}: the peer closed the link within message "
+                            f"{self.received + 1}")
         if self.interrupted or self.stopping or not self.limits.count and (
                 self.near_the_end(now) or self.limits.duration_ns == 0):
             return 0

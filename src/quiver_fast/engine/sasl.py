@@ -7,10 +7,15 @@ without Cyrus SASL and its plugins.
 
 from __future__ import annotations
 
-from quiver_fast.engine.mechanism import ClientMechanism
+from typing import TYPE_CHECKING
+
+from quiver_fast.engine.mechanism import ClientMechanism, ServerMechanism
 from quiver_fast.errors import SecurityError
 
-__all__ = ["choose_client_mechanism", "verify_plain"]
+if TYPE_CHECKING:
+    from quiver_fast.engine.scram import Credentials
+
+__all__ = ["choose_client_mechanism", "make_server_mechanism", "server_mechanisms"]
 
 
 def choose_client_mechanism(
@@ -62,13 +67,58 @@ def choose_client_mechanism(
     return ClientMechanism(name, b"")
 
 
-def verify_plain(response: bytes, username: str, password: str) -> bool:
-    """Say whether a PLAIN response has these credentials, in constant time (RFC 4616)."""
-    import hmac
+def server_mechanisms(
+    *, credentials: bool, external: bool, plain: bool, allowed: list[str] | None
+) -> list[str]:
+    """Return what a server offers, the strongest first.
 
-    parts = response.split(b"\0")
-    if len(parts) != 3:
-        return False
-    right_user = hmac.compare_digest(parts[1], username.encode())
-    right_password = hmac.compare_digest(parts[2], password.encode())
-    return right_user and right_password
+    Args:
+        credentials: the server knows a user, so ANONYMOUS is refused.
+        external: TLS has verified the client's certificate.
+        plain: a password may cross this connection as it is.
+        allowed: the only mechanisms to offer, or None.
+    """
+    names = ["EXTERNAL"] if external else []
+    names += ["SCRAM-SHA-256", *(["PLAIN"] if plain else [])] if credentials else ["ANONYMOUS"]
+    return [name for name in names if allowed is None or name in allowed]
+
+
+def make_server_mechanism(
+    name: str, *, credentials: Credentials | None, external: str | None
+) -> ServerMechanism:
+    """Return the state machine of one that :func:`server_mechanisms` offered.
+
+    Args:
+        name: the mechanism's IANA name.
+        credentials: the server's user, for SCRAM and PLAIN.
+        external: who the client's certificate says it is, for EXTERNAL.
+
+    Raises:
+        SecurityError: it needs credentials and there are none.
+    """
+    if name == "ANONYMOUS":
+        return ServerMechanism("anonymous")
+    if name == "EXTERNAL":
+        return ServerMechanism(external)
+    if credentials is None:
+        raise SecurityError(f"SASL {name}: no user is known here")
+    if name == "PLAIN":
+        return PlainServer(credentials)
+    from quiver_fast.engine.scram import ScramServer
+
+    return ScramServer(credentials)
+
+
+class PlainServer(ServerMechanism):
+    """PLAIN (RFC 4616) as a server."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        super().__init__()
+        self._credentials = credentials
+
+    def respond(self, response: bytes) -> None:
+        """Decide by the client's one message: authorization, user, password."""
+        parts = response.split(b"\0")
+        # Nobody may act for another user here.
+        if len(parts) == 3 and parts[0] in (b"", parts[1]):
+            self.user = self._credentials.user_of_password(parts[1], parts[2])

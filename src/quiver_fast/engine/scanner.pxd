@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 cdef enum ScanResult:
     SCAN_FOUND        # SendTime is there
@@ -9,6 +9,8 @@ cdef enum ScanResult:
 
 cdef struct ScannedMessage:
     int64_t send_time
+    # Application property BodySize, where it comes before SendTime; else -1.
+    int64_t body_size
     # The message-id's constructor and content; id_code 0 when there is none.
     uint8_t id_code
     const uint8_t *id
@@ -16,3 +18,16 @@ cdef struct ScannedMessage:
 
 cdef ScanResult scan_message(
     const uint8_t *data, size_t size, ScannedMessage *found) noexcept nogil
+
+# The steps of a scan, for those who look for other fields.
+
+# A cursor over borrowed bytes; `end` is one past the last.
+cdef struct Cursor:
+    const uint8_t *at
+    const uint8_t *end
+
+cdef ScanResult section_code(Cursor *cursor, int *section) noexcept nogil
+cdef ScanResult enter_compound(
+    Cursor *cursor, bint as_map, Cursor *inside, uint64_t *count) noexcept nogil
+cdef ScanResult next_value(
+    Cursor *cursor, uint8_t *code, const uint8_t **start, size_t *size) noexcept nogil

@@ -50,12 +50,6 @@ SECTION_NAMES[:] = [
     b"amqp:footer:map",
 ]
 
-# A cursor over borrowed bytes; `end` is one past the last.
-cdef struct Cursor:
-    const uint8_t *at
-    const uint8_t *end
-
-
 cdef inline size_t left(const Cursor *cursor) noexcept nogil:
     return cursor.end - cursor.at
 
@@ -208,11 +202,10 @@ cdef ScanResult scan_properties(Cursor *cursor, ScannedMessage *found) noexcept 
     return SCAN_FOUND
 
 
-cdef bint is_send_time(uint8_t code, const uint8_t *key, size_t size) noexcept nogil:
+cdef inline bint is_key(
+        const char *name, uint8_t code, const uint8_t *key, size_t size) noexcept nogil:
     # 0xA1/0xB1 string, 0xA3/0xB3 symbol: some clients write keys as symbols.
-    return (
-        size == 8 and code in (0xA1, 0xA3, 0xB1, 0xB3) and memcmp(key, b"SendTime", 8) == 0
-    )
+    return size == 8 and code in (0xA1, 0xA3, 0xB1, 0xB3) and memcmp(key, name, 8) == 0
 
 
 cdef ScanResult scan_application_properties(
@@ -220,7 +213,8 @@ cdef ScanResult scan_application_properties(
     cdef Cursor inside
     cdef uint64_t count
     cdef uint8_t code
-    cdef bint matches
+    cdef bint is_send_time
+    cdef bint is_body_size
     cdef const uint8_t *start
     cdef size_t size
     cdef ScanResult inner
@@ -233,11 +227,14 @@ cdef ScanResult scan_application_properties(
         if inner != SCAN_FOUND:
             # Past the end of a map that is wholly here: its count was wrong.
             return SCAN_MORE if inner == SCAN_MORE and whole == SCAN_MORE else SCAN_MALFORMED
-        matches = is_send_time(code, start, size)
+        is_send_time = is_key(b"SendTime", code, start, size)
+        is_body_size = not is_send_time and is_key(b"BodySize", code, start, size)
         inner = next_value(&inside, &code, &start, &size)
         if inner != SCAN_FOUND:
             return SCAN_MORE if inner == SCAN_MORE and whole == SCAN_MORE else SCAN_MALFORMED
-        if not matches:
+        if is_body_size and code == LONG:
+            found.body_size = <int64_t>big_endian(start, 8)
+        if not is_send_time:
             continue
         if code == LONG:
             found.send_time = <int64_t>big_endian(start, 8)
@@ -261,6 +258,7 @@ cdef ScanResult scan_message(
     cursor.at = data
     cursor.end = data + size
     found.id_code = 0
+    found.body_size = -1
     while True:
         result = section_code(&cursor, &section)
         if result != SCAN_FOUND:

@@ -9,6 +9,11 @@ cdef class Security:
     cdef readonly object trust_store
     cdef readonly bint verify
     cdef readonly object mechanisms
+    cdef readonly bint allow_insecure_plain
+    # The server's user; made when the first client authenticates, or by prepare_server.
+    cdef object credentials
+    # Names of authenticated users: the engine points to them after an exchange is gone.
+    cdef dict users
     cdef pn_ssl_domain_t *domain
 
     cdef int apply(self, SaslExchange exchange, pn_transport_t *transport,
@@ -16,10 +21,20 @@ cdef class Security:
     cdef int open_domain(self, bint server) except -1
 
 
+cdef enum SaslStage:
+    SASL_IDLE       # no SASL header came
+    SASL_OFFERED    # as a server: the mechanisms go out, the client's choice is due
+    SASL_RUNNING    # as a server: a challenge goes out, the client's response is due
+    SASL_DECIDED    # as a server: the outcome goes out, nothing more is due
+
+
 cdef class SaslExchange:
     # What the engine points to must outlive its calls, so it is kept here.
     cdef Security security
     cdef bint server
+    # The peer's address is this machine's own: what it sends crosses no wire.
+    cdef bint loopback
+    cdef SaslStage stage
     cdef object mechanism
     cdef bytes offered
     cdef bytes outgoing
@@ -27,5 +42,12 @@ cdef class SaslExchange:
     # The exception of a callback; the connection raises it after the engine returns.
     cdef readonly object error
 
+
+# To be called when a server's peer has sent its open frame. Say whether SASL permits that,
+# and let go of the exchange; if not, the engine has an outcome to write, and closes.
+cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil
+
+# Say whether the peer of a connected socket is on this machine.
+cdef bint peer_is_loopback(int fd) noexcept nogil
 
 cdef str last_engine_message()

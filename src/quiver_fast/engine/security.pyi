@@ -6,6 +6,7 @@ class Security:
     trust_store: str | None
     verify: bool
     mechanisms: list[str] | None
+    allow_insecure_plain: bool
     def __init__(
         self,
         *,
@@ -17,7 +18,9 @@ class Security:
         trust_store: str | None = None,
         verify: bool = True,
         mechanisms: list[str] | None = None,
+        allow_insecure_plain: bool = False,
     ) -> None: ...
+    def prepare_server(self) -> None: ...
 
 class SaslExchange:
     error: Exception | None

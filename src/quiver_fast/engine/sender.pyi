@@ -1,5 +1,6 @@
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.link import Endpoint, Limits
+from quiver_fast.engine.course import Limits
+from quiver_fast.engine.link import Endpoint
 from quiver_fast.engine.pacer import DelayHistogram
 from quiver_fast.engine.template import MessageTemplate
 from quiver_fast.records.writer import RecordWriter
@@ -13,6 +14,8 @@ class Sender(Endpoint):
     rejected: int
     released: int
     modified: int
+    aborted: int
+    bytes: int
     first_refusal: str
     def __init__(
         self,

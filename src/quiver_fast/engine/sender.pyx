@@ -2,8 +2,9 @@
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
+from quiver_fast.engine.connection cimport put_symbol
 from quiver_fast.engine.link cimport Endpoint
-from quiver_fast.engine.pacer cimport DelayHistogram, Pacer
+from quiver_fast.engine.pacer cimport DelayHistogram, Schedule
 from quiver_fast.engine.template cimport MessageTemplate
 from quiver_fast.engine.transaction cimport TRANSACTIONAL_STATE, provisional_outcome
 from quiver_fast.errors import PeerError, LinkError, OutcomeError
@@ -13,10 +14,12 @@ from quiver_fast.proton.libproton cimport (
     pn_delivery_remote, pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled,
     pn_delivery_t, pn_delivery_tag, pn_delivery_updated, pn_disposition_condition, pn_dtag,
     pn_link_advance, pn_link_credit, pn_link_current, pn_link_drained, pn_link_get_drain,
-    pn_link_send, pn_link_set_snd_settle_mode, pn_session_outgoing_bytes, pn_work_head,
-    pn_work_next,
+    pn_link_send, pn_link_set_snd_settle_mode, pn_link_target, pn_session_outgoing_bytes,
+    pn_session_remote_incoming_window, pn_terminus_capabilities,
+    pn_transport_get_remote_max_frame, pn_work_head, pn_work_next,
 )
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
+from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
@@ -24,6 +27,8 @@ cdef int BURST = 256
 # More unsent bytes than this make the engine copy whole buffers at every frame.
 cdef size_t OUTGOING_LIMIT = 131072
 cdef size_t CHUNK = 65536
+# Frame header and performative of a transfer (part 2.7.5), with room to spare.
+cdef size_t FRAME_OVERHEAD = 128
 cdef int64_t SECOND = 1000000000
 # Without one outcome for so long a peer is given up at the end of a run.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
@@ -73,14 +78,28 @@ cdef class Sender(Endpoint):
         self.with_ids = with_ids
         self.settlement = settlement
         self.presettled = presettled
+        self.streaming = self.template.streaming
         self.first_refusal = ""
         if self.limits.rate:
-            self.pacer = Pacer(self.limits.rate)
-            self.delays = DelayHistogram()
+            self.schedule = Schedule(self.limits.rate)
 
     def prepare(self) -> None:
         mode = PN_SND_SETTLED if self.presettled else PN_SND_UNSETTLED
         pn_link_set_snd_settle_mode(self.link, mode)
+        if self.streaming:
+            put_symbol(
+                pn_terminus_capabilities(pn_link_target(self.link)), b"qd.streaming-deliveries")
+        self.lay_frames()
+
+    def lay_frames(self) -> None:
+        """Take pieces of the body that fill whole frames of the peer's largest size."""
+        cdef size_t largest = pn_transport_get_remote_max_frame(self.connection.transport)
+        if largest == 0 or largest > CHUNK:
+            largest = CHUNK
+        self.frame_payload = largest - FRAME_OVERHEAD
+        self.piece = CHUNK // largest * self.frame_payload
+        self.first_piece = min(self.template.block_size, self.piece)
+        self.body_rest = self.template.body_size - self.first_piece
 
     def run(self) -> None:
         """Send until a limit or a signal, then wait for every outcome.
@@ -91,7 +110,7 @@ cdef class Sender(Endpoint):
             OutputError: the records could not be written.
             TransactionError: a transaction failed.
         """
-        if self.pacer is not None:
+        if self.schedule is not None:
             # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
             prctl(PR_SET_TIMERSLACK, 1)
         with nogil:
@@ -102,6 +121,11 @@ cdef class Sender(Endpoint):
                 f"{self.connection.peer}: {refused} of {self.sent} messages were not accepted: "
                 f"{self.rejected} rejected, {self.released} released, {self.modified} modified"
                 + (f" (first: {self.first_refusal})" if self.first_refusal else ""))
+
+    @property
+    def delays(self) -> DelayHistogram | None:
+        """How late messages went out; None without a rate."""
+        return None if self.schedule is None else self.schedule.delays
 
     @property
     def unsettled(self) -> int:
@@ -118,12 +142,17 @@ cdef class Sender(Endpoint):
             self.collect_outcomes()
             self.flush_records(now)
             self.notice_signals(now)
+            if self.interrupted and self.body_left and (
+                    self.streaming or now >= self.drain_deadline):
+                self.aborted += 1
+                self.settled += 1
+                self.abort_delivery()
             if not self.stopping and self.is_done(now):
                 self.start_draining(now)
             if closed:
                 with gil:
                     return self.ended_by_peer(now)
-            self.feed_body()
+            self.feed_body(now)
             if self.batch_size:
                 with gil:
                     self.transact()
@@ -135,13 +164,16 @@ cdef class Sender(Endpoint):
                 if self.interrupted:
                     return 0
                 with gil:
-                    raise PeerError(
-                        f"{self.connection.peer}: {self.sent - self.settled} of {self.sent} "
-                        "messages have no outcome and the peer is silent")
+                    self.fail_silent()
             wake = self.next_wake(now)
-            if wake and self.pacer is None and not self.stopping and self.connection.linger():
+            if wake and self.schedule is None and not self.stopping and self.connection.linger():
                 wake = 0
             self.connection.exchange(wake)
+
+    cdef int fail_silent(self) except -1:
+        raise PeerError(
+            f"{self.connection.peer}: {self.sent - self.settled} of {self.sent} "
+            "messages have no outcome and the peer is silent")
 
     cdef bint is_done(self, int64_t now) noexcept nogil:
         return (self.limits.count and self.sent >= self.limits.count) or self.time_is_over(now)
@@ -154,16 +186,11 @@ cdef class Sender(Endpoint):
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more messages count and schedule allow now."""
         cdef int64_t most = INT64_MAX
-        cdef int64_t due
         if self.limits.count:
             most = self.limits.count - self.sent
-        if self.pacer is not None:
-            if self.schedule_start == 0:
-                # The schedule begins when the peer first gives credit.
-                self.schedule_start = now
-                self.schedule_epoch = realtime_ns()
-            due = self.pacer.due(now - self.schedule_start) - self.sent
-            most = min(most, due)
+        if self.schedule is not None:
+            # The schedule begins here, when the peer first gives credit.
+            most = min(most, self.schedule.due(now) - self.sent)
         if self.batch_size:
             most = min(most, self.batch_size - self.batch_sent)
         return min(most, TAG_MASK - (self.sent - self.settled))
@@ -178,9 +205,11 @@ cdef class Sender(Endpoint):
             return 0
         room = min(min(credit, <int64_t>BURST), self.allowance(now))
         for i in range(<int>room):
-            if self.pacer is not None or i % self.clock_block == 0:
+            if self.schedule is not None or i % self.clock_block == 0:
                 time = self.send_time()
             self.send_message(time)
+            if self.body_left:
+                self.feed_body(now)
             if self.body_left or pn_session_outgoing_bytes(self.session) >= OUTGOING_LIMIT:
                 break
         if room <= 0 and pn_link_get_drain(self.link):
@@ -188,17 +217,10 @@ cdef class Sender(Endpoint):
         return 0
 
     cdef int64_t send_time(self) noexcept nogil:
-        """Return the time to put into the next message, in the run's unit.
-
-        Under a schedule it is the intended time, so that waiting counts as latency.
-        """
-        cdef int64_t intended
-        cdef int64_t actual = realtime_ns()
-        if self.pacer is None:
-            return actual // self.time_divisor
-        intended = self.schedule_epoch + self.pacer.intended(self.sent)
-        self.delays.add(actual - intended)
-        return intended // self.time_divisor
+        """Return the time to put into the next message, in the run's unit."""
+        if self.schedule is None:
+            return realtime_ns() // self.time_divisor
+        return self.schedule.send_time(self.sent) // self.time_divisor
 
     cdef int send_message(self, int64_t time) except -1 nogil:
         cdef char[4] tag
@@ -209,20 +231,32 @@ cdef class Sender(Endpoint):
         if self.coordinator is not None:
             with gil:
                 self.coordinator.enlist(delivery, 0)
-        pn_link_send(self.link, self.template.head,
-                     self.template.head_size + self.template.block_size)
+        pn_link_send(self.link, self.template.head, self.template.head_size + self.first_piece)
         self.sent += 1
         self.batch_sent += 1
-        self.body_left = self.template.body_size - self.template.block_size
+        self.body_left = self.body_rest
+        if self.streaming:
+            self.begin_stream(time)
         if self.body_left == 0:
             self.finish_delivery()
+        else:
+            self.section_left = self.template.section_size - self.first_piece
         if self.with_ids:
             return self.writer.sent_with_id(
                 self.template.digits, self.template.digit_count, time)
         return self.writer.sent(time)
 
-    cdef int finish_delivery(self) noexcept nogil:
+    cdef int begin_stream(self, int64_t time) noexcept nogil:
+        self.message_time = time
+        self.first_time = realtime_ns() // self.time_divisor
+        self.told = 0
+        self.bytes += self.template.body_size - self.body_left
+        return 0
+
+    cdef int finish_delivery(self) except -1 nogil:
         """Tell the engine that the present delivery is whole."""
+        if self.streaming:
+            self.tell(c"F")
         if not self.presettled:
             pn_link_advance(self.link)
             return 0
@@ -230,17 +264,64 @@ cdef class Sender(Endpoint):
         pn_delivery_settle(pn_link_current(self.link))
         return 0
 
-    cdef int feed_body(self) noexcept nogil:
+    cdef int abort_delivery(self) noexcept nogil:
+        """Let the receiver know that no more of the present body comes (part 2.6.14)."""
+        self.body_left = 0
+        pn_delivery_abort(pn_link_current(self.link))
+        return 0
+
+    cdef size_t room(self) noexcept nogil:
+        """Return how much of a body the engine may be given now.
+
+        What it cannot frame at once, for want of a window, it copies at every frame.
+        """
+        cdef uint64_t window = pn_session_remote_incoming_window(self.session)
+        cdef size_t pending = pn_session_outgoing_bytes(self.session)
+        cdef uint64_t limit
+        if window == 0:
+            return 0
+        limit = min(<uint64_t>OUTGOING_LIMIT, max(window // 2, <uint64_t>1) * self.frame_payload)
+        if pending >= limit:
+            return 0
+        return min(self.piece, <size_t>(limit - pending))
+
+    cdef int feed_body(self, int64_t now) except -1 nogil:
         """Give the engine more of a large body as it drains."""
         cdef size_t size
-        if self.body_left == 0:
+        if self.body_left == 0 or self.connection.blocked:
             return 0
-        while self.body_left and pn_session_outgoing_bytes(self.session) < OUTGOING_LIMIT:
-            size = <size_t>min(self.body_left, <uint64_t>CHUNK)
+        while True:
+            size = self.room()
+            if size < self.frame_payload:
+                break
+            if self.section_left == 0:
+                self.section_left = min(self.body_left, self.template.section_size)
+                self.template.next_section(self.section_left)
+                pn_link_send(self.link, self.template.section, sizeof(self.template.section))
+            size = <size_t>min(<uint64_t>size, self.section_left)
             pn_link_send(self.link, self.template.body, size)
+            self.section_left -= size
             self.body_left -= size
-        if self.body_left == 0:
-            self.finish_delivery()
+            if self.streaming:
+                self.bytes += size
+            if self.stopping and not self.interrupted:
+                # The last message is on its way, however long that takes.
+                self.drain_deadline = now + DRAIN_TIMEOUT
+            if self.body_left == 0:
+                return self.finish_delivery()
+        return 0
+
+    cdef int tell(self, char kind) except -1 nogil:
+        """Record the bytes of the present body that went out since the last time."""
+        cdef int64_t given = <int64_t>(self.template.body_size - self.body_left)
+        cdef int64_t fresh = given - self.told
+        self.told = given
+        cdef int64_t time = realtime_ns() // self.time_divisor
+        return self.writer.streamed(kind, self.message_time, self.first_time, time, fresh)
+
+    cdef int tell_progress(self) except -1 nogil:
+        if self.streaming and self.body_left:
+            self.tell(c"B")
         return 0
 
     cdef int collect_outcomes(self) except -1 nogil:
@@ -280,9 +361,8 @@ cdef class Sender(Endpoint):
         if self.stopping and not self.interrupted:
             self.start_draining(monotonic_ns())
         if self.body_left and pn_link_current(self.link) == delivery:
-            # The peer decided before the body's end: part 2.6.14, abort the rest.
-            self.body_left = 0
-            pn_delivery_abort(delivery)
+            # The peer decided before the body's end; it wants no more of it.
+            self.abort_delivery()
         else:
             pn_delivery_settle(delivery)
         return 0
@@ -296,16 +376,9 @@ cdef class Sender(Endpoint):
         cdef char[24] digits
         cdef pn_bytes_t tag = pn_delivery_tag(delivery)
         cdef int64_t sequence = tag_sequence(tag.start, self.sent)
-        cdef int64_t rest = sequence
-        cdef int at = sizeof(digits)
-        while True:
-            at -= 1
-            digits[at] = <char>(48 + rest % 10)
-            rest //= 10
-            if rest == 0:
-                break
+        cdef char *end = put_decimal(digits, sequence)
         return self.writer.settled(
-            digits + at, sizeof(digits) - at, time, sequence % SETTLEMENT_SAMPLE == 1)
+            digits, end - digits, time, sequence % SETTLEMENT_SAMPLE == 1)
 
     cdef int64_t next_wake(self, int64_t now) noexcept nogil:
         """Return until when the connection may wait: 0 when there is more to send now."""
@@ -314,7 +387,7 @@ cdef class Sender(Endpoint):
         if self.body_left:
             # Whether the engine has room for more shows when its output is written.
             self.connection.write()
-            if pn_session_outgoing_bytes(self.session) < OUTGOING_LIMIT:
+            if self.connection.blocked or self.room() >= self.frame_payload:
                 return 0
         if self.stopping or self.body_left:
             return min(self.next_flush, self.drain_deadline)
@@ -323,8 +396,8 @@ cdef class Sender(Endpoint):
         allowance = self.allowance(now)
         if allowance > 0:
             return 0
-        if self.pacer is not None:
-            wake = min(wake, self.schedule_start + self.pacer.intended(self.sent))
+        if self.schedule is not None:
+            wake = min(wake, self.schedule.wake(self.sent))
         return wake
 
     cdef int transact(self) except -1:

@@ -11,7 +11,7 @@ import time
 from quiver_fast.engine import interrupt
 from quiver_fast.errors import PeerError
 
-__all__ = ["accept", "connect"]
+__all__ = ["accept", "connect", "free_port", "listen", "resolve"]
 
 
 def _wait(fds: list[tuple[int, int]], deadline: float | None) -> bool:
@@ -38,7 +38,12 @@ def _tune(sock: socket.socket) -> socket.socket:
     return sock
 
 
-def _resolve(host: str, port: int, flags: int) -> list[tuple[int, tuple[object, ...]]]:
+def resolve(host: str, port: int, flags: int = 0) -> list[tuple[int, tuple[object, ...]]]:
+    """Return the addresses of ``host`` as (family, address for the socket).
+
+    Raises:
+        PeerError: the name does not resolve.
+    """
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
     except (socket.gaierror, UnicodeError) as error:
@@ -73,7 +78,7 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
     """
     deadline = time.monotonic() + timeout
     reason = "no address"
-    for family, address in _resolve(host, port, 0):
+    for family, address in resolve(host, port):
         try:
             return _connect_one(family, address, deadline)
         except OSError as error:
@@ -81,17 +86,27 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
     raise PeerError(f"cannot connect to {host}:{port}: {reason}")
 
 
-def _listen(host: str, port: int) -> list[socket.socket]:
-    """Listen on every address of ``host``, as one name may have two protocols."""
+def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:
+    """Listen on every address of ``host``, as one name may have two protocols.
+
+    Args:
+        host: name or address; empty for all of this machine's.
+        port: port to listen on.
+        backlog: connections that may wait to be accepted.
+
+    Raises:
+        PeerError: the name does not resolve, or the address cannot be used.
+    """
     listeners: list[socket.socket] = []
-    for family, address in _resolve(host, port, socket.AI_PASSIVE):
+    for family, address in resolve(host, port, socket.AI_PASSIVE):
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             sock.bind(address)
-            sock.listen(8)
+            sock.listen(backlog)
+            sock.setblocking(False)
         except OSError as error:
             sock.close()
             # A host without IPv6 still has the name's other address.
@@ -119,7 +134,6 @@ def _accept_first(
 ) -> socket.socket | None:
     while _wait([(each.fileno(), select.POLLIN) for each in listeners], deadline):
         for listener in listeners:
-            listener.setblocking(False)
             try:
                 sock, _ = listener.accept()
             except OSError:
@@ -144,7 +158,7 @@ def accept(host: str, port: int, timeout: float | None, patience: float) -> sock
         SignalError: a signal came.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    listeners = _listen(host, port)
+    listeners = listen(host, port)
     try:
         sock = _accept_first(listeners, deadline, patience)
     finally:
@@ -153,3 +167,10 @@ def accept(host: str, port: int, timeout: float | None, patience: float) -> sock
     if sock is None:
         raise PeerError(f"no peer connected to {host}:{port} within {timeout:g} s")
     return sock
+
+
+def free_port(host: str = "localhost") -> int:
+    """Return a TCP port of ``host`` that nobody uses at the moment; somebody may a moment later."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])

@@ -4,6 +4,7 @@ cdef class MessageTemplate:
     cdef readonly uint64_t body_size
     cdef readonly bint durable
     cdef readonly bint with_id
+    cdef readonly bint streaming
     cdef bytes prefix
     # One allocation: the head, right-aligned against `body`, then x bytes.
     cdef char *memory
@@ -16,6 +17,10 @@ cdef class MessageTemplate:
     cdef char *digits
     cdef int digit_count
     cdef int64_t sequence
+    # The largest of the body's Data sections; the first one is in the head.
+    cdef uint64_t section_size
+    cdef char[8] section
 
     cdef int lay_out(self) except -1
     cdef int next_message(self, int64_t send_time) except -1 nogil
+    cdef void next_section(self, uint64_t size) noexcept nogil

@@ -41,6 +41,7 @@ cdef extern from "proton/types.h" nogil:
 
 cdef extern from "proton/object.h" nogil:
     void *pn_incref(void *object)
+    int pn_decref(void *object)
 
 cdef extern from "proton/logger.h" nogil:
     ctypedef struct pn_logger_t
@@ -69,6 +70,7 @@ cdef extern from "proton/codec.h" nogil:
         PN_SYMBOL
         PN_BINARY
         PN_MAP
+        PN_ARRAY
     void pn_data_clear(pn_data_t *data)
     void pn_data_rewind(pn_data_t *data)
     bint pn_data_next(pn_data_t *data)
@@ -77,6 +79,7 @@ cdef extern from "proton/codec.h" nogil:
     pn_type_t pn_data_type(pn_data_t *data)
     int pn_data_put_list(pn_data_t *data)
     int pn_data_put_map(pn_data_t *data)
+    int pn_data_put_array(pn_data_t *data, bint described, pn_type_t type)
     int pn_data_put_described(pn_data_t *data)
     int pn_data_put_ulong(pn_data_t *data, uint64_t value)
     int pn_data_put_binary(pn_data_t *data, pn_bytes_t value)
@@ -84,7 +87,9 @@ cdef extern from "proton/codec.h" nogil:
     int pn_data_put_symbol(pn_data_t *data, pn_bytes_t value)
     pn_bytes_t pn_data_get_binary(pn_data_t *data)
     pn_bytes_t pn_data_get_bytes(pn_data_t *data)
+    pn_bytes_t pn_data_get_symbol(pn_data_t *data)
     uint64_t pn_data_get_ulong(pn_data_t *data)
+    bint pn_data_get_bool(pn_data_t *data)
     bint pn_data_is_described(pn_data_t *data)
 
 cdef extern from "proton/connection.h" nogil:
@@ -94,19 +99,28 @@ cdef extern from "proton/connection.h" nogil:
     void pn_connection_collect(pn_connection_t *connection, pn_collector_t *collector)
     void pn_connection_set_container(pn_connection_t *connection, const char *container)
     void pn_connection_set_hostname(pn_connection_t *connection, const char *hostname)
+    const char *pn_connection_get_container(pn_connection_t *connection)
+    const char *pn_connection_remote_container(pn_connection_t *connection)
     pn_data_t *pn_connection_properties(pn_connection_t *connection)
     pn_data_t *pn_connection_remote_properties(pn_connection_t *connection)
+    pn_data_t *pn_connection_offered_capabilities(pn_connection_t *connection)
+    pn_data_t *pn_connection_remote_offered_capabilities(pn_connection_t *connection)
+    pn_condition_t *pn_connection_condition(pn_connection_t *connection)
     pn_condition_t *pn_connection_remote_condition(pn_connection_t *connection)
 
 cdef extern from "proton/session.h" nogil:
     pn_session_t *pn_session(pn_connection_t *connection)
     pn_state_t pn_session_state(pn_session_t *session)
     pn_condition_t *pn_session_remote_condition(pn_session_t *session)
+    pn_condition_t *pn_session_condition(pn_session_t *session)
     void pn_session_open(pn_session_t *session)
+    void pn_session_close(pn_session_t *session)
+    void pn_session_free(pn_session_t *session)
     pn_session_t *pn_session_head(pn_connection_t *connection, pn_state_t state)
     int pn_session_set_incoming_window_and_lwm(
         pn_session_t *session, uint32_t window, uint32_t low_water_mark)
     size_t pn_session_outgoing_bytes(pn_session_t *session)
+    uint32_t pn_session_remote_incoming_window(pn_session_t *session)
 
 cdef extern from "proton/terminus.h" nogil:
     ctypedef struct pn_terminus_t
@@ -115,9 +129,21 @@ cdef extern from "proton/terminus.h" nogil:
         PN_SOURCE
         PN_TARGET
         PN_COORDINATOR
+    ctypedef enum pn_distribution_mode_t:
+        PN_DIST_MODE_UNSPECIFIED
+        PN_DIST_MODE_COPY
+        PN_DIST_MODE_MOVE
+    ctypedef enum pn_expiry_policy_t:
+        PN_EXPIRE_WITH_LINK
+    int pn_terminus_set_expiry_policy(pn_terminus_t *terminus, pn_expiry_policy_t policy)
     pn_terminus_type_t pn_terminus_get_type(pn_terminus_t *terminus)
     int pn_terminus_set_type(pn_terminus_t *terminus, pn_terminus_type_t type)
+    const char *pn_terminus_get_address(pn_terminus_t *terminus)
     int pn_terminus_set_address(pn_terminus_t *terminus, const char *address)
+    bint pn_terminus_is_dynamic(pn_terminus_t *terminus)
+    int pn_terminus_set_dynamic(pn_terminus_t *terminus, bint dynamic)
+    pn_distribution_mode_t pn_terminus_get_distribution_mode(pn_terminus_t *terminus)
+    pn_data_t *pn_terminus_filter(pn_terminus_t *terminus)
     int pn_terminus_copy(pn_terminus_t *terminus, pn_terminus_t *src)
     pn_data_t *pn_terminus_capabilities(pn_terminus_t *terminus)
 
@@ -139,6 +165,15 @@ cdef extern from "proton/link.h" nogil:
     pn_link_t *pn_link_next(pn_link_t *link, pn_state_t state)
     void pn_link_open(pn_link_t *link)
     void pn_link_close(pn_link_t *link)
+    void pn_link_detach(pn_link_t *link)
+    void pn_link_free(pn_link_t *link)
+    void *pn_link_get_context(pn_link_t *link)
+    void pn_link_set_context(pn_link_t *link, void *context)
+    pn_session_t *pn_link_session(pn_link_t *link)
+    void pn_link_set_max_message_size(pn_link_t *link, uint64_t size)
+    pn_snd_settle_mode_t pn_link_remote_snd_settle_mode(pn_link_t *link)
+    pn_delivery_t *pn_unsettled_head(pn_link_t *link)
+    pn_delivery_t *pn_unsettled_next(pn_delivery_t *delivery)
     pn_terminus_t *pn_link_source(pn_link_t *link)
     pn_terminus_t *pn_link_target(pn_link_t *link)
     pn_terminus_t *pn_link_remote_source(pn_link_t *link)
@@ -158,6 +193,8 @@ cdef extern from "proton/link.h" nogil:
 
 cdef extern from "proton/disposition.h" nogil:
     ctypedef struct pn_disposition_t
+    void pn_disposition_set_failed(pn_disposition_t *disposition, bint failed)
+    void pn_disposition_set_undeliverable(pn_disposition_t *disposition, bint undeliverable)
     const uint64_t PN_RECEIVED
     const uint64_t PN_ACCEPTED
     const uint64_t PN_REJECTED
@@ -165,10 +202,15 @@ cdef extern from "proton/disposition.h" nogil:
     const uint64_t PN_MODIFIED
     pn_condition_t *pn_disposition_condition(pn_disposition_t *disposition)
     pn_data_t *pn_disposition_data(pn_disposition_t *disposition)
+    bint pn_disposition_is_failed(pn_disposition_t *disposition)
+    bint pn_disposition_is_undeliverable(pn_disposition_t *disposition)
 
 cdef extern from "proton/delivery.h" nogil:
     pn_delivery_tag_t pn_dtag(const char *bytes, size_t size)
     pn_delivery_t *pn_delivery(pn_link_t *link, pn_delivery_tag_t tag)
+    void *pn_delivery_get_context(pn_delivery_t *delivery)
+    void pn_delivery_set_context(pn_delivery_t *delivery, void *context)
+    size_t pn_delivery_pending(pn_delivery_t *delivery)
     pn_delivery_tag_t pn_delivery_tag(pn_delivery_t *delivery)
     pn_link_t *pn_delivery_link(pn_delivery_t *delivery)
     pn_disposition_t *pn_delivery_local(pn_delivery_t *delivery)
@@ -186,11 +228,32 @@ cdef extern from "proton/delivery.h" nogil:
     pn_delivery_t *pn_work_head(pn_connection_t *connection)
     pn_delivery_t *pn_work_next(pn_delivery_t *delivery)
 
+cdef extern from "proton/event.h" nogil:
+    ctypedef struct pn_event_t
+    ctypedef enum pn_event_type_t:
+        PN_CONNECTION_REMOTE_OPEN
+        PN_CONNECTION_REMOTE_CLOSE
+        PN_SESSION_REMOTE_OPEN
+        PN_SESSION_REMOTE_CLOSE
+        PN_LINK_REMOTE_OPEN
+        PN_LINK_REMOTE_CLOSE
+        PN_LINK_REMOTE_DETACH
+        PN_LINK_FLOW
+        PN_DELIVERY
+    pn_event_type_t pn_event_type(pn_event_t *event)
+    pn_session_t *pn_event_session(pn_event_t *event)
+    pn_link_t *pn_event_link(pn_event_t *event)
+    pn_delivery_t *pn_event_delivery(pn_event_t *event)
+
 cdef extern from "proton/transport.h" nogil:
+    int pn_transport_set_channel_max(pn_transport_t *transport, int channel_max)
     void pn_transport_set_server(pn_transport_t *transport)
     void pn_transport_require_auth(pn_transport_t *transport, bint required)
+    int pn_transport_close_tail(pn_transport_t *transport)
     pn_condition_t *pn_transport_condition(pn_transport_t *transport)
+    pn_connection_t *pn_transport_connection(pn_transport_t *transport)
     void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size)
+    uint32_t pn_transport_get_remote_max_frame(pn_transport_t *transport)
     void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t timeout)
     int64_t pn_transport_tick(pn_transport_t *transport, int64_t now)
 
@@ -203,9 +266,12 @@ cdef extern from "proton/connection_driver.h" nogil:
         pn_connection_driver_t *driver, pn_connection_t *connection, pn_transport_t *transport)
     int pn_connection_driver_bind(pn_connection_driver_t *driver)
     void pn_connection_driver_destroy(pn_connection_driver_t *driver)
+    bint pn_connection_driver_finished(pn_connection_driver_t *driver)
+    pn_event_t *pn_connection_driver_next_event(pn_connection_driver_t *driver)
     pn_rwbytes_t pn_connection_driver_read_buffer(pn_connection_driver_t *driver)
     pn_rwbytes_t pn_connection_driver_read_buffer_sized(pn_connection_driver_t *driver, size_t n)
     void pn_connection_driver_read_done(pn_connection_driver_t *driver, size_t n)
+    bint pn_connection_driver_read_closed(pn_connection_driver_t *driver)
     void pn_connection_driver_read_close(pn_connection_driver_t *driver)
     pn_bytes_t pn_connection_driver_write_buffer(pn_connection_driver_t *driver)
     pn_bytes_t pn_connection_driver_write_done(pn_connection_driver_t *driver, size_t n)
@@ -276,6 +342,8 @@ cdef extern from "proton/sasl_plugin.h" nogil:
         ssize_t (*decode)(
             pn_transport_t *transport, pn_bytes_t data, pn_bytes_t *out) noexcept nogil
     void *pnx_sasl_get_context(pn_transport_t *transport)
+    void pnx_sasl_set_context(pn_transport_t *transport, void *context)
+    bint pnx_sasl_is_transport_encrypted(pn_transport_t *transport)
     void pnx_sasl_set_bytes_out(pn_transport_t *transport, pn_bytes_t data)
     void pnx_sasl_set_desired_state(pn_transport_t *transport, pnx_sasl_state desired_state)
     void pnx_sasl_set_selected_mechanism(pn_transport_t *transport, const char *mechanism)

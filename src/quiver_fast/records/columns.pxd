@@ -13,8 +13,8 @@ cdef class Column:
     cdef Py_ssize_t _shape[1]
     cdef Py_ssize_t _strides[1]
 
-    cdef int reserve(self, size_t more) except -1
-    cdef int shrink(self) except -1
-    cdef int _resize(self, size_t capacity) except -1
+    cdef int reserve(self, size_t more) except -1 nogil
+    cdef int shrink(self) except -1 nogil
+    cdef int _resize(self, size_t capacity) except -1 nogil
     cdef int64_t *numbers(self) noexcept nogil
     cdef unsigned char *flags(self) noexcept nogil

@@ -21,22 +21,23 @@ cdef class Column:
     def __dealloc__(self):
         free(self._values)
 
-    cdef int reserve(self, size_t more) except -1:
+    cdef int reserve(self, size_t more) except -1 nogil:
         """Make room for ``more`` items, at least doubling (untouched pages cost nothing)."""
         if self._capacity - self.size >= more:
             return 0
         return self._resize(max(self.size + more, 2 * self._capacity))
 
-    cdef int shrink(self) except -1:
+    cdef int shrink(self) except -1 nogil:
         """Give back the room that is not filled."""
         return self._resize(self.size)
 
-    cdef int _resize(self, size_t capacity) except -1:
+    cdef int _resize(self, size_t capacity) except -1 nogil:
         # One item at least: realloc to nothing may free and return NULL.
         capacity = max(capacity, <size_t>1)
         cdef void *values = realloc(self._values, capacity * self._item_size)
         if values == NULL:
-            raise MemoryError("no memory left for the columns of records")
+            with gil:
+                raise MemoryError("no memory left for the columns of records")
         self._values = values
         self._capacity = capacity
         return 0

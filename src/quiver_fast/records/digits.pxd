@@ -2,6 +2,7 @@
 # this package; nothing but inline functions, so there is no module of this name.
 
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.string cimport memcpy
 
 cdef extern from * nogil:
     """
@@ -81,3 +82,21 @@ cdef inline bint decimal(
         return False
     value[0] = <int64_t>number
     return True
+
+
+cdef inline char *put_decimal(char *out, int64_t number) noexcept nogil:
+    """Write ``number`` (at most 20 characters) at ``out`` and return what follows it."""
+    cdef char[20] digits
+    cdef int at = 20
+    cdef uint64_t rest = 0 - <uint64_t>number if number < 0 else <uint64_t>number
+    while True:
+        at -= 1
+        digits[at] = <char>(c'0' + rest % 10)
+        rest //= 10
+        if rest == 0:
+            break
+    if number < 0:
+        at -= 1
+        digits[at] = c'-'
+    memcpy(out, digits + at, 20 - at)
+    return out + 20 - at

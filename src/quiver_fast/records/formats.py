@@ -19,6 +19,7 @@ __all__ = [
     "SENT_LINES",
     "SETTLED_LINES",
     "SETTLEMENT_SAMPLE_INTERVAL",
+    "STREAMED_LINES",
     "TIME_DIGITS",
     "UNITS_PER_SECOND",
     "V1",
@@ -51,6 +52,13 @@ RECEIVED_LINES = {
 # v2: "'S' or 's'. Settlement lines beginning with 'S' are included in the run time
 # average settlement latency calculations while lines beginning with 's' are not."
 SETTLED_LINES = {"sampled": "S{id},{settled}\n", "other": "s{id},{settled}\n"}
+# Ours, in streaming mode only: bytes of a body that came (of a sender: went) since the
+# line before of the same message; F when the message is whole, B while it is not. No
+# record of any revision has five fields.
+STREAMED_LINES = {
+    "whole": "F,{sent},{first},{time},{bytes}\n",
+    "going": "B,{sent},{first},{time},{bytes}\n",
+}
 # "for the first message and for every 256th message thereafter prefixed with 'S'"
 SETTLEMENT_SAMPLE_INTERVAL = 256
 

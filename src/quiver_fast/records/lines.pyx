@@ -5,6 +5,8 @@ to 19 digits that make an integer of 63 bits: no sign, no space, no carriage ret
 id is any bytes without a comma.
 """
 
+import numpy
+
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memchr, memcpy
@@ -13,6 +15,7 @@ from quiver_fast.records.columns cimport Column
 from quiver_fast.records.digits cimport MOST_DIGITS, decimal
 
 from quiver_fast.records import formats
+from quiver_fast.records.transfers import Streamed
 
 ctypedef const unsigned char *Text
 
@@ -82,6 +85,7 @@ cdef class LineParser:
         self.settled_ids = Column()
         self.settled_times = Column()
         self.settled_sampled = Column(True)
+        self.first_latencies = Column()
         if record_format is not None and operation is not None:
             self._settle_layout()
 
@@ -95,10 +99,19 @@ cdef class LineParser:
             done = self._detect(text, size)
             if self._layout == UNKNOWN:
                 return <Py_ssize_t>done
-        self._reserve((size - done) / SHORTEST_LINE + 1)
         with nogil:
-            done += self._parse_lines(text + done, size - done)
+            done += <size_t>self.parse_known(text + done, size - done)
         return <Py_ssize_t>done
+
+    cdef Py_ssize_t parse_known(
+            self, const unsigned char *text, size_t size) except -1 nogil:
+        """Do the same once the layout is known."""
+        self._reserve(size / SHORTEST_LINE + 1)
+        return <Py_ssize_t>self._parse_lines(text, size)
+
+    cdef bint full(self) noexcept nogil:
+        """Say whether the columns should be emptied before they take more."""
+        return False
 
     cdef void clear(self) noexcept nogil:
         """Empty the columns; everything else goes on."""
@@ -108,6 +121,19 @@ cdef class LineParser:
         self.settled_ids.size = 0
         self.settled_times.size = 0
         self.settled_sampled.size = 0
+        self.clear_streams()
+
+    cdef void clear_streams(self) noexcept nogil:
+        self.first_latencies.size = 0
+        self.streamed = 0
+        self.body_bytes = 0
+
+    def taken_streams(self):
+        """Return what the streamed lines add up to since the last clear; None without any."""
+        if self.streamed == 0:
+            return None
+        latencies = numpy.array(self.first_latencies)
+        return Streamed(self.body_bytes, self.stream_start, self.stream_end, latencies)
 
     def first_malformed(self):
         """Return the number (from 1) and beginning of the first malformed line, or None."""
@@ -136,6 +162,11 @@ cdef class LineParser:
             newline = <Text>memchr(line, c'\n', end - line)
             if newline == NULL:
                 return line - text
+            self.first_latencies.reserve(1)
+            if self._parse_streamed(line, newline):
+                self.lines += 1
+                line = newline + 1
+                continue
             found = formats.detect(
                 line[:newline - line], self.record_format, self.operation)
             if found is not None:
@@ -159,9 +190,10 @@ cdef class LineParser:
             self._settlements = True
         return 0
 
-    cdef int _reserve(self, size_t lines) except -1:
+    cdef int _reserve(self, size_t lines) except -1 nogil:
         """Make room in every column for ``lines`` more lines of the layout."""
         self.sent.reserve(lines)
+        self.first_latencies.reserve(lines)
         if self._layout in (RECEIVED, RECEIVED_WITH_ID):
             self.received.reserve(lines)
         if self._layout in (SENT_WITH_ID, RECEIVED_WITH_ID):
@@ -228,6 +260,8 @@ cdef class LineParser:
     cdef bint _parse_line(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
         """Append one line, whatever its widths; False if it is malformed."""
+        if end - line > 2 and line[1] == c',' and self._parse_streamed(line, end):
+            return True
         if self._layout == SENT:
             return self._parse_sent(line, end)
         if self._layout == RECEIVED:
@@ -235,6 +269,36 @@ cdef class LineParser:
         if self._layout == SENT_WITH_ID:
             return self._parse_sent_with_id(line, end)
         return self._parse_received_with_id(line, end)
+
+    cdef bint _parse_streamed(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Add up a line of streaming mode; False if it is none."""
+        cdef int64_t[4] fields
+        cdef Text start = line + 2
+        cdef Text comma
+        cdef int i
+        if end - line < 2 or line[0] not in (c'F', c'B') or line[1] != c',':
+            return False
+        for i in range(4):
+            comma = <Text>memchr(start, c',', end - start)
+            if (comma == NULL) != (i == 3):
+                return False
+            if comma == NULL:
+                comma = end
+            if not decimal(start, comma - start, &fields[i]):
+                return False
+            start = comma + 1
+        if line[0] == c'F':
+            self.first_latencies.numbers()[self.first_latencies.size] = fields[1] - fields[0]
+            self.first_latencies.size += 1
+        if self.streamed == 0:
+            self.stream_start = fields[1]
+            self.stream_end = fields[2]
+        self.stream_start = min(self.stream_start, fields[1])
+        self.stream_end = max(self.stream_end, fields[2])
+        self.body_bytes += fields[3]
+        self.streamed += 1
+        return True
 
     cdef bint _parse_sent(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
@@ -305,7 +369,9 @@ cdef class LineParser:
         cdef Text comma
         if end - line > <ptrdiff_t>self._width:
             comma = end - self._width - 1
-            if comma[0] == c',' and decimal(comma + 1, self._width, time):
+            if comma[0] == c',' and (
+                    ms_time(comma + 1, &self._prefix, time) if self._width == MS_DIGITS
+                    else decimal(comma + 1, self._width, time)):
                 return comma
         comma = end - 1
         while comma >= line and comma[0] != c',' and end - comma <= MOST_DIGITS:

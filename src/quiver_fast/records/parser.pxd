@@ -10,9 +10,12 @@ cdef class LineBuffer:
     cdef bint _overlong             # the text is the excerpt of a line that no record fills
 
     cdef bint pending(self)
+    cdef void clear(self) noexcept
     cdef Py_ssize_t feed(self, source, LineParser parser) except -1
+    cdef Py_ssize_t feed_file(
+        self, int descriptor, size_t most, LineParser parser) except -1
 
     cdef int _grow(self, size_t capacity) except -1
     cdef int _make_room(self) except -1
     cdef void _skip(self, unsigned char *text, LineParser parser) noexcept
-    cdef void _drop(self, size_t size) noexcept
+    cdef void _drop(self, size_t size) noexcept nogil

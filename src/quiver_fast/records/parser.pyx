@@ -9,9 +9,10 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memmove
+from posix.unistd cimport read
 
 from quiver_fast.records.columns cimport Column
-from quiver_fast.records.lines cimport EXCERPT_SIZE, TEXT_MARGIN, LineParser
+from quiver_fast.records.lines cimport EXCERPT_SIZE, TEXT_MARGIN, UNKNOWN, LineParser
 
 from quiver_fast.records import formats
 from quiver_fast.records.sources import open_source
@@ -48,6 +49,11 @@ cdef class LineBuffer:
         """Say whether the beginning of a line waits for its end."""
         return self._used > 0
 
+    cdef void clear(self) noexcept:
+        """Forget what waits, to begin with other text."""
+        self._used = 0
+        self._overlong = False
+
     cdef Py_ssize_t feed(self, source, LineParser parser) except -1:
         """Read once and parse what became whole lines; return the bytes read."""
         cdef unsigned char *text = self._memory + TEXT_MARGIN
@@ -62,6 +68,32 @@ cdef class LineBuffer:
             if self._used == self._capacity:
                 self._make_room()
         return count
+
+    cdef Py_ssize_t feed_file(
+            self, int descriptor, size_t most, LineParser parser) except -1:
+        """Go on with up to ``most`` bytes of a plain file, all of it without the GIL.
+
+        Threads that take the GIL for every read wait for each other more than they
+        work. Stops where :meth:`feed` must do the next step, and at the end of the file
+        (which it then finds); returns the bytes read.
+        """
+        cdef unsigned char *text = self._memory + TEXT_MARGIN
+        cdef size_t room, total = 0
+        cdef ssize_t count
+        if parser._layout == UNKNOWN or self._overlong:
+            return 0
+        with nogil:
+            while total < most and self._used < self._capacity and not parser.full():
+                room = min(self._capacity - self._used, most - total)
+                count = read(descriptor, text + self._used, room)
+                if count <= 0:
+                    break
+                total += <size_t>count
+                self._used += <size_t>count
+                self._drop(<size_t>parser.parse_known(text, self._used))
+        if self._used == self._capacity:
+            self._make_room()
+        return <Py_ssize_t>total
 
     cdef int _make_room(self) except -1:
         """Hold on to a long line; of one that is too long, only to the excerpt."""
@@ -82,7 +114,7 @@ cdef class LineBuffer:
         self._overlong = False
         self._drop(newline + 1 - text)
 
-    cdef void _drop(self, size_t size) noexcept:
+    cdef void _drop(self, size_t size) noexcept nogil:
         self._used -= size
         memmove(self._memory + TEXT_MARGIN, self._memory + TEXT_MARGIN + size, self._used)
 
@@ -147,7 +179,8 @@ cdef transfers_of(LineParser parser, bint detected, bint truncated):
         settled_sampled=array(parser.settled_sampled) if settling else None,
         malformed=parser.malformed,
         first_malformed=parser.first_malformed(),
-        truncated=truncated)
+        truncated=truncated,
+        streamed=parser.taken_streams())
 
 
 cdef array(Column column):
@@ -210,7 +243,7 @@ cdef class TransferTail:
         cdef Column times = (
             parser.received if parser.operation == formats.RECEIVE else parser.sent)
         cdef int64_t malformed = parser.malformed
-        count = settled = latency_sum = 0
+        count = settled = latency_sum = body_bytes = 0
         first_time = last_time = None
         while self._buffer.feed(self._file, parser) > 0:
             if times.size > 0:
@@ -222,6 +255,7 @@ cdef class TransferTail:
             count += times.size
             settled += parser.settled_times.size
             latency_sum += sum_of_latencies(parser.sent, parser.received)
+            body_bytes += parser.body_bytes
             parser.clear()
         return TailBatch(
             count=count,
@@ -230,7 +264,8 @@ cdef class TransferTail:
             latency_sum=latency_sum,
             settled=settled,
             malformed=parser.malformed - malformed,
-            time_unit=self._time_unit or "ms")
+            time_unit=self._time_unit or "ms",
+            body_bytes=body_bytes)
 
 
 cdef sum_of_latencies(Column sent, Column received):

@@ -5,7 +5,7 @@
  * for the first mismatch. And of lines with ids that count up, ten in a row differ in
  * one digit only: the text that must come is made by adding to the text that came.
  *
- * No scanner reads outside of [line, end).
+ * No scanner reads outside of [line, end), but for the takers (ms_lines.h).
  */
 #ifndef QUIVER_RUNS_H
 #define QUIVER_RUNS_H
@@ -26,10 +26,23 @@ typedef size_t (*quiver_successors_fn)(
 
 enum { QUIVER_WIDEST_SUCCESSOR = 64 };
 
+/* Rows of run-length records; `received` is not looked at where there is none. */
+typedef struct {
+    int64_t *sent, *received, *counts;
+    size_t size;
+} quiver_rows;
+
+/* Append lines of one fixed layout, from `line` on, to rows that have room for them;
+ * return the first that is none, or is not whole. A line that repeats the last row adds
+ * to its count. */
+typedef quiver_text (*quiver_take_fn)(quiver_text line, quiver_text end, quiver_rows *rows);
+
 typedef struct {
     const char *name;
     quiver_repeats_fn repeats;
     quiver_successors_fn successors;
+    /* Takers of v3 lines in milliseconds; NULL where one line at a time is as good. */
+    quiver_take_fn take_ms_received, take_ms_sent;
 } quiver_scanner;
 
 /* ---- any machine ----------------------------------------------------------------- */
@@ -215,6 +228,8 @@ static size_t quiver_successors_avx512(
 }
 #endif
 
+#include "ms_lines.h"
+
 /* ---- choice ---------------------------------------------------------------------- */
 
 /* Return the scanner of the `rank`th best instruction set that this machine has,
@@ -227,13 +242,15 @@ static quiver_scanner quiver_scanner_at(size_t rank) {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
         found[count++] = (quiver_scanner){
-            "avx512", quiver_repeats_avx512, quiver_successors_avx512};
+            "avx512", quiver_repeats_avx512, quiver_successors_avx512,
+            quiver_take_ms_received, quiver_take_ms_sent};
     if (__builtin_cpu_supports("avx2"))
         found[count++] = (quiver_scanner){
-            "avx2", quiver_repeats_avx2, quiver_successors_avx2};
+            "avx2", quiver_repeats_avx2, quiver_successors_avx2,
+            quiver_take_ms_received, quiver_take_ms_sent};
 #endif
     found[count++] = (quiver_scanner){
-        "scalar", quiver_repeats_scalar, quiver_successors_scalar};
+        "scalar", quiver_repeats_scalar, quiver_successors_scalar, NULL, NULL};
     return rank < count ? found[rank] : found[3];
 }
 

@@ -7,15 +7,27 @@ from quiver_fast.records.columns cimport Column
 from quiver_fast.records.lines cimport LineParser
 
 cdef extern from "runs.h" nogil:
-    # Both count the lines after `line`, of `width` bytes with the newline, that follow it
-    # unbroken: those that equal it, and those whose number, from first to last, counts up.
+    ctypedef struct Rows "quiver_rows":
+        int64_t *sent
+        int64_t *received
+        int64_t *counts
+        size_t size
+
+    # Appends lines of a fixed layout to rows that have room; returns the first other one.
+    ctypedef const unsigned char *(*TakeLines "quiver_take_fn")(
+        const unsigned char *line, const unsigned char *end, Rows *rows) noexcept nogil
+
     ctypedef struct Scanner "quiver_scanner":
         const char *name
+        # Both count the lines after `line`, of `width` bytes with the newline, that follow
+        # it unbroken: that equal it; whose number, from first to last, counts up.
         size_t (*repeats)(
             const unsigned char *line, size_t width, const unsigned char *end) noexcept nogil
         size_t (*successors)(
             const unsigned char *line, size_t width, size_t first, size_t last,
             const unsigned char *end) noexcept nogil
+        TakeLines take_ms_received  # NULL where lines are taken one by one
+        TakeLines take_ms_sent
 
     Scanner scanner_at "quiver_scanner_at"(size_t rank)
 
@@ -29,7 +41,9 @@ cdef class RunParser(LineParser):
     cdef int64_t _lines_taken       # lines and malformed of the batches already taken
     cdef int64_t _malformed_taken
 
-    cdef size_t runs(self) noexcept nogil
+    cdef void restart(self, record_format, operation) noexcept
+    cdef const unsigned char *_take_ms_lines(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef const unsigned char *_take_run(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef const unsigned char *_take_line(

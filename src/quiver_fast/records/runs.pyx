@@ -15,8 +15,8 @@ from libc.string cimport memchr
 from quiver_fast.records.columns cimport Column
 from quiver_fast.records.digits cimport decimal, load_text8
 from quiver_fast.records.lines cimport (
-    MS_RECEIVED_LINE, MS_SENT_LINE, RECEIVED, RECEIVED_WITH_ID, SENT, SENT_WITH_ID, LineParser,
-    ms_time)
+    MS_RECEIVED_LINE, MS_SENT_LINE, RECEIVED, RECEIVED_WITH_ID, SENT, SENT_WITH_ID, UNKNOWN,
+    LineParser, ms_time)
 from quiver_fast.records.parser cimport LineBuffer
 
 from quiver_fast.records import formats
@@ -26,14 +26,15 @@ from quiver_fast.records.transfers import RunBatch
 ctypedef const unsigned char *Text
 
 cdef enum:
+    # A batch is handed over when it is this full: what one more read adds is cut off it.
+    ENOUGH_RUNS = 16384
+    # Bytes of a plain file between two looks at signals and the progress.
+    STEP = 8388608
     # An id of 19 digits may reach 2^63, beyond which it is a hash and no number.
     MOST_COUNTED_DIGITS = 18
 
-MOST_RUNS = 65536
-# A batch is handed over when it is this full: what one more read adds is cut off it.
-_ENOUGH_RUNS = 49152
+MOST_RUNS = 32768
 _LOOK_AHEAD = 4096
-_PROGRESS_STEP = 8 << 20
 
 
 def instruction_sets():
@@ -60,11 +61,11 @@ cdef class RunParser(LineParser):
         self.counts = Column()
         self.settled_counts = Column()
 
-    cdef size_t runs(self) noexcept nogil:
-        """Return how many rows the longer of the two tables has."""
-        return max(self.sent.size, self.settled_ids.size)
+    cdef bint full(self) noexcept nogil:
+        return max(
+            self.sent.size, self.settled_ids.size, self.first_latencies.size) >= ENOUGH_RUNS
 
-    cdef int _reserve(self, size_t lines) except -1:
+    cdef int _reserve(self, size_t lines) except -1 nogil:
         LineParser._reserve(self, lines)
         self.counts.reserve(lines)
         if self._settlements:
@@ -76,30 +77,57 @@ cdef class RunParser(LineParser):
         cdef Text end = text + size
         cdef Text following = line
         while following != NULL:
-            line = following
+            line = self._take_ms_lines(following, end)
             following = self._take_run(line, end)
         return line - text
+
+    cdef const unsigned char *_take_ms_lines(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Take the v3 lines of fixed layout by vectors; return the first other line."""
+        cdef TakeLines take = NULL
+        cdef size_t width = MS_RECEIVED_LINE
+        cdef Rows rows
+        cdef Text following
+        if self._layout == RECEIVED:
+            take = self._scanner.take_ms_received
+        elif self._layout == SENT:
+            take = self._scanner.take_ms_sent
+            width = MS_SENT_LINE
+        if take == NULL:
+            return line
+        rows = Rows(self.sent.numbers(), self.received.numbers(), self.counts.numbers(),
+                    self.sent.size)
+        following = take(line, end, &rows)
+        self.sent.size = self.counts.size = rows.size
+        if self._layout == RECEIVED:
+            self.received.size = rows.size
+        self.lines += (following - line) / width
+        return following
 
     cdef const unsigned char *_take_run(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
         """Take a line and those that continue it; return what follows, or NULL."""
         cdef size_t transfers = self.sent.size, settlements = self.settled_ids.size
+        cdef int64_t streamed = self.streamed
         cdef size_t width, more
         cdef Text following = self._take_line(line, end)
         if following == NULL:
             return NULL
         width = following - line
+        if self.streamed > streamed:
+            self.lines += 1
+            return following
         if self.sent.size == transfers and self.settled_ids.size == settlements:
             self.reject(line, following - 1)
             return following
         more = 0
-        if self._layout == SENT or self._layout == RECEIVED:
-            # Where rates are low lines differ, and mostly in the last digits of a time.
-            if (end - following >= <ptrdiff_t>width
-                    and load_text8(following + width - 8) == load_text8(line + width - 8)):
+        # Where rates are low lines differ, and mostly in the last digits of a time.
+        if (end - following >= <ptrdiff_t>width
+                and load_text8(following + width - 8) == load_text8(line + width - 8)):
+            if self._layout == SENT or self._layout == RECEIVED:
                 more = self._scanner.repeats(line, width, end)
-        else:
-            more = self._successors(line, width, end)
+            else:
+                more = self._successors(line, width, end)
         self.lines += 1 + more
         if self.sent.size > transfers:
             self._join_transfer(1 + more)
@@ -193,6 +221,17 @@ cdef class RunParser(LineParser):
         self.settled_times.size = last
         self.settled_sampled.size = last
 
+    cdef void restart(self, record_format, operation) noexcept:
+        """Begin with another split, its columns empty; detect what is not known."""
+        self.record_format, self.operation = record_format, operation
+        if record_format is None or operation is None:
+            self._layout = UNKNOWN
+            self._settlements = False
+        self.ids_hashed = False
+        self.lines = self._lines_taken = 0
+        self.malformed = self._malformed_taken = 0
+        self._first_malformed = 0
+
     def take(self, bint truncated, bint final):
         """Return the runs so far as batches and forget them.
 
@@ -206,6 +245,8 @@ cdef class RunParser(LineParser):
         settled_times = taken(self.settled_times, final)
         settled_sampled = taken(self.settled_sampled, final)
         settled_counts = taken(self.settled_counts, final)
+        streamed = self.taken_streams()
+        self.clear_streams()
         record_format = self.record_format
         if self._settlements and len(settled_ids) > 0:
             record_format = formats.V2
@@ -229,7 +270,8 @@ cdef class RunParser(LineParser):
                 lines=self.lines - self._lines_taken,
                 malformed=self.malformed - self._malformed_taken,
                 first_malformed=self.first_malformed(),
-                truncated=truncated))
+                truncated=truncated,
+                streamed=streamed if start == 0 else None))
             self._lines_taken = self.lines
             self._malformed_taken = self.malformed
         return batches
@@ -297,24 +339,58 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
         RecordError: If zstd data is damaged.
         ValueError: If a format, operation or instruction set is none of the known ones.
     """
-    cdef RunParser parser = RunParser(record_format, operation)
+    splits = scan_splits(
+        path, [(start, end)], record_format=record_format, operation=operation,
+        progress=progress, instruction_set=instruction_set)
+    for batch in splits:
+        if batch is not None:
+            yield batch
+
+
+def scan_splits(path, splits, *, record_format=None, operation=None, progress=None,
+                instruction_set=None):
+    """Yield the batches of several splits, as :func:`scan_runs` does, and None after each.
+
+    The splits share the memory that one of them takes.
+
+    Args:
+        path: As for :func:`scan_runs`.
+        splits: (start, end) of each.
+        record_format: As there; and so are the others.
+        operation: As there.
+        progress: As there.
+        instruction_set: As there.
+    """
     cdef LineBuffer buffer = LineBuffer()
+    cdef RunParser parser = RunParser(record_format, operation)
     if instruction_set is not None:
         parser._scanner = scanner_at(instruction_sets().index(instruction_set))
     with open(path, "rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        limit = None if end is None or end >= size else end
-        if not is_zstd(file):
-            start = line_start(file, start, size)
-            limit = None if limit is None else max(start, line_start(file, limit, size))
-        source = open_source(file, start, limit)
-        reported = start
-        while buffer.feed(source, parser) > 0:
-            if progress is not None and file.tell() - reported >= _PROGRESS_STEP:
-                reported = file.tell()
-                progress(reported, size)
-            if parser.runs() >= _ENOUGH_RUNS:
-                yield from parser.take(False, False)
-        if progress is not None:
-            progress(file.tell(), size)
-        yield from parser.take(source.truncated or buffer.pending(), True)
+        for split in splits:
+            yield from scan_split(file, *split, parser, buffer, progress)
+            yield None
+            parser.restart(record_format, operation)
+            buffer.clear()
+
+
+def scan_split(file, start, end, RunParser parser, LineBuffer buffer, progress):
+    """Yield the batches of one split of an open file."""
+    size = os.fstat(file.fileno()).st_size
+    limit = None if end is None or end >= size else end
+    if not is_zstd(file):
+        start = line_start(file, start, size)
+        limit = None if limit is None else max(start, line_start(file, limit, size))
+    source = open_source(file, start, limit)
+    reported = start
+    while buffer.feed(source, parser) > 0:
+        if source.descriptor is not None:
+            source.skip(buffer.feed_file(
+                source.descriptor, min(<size_t>source.left, <size_t>STEP), parser))
+        if progress is not None and file.tell() - reported >= STEP:
+            reported = file.tell()
+            progress(reported, size)
+        if parser.full():
+            yield from parser.take(False, False)
+    if progress is not None:
+        progress(file.tell(), size)
+    yield from parser.take(source.truncated or buffer.pending(), True)

@@ -29,6 +29,8 @@ class ByteSource(Protocol):
     """What the parser reads from."""
 
     truncated: bool
+    descriptor: int | None
+    """Of a plain file, whose bytes may be read from it directly."""
 
     def readinto(self, view: memoryview) -> int:
         """Fill ``view`` from its beginning; return the bytes read, 0 at the end."""
@@ -41,14 +43,17 @@ class _PlainSource:
 
     def __init__(self, file: FileIO, end: int | None) -> None:
         self._file = file
-        self._left = None if end is None else end - file.tell()
+        self.descriptor: int | None = file.fileno()
+        self.left = sys.maxsize if end is None else end - file.tell()
 
     def readinto(self, view: memoryview) -> int:
-        if self._left is None:
-            return self._file.readinto(view) or 0
-        count = self._file.readinto(view[: self._left]) or 0
-        self._left -= count
+        count = self._file.readinto(view[: self.left]) or 0
+        self.skip(count)
         return count
+
+    def skip(self, count: int) -> None:
+        """Take note of bytes that were read from the descriptor."""
+        self.left -= count
 
 
 class _ZstdSource:
@@ -57,6 +62,8 @@ class _ZstdSource:
     The frames are decompressed one by one because only then is it known whether the
     last one is whole; a stream reader over all of them ends in silence.
     """
+
+    descriptor: int | None = None
 
     def __init__(self, file: BinaryIO, name: str, end: int | None) -> None:
         self._file = file

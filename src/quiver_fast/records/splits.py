@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 from quiver_fast.records.formats import SEND, V1, V2, detect
 from quiver_fast.records.frames import split_points
-from quiver_fast.records.runs import scan_runs
+from quiver_fast.records.runs import scan_runs, scan_splits
 from quiver_fast.records.sources import open_source
 from quiver_fast.records.transfers import RunBatch
 
 __all__ = ["scan_file"]
 
-_SPLIT_SIZE = 16 << 20
-# Batches that wait for the consumer: 1.5 MB each where records do not repeat.
+_SPLIT_SIZE = 4 << 20
+# Batches that wait for the consumer: 1 MB each where records do not repeat.
 _WAITING = 3
 _THREADS = min(2, os.cpu_count() or 1)
 # A file that does not tell its layout in its first bytes is scanned by one thread.
@@ -143,19 +143,14 @@ class _Scan:
     def _produce(self, number: int) -> None:
         queue = self._queues[number]
         try:
-            for start, end in self._splits[number :: len(self._queues)]:
-                record_format, operation = self._layout
-                for batch in scan_runs(
-                    self._path,
-                    start=start,
-                    end=end,
-                    record_format=record_format,
-                    operation=operation,
-                ):
-                    queue.put(batch)
-                    if self._stopped.is_set():
-                        return
-                queue.put(None)
+            own = self._splits[number :: len(self._queues)]
+            record_format, operation = self._layout
+            for batch in scan_splits(
+                self._path, own, record_format=record_format, operation=operation
+            ):
+                queue.put(batch)
+                if self._stopped.is_set():
+                    return
         except Exception as error:  # whatever it is, the consumer is the one to see it
             queue.put(error)
 
@@ -164,5 +159,6 @@ class _Scan:
         """Wait for a thread that may wait for room in its queue."""
         while thread.is_alive():
             with suppress(Empty):
-                queue.get(timeout=_JOIN_TICK)
-        thread.join()
+                while True:
+                    queue.get_nowait()
+            thread.join(_JOIN_TICK)

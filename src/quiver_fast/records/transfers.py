@@ -9,7 +9,26 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["RunBatch", "TailBatch", "Transfers"]
+__all__ = ["RunBatch", "Streamed", "TailBatch", "Transfers"]
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """What the lines of streaming mode add up to (``formats.STREAMED_LINES``).
+
+    Times are those of :class:`Transfers`.
+
+    Attributes:
+        body_bytes: Bytes of bodies, those of messages that never became whole among them.
+        start: Time of the earliest first byte.
+        end: Time of the latest line.
+        first_byte_latencies: int64[k], first byte minus send time of each whole message.
+    """
+
+    body_bytes: int
+    start: int
+    end: int
+    first_byte_latencies: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +59,7 @@ class Transfers:
         first_malformed: Number (from 1) and beginning of the first such line, or None.
         truncated: Whether the file ends within a line, which then is not among the
             records, or within a zstd frame.
+        streamed: What the lines of streaming mode add up to; None without any.
     """
 
     record_format: str | None
@@ -55,6 +75,7 @@ class Transfers:
     malformed: int
     first_malformed: tuple[int, str] | None
     truncated: bool
+    streamed: Streamed | None = None
 
     def __len__(self) -> int:
         """Return n, the number of transfers."""
@@ -74,6 +95,7 @@ class TailBatch:
         settled: Number of settlements.
         malformed: Number of whole lines that are no record.
         time_unit: ``"ms"``, ``"us"`` or ``"ns"``; ``"ms"`` until the first record.
+        body_bytes: Bytes of bodies in streaming mode.
     """
 
     count: int
@@ -83,6 +105,7 @@ class TailBatch:
     settled: int
     malformed: int
     time_unit: str
+    body_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +114,7 @@ class RunBatch:
 
     A run is ``count`` transfers, one after the other, with equal times and, where there
     are ids, with ids that count up by one: ``ids[i]``, ``ids[i] + 1``, ... Settlements
-    form runs of their own in the same way. n and m are at most 65,536.
+    form runs of their own in the same way. n and m are at most 32,768.
 
     Times and ids are those of :class:`Transfers`.
 
@@ -113,6 +136,7 @@ class RunBatch:
         first_malformed: Number (from 1, where the scan began) and beginning of the first
             malformed line up to here, or None.
         truncated: Whether the scan ended within a line or within a zstd frame.
+        streamed: What the lines of streaming mode in this batch add up to; None without any.
     """
 
     record_format: str | None
@@ -130,6 +154,7 @@ class RunBatch:
     malformed: int
     first_malformed: tuple[int, str] | None
     truncated: bool
+    streamed: Streamed | None = None
 
     def __len__(self) -> int:
         """Return n, the number of runs of transfers."""

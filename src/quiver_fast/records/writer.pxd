@@ -33,6 +33,8 @@ cdef class RecordWriter:
         self, const char *id, size_t id_size, int64_t sent, int64_t received) except -1 nogil
     cdef int settled(
         self, const char *id, size_t id_size, int64_t time, bint sampled) except -1 nogil
+    cdef int streamed(
+        self, char kind, int64_t sent, int64_t first, int64_t time, int64_t size) except -1 nogil
     cdef int flush(self) except -1 nogil
 
     cdef int _reserve(self, size_t size) except -1 nogil

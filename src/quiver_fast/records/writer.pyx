@@ -29,6 +29,7 @@ cdef enum:
     LONGEST_END = 43
     SMALLEST_CAPACITY = 64
     TEXT_SIZE = 24                  # of TimeText.text
+    TIME_AND_COMMA = 21
     ESCAPED_SIZE = 3                # '%2C'
 
 cdef int64_t EIGHT_DIGITS = 100_000_000
@@ -202,6 +203,33 @@ cdef class RecordWriter:
         self._put_id(id, id_size, False)
         return self._end_with_id(time)
 
+    cdef int streamed(
+            self, char kind, int64_t sent, int64_t first, int64_t time,
+            int64_t size) except -1 nogil:
+        """Streaming: ``F,<send-time>,<first-byte-time>,<time>,<bytes>``, or ``B,…``."""
+        cdef TimeText number
+        self._reserve(2 + 2 * TIME_AND_COMMA)
+        cdef char *out = self._buffer + self._used
+        out[0] = kind
+        out[1] = c','
+        out = put_time(out + 2, &self._sent, sent)
+        render_all(&number, first)
+        out[0] = c','
+        memcpy(out + 1, number.text, number.size)
+        out += 1 + number.size
+        out[0] = c','
+        self._used = out + 1 - self._buffer
+        self._reserve(2 * TIME_AND_COMMA)
+        out = put_time(self._buffer + self._used, &self._received, time)
+        render_all(&number, size)
+        out[0] = c','
+        memcpy(out + 1, number.text, number.size)
+        out += 1 + number.size
+        out[0] = c'\n'
+        self._used = out + 1 - self._buffer
+        self._records += 1
+        return 0
+
     cdef int flush(self) except -1 nogil:
         """Write all that is buffered; returns when the descriptor took everything."""
         cdef ssize_t count
@@ -323,6 +351,12 @@ cdef class RecordWriter:
         cdef size_t size = len(message_id)
         with nogil:
             self.settled(text, size, time, sampled)
+
+    def write_streamed(self, kind, int64_t sent, int64_t first, int64_t time, int64_t size):
+        """Write how much of a body came: ``kind`` is ``"F"`` for its end, or ``"B"``."""
+        cdef char letter = <char>ord(kind)
+        with nogil:
+            self.streamed(letter, sent, first, time, size)
 
     def flush_now(self):
         """Write all that is buffered, without the GIL."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -11,16 +12,18 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 import psutil
 
-__all__ = ["STOP_GRACE", "Child", "Usage"]
+__all__ = ["STOP_GRACE", "Child", "Usage", "exit_text"]
 
 STOP_GRACE = 5.0
 """Seconds that a child has to drain and end after a first signal."""
 
 _CLOSE_GRACE = 1.0
+_END_TICK = 0.005
+_PR_SET_PDEATHSIG = 1
 _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
@@ -71,7 +74,7 @@ class Usage:
 
 
 class Child:
-    """A running command with its standard output in a file.
+    """A running command in a session of its own.
 
     Its standard error is passed through line by line, and the last line is kept,
     because it usually says why the command failed.
@@ -80,43 +83,57 @@ class Child:
     def __init__(
         self,
         command: Sequence[str],
-        output: Path,
         environment: Mapping[str, str],
+        *,
+        output: Path | None = None,
+        errors: TextIO | None = None,
+        merge_errors: bool = False,
         pass_fds: tuple[int, ...] = (),
+        grace: float = STOP_GRACE,
+        die_with_us: bool = False,
     ) -> None:
         """Start ``command``.
 
         Args:
             command: the words of the command.
-            output: the file for standard output; replaced.
             environment: the environment variables, all of them.
+            output: the file for standard output, replaced; None for our own standard output.
+            errors: where lines of standard error are passed on to; None for our own.
+            merge_errors: send standard error where standard output goes, and pass none on.
             pass_fds: descriptors that the child inherits.
+            grace: seconds that the child has to end after a first signal.
+            die_with_us: have the system kill the child if this process is killed.
 
         Raises:
             OSError: the command cannot be started.
         """
         self.returncode: int | None = None
         self.last_error_line = ""
+        self._grace = grace
         self._stop_deadline: float | None = None
-        with open(output, "wb") as records:
+        with open(output, "wb") if output else contextlib.nullcontext() as records:
             # A session of its own: a terminal's Ctrl-C reaches only us, so that
             # each child gets exactly one signal, with all of its descendants.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=records,
-                stderr=subprocess.PIPE,
+                stderr=subprocess.STDOUT if merge_errors else subprocess.PIPE,
                 env=dict(environment),
                 pass_fds=pass_fds,
                 start_new_session=True,
+                preexec_fn=_die_with_parent if die_with_us else None,
             )
         self.usage = Usage(self._process.pid)
         self.usage.sample()
-        assert self._process.stderr is not None  # noqa: S101 (asked for above)
-        self._reader = threading.Thread(
-            target=self._pass_errors, args=(self._process.stderr,), daemon=True
-        )
-        self._reader.start()
+        self._reader: threading.Thread | None = None
+        if self._process.stderr is not None:
+            self._reader = threading.Thread(
+                target=self._pass_errors,
+                args=(self._process.stderr, errors or sys.stderr),
+                daemon=True,
+            )
+            self._reader.start()
 
     def poll(self) -> bool:
         """Say whether the child has ended; then ``returncode`` is set and its usage is final."""
@@ -132,14 +149,15 @@ class Child:
         self.returncode = os.waitstatus_to_exitcode(status)
         self._process.returncode = self.returncode
         self.usage.finish(round((resources.ru_utime + resources.ru_stime) * 1000))
-        self._reader.join(_CLOSE_GRACE)
+        if self._reader is not None:
+            self._reader.join(_CLOSE_GRACE)
         return True
 
     def stop(self, signum: int = signal.SIGTERM) -> None:
         """Ask the child to drain and end; it is killed when it has not after a grace time."""
         if self.returncode is None:
             self._signal(signum)
-            self._stop_deadline = self._stop_deadline or time.monotonic() + STOP_GRACE
+            self._stop_deadline = self._stop_deadline or time.monotonic() + self._grace
 
     def kill(self) -> None:
         """End the child and its descendants at once."""
@@ -150,7 +168,13 @@ class Child:
         """End the child and its descendants at once, and return when the child is gone."""
         self.kill()
         while not self.poll():
-            time.sleep(0.005)
+            time.sleep(_END_TICK)
+
+    def end(self) -> None:
+        """Ask the child to end, and return when it is gone, killed if it must be."""
+        self.stop()
+        while not self.poll():
+            time.sleep(_END_TICK)
 
     def listens_on(self, port: int) -> bool:
         """Say whether the child or a descendant listens on TCP ``port``."""
@@ -170,10 +194,22 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signum)
 
-    def _pass_errors(self, stream: IO[bytes]) -> None:
+    def _pass_errors(self, stream: IO[bytes], target: TextIO) -> None:
         for line in stream:
             text = line.decode("utf-8", "replace")
             self.last_error_line = text.strip() or self.last_error_line
-            sys.stderr.write(text)
-            sys.stderr.flush()
+            target.write(text)
+            target.flush()
         stream.close()
+
+
+def exit_text(returncode: int | None) -> str:
+    """Return how a process ended, for people."""
+    if returncode is not None and returncode < 0:
+        return f"killed by {signal.Signals(-returncode).name}"
+    return f"exit code {returncode}"
+
+
+def _die_with_parent() -> None:
+    # prctl(2): outlives the exec that follows. A killed process stops none of its children.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,146 @@
+"""Our server for minutes at full rate: its memory and descriptors must stay flat.
+
+    python -m bench.soak [--seconds 600]
+
+Arrows send and receive for the whole time, while other connections come, attach, hold
+messages and are killed. Fails if the server's memory or descriptors at the end are
+above what they were once it had settled, or if a receiver misses a message.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.runner import (
+    Case,
+    Measured,
+    RunError,
+    arrow_line,
+    await_exit,
+    await_ready,
+    free_port,
+    product_command,
+    records_directory,
+    transferred,
+)
+from bench.through import our_server
+
+# What settles, settles in this time: buffers, pools, the spare entries.
+SETTLE_SECONDS = 10.0
+GROWTH = 1.05
+CHURN_PERIOD = 0.05
+# Protocol header, open, begin, and an attach of a consumer of the queue "churn" (parts 2.7
+# and 3.5.3), as small as they may be.
+GREETING = bytes.fromhex(
+    "414d515000010000"
+    "0000001502000000005310c00801a105636875726e"
+    "0000001402000000005311c007044043527f527f"
+    "0000002a02000000005312c01d07a105636875726e43414040005328c00801a105636875726e00532945"
+)
+
+
+class UnsoundError(Exception):
+    """The server grew or lost something."""
+
+
+@contextlib.contextmanager
+def churn(port: int) -> Iterator[None]:
+    """Keep connections coming and going without a word, from a child process."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as one:
+                one.sendall(GREETING)
+                one.recv(64)
+                time.sleep(CHURN_PERIOD)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def descriptors(server: Measured) -> int:
+    """Return how many descriptors the server has open."""
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def soak(seconds: int) -> str:
+    """Run it and return one line of figures.
+
+    Raises:
+        RunError: a process failed or hung.
+        UnsoundError: memory, descriptors or messages are not as they must be.
+    """
+    case = Case(0, duration=seconds, timeout=seconds + 60.0)
+    with tempfile.TemporaryDirectory(dir=records_directory()) as scratch:
+        port = free_port()
+        server = Measured(our_server(port), Path("/dev/null"))
+        processes = [server]
+        received, sent = Path(scratch, "received"), Path(scratch, "sent")
+        try:
+            await_ready(server, port)
+            with churn(port):
+                return _watch(case, server, processes, port, received, sent)
+        finally:
+            for process in processes:
+                process.close()
+
+
+def _watch(
+    case: Case, server: Measured, processes: list[Measured], port: int, received: Path, sent: Path
+) -> str:
+    command = product_command()
+    # The receiver stops a little later, with the queue empty.
+    for operation, records, extra in (("receive", received, 3), ("send", sent, 0)):
+        line = arrow_line(command, case, operation, port, through=True)
+        duration = f"duration={case.duration + extra}"
+        line = [duration if word.startswith("duration=") else word for word in line]
+        processes.append(Measured(line, records))
+    time.sleep(SETTLE_SECONDS)
+    server.sample_memory()
+    settled, opened = server.rss[-1], descriptors(server)
+    await_exit(processes[1:], case.timeout, watched=[server])
+    time.sleep(1.0)
+    final, left = server.rss[-1], descriptors(server)
+    server.process.send_signal(signal.SIGTERM)
+    await_exit([server], 10.0)
+    count, elapsed = transferred(received, case)
+    with sent.open("rb") as stream:
+        wanted = sum(1 for _ in stream)
+    line = (
+        f"{count} messages in {elapsed:.0f} s, {count / elapsed / 1e3:.0f} k/s; "
+        f"memory {settled / 1e6:.1f} -> {final / 1e6:.1f} MB, descriptors {opened} -> {left}"
+    )
+    if count != wanted:
+        raise UnsoundError(f"{wanted} messages were sent, {count} came: {line}")
+    if final > settled * GROWTH or left > opened + 2:
+        raise UnsoundError(f"the server grew: {line}")
+    return line
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a soak and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=600)
+    options = parser.parse_args(arguments)
+    try:
+        print(soak(options.seconds))
+    except (RunError, UnsoundError) as error:
+        print(f"soak: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,184 @@
+"""Files of records, and their cutting into splits that are read independently."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from quiver_fast.analysis.discovery import role_of, search
+from quiver_fast.errors import UsageError
+from quiver_fast.records import formats
+from quiver_fast.records.frames import split_points
+from quiver_fast.records.sources import is_zstd, open_source
+
+__all__ = [
+    "RECEIVER", "SENDER", "SPLIT_SIZE", "RecordFile", "Split", "describe", "discover", "find",
+    "splits_of",
+]  # fmt: skip
+
+SENDER = "sender"
+RECEIVER = "receiver"
+_OPERATIONS = {SENDER: formats.SEND, RECEIVER: formats.RECEIVE}
+
+SPLIT_SIZE = 256 << 20
+# A longer line is no record; what is behind this much of it is not looked at.
+_BLOCK_SIZE = 1 << 16
+_SUFFIXES = (".zst", ".csv", "-transfers")
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """One file of records.
+
+    Attributes:
+        number: its index in the job.
+        path: where every executor finds it.
+        run: the run that it belongs to.
+        arrow: the arrow's name, unique within the run.
+        record_format: ``"v1"``, ``"v2"`` or ``"v3"``; None where no line tells it. A v2
+            file is ``"v1"`` where its first line does not tell the difference.
+        operation: ``"send"`` or ``"receive"``; None where neither name nor line tells it.
+        unit: ``"ms"``, ``"us"`` or ``"ns"``.
+        compressed: whether it is zstd.
+    """
+
+    number: int
+    path: str
+    run: str
+    arrow: str
+    record_format: str | None
+    operation: str | None
+    unit: str
+    compressed: bool
+
+    @property
+    def role(self) -> str:
+        """``"sender"``, or ``"receiver"``, which is also what cannot be told."""
+        return SENDER if self.operation == formats.SEND else RECEIVER
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether its lines carry message ids."""
+        return self.record_format is not None and formats.has_ids(self.record_format)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The part of a file that one task reads: bytes ``start`` to ``end`` of ``file``."""
+
+    file: RecordFile
+    start: int
+    end: int
+
+
+def discover(paths: Iterable[str]) -> list[RecordFile]:
+    """Find the files of records under ``paths``, and what each is.
+
+    A file's folder, seen from the folder asked for, is its run; its name without
+    ``-transfers.csv`` is its arrow.
+
+    Args:
+        paths: files, folders (searched with those below for ``*transfers.csv`` and
+            ``*transfers.csv.zst``), and glob patterns of either.
+
+    Raises:
+        OSError: a file cannot be read.
+        UsageError: nothing is there, or two files are one arrow of one run.
+    """
+    found: dict[tuple[str, str], Path] = {}
+    for root, path in find(paths):
+        top = root if root.is_dir() else root.parent
+        key = (path.parent.relative_to(top.parent).as_posix(), _arrow(path))
+        if found.setdefault(key, path) != path:
+            other = f"'{path}' and '{found[key]}'"
+            raise UsageError(f"{other} are both arrow '{key[1]}' of run '{key[0]}'")
+    return [describe(path, number, *key) for number, (key, path) in enumerate(found.items())]
+
+
+def describe(
+    path: Path, number: int, run: str, arrow: str, operation: str | None = None
+) -> RecordFile:
+    """Read the beginning of a file, up to its first record, and say what the file is.
+
+    Args:
+        path: the file.
+        number: its index in the job.
+        run: the run that it belongs to.
+        arrow: the arrow's name.
+        operation: "send" or "receive"; by default the file's name or first record tells.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+    """
+    operation = operation or _OPERATIONS.get(role_of(path) or "")
+    with path.open("rb", buffering=0) as file:
+        compressed = is_zstd(file)
+    record_format, unit = None, "ms"
+    for line in _lines(path):
+        found = formats.detect(line, None, operation)
+        if found is not None:
+            record_format, operation = found
+            unit = _unit(line, record_format, operation)
+            break
+    return RecordFile(number, str(path), run, arrow, record_format, operation, unit, compressed)
+
+
+def splits_of(file: RecordFile, size: int = SPLIT_SIZE) -> list[Split]:
+    """Cut a file into splits of about ``size`` bytes of text.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return [Split(file, start, end) for start, end in split_points(file.path, size)]
+
+
+def find(paths: Iterable[str]) -> list[tuple[Path, Path]]:
+    """Return (the path asked for, a file in it) of all files, in a stable order.
+
+    Raises:
+        UsageError: there are none at one of the paths.
+    """
+    files = []
+    for pattern in paths:
+        roots = [Path(pattern)]
+        if not roots[0].exists():
+            roots = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+        found = [(root, path) for root in roots for path in _files_in(root)]
+        if not found:
+            raise UsageError(f"no files of records at '{pattern}'")
+        files += [(root.resolve(), path.resolve()) for root, path in found]
+    return files
+
+
+def _files_in(root: Path) -> list[Path]:
+    return search(root) if root.is_dir() else [root]
+
+
+def _arrow(path: Path) -> str:
+    """Return the arrow's name, which is the file's without what all have in common."""
+    name = path.name
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the whole lines of a file without their newlines."""
+    block = bytearray(_BLOCK_SIZE)
+    with path.open("rb", buffering=0) as file:
+        source = open_source(file)
+        begun = b""
+        while size := source.readinto(memoryview(block)):
+            *lines, begun = (begun + block[:size]).split(b"\n")
+            yield from lines
+            begun = begun[:_BLOCK_SIZE]
+
+
+def _unit(line: bytes, record_format: str, operation: str) -> str:
+    """Return the unit of the time that the arrow itself took."""
+    fields = line.split(b",")
+    stamped_first = record_format == formats.V3 and operation == formats.SEND
+    return formats.time_unit(int(fields[0] if stamped_first else fields[-1]))

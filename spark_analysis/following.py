@@ -1,0 +1,80 @@
+"""Following records while they are written."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_analysis.files import discover
+from spark_analysis.output import MARK, RECORDS, check_free, replace, write_records, write_results
+from spark_analysis.source import QuiverSource, numbered
+
+__all__ = ["follow", "start_following"]
+
+_TRIGGER = "1 second"
+_TICK = 1  # seconds
+
+
+def follow(spark: SparkSession, paths: Sequence[str], output: Path, timeout: float) -> None:
+    """Analyse records as they are written, until nothing came for ``timeout`` seconds.
+
+    Args:
+        spark: the session; its executors see ``paths`` and ``output`` by the same names.
+        paths: files, folders, patterns.
+        output: an earlier job's is gone on with.
+        timeout: seconds.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        QuiverError: there are no records, or they are damaged, or ``output`` is taken.
+        PySparkException: Spark failed.
+    """
+    query = start_following(spark, paths, output)
+    last = time.monotonic()
+    try:
+        while time.monotonic() - last < timeout and not query.awaitTermination(_TICK):
+            # A long batch is work, not silence; nor is the time until the first look.
+            if query.lastProgress is None or query.status["isDataAvailable"]:
+                last = time.monotonic()
+    finally:
+        query.stop()
+
+
+def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> StreamingQuery:
+    """Start to analyse records as they are written, and return the query that does it.
+
+    Rows are appended by batch; a batch that is repeated after a failure replaces itself.
+    The results of ``output`` are renewed after every batch, each time whole.
+
+    Raises:
+        UsageError: there are no files, or ``output`` is taken.
+    """
+    check_free(output)
+    discover(paths)
+    output = output.absolute()
+    output.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (output / MARK).touch()
+    spark.dataSource.register(QuiverSource)
+
+    def take(batch: DataFrame, number: int) -> None:
+        write_records(batch, output / RECORDS / f"batch={number}")
+        part = output / ".part"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        write_results(batch.sparkSession, output / RECORDS, part, numbered(discover(paths)), None)
+        for result in part.iterdir():
+            replace(result, output / result.name)
+
+    return (
+        spark.readStream.format("quiver")
+        .load("\n".join(paths))
+        .writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(output / "checkpoint"))
+        .trigger(processingTime=_TRIGGER)
+        .start()
+    )

@@ -1,0 +1,155 @@
+"""What a job writes: tables and summaries, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
+
+from quiver_fast.analysis.sets import RunFigures, changes_of, compare_figures
+from quiver_fast.errors import UsageError
+from spark_analysis import schema
+from spark_analysis.facts import facts
+from spark_analysis.files import RecordFile, discover
+from spark_analysis.reading import read_records
+from spark_analysis.results import arrow_rows, figures_from_json
+
+__all__ = [
+    "MARK", "RECORDS", "analyze", "check_free", "replace", "write_records", "write_results",
+]  # fmt: skip
+
+MARK = "_COMMITTED"
+RECORDS = "records"
+_PARTITIONS = ("run", "role", "kind")
+
+
+def analyze(
+    spark: SparkSession, paths: Sequence[str], output: Path, base: Path | None = None
+) -> None:
+    """Analyse all records under ``paths`` into the folder ``output``.
+
+    Args:
+        spark: the session; its executors see ``paths`` and ``output`` by the same names.
+        paths: files, folders, patterns.
+        output: replaced if it is an earlier job's.
+        base: an earlier job's folder to compare with.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        QuiverError: there are no records, or they are damaged, or ``output`` is taken.
+        PySparkException: Spark failed.
+    """
+    check_free(output)
+    if base is not None and not (base / MARK).is_file():
+        raise UsageError(f"'{base}' is not the output of a job")
+    files = discover(paths)
+    output = output.absolute()
+    part = output.with_name(f".{output.name}.{uuid.uuid4().hex}.part")
+    part.mkdir(mode=0o700, parents=True)
+    try:
+        write_records(read_records(spark, files), part / RECORDS)
+        write_results(spark, part / RECORDS, part, files, base)
+        (part / MARK).touch()
+        replace(part, output)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def check_free(output: Path) -> None:
+    """See to it that nothing but an earlier job's results is replaced.
+
+    Raises:
+        UsageError: something else is there.
+    """
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"'{output}' is not a folder")
+    if output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file():
+        raise UsageError(f"'{output}' is not empty and not the output of a job")
+
+
+def replace(new: Path, target: Path) -> None:
+    """Let ``new`` take the place of ``target``: renames, so that it is whole at any time."""
+    if not target.exists():
+        new.rename(target)
+        return
+    old = target.with_name(f".{target.name}.{uuid.uuid4().hex}.old")
+    target.rename(old)
+    new.rename(target)
+    if old.is_dir():
+        shutil.rmtree(old)
+    else:
+        old.unlink()
+
+
+def write_records(records: DataFrame, folder: Path) -> None:
+    """Write rows of ``RECORDS``."""
+    _write(records, folder, *_PARTITIONS)
+
+
+def write_results(
+    spark: SparkSession,
+    source: Path,
+    target: Path,
+    files: Sequence[RecordFile],
+    base: Path | None,
+) -> None:
+    """Compute everything else from the records in ``source`` into ``target``."""
+    columns = schema.RECORDS.fieldNames()
+    records = spark.read.schema(schema.RECORDS).parquet(str(source)).select(*columns)
+    with facts(records, files) as table:
+        _write(table, target / "facts", "fact")
+    known = spark.read.schema(schema.FACTS).parquet(str(target / "facts"))
+    _write(_arrows(known.select(*schema.FACTS.fieldNames()), files), target / "arrows")
+    arrows = spark.read.schema(schema.ARROWS).parquet(str(target / "arrows"))
+    for row in arrows.select("run", "arrow", "summary").toLocalIterator():
+        folder = target / "summaries" / row.run
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_json(folder / f"{row.arrow}-summary.json", json.loads(row.summary))
+    _write_comparisons(spark, target, base)
+
+
+def _arrows(table: DataFrame, files: Sequence[RecordFile]) -> DataFrame:
+    """Return the rows of ``ARROWS``: each run's are made where its facts are."""
+    of_run: dict[str, list[RecordFile]] = {}
+    for file in files:
+        of_run.setdefault(file.run, []).append(file)
+    rows = schema.to_arrow(schema.ARROWS)
+
+    def statistics(facts_of_run: pa.Table) -> pa.Table:
+        run = facts_of_run["run"][0].as_py()
+        return pa.Table.from_pylist(list(arrow_rows(of_run[run], facts_of_run)), rows)
+
+    return table.groupBy("run").applyInArrow(statistics, schema.ARROWS)
+
+
+def _write_comparisons(spark: SparkSession, target: Path, base: Path | None) -> None:
+    now = list(_figures(spark, target))
+    earlier = [] if base is None else list(_figures(spark, base))
+    if base is not None:
+        _write_json(target / "comparison.json", compare_figures(earlier, now))
+    found = changes_of([*earlier, *now])
+    if found is not None:
+        _write_json(target / "changes.json", found)
+
+
+def _figures(spark: SparkSession, folder: Path) -> Iterator[RunFigures]:
+    """Yield what the series needs of each run: a row per second, not per message."""
+    rows = spark.read.schema(schema.ARROWS).parquet(str(folder / "arrows"))
+    chosen = rows.where(F.col("figures").isNotNull()).orderBy("run", "arrow")
+    for row in chosen.select("figures").toLocalIterator():
+        yield figures_from_json(row.figures)
+
+
+def _write(table: DataFrame, folder: Path, *partitions: str) -> None:
+    table.write.mode("overwrite").partitionBy(*partitions).parquet(str(folder))
+
+
+def _write_json(path: Path, document: Any) -> None:
+    path.write_text(json.dumps(document, indent=2) + "\n")

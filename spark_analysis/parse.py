@@ -1,0 +1,222 @@
+"""One split of a file to rows of ``PARSED``: the work of an executor."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from quiver_fast.records import formats
+from quiver_fast.records.runs import scan_runs
+from quiver_fast.records.transfers import RunBatch
+from spark_analysis import schema
+from spark_analysis.bad_lines import bad_lines
+from spark_analysis.files import RecordFile, Split
+from spark_analysis.settling import Sends, Settled
+
+__all__ = ["parse_split", "scan_split"]
+
+Int64Array = NDArray[np.int64]
+
+_BATCH_ROWS = 1 << 16
+
+
+def scan_split(split: Split) -> Iterator[RunBatch]:
+    """Yield the records of a split as the compiled parser gives them.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+    """
+    file = split.file
+    return scan_runs(
+        file.path,
+        start=split.start,
+        end=split.end,
+        record_format=_scanned_format(file),
+        operation=file.operation,
+    )
+
+
+def _scanned_format(file: RecordFile) -> str | None:
+    """v1 and v2 differ in nothing but settlements, which may come in any split."""
+    if file.operation == formats.SEND and file.record_format == formats.V1:
+        return formats.V2
+    return file.record_format
+
+
+def parse_split(split: Split) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a split as rows of ``PARSED``.
+
+    Settlements are joined with their sends here, so that only those at the edges of
+    splits are left for a shuffle.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+    """
+    for rows in _gathered(_parse(split)):
+        for start in range(0, rows.num_rows, _BATCH_ROWS):
+            yield rows.slice(start, _BATCH_ROWS)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small batches: each costs a message from Python to Spark."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(batch.num_rows for batch in waiting) >= _BATCH_ROWS:
+            yield pa.concat_batches(waiting)
+            waiting.clear()
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _parse(split: Split) -> Iterator[pa.RecordBatch]:
+    rows = _Rows(split)
+    sending: list[RunBatch] = []
+    lines = malformed = transfers = 0
+    truncated = False
+    first_bad: tuple[int, str] | None = None
+    times: list[int] = []
+    some_id: int | None = None
+    for batch in scan_split(split):
+        if len(batch):
+            yield rows.transfers(batch, transfers)
+            own = batch.sent if batch.received is None else batch.received
+            times = [times[0] if times else int(own[0]), int(own[-1])]
+            transfers += int(batch.count.sum())
+            some_id = None if batch.ids is None else int(batch.ids[0])
+        if batch.ids is not None and batch.received is None:
+            sending.append(batch)
+        lines += batch.lines
+        malformed += batch.malformed
+        truncated |= batch.truncated
+        first_bad = first_bad or batch.first_malformed
+    if sending:
+        yield from _settled(rows, sending)
+    if malformed:
+        yield rows.bad(_bad_lines(split), malformed)
+    if truncated:
+        yield rows.truncated(lines)
+    yield rows.extent(lines, times, some_id, first_bad)
+
+
+def _bad_lines(split: Split) -> list[tuple[int, str]]:
+    file = split.file
+    how = (_scanned_format(file), file.operation)
+    with tempfile.NamedTemporaryFile(prefix="quiver-split-") as text:
+        return list(bad_lines(file.path, split.start, split.end, *how, text))
+
+
+def _settled(rows: _Rows, batches: Sequence[RunBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield pairs of sends and settlements, and those that have no other half here."""
+    sends = Sends.of(batches)
+    found, sent, late = sends.match(Settled.of(batches))
+    left = sends.without(found)
+    if len(found):
+        yield rows.settled(found, sent)
+    if len(late):
+        yield rows.unmatched(late)
+    if len(left.firsts):
+        yield rows.unsettled(left)
+
+
+class _Rows:
+    """Makes rows of ``PARSED`` for one split."""
+
+    def __init__(self, split: Split) -> None:
+        self._fixed = {"file": split.file.number, "split": split.start}
+
+    def transfers(self, batch: RunBatch, before: int) -> pa.RecordBatch:
+        return self._batch(
+            schema.TRANSFER,
+            position=before + np.cumsum(batch.count) - batch.count,
+            id=batch.ids,
+            sent=batch.sent,
+            received=batch.received,
+            n=batch.count,
+        )
+
+    def settled(self, found: Settled, sent: Int64Array) -> pa.RecordBatch:
+        return self._batch(
+            schema.SETTLED,
+            position=np.arange(len(found)),
+            id=found.firsts.view(np.int64),
+            sent=sent,
+            settled=found.times,
+            sampled=found.sampled,
+            n=found.lengths.view(np.int64),
+        )
+
+    def unmatched(self, late: Settled) -> pa.RecordBatch:
+        return self._batch(
+            schema.UNMATCHED,
+            position=np.arange(len(late)),
+            id=late.firsts.view(np.int64),
+            settled=late.times,
+            sampled=late.sampled,
+            n=late.lengths.view(np.int64),
+        )
+
+    def unsettled(self, left: Sends) -> pa.RecordBatch:
+        return self._batch(
+            schema.UNSETTLED,
+            position=np.arange(len(left.firsts)),
+            id=left.firsts.view(np.int64),
+            sent=left.times,
+            n=(left.ends - left.firsts).view(np.int64),
+        )
+
+    def bad(self, lines: list[tuple[int, str]], count: int) -> pa.RecordBatch:
+        """The kept lines count one each, and a row without text the others."""
+        others = count - len(lines)
+        numbers = [number for number, _ in lines] + [-1] * (others > 0)
+        texts: list[str | None] = [text for _, text in lines]
+        return self._batch(
+            schema.BAD,
+            position=np.array(numbers, np.int64),
+            n=np.array([1] * len(lines) + [others] * (others > 0), np.int64),
+            text=texts + [None] * (others > 0),
+        )
+
+    def truncated(self, lines: int) -> pa.RecordBatch:
+        return self._batch(schema.TRUNCATED, position=np.array([lines]), n=np.array([1]))
+
+    def extent(
+        self,
+        lines: int,
+        times: list[int],
+        some_id: int | None,
+        first_bad: tuple[int, str] | None,
+    ) -> pa.RecordBatch:
+        position, text = first_bad or (0, None)
+        first, last = times or (None, None)
+        return self._batch(
+            schema.EXTENT,
+            position=[position],
+            id=[some_id],
+            sent=[first],
+            received=[last],
+            n=[lines],
+            text=[text],
+        )
+
+    def _batch(self, kind: str, **columns: Any) -> pa.RecordBatch:
+        size = len(columns["n"])
+        values = {**columns, **{name: np.full(size, x) for name, x in self._fixed.items()}}
+        values["kind"] = pa.repeat(pa.scalar(kind), size)
+        return pa.RecordBatch.from_arrays(
+            [_column(values.get(field.name), size, field.type) for field in schema.PARSED_ARROW],
+            schema=schema.PARSED_ARROW,
+        )
+
+
+def _column(values: Any, size: int, kind: pa.DataType) -> pa.Array:
+    if values is None:
+        return pa.nulls(size, kind)
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)

@@ -1,0 +1,238 @@
+"""From facts to statistics: the objects and the functions of :mod:`quiver_fast.analysis`.
+
+Whatever reads the records, this is where they become what the local engine has after
+its pass over a file; every figure is then computed by the same code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quiver_fast.analysis.delivery import (
+    BY_IDS,
+    BY_TIMES,
+    BY_TIMES_OF,
+    Ticks,
+    receiver_alone,
+)
+from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.distribution import Distribution, Int64Array
+from quiver_fast.analysis.latency import RANKS
+from quiver_fast.analysis.local import FileAnalysis
+from quiver_fast.analysis.sets import RunFigures, run_figures
+from quiver_fast.analysis.settlement import Settlement
+from quiver_fast.analysis.sources import RunData, run_data
+from quiver_fast.analysis.spilled import HistogramRows, Latencies, LatencyRows
+from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.analysis.units import PER_SECOND
+from quiver_fast.records import formats
+from spark_analysis import transforms
+from spark_analysis.delivery import DELIVERY, DISTINCT_IDS, IDS, TICKS
+from spark_analysis.files import RECEIVER, SENDER, RecordFile
+
+__all__ = [
+    "alone", "arrow_rows", "delivery_of", "figures_from_json", "figures_to_json", "file_analysis",
+]  # fmt: skip
+
+_UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
+_COUNTS = ("sent", "received", "foreign", "lost", "duplicate", "reordered", "negative_latency")
+
+
+class _Facts:
+    """The facts of one arrow."""
+
+    def __init__(self, table: pa.Table, arrow: str) -> None:
+        self._table = table.filter(pc.equal(table["arrow"], arrow))
+
+    def rows(self, fact: str) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return (second, value, n) of the rows that say ``fact``; 0 where there is null."""
+        rows = self.table(fact)
+        second, value, n = (_numbers(rows[name]) for name in ("second", "value", "n"))
+        return second, value, n
+
+    def table(self, fact: str) -> pa.Table:
+        return self._table.filter(pc.equal(self._table["fact"], fact))
+
+    def latencies(self, *facts: str) -> Latencies:
+        """Return the values of some facts with their counts."""
+        rows = LatencyRows()
+        for fact in facts:
+            rows.add(*self.rows(fact)[1:])
+        return rows.total()
+
+    def total(self, fact: str) -> int:
+        """Return the sum of ``n``; 0 where there is no such fact."""
+        return int(self.rows(fact)[2].sum())
+
+    def by_split(self, fact: str) -> list[tuple[int, int, str | None]]:
+        """Return (split, value, text) of a fact that splits have, in the file's order."""
+        rows = self.table(fact)
+        columns = (rows[name].to_pylist() for name in ("second", "value", "text"))
+        return sorted(zip(*columns, strict=True))
+
+
+def _numbers(column: pa.ChunkedArray) -> Int64Array:
+    numbers: Int64Array = pc.fill_null(column, 0).to_numpy()
+    return numbers
+
+
+def file_analysis(file: RecordFile, table: pa.Table) -> FileAnalysis:
+    """Return what the local engine's pass over ``file`` does, but the sets of ids.
+
+    Args:
+        file: what was read.
+        table: ``FACTS`` of its run.
+    """
+    facts = _Facts(table, file.arrow)
+    histogram = None
+    if file.role == RECEIVER:
+        second, latency, n = facts.rows(transforms.LATENCY)
+        rows = HistogramRows(file.unit)
+        rows.add(second, latency, n)
+        histogram = rows.total()
+    else:
+        second, _, n = facts.rows(transforms.SENT)
+    seconds = Distribution.of_counted(second, n)
+    first, last = facts.by_split(transforms.FIRST), facts.by_split(transforms.LAST)
+    settlement = _settlement(facts)
+    settles = settlement is not None and file.record_format == formats.V1
+    return FileAnalysis(
+        record_format=formats.V2 if settles else file.record_format,
+        operation=file.operation,
+        time_unit=file.unit,
+        count=seconds.total,
+        first_time=first[0][1] if first else None,
+        last_time=last[-1][1] if last else None,
+        seconds=seconds,
+        histogram=histogram,
+        ids=None,
+        ids_hashed=False,
+        send_ticks=Ticks(),
+        reordered=facts.total(transforms.REORDERED),
+        settlement=settlement,
+        malformed=facts.total(transforms.MALFORMED),
+        first_malformed=_first_malformed(facts),
+        truncated=facts.total(transforms.TRUNCATED) > 0,
+        # Lines of streaming mode are for the local engine: they say nothing of transfers.
+        streams=None,
+    )
+
+
+def _settlement(facts: _Facts) -> Settlement | None:
+    sampled = facts.latencies(transforms.SAMPLED)
+    every = facts.latencies(transforms.SAMPLED, transforms.SETTLED)
+    unmatched = facts.total(transforms.UNMATCHED)
+    if every.total + unmatched == 0:
+        return None
+    return Settlement(every, sampled, facts.total(transforms.UNSETTLED), unmatched)
+
+
+def _first_malformed(facts: _Facts) -> tuple[int, str] | None:
+    bad = facts.by_split(transforms.FIRST_BAD)
+    if not bad:
+        return None
+    split, line, text = bad[0]
+    before = sum(lines for place, lines, _ in facts.by_split(transforms.LINES) if place < split)
+    return before + line, text or ""
+
+
+def delivery_of(
+    table: pa.Table, senders: Sequence[FileAnalysis], receivers: Sequence[FileAnalysis]
+) -> dict[str, Any]:
+    """Return what became of the messages of a run with both ends.
+
+    As :meth:`quiver_fast.analysis.delivery.Reconciliation.result`.
+    """
+    rows = _Facts(table, "").table(DELIVERY)
+    values = dict(zip(rows["text"].to_pylist(), rows["n"].to_pylist(), strict=True))
+    if not values:  # an end has no records: nothing to compare with
+        sent = sum(end.count for end in senders)
+        received = sum(end.count for end in receivers)
+        counts = (sent, received, received, sent, 0, 0, 0)
+        return {"method": BY_TIMES, **dict(zip(_COUNTS, counts, strict=True))}
+    method = BY_IDS if values[IDS] else BY_TIMES_OF[_UNITS[values[TICKS]]]
+    return {"method": method, **{name: values.get(name, 0) for name in _COUNTS}}
+
+
+def alone(file: RecordFile, found: FileAnalysis, table: pa.Table) -> dict[str, Any]:
+    """Return what the records of a receiver without its sender tell of the delivery."""
+    told = receiver_alone(found)
+    if not file.has_ids:
+        return told
+    distinct = _Facts(table, file.arrow).total(DISTINCT_IDS)
+    return told | {"method": BY_IDS, "duplicate": found.count - distinct}
+
+
+def arrow_rows(files: Sequence[RecordFile], table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield the rows of ``ARROWS`` of one run.
+
+    Args:
+        files: its files.
+        table: its ``FACTS``.
+
+    Raises:
+        RecordError: a summary beside the records is damaged.
+    """
+    found = {file: file_analysis(file, table) for file in files}
+    ends = {role: [f for f in files if f.role == role] for role in (SENDER, RECEIVER)}
+    senders, receivers = ends[SENDER], ends[RECEIVER]
+    both = None
+    if senders and receivers:
+        both = delivery_of(table, [found[f] for f in senders], [found[f] for f in receivers])
+    for sender in senders:
+        run = run_data(RunFiles(_name(sender), sender=Path(sender.path)), found[sender], None, None)
+        yield _row(sender, found[sender], run, in_series=not receivers)
+    pair = senders[0] if len(senders) == len(receivers) == 1 else None
+    for receiver in receivers:
+        delivery = both or alone(receiver, found[receiver], table)
+        files_of = RunFiles(
+            _name(receiver),
+            sender=None if pair is None else Path(pair.path),
+            receiver=Path(receiver.path),
+        )
+        run = run_data(files_of, None if pair is None else found[pair], found[receiver], delivery)
+        yield _row(receiver, found[receiver], run, in_series=True)
+
+
+def _name(file: RecordFile) -> str:
+    return f"{file.run}/{file.arrow}"
+
+
+def _row(file: RecordFile, found: FileAnalysis, run: RunData, *, in_series: bool) -> dict[str, Any]:
+    """Return a row of ``ARROWS``; its figures if it is one of a series of runs."""
+    summary = run.receiver if file.role == RECEIVER else run.sender
+    latencies = found.latencies if found.latencies.total else None
+    return {
+        "run": file.run,
+        "arrow": file.arrow,
+        "role": file.role,
+        "unit": file.unit,
+        "messages": found.count,
+        "rate": found.rate,
+        "mean": None if latencies is None else latencies.mean(),
+        "stddev": None if latencies is None else latencies.stddev(),
+        "percentiles": None if latencies is None else latencies.percentiles(RANKS),
+        "figures": figures_to_json(run_figures(run)) if in_series else None,
+        "summary": json.dumps({**(summary or {}), "analysis": run_statistics(run)}),
+    }
+
+
+def figures_to_json(figures: RunFigures) -> str:
+    """Return the figures of a run as text."""
+    windows = {name: values.tolist() for name, values in figures.windows.items()}
+    return json.dumps(asdict(figures) | {"windows": windows})
+
+
+def figures_from_json(text: str) -> RunFigures:
+    """Return what :func:`figures_to_json` was given."""
+    found = json.loads(text)
+    windows = {name: np.array(values, np.float64) for name, values in found["windows"].items()}
+    return RunFigures(**(found | {"windows": windows}))

@@ -1,0 +1,130 @@
+"""Every table, as Spark declares it; nothing is ever inferred.
+
+``PARSED`` is what reading a split gives. ``RECORDS`` is the same with its run and
+arrow, and is what Parquet keeps. The columns:
+
+===========  ==================================================================
+file         number of the file in the job
+kind         one of ``KINDS``
+split        where the split begins in the file, bytes; orders splits
+position     messages before it in the split; of a bad line, the lines before it
+id           id of the first message (v1, v2), else null
+sent         send time in the file's unit
+received     receive time (receiver's transfers)
+settled      settlement time (settlements)
+sampled      whether the settlement's line had the prefix ``S``
+n            how many neighbouring messages (or lines) this row stands for
+text         beginning of a bad line
+===========  ==================================================================
+
+A row is a run: ``n`` neighbouring messages with equal times and, where there are
+ids, with ids that count up by one. Nothing is lost by that. Each split has one row of
+kind ``extent``: ``n`` is its number of lines, ``sent`` and ``received`` are the arrow's own
+times of its first and last transfer, ``id`` is one of its ids, ``position`` and ``text`` are
+the number (from 1) and the beginning of its first bad line.
+
+``FACTS`` is all that the statistics need of the records: integers that add up, or that
+are one per arrow. ``ARROWS`` is the statistics, a row per arrow.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+__all__ = [
+    "ARROWS", "BAD", "EXTENT", "FACTS", "KINDS", "PARSED", "PARSED_ARROW", "RECORDS",
+    "RECORDS_ARROW", "SETTLED", "TRANSFER", "TRUNCATED", "UNMATCHED", "UNSETTLED", "to_arrow",
+]  # fmt: skip
+
+TRANSFER = "transfer"
+SETTLED = "settled"  # a settlement with its send, found in one split
+UNSETTLED = "unsettled"  # a send whose settlement is not in its split
+UNMATCHED = "unmatched"  # a settlement whose send is not in its split
+BAD = "bad"  # lines that are no record; the side table
+TRUNCATED = "truncated"  # the file ends within a line or a frame
+EXTENT = "extent"
+KINDS = (TRANSFER, SETTLED, UNSETTLED, UNMATCHED, BAD, TRUNCATED, EXTENT)
+
+_VALUES = [
+    StructField("kind", StringType(), nullable=False),
+    StructField("split", LongType(), nullable=False),
+    StructField("position", LongType(), nullable=False),
+    StructField("id", LongType()),
+    StructField("sent", LongType()),
+    StructField("received", LongType()),
+    StructField("settled", LongType()),
+    StructField("sampled", BooleanType()),
+    StructField("n", LongType(), nullable=False),
+    StructField("text", StringType()),
+]
+PARSED = StructType([StructField("file", IntegerType(), nullable=False), *_VALUES])
+RECORDS = StructType(
+    [
+        *PARSED.fields,
+        StructField("arrow", StringType(), nullable=False),
+        StructField("unit", StringType(), nullable=False),
+        StructField("run", StringType(), nullable=False),
+        StructField("role", StringType(), nullable=False),
+    ]
+)
+
+# Second, value and n mean what the fact says (spark_analysis.transforms.facts).
+FACTS = StructType(
+    [
+        StructField("run", StringType(), nullable=False),
+        StructField("arrow", StringType(), nullable=False),
+        StructField("fact", StringType(), nullable=False),
+        StructField("second", LongType()),
+        StructField("value", LongType()),
+        StructField("n", LongType()),
+        StructField("text", StringType()),
+    ]
+)
+
+# Times and latencies in ``unit``; ``summary`` and ``figures`` are JSON.
+ARROWS = StructType(
+    [
+        StructField("run", StringType(), nullable=False),
+        StructField("arrow", StringType(), nullable=False),
+        StructField("role", StringType(), nullable=False),
+        StructField("unit", StringType(), nullable=False),
+        StructField("messages", LongType(), nullable=False),
+        StructField("rate", DoubleType()),
+        StructField("mean", DoubleType()),
+        StructField("stddev", DoubleType()),
+        StructField("percentiles", ArrayType(DoubleType())),
+        StructField("figures", StringType()),
+        StructField("summary", StringType(), nullable=False),
+    ]
+)
+
+_ARROW_TYPES: dict[DataType, pa.DataType] = {
+    IntegerType(): pa.int32(),
+    LongType(): pa.int64(),
+    BooleanType(): pa.bool_(),
+    StringType(): pa.string(),
+    DoubleType(): pa.float64(),
+    ArrayType(DoubleType()): pa.list_(pa.float64()),
+}
+
+
+def to_arrow(table: StructType) -> pa.Schema:
+    """Return the same schema for Arrow."""
+    return pa.schema(
+        [pa.field(field.name, _ARROW_TYPES[field.dataType], field.nullable) for field in table]
+    )
+
+
+PARSED_ARROW = to_arrow(PARSED)
+RECORDS_ARROW = to_arrow(RECORDS)

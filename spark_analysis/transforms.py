@@ -1,0 +1,157 @@
+"""Pure DataFrame to DataFrame transforms: from ``RECORDS`` to ``FACTS``.
+
+Nothing here reads, writes or collects. Every aggregate over messages weighs rows with
+``n``; integers stay integers, so that the results equal the local engine's.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
+
+from quiver_fast.analysis.units import PER_SECOND
+from spark_analysis import schema
+
+__all__ = [
+    "ARROW", "FIRST", "FIRST_BAD", "LAST", "LATENCY", "LINES", "MALFORMED", "REORDERED",
+    "SAMPLED", "SENT", "SETTLED", "TRUNCATED", "UNMATCHED", "UNSETTLED", "as_facts", "extents",
+    "quotient", "settlement_residuals", "settlements_across", "sums", "ticks_per_second",
+    "together",
+]  # fmt: skip
+
+ARROW = ("run", "arrow")
+
+# Facts that add up: n messages of this (second, value).
+LATENCY = "latency"  # epoch second of receipt, latency
+SENT = "sent"  # epoch second of the send
+SETTLED = "settled"  # value: settlement latency of lines without the prefix S
+SAMPLED = "sampled"  # value: settlement latency of lines with it
+UNSETTLED = "unsettled"
+UNMATCHED = "unmatched"
+MALFORMED = "malformed"
+REORDERED = "reordered"  # receipts of a receiver without a sender
+TRUNCATED = "truncated"
+# Facts of each split; its place in the file stands as the second.
+LINES = "lines"
+FIRST = "first"  # own time of the first transfer
+LAST = "last"  # own time of the last transfer
+FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
+
+
+def ticks_per_second() -> Column:
+    """Return the ticks in one second of each row's ``unit``."""
+    units = [F.lit(word) for pair in PER_SECOND.items() for word in pair]
+    return F.element_at(F.create_map(*units), F.col("unit"))
+
+
+def quotient(number: Column, divisor: Column) -> Column:
+    """Return the integer quotient; Spark's `/` is of doubles, too coarse for nanoseconds."""
+    return F.call_function("div", number, divisor)
+
+
+def together(tables: list[DataFrame]) -> DataFrame:
+    """Return the rows of all tables, which have the same columns."""
+    return reduce(DataFrame.unionByName, tables)
+
+
+def as_facts(table: DataFrame, fact: str, **columns: Column) -> DataFrame:
+    """Return rows of ``FACTS`` that say ``fact``; a column that is not given is null."""
+    names = [field.name for field in schema.FACTS if field.name not in (*ARROW, "fact")]
+    nothing = {name: F.lit(None).cast(schema.FACTS[name].dataType) for name in names}
+    values = nothing | columns
+    return table.select(
+        *ARROW, F.lit(fact).alias("fact"), *(values[name].alias(name) for name in names)
+    )
+
+
+def sums(records: DataFrame) -> DataFrame:
+    """Return the facts that are sums over the rows of each arrow: one aggregation.
+
+    Those of receipts are the rows of :class:`quiver_fast.analysis.histogram.SecondHistogram`.
+    """
+    kind = F.col("kind")
+    transfer, settled = kind == schema.TRANSFER, kind == schema.SETTLED
+    receipt = F.col("received").isNotNull()
+    fact = (
+        F.when(transfer, F.when(receipt, LATENCY).otherwise(SENT))
+        .when(settled, F.when(F.col("sampled"), SAMPLED).otherwise(SETTLED))
+        .when(kind == schema.BAD, MALFORMED)
+        .when(kind == schema.TRUNCATED, TRUNCATED)
+    )
+    own = F.coalesce("received", "sent")
+    second = F.when(transfer, quotient(own, ticks_per_second()))
+    value = F.when(transfer & receipt, F.col("received") - F.col("sent")).when(
+        settled, F.col("settled") - F.col("sent")
+    )
+    rows = records.select(
+        *ARROW, fact.alias("fact"), second.alias("second"), value.alias("value"), "n"
+    )
+    return _summed(rows.where(F.col("fact").isNotNull()))
+
+
+def _summed(rows: DataFrame) -> DataFrame:
+    """Add up rows of (run, arrow, fact, second, value, n) to ``FACTS``."""
+    total = rows.groupBy(*ARROW, "fact", "second", "value").agg(F.sum("n").alias("n"))
+    return total.withColumn("text", F.lit(None).cast("string"))
+
+
+def extents(records: DataFrame) -> DataFrame:
+    """Return what each split says of its place in the file: a few rows, not summed up."""
+    splits = records.where(F.col("kind") == schema.EXTENT)
+    nothing = F.lit(None).cast("bigint"), F.lit(None).cast("string")
+    said = {
+        LINES: (F.col("n"), nothing[1]),
+        FIRST: (F.col("sent"), nothing[1]),
+        LAST: (F.col("received"), nothing[1]),
+        FIRST_BAD: (F.when(F.col("text").isNotNull(), F.col("position")), F.col("text")),
+    }
+    facts = [
+        F.struct(F.lit(fact).alias("fact"), value.alias("value"), text.alias("text"))
+        for fact, (value, text) in said.items()
+    ]
+    each = splits.select(*ARROW, "split", F.explode(F.array(*facts)).alias("it"))
+    return each.where("it.value is not null").select(
+        *ARROW,
+        "it.fact",
+        F.col("split").alias("second"),
+        "it.value",
+        nothing[0].alias("n"),
+        "it.text",
+    )
+
+
+def settlement_residuals(records: DataFrame) -> DataFrame:
+    """Return (run, arrow, id, sent, settled, sampled): what splits could not join.
+
+    A send without ``settled`` was never settled; a settlement without ``sent`` has no
+    send of its id. Only these rows are shuffled.
+    """
+    settling = records.where(F.col("kind").isin(schema.SETTLED, schema.UNMATCHED))
+    sends = records.where(F.col("kind") == schema.UNSETTLED)
+    sends = sends.join(settling.select(*ARROW).distinct(), list(ARROW), "semi")
+    late = settling.where(F.col("kind") == schema.UNMATCHED)
+    each = F.explode(F.sequence("id", F.col("id") + F.col("n") - 1)).alias("id")
+    return sends.select(*ARROW, each, "sent").join(
+        late.select(*ARROW, each, "settled", "sampled"), [*ARROW, "id"], "full"
+    )
+
+
+def settlements_across(residuals: DataFrame) -> DataFrame:
+    """Return the facts of settlements whose send was in another split, and of halves."""
+    both = F.col("sent").isNotNull() & F.col("settled").isNotNull()
+    fact = (
+        F.when(both, F.when(F.col("sampled"), SAMPLED).otherwise(SETTLED))
+        .when(F.col("settled").isNull(), UNSETTLED)
+        .otherwise(UNMATCHED)
+    )
+    return _summed(
+        residuals.select(
+            *ARROW,
+            fact.alias("fact"),
+            F.lit(None).cast("bigint").alias("second"),
+            F.when(both, F.col("settled") - F.col("sent")).alias("value"),
+            F.lit(1).cast("bigint").alias("n"),
+        )
+    )

@@ -1,0 +1,1 @@
+"""Launchers of other projects' brokers, in the server contract."""

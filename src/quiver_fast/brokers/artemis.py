@@ -1,0 +1,171 @@
+"""`quiver-server-activemq-artemis`: an ActiveMQ Artemis broker made on the fly."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from quiver_fast.brokers.launcher import START_SECONDS, Broker, Daemon, main
+from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.server.config import ServerConfig
+
+__all__ = ["BROKER", "Artemis", "start"]
+
+_VERSION = "2.40.0"
+"""The version that the project's own tests install, in the user's cache."""
+
+_ADMIN = "admin"
+"""Who may log in, with the same word as password, where everyone may come in without."""
+
+_ENCODED = "ENC("
+"""A password that begins so would be taken for an encoded one."""
+
+_QUEUES = (
+    "<default-address-routing-type>ANYCAST</default-address-routing-type>"
+    "<default-queue-routing-type>ANYCAST</default-queue-routing-type>"
+)
+_CATCH_ALL = '<address-setting match="#">'
+
+
+class Artemis(Broker):
+    """A broker with one acceptor and one queue; others come into being on demand."""
+
+    name = "activemq-artemis"
+    product = "ActiveMQ Artemis"
+
+    def unavailable(self) -> str | None:
+        """Return why it cannot be started here, or None."""
+        if not os.access(self._program, os.X_OK):
+            return f"ActiveMQ Artemis is not in {self.home()} (ARTEMIS_HOME can say where)"
+        if shutil.which("java") is None:
+            return "ActiveMQ Artemis needs Java: java is not on the PATH"
+        return None
+
+    def home(self) -> Path:
+        """Return where Artemis is: $ARTEMIS_HOME, or the user's cache."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        default = cache / "quiver-fast" / f"apache-artemis-{_VERSION}"
+        return Path(os.environ.get("ARTEMIS_HOME") or default)
+
+    @property
+    def _program(self) -> Path:
+        return self.home() / "bin" / "artemis"
+
+    def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
+        """Create an instance; see :meth:`Broker.prepare`."""
+        if (config.password or "").startswith(_ENCODED):
+            raise UsageError(f"{self.product} takes no password that begins with {_ENCODED}")
+        instance = directory / "broker"
+        self._create(instance, config)
+        etc = instance / "etc"
+        user, password = config.user or _ADMIN, config.password or _ADMIN
+        (etc / "artemis-users.properties").write_text(
+            f"{_property(user)} = {_property(password)}\n"
+        )
+        (etc / "artemis-roles.properties").write_text(f"amq = {_property(user)}\n")
+        file = etc / "broker.xml"
+        file.write_text(
+            _configuration(file.read_text(), _acceptor(config, etc), config.addresses[0])
+        )
+        return [Daemon("artemis", [str(instance / "bin" / "artemis"), "run"])]
+
+    def _create(self, instance: Path, config: ServerConfig) -> None:
+        access = "--require-login" if config.user else "--allow-anonymous"
+        # The real password is written later: everybody can read a command line.
+        command = [
+            str(self._program), "create", "--silent", "--user", _ADMIN,
+            "--password", secrets.token_hex(16), access, "--no-autotune", "--nio", "--no-web",
+            str(instance),
+        ]  # fmt: skip
+        try:
+            subprocess.run(
+                command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, timeout=START_SECONDS,
+            )  # fmt: skip
+        except subprocess.CalledProcessError as error:
+            output = error.output.decode(errors="replace").strip().splitlines()
+            raise QuiverError(f"artemis create: {output[-1] if output else error}") from None
+        except subprocess.TimeoutExpired:
+            raise QuiverError(f"artemis create took over {START_SECONDS:.0f} seconds") from None
+
+
+def _configuration(text: str, acceptor: str, queue: str) -> str:
+    """Return a created instance's broker.xml with our acceptor alone, and the queue."""
+    name = escape(queue, {'"': "&quot;"})
+    address = f'<address name="{name}"><anycast><queue name="{name}"/></anycast></address>'
+    acceptors = f'<acceptors><acceptor name="clients">{escape(acceptor)}</acceptor></acceptors>'
+    changes = [
+        (r"<acceptors>.*</acceptors>", acceptors),
+        (r"<addresses>", f"<addresses>{address}"),
+        # An address that a sender names first becomes a queue, which keeps what is sent.
+        (re.escape(_CATCH_ALL), f"{_CATCH_ALL}{_QUEUES}"),
+    ]
+    for pattern, replacement in changes:
+        parts = re.split(pattern, text, flags=re.DOTALL)
+        if len(parts) != 2:
+            raise QuiverError(f"this Artemis creates a broker.xml without {pattern}")
+        text = replacement.join(parts)
+    return text
+
+
+def _acceptor(config: ServerConfig, etc: Path) -> str:
+    """Return the acceptor's URL. CORE is the protocol of Artemis's own JMS client."""
+    options = ["protocols=AMQP,CORE", "amqpCredits=1000", "amqpLowCredits=300"]
+    if config.user is not None:
+        # ANONYMOUS would be refused as well, but only after it has been offered.
+        options.append("saslMechanisms=PLAIN")
+    if config.scheme == "amqps":
+        options += [
+            "sslEnabled=true",
+            f"keyStorePath={_key_store(config, etc)}",
+            "keyStoreType=PEM",
+        ]
+    if config.trust_store is not None:
+        trusted = etc / "trust.pem"
+        shutil.copyfile(config.trust_store, trusted)
+        options += [f"trustStorePath={trusted}", "trustStoreType=PEMCA", "needClientAuth=true"]
+    return f"tcp://{config.host}:{config.port}?{';'.join(options)}"
+
+
+def _key_store(config: ServerConfig, etc: Path) -> Path:
+    """Write key and certificate into one file, the key in the one form that Java reads."""
+    command = ["openssl", "pkcs8", "-topk8", "-nocrypt", "-in", str(config.key)]
+    try:
+        key = subprocess.run(command, check=True, capture_output=True, timeout=START_SECONDS)
+        chain = Path(str(config.cert)).read_bytes()
+    except FileNotFoundError as error:
+        raise QuiverError(f"scheme=amqps: {error.filename} is not there") from None
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode(errors="replace").strip().splitlines()
+        raise QuiverError(f"key: {config.key}: {reason[0] if reason else error}") from None
+    store = etc / "server.pem"
+    store.write_bytes(key.stdout + chain)
+    return store
+
+
+def _property(text: str) -> str:
+    """Return ``text`` as a key or a value of a Java properties file."""
+    return "".join(f"\\u{unit:04x}" for unit in _utf16(text))
+
+
+def _utf16(text: str) -> list[int]:
+    data = text.encode("utf-16-be")
+    return [int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2)]
+
+
+BROKER = Artemis()
+
+
+def start(words: list[str]) -> int:
+    """Launch the broker as ``words`` say; return the exit code."""
+    return main(BROKER, words)
+
+
+if __name__ == "__main__":
+    sys.exit(start(sys.argv[1:]))

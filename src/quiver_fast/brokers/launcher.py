@@ -1,0 +1,265 @@
+"""What every launcher does: start a broker of the run's own, tell when it serves, end it.
+
+A broker lives in a temporary directory, private to its user, which goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from quiver_fast import __version__, arguments
+from quiver_fast.brokers.probe import accepts_amqp
+from quiver_fast.engine import interrupt
+from quiver_fast.engine.sockets import listen
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, SignalError, UsageError
+from quiver_fast.process import Child, exit_text
+from quiver_fast.ready_file import write_ready
+from quiver_fast.server.config import REQUIRED, ServerConfig, parse
+
+__all__ = ["START_SECONDS", "Broker", "Daemon", "main", "refuse"]
+
+KEYS = (
+    "host", "port", "path", "ready-file", "scheme", "user", "password", "password-fd", "cert",
+    "key", "trust-store", "quiet", "verbose",
+)  # fmt: skip
+"""The keys that a launcher understands; all others are refused."""
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+_TICK_MS = 50
+_LOG_NAME = "output"
+_LOG_LINES = 20
+
+_USAGE = """\
+Usage: {program} KEY=VALUE...
+
+Start {product} with a configuration and data of its own, and end it with this
+process. Without arguments, print what would be started.
+
+Required:
+  host=TEXT  port=NUMBER|-     where to listen; '-' is the scheme's default port
+  path=TEXT                    a queue that is there from the start
+  ready-file=FILE|-            gets the line 'ready' when the broker accepts AMQP
+
+Security:
+  scheme=amqp|amqps (amqp)     user=TEXT  password=TEXT | password-fd=NUMBER
+  cert=FILE  key=FILE          the server's certificate (required for amqps)
+  trust-store=FILE             require clients to have a certificate it vouches for
+  quiet=0|1 (0)  verbose=0|1 (0)
+"""
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A process that a broker consists of.
+
+    Attributes:
+        name: what to call it, and its log.
+        command: the words that start it.
+        environment: variables that it needs besides ours.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Broker(ABC):
+    """A kind of broker.
+
+    Attributes:
+        name: after ``quiver-server-``.
+        product: what it is called by those who make it.
+    """
+
+    name: str
+    product: str
+
+    @abstractmethod
+    def unavailable(self) -> str | None:
+        """Return in one line why it cannot be started here, or None if it can."""
+
+    @abstractmethod
+    def home(self) -> Path:
+        """Return where it is installed, for people to read."""
+
+    @abstractmethod
+    def prepare(self, config: ServerConfig, directory: Path) -> Sequence[Daemon]:
+        """Write what the broker needs and return its processes, in the order of their start.
+
+        The broker serves when the last one does.
+
+        Args:
+            config: what is asked for.
+            directory: empty; everything that the broker writes goes there.
+
+        Raises:
+            UsageError: something asked for is not to be had from this broker.
+            QuiverError: it cannot be prepared.
+        """
+
+
+def main(broker: Broker, words: list[str]) -> int:
+    """Launch ``broker`` as ``words`` say, until a signal comes; return the exit code."""
+    program = f"quiver-server-{broker.name}"
+    if not words:
+        sys.stdout.write(_description(broker, program))
+        return EXIT_OK
+    if words[0] in ("-h", "--help"):
+        sys.stdout.write(_USAGE.format(program=program, product=broker.product))
+        return EXIT_OK
+    try:
+        _serve(broker, _parse(words), program)
+    except SignalError:
+        return EXIT_OK  # Being told to end is how a server ends.
+    except QuiverError as error:
+        return _fail(program, str(error), error.exit_code)
+    except OSError as error:
+        return _fail(program, error.strerror or str(error), EXIT_FAILURE)
+
+
+def _fail(program: str, message: str, exit_code: int) -> int:
+    _say(f"{program}: error: {' '.join(message.split())}")
+    return exit_code
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _description(broker: Broker, program: str) -> str:
+    reason = broker.unavailable()
+    state = f"Installed in: {broker.home()}" if reason is None else f"Unavailable: {reason}"
+    return f"{program} {__version__}\nStarts: {broker.product}\n{state}\n"
+
+
+def _parse(words: list[str]) -> ServerConfig:
+    # What only our own server can do must not be taken for done.
+    arguments.split(words, KEYS, REQUIRED)
+    config = parse(words)
+    if not config.addresses:
+        raise UsageError("path must name a queue")
+    return config
+
+
+def _serve(broker: Broker, config: ServerConfig, program: str) -> NoReturn:
+    reason = broker.unavailable()
+    if reason is not None:
+        raise QuiverError(reason)
+    interrupt.install()
+    _check_port(config)
+    with tempfile.TemporaryDirectory(prefix=f"{program}-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        daemons = broker.prepare(config, directory)
+        with _running(daemons, directory, config.verbose) as children:
+            _await_ready(children, config, directory)
+            if not config.quiet:
+                where = f"{config.scheme}://{config.host}:{config.port}"
+                _say(f"{program}: listening on {where}")
+            if config.ready_file is not None:
+                write_ready(config.ready_file)
+            _watch(children, directory)
+
+
+def _check_port(config: ServerConfig) -> None:
+    """Refuse a port that is taken: whoever has it would be taken for the broker."""
+    for listener in listen(config.host, config.port):
+        listener.close()
+
+
+@contextlib.contextmanager
+def _running(
+    daemons: Sequence[Daemon], directory: Path, verbose: bool
+) -> Iterator[dict[str, Child]]:
+    """Run the processes until the end of the block; the last one started ends first."""
+    children: dict[str, Child] = {}
+    with contextlib.ExitStack() as stack:
+        for daemon in daemons:
+            try:
+                child = Child(
+                    list(daemon.command),
+                    {**os.environ, **daemon.environment},
+                    output=None if verbose else _log(directory, daemon.name),
+                    merge_errors=True,
+                    grace=STOP_SECONDS,
+                    die_with_us=True,
+                )
+            except OSError as error:
+                raise QuiverError(
+                    f"cannot start '{daemon.command[0]}': {error.strerror}"
+                ) from error
+            children[daemon.name] = child
+            stack.callback(child.end)
+        yield children
+
+
+def _await_ready(children: Mapping[str, Child], config: ServerConfig, directory: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not accepts_amqp(config):
+        _pause()
+        _check_alive(children, directory)
+        if time.monotonic() > deadline:
+            _show_logs(directory)
+            raise QuiverError(
+                f"the broker does not accept AMQP on port {config.port} "
+                f"after {START_SECONDS:.0f} seconds"
+            )
+    _check_alive(children, directory)
+
+
+def _watch(children: Mapping[str, Child], directory: Path) -> NoReturn:
+    while True:
+        _pause()
+        _check_alive(children, directory)
+
+
+def _pause() -> None:
+    """Wait a moment.
+
+    Raises:
+        SignalError: a signal came.
+    """
+    poller = select.poll()
+    poller.register(interrupt.wake_fd(), select.POLLIN)
+    poller.poll(_TICK_MS)
+    interrupt.raise_if_pending()
+
+
+def _check_alive(children: Mapping[str, Child], directory: Path) -> None:
+    for name, child in children.items():
+        if child.poll():
+            _show_logs(directory)
+            raise QuiverError(f"{name} ended by itself: {exit_text(child.returncode)}")
+
+
+def _log(directory: Path, name: str) -> Path:
+    return directory / f"{name}.{_LOG_NAME}"
+
+
+def _show_logs(directory: Path) -> None:
+    """Pass on what the broker said last, before it is removed with everything else."""
+    for log in sorted([*directory.glob(f"*.{_LOG_NAME}"), *directory.glob("log/*.log")]):
+        for line in log.read_text(errors="replace").splitlines()[-_LOG_LINES:]:
+            _say(f"{log.name}: {line}")
+
+
+def refuse(config: ServerConfig, product: str, *keys: str) -> None:
+    """Refuse keys that a broker cannot honour.
+
+    Raises:
+        UsageError: one is given; the message names it.
+    """
+    for key in keys:
+        if getattr(config, key.replace("-", "_")) is not None:
+            raise UsageError(f"{product} cannot be given {key} by this launcher")

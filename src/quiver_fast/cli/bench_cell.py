@@ -1,0 +1,247 @@
+"""One combination of `quiver-bench`: run, judged, and kept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.cli.bench_matrix import Cell
+from quiver_fast.cli.console import Console
+from quiver_fast.cli.output import make_output_dir, write_json
+from quiver_fast.cli.pair_run import PairPlans, PairRun
+from quiver_fast.cli.progress import Progress
+from quiver_fast.cli.server_plan import ServerPlan
+from quiver_fast.cli.server_run import ServerRun
+from quiver_fast.cli.snapshots import Snapshot
+from quiver_fast.cli.supervisor import SignalForwarder, SignalWatch
+from quiver_fast.cli.url import AddressUrl, parse_url
+from quiver_fast.engine.sockets import free_port
+from quiver_fast.errors import QuiverError
+
+__all__ = ["FAILED", "PASSED", "RANKS", "kept_result", "run_cell"]
+
+PASSED, FAILED = "PASSED", "FAILED"
+
+RANKS = ("50", "90", "99", "99.9", "100")
+"""The percentiles of latency that a result has."""
+
+_RESULT = "result.json"
+_READY_PATIENCE = 150.0
+_QUEUE = "q0"
+
+SnapshotCallback = Callable[[dict[str, Snapshot]], None]
+
+
+def kept_result(cell: Cell, output_dir: Path) -> dict[str, Any] | None:
+    """Return the result of ``cell`` that an earlier run kept in ``output_dir``, or None."""
+    try:
+        text = (output_dir / cell.path / _RESULT).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    result: dict[str, Any] = json.loads(text)
+    return result
+
+
+def run_cell(
+    cell: Cell,
+    args: argparse.Namespace,
+    output_dir: Path,
+    signals: SignalWatch,
+    label: str,
+) -> dict[str, Any] | None:
+    """Run ``cell``, keep its files and its result under ``output_dir``, and return the result.
+
+    Whatever goes wrong makes the result a failure, with the reason; nothing is taken for a
+    success that did not do all that was asked. See :func:`_result` for the keys.
+
+    Args:
+        cell: the combination.
+        args: the arguments of `quiver-bench`.
+        output_dir: of the whole bench.
+        signals: the watch on signals, entered.
+        label: what to call it while it runs.
+
+    Returns:
+        The result, or None if a signal ended the run.
+    """
+    directory = output_dir / cell.path
+    shutil.rmtree(directory, ignore_errors=True)
+    pair_dir = make_output_dir(str(directory / "pair"))
+    measured: dict[str, Any] = {}
+    reason: str | None = None
+    with (pair_dir / "output.txt").open("w", encoding="utf-8") as log:
+        console = Console(args, log)
+        with Progress(label, enabled=not args.quiet) as progress:
+            try:
+                measured = _CellRun(cell, args, directory, console, signals, progress).run()
+                reason = measured["document"]["reason"]
+            except QuiverError as error:
+                reason = str(error)
+            except Exception as error:
+                # A fault of ours is a failure too, and must not end the whole bench.
+                traceback.print_exc(file=log)
+                reason = f"unexpected {type(error).__name__}: {error}"
+        if reason is not None:
+            console.note(f"{FAILED}: {reason}")
+    if signals.count:
+        return None
+    result = _result(cell, directory, reason, measured)
+    write_json(directory / _RESULT, result)
+    return result
+
+
+class _CellRun:
+    """Runs the server of a cell, if it has one, and the pair."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        args: argparse.Namespace,
+        directory: Path,
+        console: Console,
+        signals: SignalWatch,
+        progress: Progress,
+    ) -> None:
+        self._cell = cell
+        self._args = args
+        self._directory = directory
+        self._console = console
+        self._signals = signals
+        self._progress = progress
+        self._started = 0.0
+
+    def run(self) -> dict[str, Any]:
+        """Return the pair's ``document`` and the server's ``server_cpu_ms`` (None without one)."""
+        if self._cell.server is None:
+            return {"document": self._pair(None), "server_cpu_ms": None}
+        url = self._url()
+        server = ServerRun(self._server_plan(url), self._directory / "server" / "output.txt")
+        server.start()
+        try:
+            if not server.wait_until_ready(SignalForwarder(self._signals), _READY_PATIENCE):
+                raise QuiverError(self._signals.reason or "")
+            # Neither its start nor its end is part of what it does for a message.
+            before = server.cpu_ms()
+            document = self._pair(url)
+            server.check_alive()
+            used = server.cpu_ms() - before
+        finally:
+            problem = server.end()
+        if problem is not None:
+            raise QuiverError(problem)
+        return {"document": document, "server_cpu_ms": used}
+
+    def _url(self) -> AddressUrl:
+        scheme = "amqps" if self._args.cert else "amqp"
+        return parse_url(f"{scheme}://localhost:{free_port()}/{_QUEUE}")
+
+    def _server_plan(self, url: AddressUrl) -> ServerPlan:
+        if self._cell.server is None:
+            raise RuntimeError("the cell has no server")
+        directory = make_output_dir(str(self._directory / "server"))
+        return ServerPlan(
+            implementation=self._cell.server,
+            url=url,
+            ready_file=str((directory / "ready").absolute()),
+            cert=self._args.cert,
+            key=self._args.key,
+            verbose=self._args.verbose,
+        )
+
+    def _pair(self, url: AddressUrl | None) -> dict[str, Any]:
+        plans = PairPlans(_pair_arguments(self._cell, self._args, url))
+        directory = self._directory / "pair"
+        self._started = time.monotonic()
+        run = PairRun(plans, directory, self._console, self._signals, self._show_progress)
+        run.run()
+        return run.analyse()
+
+    def _show_progress(self, snapshots: dict[str, Snapshot]) -> None:
+        args, receiver = self._args, snapshots.get("receiver")
+        if args.count:
+            self._progress.update(receiver.count if receiver else 0, args.count)
+        elif args.duration:
+            elapsed = min(int(time.monotonic() - self._started), args.duration)
+            self._progress.update(elapsed, args.duration)
+
+
+def _pair_arguments(
+    cell: Cell, args: argparse.Namespace, url: AddressUrl | None
+) -> argparse.Namespace:
+    """Return the arguments of `quiver` that are this cell's: all of ours, and who and where."""
+    return argparse.Namespace(**{
+        **vars(args),
+        # The certificate is the server's; arrows have none here.
+        **dict.fromkeys(("cert", "key", "username", "password_file", "sasl_mechanisms")),
+        "expose_password": False,
+        "url": None if url is None else url.shown,
+        "sender": cell.sender.name,
+        "receiver": cell.receiver.name,
+    })  # fmt: skip
+
+
+def _result(
+    cell: Cell, directory: Path, reason: str | None, measured: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the result of a cell.
+
+    Keys: ``name``, ``sender``, ``server`` (None peer-to-peer), ``receiver``, ``status``,
+    ``reason``, ``output_dir``, and, None where not known: ``count`` (messages received),
+    ``duration`` (seconds), ``rate`` (messages/s, end to end), ``latency_ms`` by percentile,
+    ``cpu_us`` per message by role, ``unreceived`` (messages that were sent and still in the
+    queue, or lost, when the receiver ended) and ``duplicate`` (messages).
+    """
+    return {
+        "name": cell.name,
+        "sender": cell.sender.name,
+        "server": None if cell.server is None else cell.server.name,
+        "receiver": cell.receiver.name,
+        "status": PASSED if reason is None else FAILED,
+        "reason": reason,
+        "output_dir": str(directory),
+        **_figures(measured.get("document") or {}, measured.get("server_cpu_ms")),
+    }
+
+
+def _figures(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, Any]:
+    results, delivery = document.get("results") or {}, document.get("delivery") or {}
+    return {
+        "count": results.get("message_count"),
+        "duration": results.get("duration"),
+        "rate": results.get("end_to_end_rate"),
+        "latency_ms": _latency(document.get("receiver")),
+        "cpu_us": _cpu(document, server_cpu_ms),
+        "unreceived": delivery.get("lost"),
+        "duplicate": delivery.get("duplicate"),
+    }
+
+
+def _latency(receiver: dict[str, Any] | None) -> dict[str, float] | None:
+    latency = (receiver or {}).get("latency") or {}
+    if not latency.get("percentiles"):
+        return None
+    ticks = per_millisecond(latency["unit"])
+    return {rank: latency["percentiles"][rank] / ticks for rank in RANKS}
+
+
+def _cpu(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, float | None]:
+    """Return the CPU microseconds per message of each process."""
+    used = {**document.get("cpu_ms", {}), "server": server_cpu_ms}
+    counts = {
+        role: ((document.get(role) or {}).get("results") or {}).get("message_count")
+        for role in ("sender", "receiver")
+    }
+    counts["server"] = counts["receiver"]
+    return {
+        role: used[role] * 1000 / counts[role]
+        if used.get(role) is not None and counts[role]
+        else None
+        for role in ("sender", "server", "receiver")
+    }

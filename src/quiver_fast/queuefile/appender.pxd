@@ -1,0 +1,70 @@
+from libc.stdint cimport int64_t, uint32_t
+
+from quiver_fast.queuefile.cyclefile cimport CycleFile
+
+# When an append is on disk, A.11.
+cdef enum Durability:
+    # When the system writes its page cache: survives a crash of the process only.
+    DURABLE_NEVER
+    # Every so many ms, by a thread.
+    DURABLE_INTERVAL
+    # When sync() returned: the caller gathers appends and tells of none before.
+    DURABLE_GROUP
+
+cdef class Appender:
+    cdef readonly object directory
+    cdef readonly object roll
+    cdef object lock
+    cdef object table
+    cdef object syncing
+    # Cycles that are kept; 0 for all.
+    cdef int64_t retained
+    cdef readonly Durability policy
+    cdef CycleFile file
+    cdef int64_t cycle
+    cdef int shift
+    cdef int64_t capacity
+    # Realtime ms at which the next cycle begins.
+    cdef int64_t cycle_end
+    cdef size_t tail
+    cdef int64_t sequence
+    # Bytes of the file that have disk space.
+    cdef size_t reserved
+    cdef size_t step
+    cdef readonly size_t max_entry
+    # The entry that is being written.
+    cdef size_t entry_size
+    # errno of the last failure; a failed sync ends all writing.
+    cdef int error
+    cdef bint broken
+    cdef int64_t last
+    cdef int64_t first
+    cdef int64_t synced
+    # Told of every entry, for readers in this process that wait for one.
+    cdef void (*on_entry)(void *listener) noexcept nogil
+    cdef void *listener
+    # Where the next checkpoint's sum begins, and the sum so far; one that is due is
+    # written before the next document.
+    cdef size_t summed_from
+    cdef uint32_t sum
+    cdef bint checkpoint_due
+
+    # Hot calls: -1 or NULL with `error` set, never an exception.
+    cdef char *begin(self, size_t size) noexcept nogil
+    cdef int64_t commit(self) noexcept nogil
+    cdef int64_t append(self, const char *bytes, size_t size) noexcept nogil
+    cdef char *begin_bytes(self, size_t size) noexcept nogil
+    cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil
+    cdef int sync(self) noexcept nogil
+    cdef int64_t first_index(self) noexcept nogil
+    cdef int64_t end_index(self) noexcept nogil
+    cdef int64_t last_index(self) noexcept nogil
+
+    cdef bint ready_for(self, size_t size) noexcept nogil
+    cdef bint rolled(self) noexcept nogil
+    cdef bint reserve(self, size_t end) noexcept nogil
+    cdef void publish(self, size_t size, bint meta) noexcept nogil
+    cdef bint write_checkpoint(self) noexcept nogil
+    cdef int sync_file(self) noexcept nogil
+    cdef int roll_over(self) except -1
+    cdef int open_cycle(self, int64_t cycle) except -1

@@ -1,0 +1,529 @@
+"""The one writer of a queue: entries appended, indexed, rolled and synced (part A).
+
+`begin` gives the place in the file itself, `commit` publishes it: an entry is
+copied once. All state that decides is the file's; a crash at any moment leaves
+what `recovery` puts right.
+"""
+
+from libc.errno cimport EBADF, EINVAL, EIO, errno
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+import logging
+import os
+from pathlib import Path
+
+from quiver_fast.errors import OutputError
+from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
+from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_checkpoint
+from quiver_fast.queuefile.create import create_cycle_file
+from quiver_fast.queuefile.cyclefile cimport (
+    META_DATA, CycleFile, cycle_close, cycle_open, cycle_remap, cycle_understand, next_document,
+    store, store_long,
+)
+from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
+from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
+from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
+from quiver_fast.queuefile.lock import WriterLock
+from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair, fallocate_all
+from quiver_fast.queuefile.restart import recover_queue
+from quiver_fast.queuefile.table import Table, cycles_in, find_roll
+
+__all__ = ["Appender", "boot_id", "parse_durability"]
+
+cdef extern from "<unistd.h>" nogil:
+    int fdatasync(int fd)
+
+cdef size_t PAGE = 4096
+cdef size_t STEP_MIN = 1 << 20
+cdef size_t STEP_MAX = 64 << 20
+MAX_ENTRY = 16 << 20
+# The longest document that a header can tell (A.12).
+DOCUMENT_MAX = (1 << 30) - 1
+cdef int64_t MILLISECOND = 1000000
+# Before the bytes of a raw entry: block, length of what follows, byte array (A.6).
+cdef size_t RAW_HEAD = 6
+# Beyond an entry and its index page: a checkpoint, their headers and pad, the next header.
+cdef size_t SLACK = CHECKPOINT_MAX + 32
+
+LOG = logging.getLogger(__name__)
+
+
+cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
+    return (size + unit - 1) // unit * unit
+
+
+cdef class Appender:
+    """The writer of the queue in ``directory``, which is made if it does not exist.
+
+    It is one thread's; `close` it, or use it as a context manager.
+
+    Args:
+        directory: where the queue's files are, on a local file system.
+        roll: name of the roll cycle of a new queue; an existing one keeps its own.
+        durability: ``none``, ``interval:<ms>`` or ``group``.
+        verify: walk every file wholly, however the queue was left.
+        max_entry: the most bytes of an entry, as it is in the file.
+        retain: how many cycles to keep, counted back from the current one; files of
+            older ones are deleted at start and at every roll. 0 keeps all.
+
+    Raises:
+        OutputError: another process writes to it, or the files cannot be used.
+        UsageError: there is no such roll cycle.
+        ValueError: there is no such durability, or a number is out of range.
+    """
+
+    def __cinit__(self) -> None:
+        self.file.fd = -1
+        # Until it is open, and after close().
+        self.broken = True
+        self.error = EBADF
+
+    def __init__(self, directory: str | Path, *, roll: str = DEFAULT_ROLL,
+                 durability: str = "none", verify: bool = False,
+                 max_entry: int = MAX_ENTRY, retain: int = 0) -> None:
+        self.policy, interval = parse_durability(durability)
+        if not 0 < max_entry <= DOCUMENT_MAX:
+            raise ValueError(f"max_entry must be between 1 and {DOCUMENT_MAX}")
+        if retain < 0:
+            raise ValueError("retain must not be negative")
+        self.directory = Path(directory)
+        self.roll = roll_cycle(roll)
+        self.step = STEP_MIN
+        self.max_entry = max_entry
+        self.retained = retain
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.roll = find_roll(self.directory, self.roll)
+        except OSError as error:
+            raise OutputError(f"{directory}: {error.strerror}") from None
+        self.shift = self.roll.shift
+        self.lock = WriterLock(self.directory)
+        try:
+            self.start(verify)
+        except BaseException as error:
+            cycle_close(&self.file)
+            self.lock.release()
+            if isinstance(error, OSError):
+                raise OutputError(f"{directory}: {error.strerror}") from None
+            raise
+        self.broken = False
+        if self.policy == DURABLE_INTERVAL:
+            self.syncing = Syncing(self.sync_now, interval)
+
+    def __dealloc__(self) -> None:
+        cycle_close(&self.file)
+
+    def __enter__(self) -> Appender:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.close()
+
+    def start(self, verify: bool) -> None:
+        """Put right what a crash left, and go on where the queue ended (A.10)."""
+        self.table = Table(self.directory, self.roll)
+        self.lock.mark(self.table)
+        cycles, self.last = recover_queue(self.directory, self.roll, self.table, verify=verify)
+        self.synced = self.last
+        if cycles:
+            self.open_cycle(max(cycles))
+        else:
+            self.open_cycle(self.create_cycle(0))
+        self.first = min(cycles, default=self.cycle) << self.shift
+        if self.retained:
+            self.retain(self.retained)
+
+    def path_of(self, cycle: int) -> Path:
+        """Return the file of a cycle."""
+        return self.directory / self.roll.file_name(cycle)
+
+    def create_cycle(self, least: int) -> int:
+        """Make the file of the current cycle, or of ``least`` if that is later (A.5)."""
+        now = self.roll.cycle_at(clock_ns(CLOCK_REALTIME_COARSE) // MILLISECOND)
+        cycle = max(now, least)
+        create_cycle_file(self.path_of(cycle), self.roll)
+        self.table.list_cycles(cycles_in(self.directory, self.roll))
+        return cycle
+
+    cdef int open_cycle(self, int64_t cycle) except -1:
+        """Make the file of ``cycle`` the one that is written to; if it ended, the next one."""
+        cdef CycleFile file
+        cdef Extent extent
+        cdef bytes name = os.fsencode(self.path_of(cycle))
+        cdef int code
+        if cycle_open(&file, name, True) != 0:
+            raise OSError(errno, os.strerror(errno))
+        if not cycle_understand(&file):
+            cycle_close(&file)
+            raise OSError(EINVAL, os.strerror(EINVAL))
+        if cycle_repair(&file, &extent, INT64_MAX, True) != 0:
+            code = errno
+            cycle_close(&file)
+            raise OSError(code, os.strerror(code))
+        if extent.ended:
+            cycle_close(&file)
+            return self.open_cycle(self.create_cycle(cycle + 1))
+        cycle_close(&self.file)
+        self.file = file
+        self.cycle = cycle
+        self.cycle_end = (cycle + 1) * self.roll.length_ms
+        # The file's own: Java may have been told another spacing.
+        self.capacity = min(
+            (<int64_t>1 << self.shift) - 1, file.count * file.count * file.spacing)
+        self.tail = extent.tail
+        self.sequence = extent.sequence
+        self.summed_from = self.tail
+        self.sum = 0
+        self.checkpoint_due = False
+        # Beyond the tail's page the recovery left holes.
+        self.reserved = min(file.size, round_up(self.tail, PAGE))
+        return 0
+
+    cdef int roll_over(self) except -1:
+        """End the file and begin the next one (A.8). After a failure it can be called again."""
+        if self.policy != DURABLE_NEVER:
+            self.write_checkpoint()
+        if cycle_end(&self.file, self.tail) != 0:
+            raise OSError(errno, os.strerror(errno))
+        if self.syncing is not None:
+            self.syncing.pause()
+        try:
+            with nogil:
+                self.sync_file()
+            if self.broken:
+                raise OSError(self.error, os.strerror(self.error))
+            self.shrink()
+            self.open_cycle(self.create_cycle(self.cycle + 1))
+        finally:
+            if self.syncing is not None:
+                self.syncing.resume()
+        if self.retained:
+            self.retain_or_log()
+        return 0
+
+    def retain_or_log(self) -> None:
+        """Delete old files; that it fails keeps no entry from being written."""
+        try:
+            self.retain(self.retained)
+        except OutputError as error:
+            LOG.warning("%s", error)
+
+    def retain(self, cycles: int) -> list[Path]:
+        """Delete the files of all but the newest ``cycles`` cycles, at least 1 (A.12).
+
+        Tailers that are in one of them read it to its end.
+
+        Returns:
+            The files deleted.
+
+        Raises:
+            OutputError: one cannot be deleted.
+            ValueError: the newest file would be deleted.
+        """
+        if cycles < 1:
+            raise ValueError("the newest file is always kept")
+        present = cycles_in(self.directory, self.roll)
+        paths = [self.path_of(cycle) for cycle in present if cycle <= self.cycle - cycles]
+        try:
+            for path in paths:
+                path.unlink()
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}") from None
+        finally:
+            present = cycles_in(self.directory, self.roll)
+            self.table.list_cycles(present)
+            self.first = min(present) << self.shift
+        return paths
+
+    def shrink(self) -> None:
+        """Give back the disk space behind the tail's header, which readers look at (A.12)."""
+        os.ftruncate(self.file.fd, round_up(self.tail + 4, PAGE))
+
+    cdef bint ready_for(self, size_t size) noexcept nogil:
+        """Make sure that a document of ``size`` bytes can go at the tail."""
+        if self.broken:
+            return False
+        if size > self.max_entry or size == 0:
+            self.error = EINVAL
+            return False
+        if (clock_ns(CLOCK_REALTIME_COARSE) >= self.cycle_end * MILLISECOND
+                or self.sequence >= self.capacity):
+            if not self.rolled():
+                return False
+        if self.checkpoint_due:
+            self.write_checkpoint()
+        if not self.reserve(self.tail + size + page_size(0, self.file.count) + SLACK):
+            return False
+        # A.7, 3: also where a crash or another writer left none.
+        if self.sequence % self.file.spacing == 0 and page_missing(&self.file, self.sequence):
+            self.tail = write_page(&self.file, self.tail, self.sequence)
+        return True
+
+    cdef bint rolled(self) noexcept nogil:
+        """Roll over; False with `error` set."""
+        with gil:
+            try:
+                self.roll_over()
+            except (OSError, OutputError) as error:
+                self.error = getattr(error, "errno", None) or EIO
+                return False
+        return True
+
+    cdef bint reserve(self, size_t end) noexcept nogil:
+        """Have disk space up to ``end``, so that a full disk is an error and no SIGBUS (A.12)."""
+        cdef size_t least = round_up(end, PAGE)
+        cdef size_t target = round_up(end, self.step)
+        if end <= self.reserved:
+            return True
+        self.error = fallocate_all(self.file.fd, self.reserved, target)
+        while self.error and target > least:
+            # Perhaps there is room for less.
+            target = max(least, (end + (target - end) // 2) // PAGE * PAGE)
+            self.step = STEP_MIN
+            self.error = fallocate_all(self.file.fd, self.reserved, target)
+        if self.error == 0 and cycle_remap(&self.file) != 0:
+            self.error = errno
+        if self.error:
+            return False
+        self.reserved = target
+        self.step = min(2 * self.step, STEP_MAX)
+        return True
+
+    cdef char *begin(self, size_t size) noexcept nogil:
+        """Return where to write a data document of ``size`` bytes, at least 1; NULL: see error."""
+        if not self.ready_for(size):
+            return NULL
+        self.entry_size = size
+        return self.file.base + self.tail + 4
+
+    cdef char *begin_bytes(self, size_t size) noexcept nogil:
+        """As `begin`, for arbitrary bytes: form 2 of A.6 goes before them."""
+        cdef char *out = self.begin(RAW_HEAD + size)
+        if out == NULL:
+            return NULL
+        out[0] = <char>0x82
+        (<uint32_t *>(out + 1))[0] = <uint32_t>(size + 1)
+        out[5] = <char>0x8A
+        return out + RAW_HEAD
+
+    cdef void publish(self, size_t size, bint meta) noexcept nogil:
+        """Make the document at the tail visible (A.7, 5 and 6), and step over it."""
+        cdef char *content = self.file.base + self.tail + 4
+        cdef uint32_t header = <uint32_t>size | (META_DATA if meta else 0)
+        cdef size_t following = next_document(self.tail, header)
+        memset(content + size, 0, following - self.tail - size)
+        if self.policy != DURABLE_NEVER:
+            self.sum = add_document(self.sum, header, content, size)
+        store(self.file.base + self.tail, header)
+        self.tail = following
+
+    cdef int64_t commit(self) noexcept nogil:
+        """Publish what was begun as an entry; return its index."""
+        cdef size_t at = self.tail
+        self.publish(self.entry_size, False)
+        store_long(self.file.base + self.file.write_position, at)
+        store_long(
+            self.file.base + self.file.sequence_word,
+            <int64_t>((<uint64_t>at << self.file.shift) | <uint64_t>self.sequence))
+        if self.sequence % self.file.spacing == 0:
+            index_entry(&self.file, self.sequence, at)
+            store_long(self.file.base + self.file.last_index_word,
+                       self.sequence + self.file.spacing)
+        self.last = (self.cycle << self.shift) | self.sequence
+        self.sequence += 1
+        if self.on_entry != NULL:
+            self.on_entry(self.listener)
+        return self.last
+
+    cdef int64_t append(self, const char *bytes, size_t size) noexcept nogil:
+        """Append an entry as it is; return its index, or -1: see error."""
+        cdef char *out = self.begin(size)
+        if out == NULL:
+            return -1
+        memcpy(out, bytes, size)
+        return self.commit()
+
+    cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil:
+        """Append a meta-data document, which takes no index; return 0, or -1: see error."""
+        if not self.ready_for(size):
+            return -1
+        memcpy(self.file.base + self.tail + 4, bytes, size)
+        self.publish(size, True)
+        return 0
+
+    cdef bint write_checkpoint(self) noexcept nogil:
+        """Write down the sum of what came since the last one (A.11); False if nothing did.
+
+        Whoever wrote the documents has left room for it.
+        """
+        cdef size_t size
+        self.checkpoint_due = False
+        if self.tail == self.summed_from:
+            return False
+        size = put_checkpoint(
+            self.file.base + self.tail + 4, self.sequence, self.summed_from, self.sum)
+        self.publish(size, True)
+        self.summed_from = self.tail
+        self.sum = 0
+        return True
+
+    cdef int sync(self) noexcept nogil:
+        """Have all appends so far on disk; return 0, or -1: the queue is read-only then.
+
+        It belongs to the writer's thread.
+        """
+        if self.policy != DURABLE_NEVER and not self.broken:
+            self.write_checkpoint()
+        return self.sync_file()
+
+    cdef int sync_file(self) noexcept nogil:
+        """Sync the file, in any thread.
+
+        A second attempt after a failure would prove nothing: the system may have
+        dropped what it could not write (A.11).
+        """
+        # What is appended while this runs may miss it.
+        cdef int64_t last = self.last
+        if self.broken:
+            return -1
+        if fdatasync(self.file.fd) != 0:
+            self.error = errno
+            self.broken = True
+            return -1
+        if self.synced != last:
+            self.synced = last
+            self.checkpoint_due = self.policy == DURABLE_INTERVAL
+            with gil:
+                self.table["chronicle.lastIndexMSynced"] = last
+        return 0
+
+    def sync_now(self) -> None:
+        """Sync without the GIL; a failure is told by the next append."""
+        with nogil:
+            self.sync_file()
+
+    cdef int64_t first_index(self) noexcept nogil:
+        """Return the index of the first entry, or what it would have."""
+        return self.first
+
+    cdef int64_t end_index(self) noexcept nogil:
+        """Return the index that the next entry would have in this cycle."""
+        return (self.cycle << self.shift) | self.sequence
+
+    cdef int64_t last_index(self) noexcept nogil:
+        """Return the index of the last entry, -1 if there is none."""
+        return self.last
+
+    def failure(self) -> str:
+        """Say in one line why the last call failed."""
+        return f"{self.directory}: {os.strerror(self.error)}"
+
+    def close(self) -> None:
+        """Sync, give back unused disk space, and let others write.
+
+        Raises:
+            OutputError: not all is on disk; the queue is closed all the same.
+        """
+        if self.file.fd < 0:
+            return
+        if self.syncing is not None:
+            self.syncing.stop()
+        try:
+            self.checked(self.sync())
+            self.shrink()
+            os.fsync(self.file.fd)
+            self.table["quiver.clean"] = 1
+            self.table.sync()
+        except OSError as error:
+            raise OutputError(f"{self.directory}: {error.strerror}") from None
+        finally:
+            self.lock.release()
+            self.table.close()
+            cycle_close(&self.file)
+            if not self.broken:
+                self.broken = True
+                self.error = EBADF
+
+    # For those who are not in a hurry
+
+    def append_text(self, text: str) -> int:
+        """Append a text-wire value; return its index (A.6, form 1).
+
+        Raises:
+            OutputError: it could not be written.
+            ValueError: it has a NUL, which no text has.
+        """
+        cdef bytes content = text.encode()
+        if 0 in content:
+            raise ValueError("a text entry has no NUL")
+        if content and content[0] >= 0x80:
+            # Set, the top bit would tell of binary wire.
+            content = b"\n" + content
+        return self.checked(self.append(content, len(content)))
+
+    def append_raw(self, content: bytes) -> int:
+        """Append arbitrary bytes; return their index (A.6, form 2).
+
+        Raises:
+            OutputError: they could not be written.
+        """
+        cdef char *out = self.begin_bytes(len(content))
+        if out != NULL:
+            memcpy(out, <const char *>content, len(content))
+        return self.checked(-1 if out == NULL else self.commit())
+
+    def append_records(self, const unsigned char[::1] records, size_t size) -> int:
+        """Append records of ``size`` bytes each, one entry per record, as they are (A.6).
+
+        Returns:
+            The index of the last one; -1 if there is no record.
+
+        Raises:
+            OutputError: one could not be written; those before it are.
+            ValueError: the bytes are no whole number of records.
+        """
+        cdef size_t count = records.shape[0] // size if size else 0
+        cdef size_t i
+        cdef int64_t index = -1
+        if size == 0 or count * size != <size_t>records.shape[0]:
+            raise ValueError(f"{records.shape[0]} bytes are no records of {size}")
+        if count == 0:
+            return -1
+        with nogil:
+            for i in range(count):
+                index = self.append(<const char *>&records[i * size], size)
+                if index < 0:
+                    break
+        return self.checked(index)
+
+    def append_meta_data(self, content: bytes) -> None:
+        """Append a meta-data document.
+
+        Raises:
+            OutputError: it could not be written.
+        """
+        self.checked(self.append_meta(content, len(content)))
+
+    def flush(self) -> None:
+        """Have all that was appended on disk.
+
+        Raises:
+            OutputError: it could not be written.
+        """
+        cdef int code
+        with nogil:
+            code = self.sync()
+        self.checked(code)
+        self.table.sync()
+
+    def checked(self, index: int) -> int:
+        """Return ``index``; raise what the last call said if it is -1."""
+        if index < 0:
+            raise OutputError(self.failure())
+        return index
+
+    @property
+    def bounds(self) -> tuple[int, int, int]:
+        """The first index, the last (-1: none), and the one after the end."""
+        return self.first_index(), self.last_index(), self.end_index()

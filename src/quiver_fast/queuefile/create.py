@@ -1,0 +1,50 @@
+"""New files of a queue: complete and on disk before they have their name (A.1)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from quiver_fast.errors import OutputError
+from quiver_fast.queuefile.layout import RollCycle, cycle_file_head, index_document
+
+__all__ = ["create_complete", "create_cycle_file"]
+
+
+def create_complete(path: Path, content: bytes) -> None:
+    """Make a file that no reader ever meets half written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def create_cycle_file(path: Path, roll: RollCycle) -> None:
+    """Make a cycle file without entries: header, page of pages, first index page (A.4).
+
+    Raises:
+        OutputError: there is such a file, which nothing may replace.
+        OSError: it cannot be written.
+    """
+    if path.exists():
+        raise OutputError(f"{path}: the file exists")
+    head = cycle_file_head(roll, len(cycle_file_head(roll)))
+    pages = index_document(len(head), "index2index", roll.count)
+    page_at = len(head) + len(pages)
+    content = bytearray(head + pages + index_document(page_at, "index", roll.count))
+    # Page 0 is linked already: `used`, and slot 0.
+    slots = page_at - 8 * roll.count
+    content[slots - 8 : slots] = (1).to_bytes(8, "little")
+    content[slots : slots + 8] = page_at.to_bytes(8, "little")
+    create_complete(path, bytes(content))

@@ -1,0 +1,237 @@
+"""One cycle file: mapped into memory, its header understood, its index followed.
+
+The file may have been written by Java or damaged by a crash, so nothing is taken
+for granted: words are looked for by their names, and every offset is checked
+against the file before it is followed (specification, part A).
+"""
+
+from libc cimport errno
+from libc.errno cimport EINVAL
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp, memset, strlen
+from posix.fcntl cimport O_CLOEXEC, O_RDONLY, O_RDWR, open
+from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, PROT_WRITE, mmap, munmap
+from posix.stat cimport fstat, struct_stat
+from posix.unistd cimport close
+
+NOT_READY = 0x80000000
+END_OF_FILE = 0xC0000000
+
+# Codes of binary wire, A.3.
+cdef uint8_t PAD = 0x8F
+cdef uint8_t PADS = 0x8E
+cdef uint8_t LONG = 0xA7
+cdef uint8_t LONGS = 0x8D
+
+
+cdef extern from "<sys/mman.h>" nogil:
+    void *mremap(void *address, size_t old_size, size_t new_size, int flags)
+    const int MREMAP_MAYMOVE
+
+
+cdef int cycle_open(CycleFile *file, const char *path, bint writable) noexcept nogil:
+    """Map a file; return 0, or -1 with errno (EINVAL for one that is empty)."""
+    cdef struct_stat status
+    memset(file, 0, sizeof(CycleFile))
+    file.writable = writable
+    file.fd = open(path, (O_RDWR if writable else O_RDONLY) | O_CLOEXEC)
+    if file.fd < 0:
+        return -1
+    if fstat(file.fd, &status) != 0:
+        cycle_close(file)
+        return -1
+    if status.st_size == 0:
+        cycle_close(file)
+        errno.errno = EINVAL
+        return -1
+    file.size = status.st_size
+    file.base = <char *>mmap(
+        NULL, file.size, PROT_READ | (PROT_WRITE if writable else 0), MAP_SHARED, file.fd, 0)
+    if file.base == <char *>MAP_FAILED:
+        file.base = NULL
+        cycle_close(file)
+        return -1
+    return 0
+
+
+cdef void cycle_close(CycleFile *file) noexcept nogil:
+    if file.base != NULL:
+        munmap(file.base, file.size)
+    if file.fd >= 0:
+        close(file.fd)
+    file.base = NULL
+    file.fd = -1
+
+
+cdef int cycle_remap(CycleFile *file) noexcept nogil:
+    """Map what the file has grown, or shrunk, to; return 0, or -1 with errno."""
+    cdef struct_stat status
+    cdef void *base
+    if fstat(file.fd, &status) != 0:
+        return -1
+    if <size_t>status.st_size == file.size or status.st_size == 0:
+        return 0
+    base = mremap(file.base, file.size, status.st_size, MREMAP_MAYMOVE)
+    if base == MAP_FAILED:
+        return -1
+    file.base = <char *>base
+    file.size = status.st_size
+    return 0
+
+
+cdef size_t find_name(
+        const CycleFile *file, size_t at, size_t end, const char *name) noexcept nogil:
+    """Return the offset after a field's name in binary wire, 0 if it is not there."""
+    cdef size_t size = strlen(name)
+    cdef uint8_t code = <uint8_t>(0xC0 + size)
+    while at + 1 + size <= end:
+        if <uint8_t>file.base[at] == code and memcmp(file.base + at + 1, name, size) == 0:
+            return at + 1 + size
+        at += 1
+    return 0
+
+
+cdef size_t skip_pad(const CycleFile *file, size_t at, size_t end) noexcept nogil:
+    while at < end:
+        if <uint8_t>file.base[at] == PAD:
+            at += 1
+        elif <uint8_t>file.base[at] == PADS and at + 5 <= end:
+            at += 5 + (<uint32_t *>(file.base + at + 1))[0]
+        else:
+            break
+    return at
+
+
+cdef size_t word_after(
+        const CycleFile *file, size_t at, size_t end, uint8_t code, size_t skip) noexcept nogil:
+    """Return the offset of the aligned value of a field, 0 if it is not what it should be."""
+    if at == 0:
+        return 0
+    at = skip_pad(file, at, end)
+    if at >= end or <uint8_t>file.base[at] != code:
+        return 0
+    at += 1 + skip
+    return at if at % 8 == 0 and at + 8 <= end else 0
+
+
+cdef int64_t int_after(const CycleFile *file, size_t at, size_t end) noexcept nogil:
+    """Return a field's small number, -1 if it is none (A.3)."""
+    cdef uint8_t code
+    if at == 0 or at + 2 > end:
+        return -1
+    code = <uint8_t>file.base[at]
+    if code == 0xA1:
+        return <uint8_t>file.base[at + 1]
+    if at + 5 > end:
+        return -1
+    if code == 0xA5:
+        return (<short *>(file.base + at + 1))[0]
+    if code == 0xA2:
+        return (<unsigned short *>(file.base + at + 1))[0]
+    if code == 0xA6:
+        return (<int *>(file.base + at + 1))[0]
+    return -1
+
+
+cdef bint is_power_of_two(int64_t value) noexcept nogil:
+    return value > 0 and value & (value - 1) == 0
+
+
+cdef bint cycle_understand(CycleFile *file) noexcept nogil:
+    """Read the first document, `!SCQStore`; False if it is not one (A.4, A.10 rule 1)."""
+    cdef uint32_t header
+    cdef size_t end
+    cdef int64_t bits
+    if file.size < 8:
+        return False
+    header = load(file.base)
+    end = 4 + (header & LENGTH_MASK)
+    if header & NOT_READY or not header & META_DATA or end > file.size or end < 40:
+        return False
+    if memcmp(file.base + 4, b"\xb9\x06header\xb6\x08SCQStore", 18) != 0:
+        return False
+    file.write_position = word_after(
+        file, find_name(file, 4, end, b"writePosition"), end, LONGS, 16)
+    file.sequence_word = file.write_position + 8
+    file.index2index_word = word_after(
+        file, find_name(file, 4, end, b"index2Index"), end, LONG, 0)
+    file.last_index_word = word_after(
+        file, find_name(file, 4, end, b"lastIndex"), end, LONG, 0)
+    file.data_format = int_after(file, find_name(file, 4, end, b"dataFormat"), end)
+    file.count = int_after(file, find_name(file, 4, end, b"indexCount"), end)
+    file.spacing = int_after(file, find_name(file, 4, end, b"indexSpacing"), end)
+    if not (file.write_position and file.index2index_word and file.last_index_word):
+        return False
+    if not is_power_of_two(file.count) or not is_power_of_two(file.spacing):
+        return False
+    file.first_document = next_document(0, header)
+    bits = 0
+    while (<int64_t>1 << bits) < file.count * file.count * file.spacing:
+        bits += 1
+    file.shift = <int>max(bits, <int64_t>32)
+    return True
+
+
+cdef bint sane_header(const CycleFile *file, size_t at) noexcept nogil:
+    """Say whether a ready data document could be at ``at``: aligned, and inside the file."""
+    cdef uint32_t header
+    if at % 4 or at < file.first_document or at >= file.size or at + 8 > file.size:
+        return False
+    header = load(file.base + at)
+    return is_data(header) and at + 4 + header <= file.size
+
+
+cdef size_t page_of(const CycleFile *file, int64_t number) noexcept nogil:
+    """Return the offset of the first slot of an index page, 0 if there is none."""
+    cdef size_t at = <size_t>load_long(file.base + file.index2index_word)
+    at = slots_of(file, at)
+    if at == 0 or number >= file.count:
+        return 0
+    return slots_of(file, <size_t>load_long(file.base + at + 8 * number))
+
+
+cdef size_t slots_of(const CycleFile *file, size_t at) noexcept nogil:
+    """Return where the slots of the index document at ``at`` begin; 0 if it is not sane."""
+    cdef uint32_t header
+    cdef size_t name
+    # An offset near 2^64 would wrap.
+    if at % 4 or at < file.first_document or at >= file.size or at + 32 > file.size:
+        return 0
+    header = load(file.base + at)
+    if not header & META_DATA or header & NOT_READY:
+        return 0
+    # The event's name: code, length, letters.
+    name = at + 6 + <uint8_t>file.base[at + 5]
+    if <uint8_t>file.base[at + 4] != 0xB9 or name + 32 > file.size:
+        return 0
+    name = skip_pad(file, name, name + 16)
+    if <uint8_t>file.base[name] != LONGS or (name + 1) % 8:
+        return 0
+    # Capacity and used come before the slots.
+    if name + 17 + 8 * <size_t>file.count > file.size:
+        return 0
+    return name + 17
+
+
+cdef size_t cycle_slot(
+        const CycleFile *file, int64_t sequence, int64_t *found) noexcept nogil:
+    """Find the indexed entry at or before a sequence (A.8).
+
+    Returns its offset and sequence; the first document and 0 if no index helps.
+    """
+    cdef int64_t number = sequence // (file.count * file.spacing)
+    cdef int64_t slot = (sequence // file.spacing) % file.count
+    cdef size_t slots
+    cdef size_t at
+    while number >= 0:
+        slots = page_of(file, number)
+        while slots and slot >= 0:
+            at = <size_t>load_long(file.base + slots + 8 * slot)
+            if at and sane_header(file, at):
+                found[0] = (number * file.count + slot) * file.spacing
+                return at
+            slot -= 1
+        number -= 1
+        slot = file.count - 1
+    found[0] = 0
+    return file.first_document

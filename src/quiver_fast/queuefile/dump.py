@@ -1,0 +1,76 @@
+"""The entries of a queue, decoded: text as it is, raw entries as bytes, the rest undecoded."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from quiver_fast.queuefile.tailer import Tailer
+
+__all__ = ["Entry", "Form", "decode", "read_entries"]
+
+# A raw entry: block, length of what follows, byte array (A.6).
+RAW_HEAD = struct.Struct("<BIB")
+BLOCK, BYTE_ARRAY = 0x82, 0x8A
+
+
+class Form(Enum):
+    """What an entry's bytes are (A.6)."""
+
+    TEXT = "text"
+    RAW = "raw"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a queue.
+
+    Attributes:
+        index: its index.
+        form: `TEXT`; `RAW` bytes; or `BINARY`, a document of binary wire that a Java
+            application wrote.
+        content: text as str; raw bytes as they were submitted; binary wire whole.
+    """
+
+    index: int
+    form: Form
+    content: str | bytes
+
+    def as_text(self) -> str:
+        """Return the entry as a value of text wire."""
+        if isinstance(self.content, str):
+            return self.content
+        return f"!!binary {base64.b64encode(self.content).decode() or chr(34) * 2}"
+
+
+def decode(index: int, content: bytes) -> Entry:
+    """Return an entry from its bytes in the file; text that is no UTF-8 is taken as binary."""
+    if content[0] < 0x80:
+        # A line break goes before a text whose first byte would tell of binary wire.
+        padded = content[0] == ord("\n") and len(content) > 1 and content[1] >= 0x80
+        try:
+            return Entry(index, Form.TEXT, content[padded:].decode())
+        except UnicodeDecodeError:
+            return Entry(index, Form.BINARY, content)
+    if len(content) >= RAW_HEAD.size:
+        code, length, array = RAW_HEAD.unpack_from(content)
+        if (code, array) == (BLOCK, BYTE_ARRAY) and length == len(content) - 5:
+            return Entry(index, Form.RAW, content[RAW_HEAD.size :])
+    return Entry(index, Form.BINARY, content)
+
+
+def read_entries(directory: str | Path, start: int = 0) -> Iterator[Entry]:
+    """Yield the entries that are there now, from the first whose index is ``start`` or more.
+
+    Raises:
+        OutputError: the files cannot be read.
+    """
+    tailer = Tailer(directory)
+    tailer.move_to(start)
+    while (found := tailer.read()) is not None:
+        yield decode(*found)

@@ -1,0 +1,13 @@
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from quiver_fast.queuefile.appender import Appender
+
+class LiveEntries:
+    torn_from: int
+    torn_to: int
+    def __init__(self, directory: str | Path) -> None: ...
+    def __iter__(self) -> Iterator[tuple[int, bytes]]: ...
+
+def remove_entries(appender: Appender, indexes: Sequence[int]) -> None: ...
+def mark_transaction(appender: Appender, begin: bool) -> None: ...

@@ -1,0 +1,70 @@
+"""One writer per queue: a file lock that decides, and a word that Java looks at (A.9)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from quiver_fast.errors import OutputError
+from quiver_fast.queuefile.table import FREE, Table
+
+__all__ = ["WriterLock"]
+
+LOCK_NAME = ".quiver.lock"
+WORDS = ("chronicle.append.lock", "chronicle.write.lock")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class WriterLock:
+    """The right to write to one queue, held until `release`.
+
+    Args:
+        directory: the queue's.
+
+    Raises:
+        OutputError: another process has it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._table: Table | None = None
+        try:
+            self._fd = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise OutputError(f"{directory / LOCK_NAME}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._fd)
+            raise OutputError(f"{directory}: another process writes to this queue") from None
+
+    def mark(self, table: Table) -> None:
+        """Put our pid where Java's appenders look.
+
+        Raises:
+            OutputError: a living process has put its own there.
+        """
+        for word in WORDS:
+            # The upper half may hold a thread's id.
+            pid = table[word] & 0xFFFFFFFF if table[word] != FREE else 0
+            if pid and pid != os.getpid() and _alive(pid):
+                raise OutputError(f"{self._directory}: process {pid} writes to this queue")
+        table["chronicle.write.lock"] = FREE
+        table["chronicle.append.lock"] = os.getpid()
+        self._table = table
+
+    def release(self) -> None:
+        """Let others write."""
+        if self._table is not None:
+            self._table["chronicle.append.lock"] = FREE
+        os.close(self._fd)

@@ -1,0 +1,219 @@
+"""What a crash may have left in a cycle file, found and put right (A.10).
+
+Only the headers of documents are truth. Words and index slots are hints that are
+set from the walk; what cannot have been acknowledged is dropped; what can, is kept.
+Running it twice changes nothing the second time.
+"""
+
+from libc cimport errno
+from libc.errno cimport EINTR, EOPNOTSUPP
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from quiver_fast.queuefile.checkpoint cimport next_covered
+from quiver_fast.queuefile.cyclefile cimport (
+    END_OF_FILE, LENGTH_MASK, META_DATA, NOT_READY, CycleFile, cycle_remap, cycle_slot, is_data,
+    load, next_document, slots_of, store,
+)
+from quiver_fast.queuefile.index cimport index_entry, link_page, set_long, trim_index
+
+cdef extern from "<fcntl.h>" nogil:
+    int fallocate(int fd, int mode, long offset, long length)
+    int posix_fallocate(int fd, long offset, long length)
+    const int FALLOC_FL_KEEP_SIZE
+    const int FALLOC_FL_PUNCH_HOLE
+
+cdef size_t PAGE = 4096
+# Documents that make what follows an abandoned reservation a plausible run (rule 4).
+cdef int PLAUSIBLE = 3
+
+
+# What of a file is known to have reached the disk (rule 8).
+cdef struct Trust:
+    # Entries up to this sequence.
+    int64_t sequence
+    # Documents between these offsets: a checkpoint covers them.
+    size_t covered_from
+    size_t covered_until
+
+
+cdef bint plausible_run(const CycleFile *file, size_t at) noexcept nogil:
+    """Say whether documents, or the free end of the file, begin at ``at`` (rule 4)."""
+    cdef uint32_t header
+    cdef int seen = 0
+    while seen < PLAUSIBLE:
+        if at + 4 > file.size:
+            return seen > 0
+        header = load(file.base + at)
+        if header == 0 or header == END_OF_FILE:
+            return seen > 0
+        if header & NOT_READY or at + 4 + (header & LENGTH_MASK) > file.size:
+            return False
+        seen += 1
+        at = next_document(at, header)
+    return True
+
+
+cdef size_t utf8_size(const uint8_t *at, size_t left) noexcept nogil:
+    """Return how long the character at ``at`` is; 0 if it is none of UTF-8."""
+    cdef uint8_t first = at[0]
+    cdef size_t size = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    cdef size_t i
+    if first < 0x80:
+        return 1
+    if first < 0xC2 or first > 0xF4 or size > left:
+        return 0
+    for i in range(1, size):
+        if at[i] & 0xC0 != 0x80:
+            return 0
+    # Overlong forms, surrogates, beyond the last character.
+    if (first == 0xE0 and at[1] < 0xA0 or first == 0xED and at[1] > 0x9F
+            or first == 0xF0 and at[1] < 0x90 or first == 0xF4 and at[1] > 0x8F):
+        return 0
+    return size
+
+
+cdef bint is_text(const uint8_t *at, size_t size) noexcept nogil:
+    """Say whether bytes are what Part C allows in a text: UTF-8 without control characters.
+
+    A page that did not reach the disk reads as NULs, which are none (rule 8).
+    """
+    cdef size_t step
+    while size:
+        if at[0] < 0x20 and at[0] != c"\t" and at[0] != c"\n" and at[0] != c"\r" or at[0] == 0x7F:
+            return False
+        step = utf8_size(at, size)
+        if step == 0:
+            return False
+        at += step
+        size -= step
+    return True
+
+
+cdef bint survived(
+        const CycleFile *file, size_t at, uint32_t header, Trust *trust) noexcept nogil:
+    """Say whether a document that was never told to be on disk is whole (rule 8)."""
+    cdef const uint8_t *content = <const uint8_t *>file.base + at + 4
+    if at >= trust.covered_until:
+        next_covered(file, at, &trust.covered_from, &trust.covered_until)
+    if at >= trust.covered_from:
+        return True
+    if content[0] < 0x80:
+        return is_text(content, header & LENGTH_MASK)
+    # Of bytes nobody knows what they should be; an index page is set right anyway.
+    return header & META_DATA and slots_of(file, at) != 0
+
+
+cdef int cycle_repair(
+        CycleFile *file, Extent *extent, int64_t trusted, bint from_index) noexcept nogil:
+    """Walk a file and put right what is wrong with it; return 0, or -1 with errno.
+
+    Args:
+        trusted: the last sequence that is known to be on disk; INT64_MAX when the
+            machine did not stop and so nothing was lost from its memory.
+        from_index: begin at the last indexed entry that survives, not at the first.
+    """
+    cdef Trust trust
+    memset(extent, 0, sizeof(Extent))
+    memset(&trust, 0, sizeof(Trust))
+    trust.sequence = trusted
+    extent.tail = file.first_document
+    if from_index:
+        extent.tail = cycle_slot(
+            file, file.count * file.count * file.spacing - 1, &extent.sequence)
+    while extent.tail + 4 <= file.size and step_over(file, extent, &trust):
+        pass
+    if not extent.ended and clear_from(file, extent.tail, extent) != 0:
+        return -1
+    write_words(file, extent)
+    return 0
+
+
+cdef bint step_over(CycleFile *file, Extent *extent, Trust *trust) noexcept nogil:
+    """Judge the document at the tail and step over it; False if the tail is there."""
+    cdef size_t at = extent.tail
+    cdef uint32_t header = load(file.base + at)
+    cdef uint32_t size = header & LENGTH_MASK
+    if header == END_OF_FILE:
+        extent.ended = True
+        return False
+    if header == 0 or header == NOT_READY or at + 4 + size > file.size:
+        return False
+    if header & NOT_READY:
+        if not plausible_run(file, next_document(at, header)):
+            return False
+        # An abandoned reservation (rule 4): readers skip meta-data.
+        memset(file.base + at + 4, 0x8F, size)
+        header = size | META_DATA
+        store(file.base + at, header)
+        extent.changed = True
+    if size and extent.sequence > trust.sequence and not survived(file, at, header, trust):
+        return False
+    if is_data(header):
+        if extent.sequence % file.spacing == 0:
+            extent.changed |= index_entry(file, extent.sequence, at)
+        extent.last = at
+        extent.sequence += 1
+    elif size and extent.sequence % file.spacing == 0:
+        # A crash between a page and its link leaves it without.
+        extent.changed |= link_page(file, at, extent.sequence)
+    extent.tail = next_document(at, header)
+    return True
+
+
+cdef int clear_from(CycleFile *file, size_t at, Extent *extent) noexcept nogil:
+    """Zero the file from ``at`` on (rule 5); whole pages by a hole."""
+    cdef size_t border = min((at + PAGE - 1) & ~(PAGE - 1), file.size)
+    if border > at:
+        clear_dirt(file, at, border, extent)
+    if border >= file.size:
+        return 0
+    if fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                 border, file.size - border) == 0:
+        return 0
+    if errno.errno != EOPNOTSUPP:
+        return -1
+    clear_dirt(file, border, file.size, extent)
+    return 0
+
+
+cdef void clear_dirt(CycleFile *file, size_t at, size_t end, Extent *extent) noexcept nogil:
+    """Zero what is not zero; to write zeros everywhere would take disk space."""
+    cdef size_t i
+    for i in range(at, end):
+        if file.base[i] != 0:
+            memset(file.base + i, 0, min(PAGE, end - i))
+            extent.changed = True
+
+
+cdef void write_words(CycleFile *file, Extent *extent) noexcept nogil:
+    """Set the words and the index of a file from what was found (rule 7)."""
+    cdef int64_t sequence = extent.sequence
+    cdef int64_t indexed = 0
+    cdef int64_t word = 0
+    if sequence:
+        indexed = ((sequence - 1) // file.spacing + 1) * file.spacing
+        word = <int64_t>((<uint64_t>extent.last << file.shift) | <uint64_t>(sequence - 1))
+    extent.changed |= set_long(file, file.write_position, extent.last)
+    extent.changed |= set_long(file, file.sequence_word, word)
+    extent.changed |= set_long(file, file.last_index_word, indexed)
+    extent.changed |= trim_index(file, extent.tail, sequence)
+
+
+cdef int fallocate_all(int fd, size_t start, size_t end) noexcept nogil:
+    """Have disk space for a part of a file; return 0 or the error's number."""
+    cdef int code = EINTR
+    # tmpfs gives up for any signal.
+    while code == EINTR:
+        code = posix_fallocate(fd, start, end - start)
+    return code
+
+
+cdef int cycle_end(CycleFile *file, size_t tail) noexcept nogil:
+    """Write the end mark at the tail (rule 6, A.8); return 0, or -1 with errno."""
+    if tail + 4 > file.size:
+        errno.errno = fallocate_all(file.fd, tail, tail + 4)
+        if errno.errno or cycle_remap(file) != 0:
+            return -1
+    store(file.base + tail, END_OF_FILE)
+    return 0

@@ -1,0 +1,117 @@
+"""Recovery of a whole queue, before its first append and under its lock (A.10)."""
+
+from libc.errno cimport EINVAL, errno
+from libc.stdint cimport INT64_MAX, int64_t
+
+import os
+from pathlib import Path
+
+from quiver_fast.errors import OutputError
+from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_close, cycle_open, cycle_understand
+from quiver_fast.queuefile.durability import boot_id
+from quiver_fast.queuefile.layout import RollCycle
+from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
+from quiver_fast.queuefile.table import Table, cycles_in
+
+
+def recover_queue(
+        directory: Path, roll: RollCycle, table: Table, *, verify: bool) -> tuple[list[int], int]:
+    """Put right what a crash left in every file, oldest first.
+
+    Returns:
+        The cycles that have a usable file, and the index of the last entry, -1 for none.
+
+    Raises:
+        OutputError: a file cannot be read or written.
+    """
+    same_boot = table["quiver.bootId"] == boot_id() != 0
+    orderly = table["quiver.clean"] == 1
+    # A queue that we never wrote to has no word of what was synced.
+    lost = not same_boot and not orderly and table["quiver.bootId"] != 0
+    synced = table["chronicle.lastIndexMSynced"] if lost else INT64_MAX
+    cycles = [cycle for cycle in cycles_in(directory, roll)
+              if usable(directory / roll.file_name(cycle))]
+    last = -1
+    for cycle in cycles:
+        newest = cycle == max(cycles)
+        # Older files were synced when they ended: their last slot on is enough (rule 2).
+        whole = verify or newest and not (same_boot or orderly)
+        found = repair_file(
+            directory / roll.file_name(cycle), trusted_sequence(roll, cycle, synced),
+            whole, not newest)
+        if found:
+            last = (cycle << roll.shift) | (found - 1)
+    # All that is there is on disk now (rule 9).
+    table["chronicle.lastIndexMSynced"] = last
+    table["quiver.bootId"] = boot_id()
+    table["quiver.clean"] = 0
+    table.list_cycles(cycles_in(directory, roll))
+    table.sync()
+    return cycles, last
+
+
+def trusted_sequence(roll: RollCycle, cycle: int, synced: int) -> int:
+    """Return the last sequence of a cycle's file that is known to be on disk (rule 8)."""
+    if synced == INT64_MAX or cycle < synced >> roll.shift:
+        return INT64_MAX
+    return synced & ((1 << roll.shift) - 1) if cycle == synced >> roll.shift else -1
+
+
+def usable(path: Path) -> bool:
+    """Say whether a file is a queue's; one that is not is put aside (rule 1).
+
+    Raises:
+        OutputError: it cannot be read, or is of a format that nothing here may touch.
+    """
+    cdef CycleFile file
+    cdef bytes name = os.fsencode(path)
+    if cycle_open(&file, name, True) != 0 and errno != EINVAL:
+        raise OutputError(f"{path}: {os.strerror(errno)}")
+    understood = file.fd >= 0 and cycle_understand(&file)
+    aligned = file.data_format == 1
+    cycle_close(&file)
+    if understood and not aligned:
+        raise OutputError(f"{path}: written by a Chronicle Queue before 5.19.11")
+    if not understood:
+        path.rename(path.with_name(path.name + ".damaged"))
+    return understood
+
+
+def repair_file(path: Path, trusted: int, whole: bool, ended: bool) -> int:
+    """Repair one file; return how many entries it has.
+
+    Args:
+        trusted: the last sequence that is known to be on disk.
+        whole: walk it from its beginning, not from its last index slot.
+        ended: give it the end mark if it has none (rule 6).
+
+    Raises:
+        OutputError: it cannot be read or written.
+    """
+    cdef CycleFile file
+    cdef Extent extent
+    cdef bytes name = os.fsencode(path)
+    cdef int64_t sequence = trusted
+    cdef bint from_index = not whole
+    cdef bint mark = ended
+    cdef int code = cycle_open(&file, name, True)
+    if code == 0:
+        with nogil:
+            cycle_understand(&file)
+            code = cycle_repair(&file, &extent, sequence, from_index)
+            if code == 0 and mark and not extent.ended:
+                extent.changed = True
+                code = cycle_end(&file, extent.tail)
+    if code != 0:
+        code = errno
+        cycle_close(&file)
+        raise OutputError(f"{path}: {os.strerror(code)}")
+    try:
+        # The newest in any case: what Java appended may be in memory only.
+        if extent.changed or not mark:
+            os.fsync(file.fd)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from None
+    finally:
+        cycle_close(&file)
+    return extent.sequence

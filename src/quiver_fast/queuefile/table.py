@@ -1,0 +1,170 @@
+"""The table of a queue, ``metadata.cq4t``: its roll cycle and a few shared words (A.9)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import struct
+from pathlib import Path
+
+from quiver_fast.errors import OutputError
+from quiver_fast.queuefile.create import create_complete
+from quiver_fast.queuefile.layout import ROLL_CYCLES, RollCycle, table_document, table_head
+
+__all__ = ["FREE", "TABLE_NAME", "Table", "cycles_in", "find_roll"]
+
+TABLE_NAME = "metadata.cq4t"
+TABLE_SIZE = 131072
+# A table that was cut has no room for the keys.
+TABLE_MIN = 4096
+# A lock word that nobody holds, and listings of an empty directory.
+FREE = -(1 << 63)
+NO_HIGHEST, NO_LOWEST = -(1 << 31), (1 << 31) - 1
+
+DEFAULTS = {
+    "listing.highestCycle": NO_HIGHEST,
+    "listing.lowestCycle": NO_LOWEST,
+    "listing.modCount": 0,
+    "chronicle.write.lock": FREE,
+    "chronicle.append.lock": FREE,
+    "chronicle.lastIndexReplicated": -1,
+    "chronicle.lastAcknowledgedIndexReplicated": -1,
+    "chronicle.lastIndexMSynced": -1,
+    "quiver.bootId": 0,
+    "quiver.clean": 0,
+}
+# The first document of a table, of any roll cycle (A.9).
+HEAD_MAX = 512
+TABLE_HEAD = re.compile(
+    rb".[\0\x01]\0\x40\xb9\x06header\xb6\x07STStore.*?"
+    rb"(?P<roll>\xc6length(?:\xa1.|\xa2..|\xa5..|\xa6....)"
+    rb"\xc6format[\xe0-\xff](?P<pattern>[ -~]*)\xc5epoch(?:\xa1.|\xa2..|\xa5..|\xa6....))",
+    re.DOTALL,
+)
+
+
+def cycles_in(directory: Path, roll: RollCycle) -> list[int]:
+    """Return the cycles that have a file, oldest first."""
+    found = (roll.cycle_of(name) for name in os.listdir(directory))
+    return sorted(cycle for cycle in found if cycle is not None)
+
+
+def find_roll(directory: Path, otherwise: RollCycle) -> RollCycle:
+    """Return the roll cycle of an existing queue: of its table, else of its file names."""
+    roll = _roll_of(directory / TABLE_NAME)
+    if roll is not None:
+        return roll
+    for roll in ROLL_CYCLES.values():
+        if cycles_in(directory, roll):
+            return roll
+    return otherwise
+
+
+def _roll_of(path: Path) -> RollCycle | None:
+    """Return the roll cycle that a table names; None if there is no usable table.
+
+    Raises:
+        OutputError: it is one that we do not know; to take another would lose entries.
+    """
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_MAX)
+    except OSError:
+        return None
+    found = TABLE_HEAD.match(head)
+    if found is None:
+        return None
+    for roll in ROLL_CYCLES.values():
+        if found["roll"] in table_head(roll):
+            return roll
+    pattern = found["pattern"].decode()
+    raise OutputError(f"{path}: roll cycle {pattern} is not supported")
+
+
+def _documents(data: mmap.mmap) -> tuple[dict[str, int], int]:
+    """Return the offset of each key's value, and of what is free."""
+    offsets: dict[str, int] = {}
+    at = 0
+    while at + 4 <= len(data):
+        (header,) = struct.unpack_from("<I", data, at)
+        length = header & 0x3FFFFFFF
+        if header == 0 or header & 0x80000000 or at + 4 + length > len(data):
+            break
+        value = at + 4 + length - 8
+        # A key's event, then its aligned word (A.3).
+        if not header & 0x40000000 and data[at + 4] == 0xB9 and data[value - 1] == 0xA7:
+            name = data[at + 6 : at + 6 + data[at + 5]].decode("ascii", "replace")
+            offsets[name] = value
+        at = (at + 4 + length + 3) & ~3
+    return offsets, at
+
+
+class Table:
+    """The words that readers and writers of one queue share, in any process.
+
+    Args:
+        directory: the queue's.
+        roll: its roll cycle, for a table that is missing or unreadable and is made anew.
+
+    Raises:
+        OutputError: the table cannot be written.
+    """
+
+    def __init__(self, directory: Path, roll: RollCycle) -> None:
+        path = directory / TABLE_NAME
+        try:
+            if _roll_of(path) is None or path.stat().st_size < TABLE_MIN:
+                _create(path, roll)
+            with path.open("r+b") as stream:
+                self._data = mmap.mmap(stream.fileno(), 0)
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}") from None
+        self._offsets, free = _documents(self._data)
+        self._add_missing(free)
+
+    def _add_missing(self, at: int) -> None:
+        """Add the keys that a table made by Java lacks, from the free offset ``at`` on."""
+        for key, value in DEFAULTS.items():
+            if key in self._offsets:
+                continue
+            document, offset = table_document(at, key, value)
+            if at + len(document) > len(self._data):
+                raise OutputError(f"the queue's table has no room for {key}")
+            # The header last: until then the space is free to every reader.
+            self._data[at + 4 : at + len(document)] = document[4:]
+            self._data[at : at + 4] = document[:4]
+            self._offsets[key] = offset
+            at += len(document)
+
+    def __getitem__(self, key: str) -> int:
+        value: int = struct.unpack_from("<q", self._data, self._offsets[key])[0]
+        return value
+
+    def __setitem__(self, key: str, value: int) -> None:
+        struct.pack_into("<q", self._data, self._offsets[key], value)
+
+    def list_cycles(self, cycles: list[int]) -> None:
+        """Set the listing words to the cycles that have a file."""
+        highest = cycles[-1] if cycles else NO_HIGHEST
+        lowest = cycles[0] if cycles else NO_LOWEST
+        if (self["listing.highestCycle"], self["listing.lowestCycle"]) != (highest, lowest):
+            self["listing.highestCycle"] = highest
+            self["listing.lowestCycle"] = lowest
+            self["listing.modCount"] += 1
+
+    def sync(self) -> None:
+        """Write the table to disk."""
+        self._data.flush()
+
+    def close(self) -> None:
+        """Unmap the table."""
+        self._data.close()
+
+
+def _create(path: Path, roll: RollCycle) -> None:
+    content = bytearray(table_head(roll))
+    for key, value in DEFAULTS.items():
+        content += table_document(len(content), key, value)[0]
+    content += bytes(TABLE_SIZE - len(content))
+    create_complete(path, bytes(content))

@@ -1,0 +1,34 @@
+from libc.stdint cimport int64_t, uint32_t
+
+from quiver_fast.queuefile.cyclefile cimport CycleFile
+
+cdef enum Step:
+    TAILER_FAILED = -1
+    TAILER_AT_END = 0
+    TAILER_FOUND = 1
+
+cdef class Tailer:
+    cdef readonly object directory
+    cdef object roll
+    cdef CycleFile file
+    cdef int64_t cycle
+    cdef int shift
+    # The next document, and the sequence that it has if it is data.
+    cdef size_t at
+    cdef int64_t sequence
+    cdef int error
+    # When the directory was last looked at for later files (monotonic ns).
+    cdef int64_t looked_at
+
+    # The entry's bytes stay valid until the tailer's next call.
+    cdef Step next(self, const char **start, size_t *size, int64_t *index) noexcept nogil
+    cdef Step seek(self, int64_t index) noexcept nogil
+    cdef int64_t position(self) noexcept nogil
+    cdef Step next_meta(
+        self, const char **start, size_t *size, int64_t *index, bint *meta) noexcept nogil
+
+    cdef bint whole(self, uint32_t *header) noexcept nogil
+    cdef Step step_cycle(self, uint32_t header) noexcept nogil
+    cdef Step look_for_later(self) noexcept with gil
+    cdef Step open_file(self, int64_t cycle) noexcept with gil
+    cdef int open_at(self, int64_t cycle) except -1

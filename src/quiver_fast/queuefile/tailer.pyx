@@ -1,0 +1,257 @@
+"""A reader of a queue: entries in order, from any index, across files, while they are written."""
+
+from libc.errno cimport EIO, EPROTO
+from libc.stdint cimport int64_t, uint32_t
+
+import os
+from pathlib import Path
+
+from quiver_fast.errors import OutputError
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.queuefile.cyclefile cimport (
+    END_OF_FILE, LENGTH_MASK, NOT_READY, CycleFile, cycle_close, cycle_open, cycle_remap,
+    cycle_slot, cycle_understand, is_data, load, next_document,
+)
+from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
+from quiver_fast.queuefile.table import cycles_in, find_roll
+
+cdef extern from * nogil:
+    void prefetch "__builtin_prefetch" (const void *at)
+
+# A seek reads headers that nobody read lately: each would wait for the memory.
+cdef size_t PREFETCH = 1536
+
+# How often a tailer at the end looks for a later file; after an end mark there is one soon (A.8).
+cdef int64_t LOOK_PERIOD = 100 * 1000000
+cdef int64_t LOOK_PERIOD_ENDED = 1000000
+
+
+cdef class Tailer:
+    """A reader of the queue in ``directory``; any number may read while one writes.
+
+    Args:
+        directory: where the queue's files are.
+
+    Raises:
+        OutputError: it is no directory that can be read.
+    """
+
+    def __cinit__(self) -> None:
+        self.file.fd = -1
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        self.find_roll()
+        self.cycle = -1
+        self.move_to(0)
+
+    def __dealloc__(self) -> None:
+        cycle_close(&self.file)
+
+    def find_roll(self) -> None:
+        """Learn the queue's roll cycle; a queue without files may yet get another."""
+        try:
+            self.roll = find_roll(self.directory, roll_cycle(DEFAULT_ROLL))
+        except OSError as error:
+            raise OutputError(f"{self.directory}: {error.strerror}") from None
+        self.shift = self.roll.shift
+
+    def cycles(self) -> list[int]:
+        """Return the cycles that have a file, oldest first."""
+        return cycles_in(self.directory, self.roll)
+
+    cdef int open_at(self, int64_t cycle) except -1:
+        """Stand at the beginning of the first file from ``cycle`` on.
+
+        Returns 0 where there is none, and stays where it is.
+        """
+        cdef CycleFile file
+        for found in self.cycles():
+            if found < cycle:
+                continue
+            path = self.directory / self.roll.file_name(found)
+            name = os.fsencode(path)
+            # A file that is no queue file is passed by (A.10 rule 1).
+            if cycle_open(&file, name, False) != 0:
+                continue
+            if not cycle_understand(&file):
+                cycle_close(&file)
+                continue
+            if file.data_format != 1:
+                cycle_close(&file)
+                raise OSError(EPROTO, f"{path}: written by a Chronicle Queue before 5.19.11")
+            cycle_close(&self.file)
+            self.file = file
+            self.cycle = found
+            self.at = file.first_document
+            self.sequence = 0
+            # Its end is news: the first look there waits for nothing.
+            self.looked_at = 0
+            return 1
+        return 0
+
+    cdef Step step_cycle(self, uint32_t header) noexcept nogil:
+        """Go on to the next file, if there is one; looks again only so often."""
+        cdef int64_t now = monotonic_ns()
+        cdef int64_t period = LOOK_PERIOD_ENDED if header == END_OF_FILE else LOOK_PERIOD
+        if now - self.looked_at < period:
+            return TAILER_AT_END
+        self.looked_at = now
+        return self.look_for_later()
+
+    cdef Step look_for_later(self) noexcept with gil:
+        """Open the next file, unless the current one has more (A.8)."""
+        try:
+            if self.file.fd < 0 and self.cycle < 0:
+                self.find_roll()
+            later = [found for found in self.cycles() if found > self.cycle]
+            if not later:
+                return TAILER_AT_END
+            # What was written before the next file came is read first.
+            if self.file.fd >= 0 and self.more_here():
+                return TAILER_FOUND
+            return TAILER_FOUND if self.open_at(later[0]) else TAILER_AT_END
+        except (OSError, OutputError) as error:
+            self.error = getattr(error, "errno", None) or EIO
+            return TAILER_FAILED
+
+    def more_here(self) -> bool:
+        """Say whether the current file has more, now that a later one exists."""
+        cdef uint32_t header
+        if cycle_remap(&self.file) != 0 or self.at + 4 > self.file.size:
+            return False
+        header = load(self.file.base + self.at)
+        # A document that the end of the file cuts off will not become whole.
+        return (header != 0 and not header & NOT_READY
+                and self.at + 4 + (header & LENGTH_MASK) <= self.file.size)
+
+    cdef bint whole(self, uint32_t *header) noexcept nogil:
+        """Load the header of the next document; False unless it is ready and in the file (A.8)."""
+        header[0] = 0
+        if self.at + 4 > self.file.size and cycle_remap(&self.file) != 0:
+            return False
+        if self.at + 4 > self.file.size:
+            return False
+        header[0] = load(self.file.base + self.at)
+        if header[0] == 0 or header[0] & NOT_READY:
+            return False
+        if self.at + 4 + (header[0] & LENGTH_MASK) <= self.file.size:
+            return True
+        return (cycle_remap(&self.file) == 0
+                and self.at + 4 + (header[0] & LENGTH_MASK) <= self.file.size)
+
+    cdef Step next_meta(
+            self, const char **start, size_t *size, int64_t *index, bint *meta) noexcept nogil:
+        """Read the next document, data or not; see `next`."""
+        cdef uint32_t header = 0
+        cdef Step step
+        while self.file.fd < 0 or not self.whole(&header):
+            step = self.step_cycle(header)
+            if step != TAILER_FOUND:
+                return step
+        size[0] = header & LENGTH_MASK
+        start[0] = self.file.base + self.at + 4
+        index[0] = (self.cycle << self.shift) | self.sequence
+        meta[0] = not is_data(header)
+        self.at = next_document(self.at, header)
+        self.sequence += not meta[0]
+        return TAILER_FOUND
+
+    cdef Step next(self, const char **start, size_t *size, int64_t *index) noexcept nogil:
+        """Read the next entry: its bytes as they are in the file, and its index."""
+        cdef bint meta = True
+        cdef Step step = TAILER_FOUND
+        while meta and step == TAILER_FOUND:
+            step = self.next_meta(start, size, index, &meta)
+        return step
+
+    cdef int64_t position(self) noexcept nogil:
+        """Return the index that the next entry has if it is in this file."""
+        return (self.cycle << self.shift) | self.sequence
+
+    cdef Step seek(self, int64_t index) noexcept nogil:
+        """Stand before the first entry whose index is ``index`` or more.
+
+        An index beyond what is there stands at the end.
+        """
+        cdef int64_t cycle = index >> self.shift
+        cdef int64_t wanted = index & ((<int64_t>1 << self.shift) - 1)
+        cdef uint32_t header
+        cdef Step step
+        self.looked_at = 0
+        if cycle != self.cycle or self.file.fd < 0:
+            step = self.open_file(cycle)
+            if step != TAILER_FOUND or self.cycle > cycle:
+                return step
+        self.at = cycle_slot(&self.file, wanted, &self.sequence)
+        while self.sequence < wanted and self.whole(&header):
+            prefetch(self.file.base + self.at + PREFETCH)
+            self.sequence += is_data(header)
+            self.at = next_document(self.at, header)
+        return TAILER_FOUND
+
+    cdef Step open_file(self, int64_t cycle) noexcept with gil:
+        try:
+            if self.open_at(cycle):
+                return TAILER_FOUND
+        except OSError as error:
+            self.error = error.errno or EIO
+            return TAILER_FAILED
+        # There is nothing yet: the first file from `cycle` on will be the next.
+        cycle_close(&self.file)
+        self.cycle = cycle - 1
+        self.sequence = 0
+        return TAILER_AT_END
+
+    # For those who are not in a hurry
+
+    def read(self) -> tuple[int, bytes] | None:
+        """Return the next entry's index and bytes as they are in the file; None at the end.
+
+        Raises:
+            OutputError: the files cannot be read.
+        """
+        cdef const char *start
+        cdef size_t size
+        cdef int64_t index
+        cdef Step step = self.next(&start, &size, &index)
+        self.check(step)
+        return (index, start[:size]) if step == TAILER_FOUND else None
+
+    def skip(self, int64_t count) -> int:
+        """Step over up to ``count`` entries, without looking into them; return how many.
+
+        Raises:
+            OutputError: the files cannot be read.
+        """
+        cdef const char *start
+        cdef size_t size
+        cdef int64_t index
+        cdef int64_t done = 0
+        cdef Step step = TAILER_FOUND
+        with nogil:
+            while done < count:
+                step = self.next(&start, &size, &index)
+                if step != TAILER_FOUND:
+                    break
+                done += 1
+        self.check(step)
+        return done
+
+    def move_to(self, index: int) -> None:
+        """Stand before the first entry whose index is ``index`` or more.
+
+        Raises:
+            OutputError: the files cannot be read.
+        """
+        self.check(self.seek(index))
+
+    def check(self, step: int) -> None:
+        """Raise what made a step fail, if it did."""
+        if step == TAILER_FAILED:
+            raise OutputError(f"{self.directory}: {os.strerror(self.error)}")
+
+    @property
+    def index(self) -> int:
+        """The index that the next entry has if it is in the file that is being read."""
+        return self.position()

@@ -1,0 +1,1 @@
+"""Remote queues, `csp://`: text wire, sessions, service, client, and the arrow's two ends."""

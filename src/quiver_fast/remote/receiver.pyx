@@ -1,0 +1,211 @@
+"""The arrow's receiving end over csp: batches of entries, several requests ahead (B.10)."""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memchr, memcmp, memset
+
+from quiver_fast.engine.course cimport Course, Limits
+from quiver_fast.errors import LinkError, MessageError
+from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+from quiver_fast.records.writer cimport RecordWriter
+from quiver_fast.remote.channel import message_of
+from quiver_fast.remote.channel cimport Channel, Reply, starts
+from quiver_fast.remote.sender import cid_of
+from quiver_fast.remote.scalars cimport Scan
+from quiver_fast.remote.textwire cimport (
+    Slice, Value, equals, next_pair, open_map, parse_int64, unquoted,
+)
+
+# "keep 2–4 hasNext outstanding with batch = credit/outstanding, wait: 10000"
+cdef int OUTSTANDING = 3
+cdef int WAIT_MS = 10000
+cdef int64_t SECOND = 1000000000
+
+
+cdef class Receiver(Course):
+    """Read a queue's entries and record every one of this run.
+
+    Args:
+        channel: a connected channel.
+        writer, limits, time_unit: see Course.
+        queue: the queue's name.
+        window: how many entries may be asked for ahead.
+        id_prefix: that of this run; entries without it are passed over. "" takes all.
+        with_ids: write ids into the records (revisions v1 and v2).
+        from_end: begin after the last entry there is, instead of with the first.
+    """
+
+    def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
+                 window: int, id_prefix: str = "", with_ids: bool = False,
+                 from_end: bool = False, time_unit: str = "ms") -> None:
+        super().__init__(writer, limits, time_unit)
+        self.channel = channel
+        self.queue = queue
+        self.prefix = id_prefix.encode("ascii")
+        self.prefix_text = self.prefix
+        self.prefix_size = len(self.prefix)
+        self.batch = max(1, window // OUTSTANDING)
+        self.with_ids = with_ids
+        self.from_end = from_end
+        self.next_tid = 1
+
+    def attach(self, timeout: float) -> None:
+        """Create the tailer, and ask for the first entries.
+
+        Args:
+            timeout: seconds to wait for the server's answer.
+
+        Raises:
+            LinkError: the server refused it.
+            PeerError: it did not answer.
+        """
+        csp = f"//{self.channel.peer}/{self.queue}#Queue".encode()
+        deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
+        reply = self.channel.call(csp, b"createTailer: { }\n", deadline)
+        self.cid = cid_of(reply, self.channel.peer)
+        # The tailer stands at the start; one request moves it, the others follow.
+        event = f"hasNext: {{ batch: {self.batch}, wait: {WAIT_MS} }}\n"
+        self.event = event.encode()
+        self.event_text = self.event
+        if self.from_end:
+            end = int(reply.partition(b"end:")[2].partition(b"}")[0])
+            moving = event.replace("{", f"{{ index: {end},", 1).encode()
+            self.channel.request(self.cid, self.next_tid, moving)
+            self.next_tid += 1
+            self.outstanding = 1
+        self.start_clock()
+
+    def transfer(self, timeout: float) -> None:
+        """Attach, run to the end, and close the channel, whatever happens between.
+
+        Args:
+            timeout: see `attach`.
+
+        Raises:
+            QuiverError: see `attach` and `run`.
+        """
+        try:
+            self.attach(timeout)
+            self.run()
+        finally:
+            self.channel.close()
+
+    def run(self) -> None:
+        """Receive until a limit or a signal.
+
+        Raises:
+            MessageError: an entry is not one of an arrow's.
+            LinkError, PeerError: the server refused a request, or the connection was lost.
+            OutputError: the records could not be written.
+        """
+        with nogil:
+            self.loop()
+
+    cdef int loop(self) except -1 nogil:
+        cdef int64_t now
+        while True:
+            now = monotonic_ns()
+            self.take_replies()
+            self.flush_records(now)
+            self.notice_signals(now)
+            if self.stopping or self.is_done() or self.time_is_over(now):
+                self.stopping = True
+                return 0
+            if self.channel.cut:
+                with gil:
+                    self.channel.lost()
+            self.ask()
+            self.channel.exchange(min(self.next_flush, self.deadline))
+
+    cdef bint is_done(self) noexcept nogil:
+        return self.limits.count and self.received >= self.limits.count
+
+    cdef int ask(self) except -1 nogil:
+        while self.outstanding < OUTSTANDING:
+            self.channel.request(self.cid, self.next_tid, self.event_text)
+            self.next_tid += 1
+            self.outstanding += 1
+        return 0
+
+    cdef int take_replies(self) except -1 nogil:
+        cdef Reply reply
+        while not self.is_done() and self.channel.next_reply(&reply):
+            self.outstanding -= 1
+            self.take_batch(&reply)
+        return 0
+
+    cdef int take_batch(self, const Reply *reply) except -1 nogil:
+        """Take the entries of one reply; each begins with two blanks, a dash and a blank."""
+        cdef const char *at = reply.body.start
+        cdef const char *end = at + reply.body.size
+        cdef const char *line
+        cdef Slice value
+        cdef int64_t time = 0
+        cdef int taken = 0
+        if not starts(reply.body, b"index:"):
+            with gil:
+                self.fail_reply(reply)
+        value.start = NULL
+        while at < end and not self.is_done():
+            line = at
+            at = <const char *>memchr(at, c"\n", end - at)
+            at = end if at == NULL else at + 1
+            # Any other line goes on with the value before it, which ends with its newline.
+            if not (end - line >= 4 and memcmp(line, b"  - ", 4) == 0):
+                if value.start != NULL and end - line >= 4 and memcmp(line, b"    ", 4) == 0:
+                    value.size = at - value.start
+                continue
+            if value.start != NULL:
+                self.take_value(value, time)
+            if taken % self.clock_block == 0:
+                time = realtime_ns() // self.time_divisor
+            taken += 1
+            value.start = line + 4
+            value.size = at - value.start
+        if value.start != NULL and not self.is_done():
+            self.take_value(value, time)
+        return 0
+
+    cdef int take_value(self, Slice text, int64_t time) except -1 nogil:
+        """Record an entry: `{ id: "…", t: <time>, body: … }`."""
+        cdef Value value
+        cdef Scan scan
+        cdef Slice key
+        cdef Slice item
+        cdef Slice id
+        cdef int64_t sent = 0
+        cdef bint timed = False
+        memset(&value, 0, sizeof(value))
+        value.start = text.start
+        value.end = text.start + text.size
+        id.start = NULL
+        id.size = 0
+        if open_map(&value, &scan):
+            # What comes after id and time need not be looked at.
+            while not (timed and id.start != NULL) and next_pair(&scan, &key, &item) > 0:
+                if equals(key, b"id"):
+                    id = unquoted(item)
+                elif equals(key, b"t"):
+                    timed = parse_int64(item, &sent)
+        if self.prefix_size:
+            if id.size <= self.prefix_size or (
+                    memcmp(id.start, self.prefix_text, self.prefix_size) != 0):
+                self.foreign += 1
+                return 0
+            id.start += self.prefix_size
+            id.size -= self.prefix_size
+        if not timed:
+            with gil:
+                self.refuse("has no time `t`, a 64-bit integer")
+        self.received += 1
+        if not self.with_ids:
+            return self.writer.received(sent, time)
+        if id.start == NULL:
+            with gil:
+                self.refuse("has no `id`, which the records of revisions v1 and v2 need")
+        return self.writer.received_with_id(id.start, id.size, sent, time)
+
+    cdef int refuse(self, str what) except -1:
+        raise MessageError(f"{self.channel.peer}: entry {self.received + self.foreign + 1} {what}")
+
+    cdef int fail_reply(self, const Reply *reply) except -1:
+        raise LinkError(f"{self.channel.peer}: {message_of(reply.body.start[:reply.body.size])}")

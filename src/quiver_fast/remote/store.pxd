@@ -1,0 +1,86 @@
+# The queues of one data directory, each with its one writer, shared by all connections.
+
+from libc.stdint cimport int64_t
+
+from quiver_fast.queuefile.appender cimport Appender
+from quiver_fast.remote.reply cimport Failure
+from quiver_fast.remote.target cimport Target, Timers
+from quiver_fast.remote.textwire cimport Slice, Value
+
+cdef enum:
+    MESSAGE_SIZE = 512
+
+# An entry, as it is in the file; valid until the queue's next call.
+cdef struct Entry:
+    const char *start
+    size_t size
+    int64_t index
+
+cdef enum Found:
+    FOUND
+    NOT_YET
+    READ_FAILED
+
+cdef enum Durable:
+    DURABLE
+    NOT_DURABLE_YET
+    NEVER_DURABLE
+
+# Answer what waits on a target, as far as can be; given by the sessions' module.
+ctypedef void (*wake_function)(Target *target, int64_t now) noexcept nogil
+
+# Why a queue cannot be had or used: for put_exception().
+cdef struct Refusal:
+    Failure failure
+    char message[512]
+
+cdef class Queue:
+    cdef readonly str name
+    cdef readonly Appender appender
+    cdef void *store            # Store, which owns this
+    # The tailers that wait for the next entry.
+    cdef Target *waiting
+    # In the store's list of queues with new entries for those that wait.
+    cdef bint grown
+    cdef void *next_grown
+    # In the store's list of queues with entries to be synced.
+    cdef bint unsynced
+    cdef void *next_unsynced
+
+    cdef int64_t append_value(self, const Value *value, Refusal *refusal) noexcept nogil
+    cdef int64_t append_bytes(
+        self, const char *bytes, size_t size, Refusal *refusal) noexcept nogil
+    cdef int64_t first_index(self) noexcept nogil
+    cdef int64_t end_index(self) noexcept nogil
+    cdef int64_t last_index(self) noexcept nogil
+    cdef bint holds_replies(self) noexcept nogil
+    cdef Durable durable(self, int64_t index) noexcept nogil
+    cdef Found read(self, void **cursor, int64_t index, Entry *entry) noexcept nogil
+    cdef void close_cursor(self, void **cursor) noexcept nogil
+    cdef void add_waiting(self, Target *target) noexcept nogil
+    cdef void remove_waiting(self, Target *target) noexcept nogil
+    cdef void wake_waiting(self, wake_function wake, int64_t now) noexcept nogil
+
+    cdef int64_t commit(self, Refusal *refusal) noexcept nogil
+    cdef int64_t refuse(self, Refusal *refusal) noexcept nogil
+    cdef bint open_cursor(self, void **cursor) noexcept nogil
+
+# Let go the replies of all sessions that hold some; given by the sessions' module.
+ctypedef void (*release_function)(Store store) noexcept nogil
+
+cdef class Store:
+    cdef Timers timers
+    cdef readonly object files
+    cdef readonly bint create
+    cdef dict queues            # bytes (name) -> Queue
+    cdef void *grown            # Queue, linked by next_grown
+    cdef void *unsynced         # Queue, linked by next_unsynced
+    cdef void *holding          # session.Session, linked by next_holding
+    cdef wake_function wake
+    cdef release_function release
+
+    cdef void *acquire(self, Slice name, Refusal *refusal) noexcept nogil
+    cdef int open_queue(self, bytes name, Refusal *refusal) noexcept
+    cdef void sync_all(self) noexcept nogil
+    cdef int64_t turn(self, int64_t now) noexcept nogil
+    cdef void wake_grown(self, int64_t now) noexcept nogil

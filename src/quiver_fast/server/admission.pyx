@@ -1,0 +1,99 @@
+"""A connected socket becomes a peer, whichever side it was that connected."""
+
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport calloc, free
+from posix.unistd cimport close
+
+from quiver_fast.engine.security cimport SaslExchange
+from quiver_fast.proton.libproton cimport (
+    PN_SYMBOL, pn_bytes, pn_connection_driver_bind, pn_connection_driver_init,
+    pn_connection_offered_capabilities, pn_connection_open, pn_connection_set_container,
+    pn_connection_set_hostname, pn_data_enter, pn_data_exit, pn_data_put_array,
+    pn_data_put_symbol, pn_data_t, pn_transport_set_channel_max, pn_transport_set_idle_timeout,
+    pn_transport_set_max_frame, pn_transport_set_server,
+)
+from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT
+from quiver_fast.server.broker cimport Broker
+from quiver_fast.server.peer cimport peer_cut, peer_read
+from quiver_fast.server.protocol cimport peer_process
+from quiver_fast.server.reactor cimport Watch, watch_add
+from quiver_fast.server.structures cimport Container, Peer, peer_dirty
+
+
+cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) noexcept:
+    """Make a peer of a connected socket; close the socket and return NULL if that cannot be.
+
+    Args:
+        exchange: SASL, as server or as client, and with it the security to use.
+        hostname: as a client, the host to name in the open frame and to verify in TLS.
+    """
+    cdef Container *container = &broker.container
+    cdef Peer *peer
+    if container.peer_count >= container.limits.connections or container.closing:
+        close(fd)
+        return NULL
+    peer = <Peer *>calloc(1, sizeof(Peer))
+    if peer == NULL or pn_connection_driver_init(&peer.driver, NULL, NULL) != 0:
+        free(peer)
+        close(fd)
+        return NULL
+    peer.container = container
+    peer.watch.fd = fd
+    peer.watch.owner = peer
+    peer.watch.ready = on_peer
+    peer.events = EPOLLIN
+    peer.accepted_at = broker.reactor.now
+    set_up(broker, peer, exchange, hostname)
+    peer.next = container.peers
+    if container.peers != NULL:
+        container.peers.prev = peer
+    container.peers = peer
+    container.peer_count += 1
+    if watch_add(container.epoll, &peer.watch, EPOLLIN) != 0:
+        peer_cut(peer)
+    peer_dirty(peer)
+    return peer
+
+
+cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname) noexcept:
+    """Say who we are and on which terms; TLS and SASL."""
+    transport = peer.driver.transport
+    connection = peer.driver.connection
+    if exchange.server:
+        pn_transport_set_server(transport)
+    pn_transport_set_max_frame(transport, peer.container.limits.frame_size)
+    pn_transport_set_idle_timeout(transport, peer.container.limits.idle_timeout)
+    pn_transport_set_channel_max(transport, min(<int>peer.container.limits.sessions, 32767))
+    pn_connection_set_container(connection, broker.container_id)
+    offer(pn_connection_offered_capabilities(connection))
+    try:
+        exchange.security.apply(exchange, transport, hostname)
+    except Exception:
+        # A TLS session could not be made: this connection ends, the server does not.
+        peer_cut(peer)
+        return 0
+    pn_connection_driver_bind(&peer.driver)
+    if not exchange.server:
+        pn_connection_set_hostname(connection, hostname)
+        pn_connection_open(connection)
+    return 0
+
+
+cdef void offer(pn_data_t *data) noexcept nogil:
+    pn_data_put_array(data, False, PN_SYMBOL)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(15, b"ANONYMOUS-RELAY"))
+    pn_data_put_symbol(data, pn_bytes(18, b"qd.streaming-links"))
+    # To another server: let us be a trunk.
+    pn_data_put_symbol(data, pn_bytes(12, b"quiver.trunk"))
+    pn_data_exit(data)
+
+
+cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
+    cdef Peer *peer = <Peer *>watch.owner
+    if peer.dead:
+        return
+    if events & ~EPOLLOUT:
+        peer_read(peer)
+        peer_process(peer)
+    peer_dirty(peer)

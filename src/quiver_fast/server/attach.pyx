@@ -1,0 +1,217 @@
+"""Links: what a peer attaches to, on which terms, and what remains when it goes.
+
+Attaching is not a hot path, so it holds the GIL and says plainly what is wrong.
+"""
+
+from libc.stdint cimport UINT64_MAX
+from libc.string cimport strlen
+
+from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.proton.libproton cimport (
+    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_RCV_FIRST, PN_SND_SETTLED, PN_UNSPECIFIED,
+    pn_data_clear, pn_link_close, pn_link_condition, pn_link_detach, pn_link_is_sender,
+    pn_link_open, pn_link_remote_snd_settle_mode, pn_link_remote_source, pn_link_remote_target,
+    pn_link_set_max_message_size, pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode,
+    pn_link_source, pn_link_t, pn_link_target, pn_session_close, pn_terminus_capabilities,
+    pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
+    pn_terminus_get_distribution_mode, pn_terminus_get_type, pn_terminus_is_dynamic,
+    pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_t,
+)
+from quiver_fast.server.broker cimport Broker, is_dynamic
+from quiver_fast.server.capability cimport has_capability
+from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_receive
+from quiver_fast.server.inlet cimport inlet_detached, inlet_top_up, queue_left
+from quiver_fast.server.links cimport link_delete, link_new
+from quiver_fast.server.outlet cimport outlet_detached
+from quiver_fast.server.peer cimport set_condition
+from quiver_fast.server.queue cimport consumer_join
+from quiver_fast.server.structures cimport (
+    COORDINATOR, INLET, OUTLET, Inlet, Link, LinkKind, Outlet, Peer, Queue, peer_dirty,
+)
+from quiver_fast.server.transaction cimport forget_outlet
+from quiver_fast.server.trunk cimport trunk_detached, trunks_announce, trunks_withdraw
+
+
+class Refusal(QuiverError):
+    """An attach that cannot be: the AMQP condition, and why in words."""
+
+    def __init__(self, condition: bytes, why: str) -> None:
+        super().__init__(why)
+        self.condition = condition
+
+
+cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
+    """Answer a peer's attach: with a link that works, or with a detach that says why not."""
+    with gil:
+        try:
+            if peer.link_count >= peer.container.limits.links:
+                raise Refusal(b"amqp:resource-limit-exceeded",
+                              f"a connection has at most {peer.container.limits.links} links")
+            answer(peer, link)
+        except Refusal as refusal:
+            refuse(link, refusal.condition, str(refusal))
+        except UsageError as error:
+            refuse(link, b"amqp:invalid-field", str(error))
+        except MemoryError:
+            refuse(link, b"amqp:resource-limit-exceeded", "the server is out of memory")
+        except Exception as error:
+            refuse(link, b"amqp:internal-error", f"{type(error).__name__}: {error}")
+    peer_dirty(peer)
+
+
+cdef int refuse(pn_link_t *link, bytes condition, str why) except -1:
+    # Part 2.6.3: attach without the terminus, then detach with the error.
+    text = why.encode()
+    pn_link_open(link)
+    set_condition(pn_link_condition(link), condition, text)
+    pn_link_close(link)
+    return 0
+
+
+cdef int answer(Peer *peer, pn_link_t *link) except -1:
+    broker = <Broker>peer.container.broker
+    if pn_link_is_sender(link):
+        return attach_outlet(broker, peer, link)
+    if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
+        return attach_coordinator(peer, link)
+    return attach_inlet(broker, peer, link)
+
+
+cdef Link *new_link(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) except NULL:
+    made = link_new(peer, link, kind, size)
+    if made == NULL:
+        raise MemoryError("no memory for a link")
+    return made
+
+
+cdef Queue *node_of(Broker broker, pn_terminus_t *theirs, pn_terminus_t *ours) except NULL:
+    """Return the queue or topic of a terminus, made if it may be; sets our terminus' address."""
+    cdef const char *address = pn_terminus_get_address(theirs)
+    cdef bint topic = has_capability(pn_terminus_capabilities(theirs), b"topic")
+    cdef Queue *queue
+    if pn_terminus_is_dynamic(theirs):
+        queue = broker.make_dynamic(topic)
+        pn_terminus_set_address(ours, queue.address)
+        pn_terminus_set_dynamic(ours, True)
+        return queue
+    if address == NULL or strlen(address) == 0:
+        raise Refusal(b"amqp:invalid-field", "the terminus has no address")
+    name = address[:strlen(address)]
+    queue = broker.find(name, broker.may_create(name), topic)
+    if queue == NULL:
+        shown = name.decode("utf-8", "replace")
+        raise Refusal(b"amqp:not-found", f"there is no address '{shown}' here")
+    return queue
+
+
+cdef inline Queue *node_of_queue(Queue *queue) noexcept nogil:
+    return queue.topic if queue.topic != NULL else queue
+
+
+cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
+    """A consumer: our side sends."""
+    cdef pn_terminus_t *theirs = pn_link_remote_source(link)
+    cdef Queue *queue
+    cdef Outlet *outlet
+    if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
+        raise Refusal(b"amqp:invalid-field", "the attach has no source")
+    pn_terminus_copy(pn_link_source(link), theirs)
+    pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
+    # Part 2.6.3: our source names what is really in place, and no filter is.
+    pn_data_clear(pn_terminus_filter(pn_link_source(link)))
+    queue = node_of(broker, theirs, pn_link_source(link))
+    if peer.trunk and queue.links == 0 and is_dynamic(queue):
+        # A temporary node of the other server's, known here as long as that asks for it.
+        queue.temporary = True
+    if queue.multicast:
+        queue = broker.subscribe(queue)
+        queue.trunk = peer.trunk
+    outlet = <Outlet *>new_link(peer, link, OUTLET, sizeof(Outlet))
+    outlet.presettled = pn_link_remote_snd_settle_mode(link) == PN_SND_SETTLED
+    outlet.consumer.outlet = outlet
+    outlet.consumer.trunk = peer.trunk
+    outlet.consumer.browser = (
+        pn_terminus_get_distribution_mode(theirs) == PN_DIST_MODE_COPY and queue.topic == NULL)
+    consumer_join(queue, &outlet.consumer)
+    queue.links += 1
+    pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
+    pn_link_set_rcv_settle_mode(link, PN_RCV_FIRST)
+    limit_size(peer, link)
+    pn_link_open(link)
+    trunks_announce(node_of_queue(queue))
+    return 0
+
+
+cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
+    """A producer: our side receives. A target without an address is the anonymous terminus."""
+    cdef pn_terminus_t *theirs = pn_link_remote_target(link)
+    cdef const char *address = pn_terminus_get_address(theirs)
+    cdef Queue *queue = NULL
+    cdef Inlet *inlet
+    if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
+        raise Refusal(b"amqp:invalid-field", "the attach has no target")
+    pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
+    pn_terminus_copy(pn_link_target(link), theirs)
+    if pn_terminus_is_dynamic(theirs) or address != NULL:
+        queue = node_of(broker, theirs, pn_link_target(link))
+    inlet = <Inlet *>new_link(peer, link, INLET, sizeof(Inlet))
+    inlet.queue = queue
+    # Another server attaches without an address for streams, which say where they go.
+    inlet.routed = peer.trunk and queue == NULL
+    inlet.streaming = inlet.routed or has_capability(
+        pn_terminus_capabilities(theirs), b"qd.streaming-deliveries")
+    if queue != NULL:
+        queue.links += 1
+    pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
+    pn_link_set_rcv_settle_mode(link, PN_RCV_FIRST)
+    limit_size(peer, link)
+    pn_link_open(link)
+    inlet_top_up(inlet)
+    return 0
+
+
+cdef void limit_size(const Peer *peer, pn_link_t *link) noexcept nogil:
+    if peer.container.limits.message_size != UINT64_MAX:
+        pn_link_set_max_message_size(link, peer.container.limits.message_size)
+
+
+cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
+    cdef Link *made = new_link(peer, link, COORDINATOR, sizeof(Link))
+    pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
+    pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
+    pn_link_open(link)
+    coordinator_receive(made)
+    return 0
+
+
+cdef void detach(Link *link, bint closed) noexcept nogil:
+    """Take a link out of service, and answer the peer's detach in kind (part 2.6.5)."""
+    cdef Peer *peer = link.peer
+    cdef pn_link_t *engine_link = link.link
+    cdef Queue *queue = NULL
+    cdef bint ours = False
+    if link.kind == OUTLET:
+        ours = (<Outlet *>link).ours
+        queue = (<Outlet *>link).consumer.queue
+        forget_outlet(peer, <Outlet *>link)
+        outlet_detached(<Outlet *>link)
+        if queue != NULL:
+            trunks_withdraw(node_of_queue(queue))
+    elif link.kind == INLET:
+        queue = (<Inlet *>link).queue
+        ours = (<Inlet *>link).announced
+        trunk_detached(<Inlet *>link)
+        inlet_detached(<Inlet *>link)
+    else:
+        coordinator_detached(link)
+    if closed:
+        pn_link_close(engine_link)
+    else:
+        pn_link_detach(engine_link)
+    if ours:
+        # It had the session to itself.
+        pn_session_close(link.session)
+    link_delete(link)
+    if queue != NULL:
+        queue_left(queue)
+    peer_dirty(peer)

@@ -1,0 +1,25 @@
+from quiver_fast.engine.security cimport Security
+from quiver_fast.server.reactor cimport Reactor
+from quiver_fast.server.structures cimport Container, Queue
+
+cdef class Broker:
+    cdef Container container
+    cdef Reactor reactor
+    cdef readonly object config
+    cdef Security security
+    # bytes (address) -> int (Queue *)
+    cdef dict queues
+    # The data directory, and the Store of each queue that has a file; None without one.
+    cdef readonly object files
+    cdef list stores
+    cdef bytes container_id
+
+    cdef Queue *find(self, bytes address, bint create, bint topic)
+    cdef Queue *make(self, bytes address, bint topic)
+    cdef Queue *make_dynamic(self, bint topic)
+    cdef Queue *subscribe(self, Queue *topic)
+    cdef int open_store(self, Queue *queue) except -1
+    cdef int release(self, Queue *queue) noexcept
+
+cdef bint is_dynamic(const Queue *queue) noexcept nogil
+cdef Queue *find_queue(Container *container, const char *address, size_t size) noexcept nogil

@@ -1,0 +1,15 @@
+from quiver_fast.engine.security import Security
+from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.server.config import ServerConfig
+from quiver_fast.server.reactor import Reactor
+
+class Broker:
+    config: ServerConfig
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ServerConfig,
+        security: Security,
+        files: QueueDirectory | None,
+    ) -> None: ...
+    def close(self) -> None: ...

@@ -1,0 +1,234 @@
+"""The server contract: arguments in, one checked configuration out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from quiver_fast import arguments
+from quiver_fast.errors import UsageError
+
+__all__ = ["USAGE", "ServerConfig", "Target", "parse"]
+
+DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
+REQUIRED = ("host", "port", "path", "ready-file")
+
+USAGE = """\
+Usage: quiver-server-pyfast KEY=VALUE...
+
+Serve AMQP 1.0 queues, remote queues (csp), or both. Without arguments, print what this server is.
+
+Required:
+  host=TEXT  port=NUMBER|-        where to listen; '-' is the scheme's default port
+  path=TEXT                       a queue (or topic...) that is there from the start
+  ready-file=FILE|-               gets the line 'ready' when connections are accepted
+
+Security:
+  scheme=amqp|amqps|csp (amqp)    user=TEXT  password=TEXT | password-fd=NUMBER
+  cert=FILE  key=FILE             the server's certificate (required for amqps)
+  trust-store=FILE                require clients to have a certificate it vouches for
+  sasl-mechanisms='NAME NAME'     the only mechanisms to offer
+  allow-insecure-plain=0|1 (0)    offer PLAIN without TLS off the loopback as well
+
+Addresses and messages:
+  addresses=NAME,NAME...          the only addresses, besides path (default: any, on demand)
+  queue-limit=BYTES (256 MiB)     a queue that holds so much stops its producers
+  max-message-size=BYTES (0: what the queue limit lets in; streams of any size)
+  credit=MESSAGES (1000)          what a producer may send ahead
+  store=DIRECTORY                 durable messages are kept in DIRECTORY/<queue>/
+  durability=none|interval:MS|group (none)
+                                  accept them when they are written, or synced to disk
+
+Remote queues:
+  csp-port=NUMBER                 serve the queues of store on this port besides; with
+                                  scheme=csp they are all that is served (port 9876)
+  no-create=0|1 (0)               csp clients may not create queues
+  roll=NAME (FAST_DAILY)          how often a new queue's csp writer begins a new file
+
+Other servers:
+  connect=[amqp[s]://]HOST[:PORT],...
+                                  route to this server's consumers what others take in, and
+                                  the other way
+  connect-count=N (1)             connections to each; streams share them
+  connect-user=TEXT  connect-password=TEXT | connect-password-fd=NUMBER
+  connect-trust-store=FILE        authorities to trust   connect-tls-verify=0|1 (1)
+
+Limits of the protocol:
+  max-connections=N (50000)       max-sessions=N (1024, per connection)
+  max-links=N (4096, per connection)
+  max-frame-size=BYTES (16384)    idle-timeout=SECONDS (30; 0: none)
+  handshake-timeout=SECONDS (10)
+  quiet=0|1 (0)  verbose=0|1 (0)
+"""
+
+MEBIBYTE = 1 << 20
+# key: (default, least, most)
+NUMBERS = {
+    "queue-limit": (256 * MEBIBYTE, 65536, 2**50),
+    "max-message-size": (0, 0, 2**50),
+    "credit": (1000, 1, 1_000_000),
+    "max-connections": (50_000, 1, 1_000_000),
+    "max-sessions": (1024, 1, 32768),
+    "max-links": (4096, 1, 1_000_000),
+    "max-frame-size": (16384, 512, 2**24),
+    "idle-timeout": (30, 0, 2**21),
+    "handshake-timeout": (10, 1, 3600),
+    "csp-port": (0, 0, 65535),
+    "connect-count": (1, 1, 64),
+}
+SWITCHES = {
+    "allow-insecure-plain": "0",
+    "connect-tls-verify": "1",
+    "quiet": "0",
+    "verbose": "0",
+    "no-create": "0",
+}
+TEXTS = (
+    "host", "port", "path", "ready-file", "scheme", "user", "password", "password-fd", "cert",
+    "key", "trust-store", "sasl-mechanisms", "addresses",
+    "store", "durability", "roll", "connect", "connect-user", "connect-password",
+    "connect-password-fd", "connect-trust-store",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """Another server to connect to."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+def target(text: str) -> Target:
+    """Return the server that a URL names.
+
+    Raises:
+        UsageError: it is no URL of a server, or has more in it than scheme, host and port.
+    """
+    parts = urlsplit(text if "://" in text else f"amqp://{text}")
+    try:
+        port = parts.port
+    except ValueError:
+        raise UsageError(f"connect: '{text}' has no valid port") from None
+    if "@" in parts.netloc:
+        raise UsageError("connect: name the user by connect-user, not in the URL")
+    if parts.scheme not in ("amqp", "amqps") or not parts.hostname or parts.path not in ("", "/"):
+        raise UsageError(f"connect: '{text}' is not amqp[s]://HOST[:PORT]")
+    return Target(parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme])
+
+
+class ServerConfig:
+    """One server's configuration; every value is checked and has its final type.
+
+    Attributes have the contract's names with underscores.
+    """
+
+    host: str
+    port: int
+    scheme: str
+    ready_file: str | None
+    user: str | None
+    password: str | None
+    cert: str | None
+    key: str | None
+    trust_store: str | None
+    sasl_mechanisms: list[str] | None
+    allow_insecure_plain: bool
+    quiet: bool
+    verbose: bool
+    addresses: list[str]
+    pinned: bool
+    queue_limit: int
+    max_message_size: int
+    credit: int
+    max_connections: int
+    max_sessions: int
+    max_links: int
+    max_frame_size: int
+    idle_timeout: int
+    handshake_timeout: int
+    csp_port: int
+    store: str | None
+    no_create: bool
+    roll: str
+    durability: str
+    connect: list[Target]
+    connect_count: int
+    connect_user: str | None
+    connect_password: str | None
+    connect_trust_store: str | None
+    connect_tls_verify: bool
+
+    def __init__(self, values: dict[str, object]) -> None:
+        for key, value in values.items():
+            setattr(self, key.replace("-", "_"), value)
+
+
+def _values(given: dict[str, str]) -> dict[str, object]:
+    values: dict[str, object] = {
+        key: arguments.number(key, given[key], least, most) if key in given else default
+        for key, (default, least, most) in NUMBERS.items()
+    }
+    for key, default in SWITCHES.items():
+        values[key] = arguments.switch(key, given.get(key, default))
+    for key in (
+        "host",
+        "user",
+        "cert",
+        "key",
+        "trust-store",
+        "store",
+        "connect-user",
+        "connect-trust-store",
+    ):
+        values[key] = given.get(key)
+    scheme = arguments.choice("scheme", given.get("scheme", "amqp"), tuple(DEFAULT_PORTS))
+    values["scheme"] = scheme
+    values["durability"] = given.get("durability", "none")
+    values["port"] = arguments.port(given["port"], DEFAULT_PORTS[scheme])
+    values["ready-file"] = None if given["ready-file"] in ("", "-") else given["ready-file"]
+    values["password"] = arguments.password(given)
+    values["roll"] = given.get("roll", "FAST_DAILY")
+    values["connect"] = [target(url) for url in given.get("connect", "").split(",") if url]
+    values["connect-password"] = arguments.password(given, "connect-password")
+    mechanisms = given.get("sasl-mechanisms")
+    values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
+    listed = [name for name in given.get("addresses", "").split(",") if name]
+    values["pinned"] = "addresses" in given
+    values["addresses"] = [name for name in [given["path"], *listed] if name]
+    return values
+
+
+def _check(config: ServerConfig) -> None:
+    """Refuse what cannot work together, before anything starts."""
+    if config.scheme == "amqps" and config.cert is None:
+        raise UsageError("scheme=amqps needs cert (and key)")
+    if config.scheme != "amqps" and (config.cert or config.key or config.trust_store):
+        raise UsageError("cert, key and trust-store need scheme=amqps")
+    if config.durability != "none" and config.store is None:
+        raise UsageError("durability needs store")
+    if config.scheme == "csp":
+        config.csp_port = config.port
+    if config.csp_port and config.store is None:
+        raise UsageError("remote queues (csp) need store=DIR")
+    if (config.user is None) != (config.password is None):
+        raise UsageError("user and password need each other")
+    if (config.connect_user is None) != (config.connect_password is None):
+        raise UsageError("connect-user and connect-password need each other")
+
+
+def parse(words: list[str]) -> ServerConfig:
+    """Turn the server's command line into its configuration.
+
+    Raises:
+        UsageError: an argument is unknown, missing, malformed or does not fit another.
+    """
+    given = arguments.split(words, {*TEXTS, *NUMBERS, *SWITCHES}, REQUIRED)
+    config = ServerConfig(_values(given))
+    _check(config)
+    return config

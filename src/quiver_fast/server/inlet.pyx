@@ -1,0 +1,550 @@
+"""Messages in: from a producer's link into a queue, as far as there is room for them."""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcmp
+
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, pn_delivery_aborted, pn_delivery_local,
+    pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_remote_state,
+    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
+    pn_disposition_condition, pn_disposition_set_failed, pn_link_advance, pn_link_credit,
+    pn_link_current, pn_link_flow, pn_link_queued, pn_link_recv, ssize_t,
+)
+from quiver_fast.server.broker cimport Broker, find_queue
+from quiver_fast.server.message cimport (
+    HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
+    message_address, message_filled, message_new, message_read_header, message_release,
+    message_space,
+)
+from quiver_fast.server.outlet cimport stream_abort, stream_advance
+from quiver_fast.server.peer cimport link_refuse, set_condition
+from quiver_fast.server.queue cimport queue_append
+from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
+from quiver_fast.server.store cimport (
+    accept_later, forget_pending, is_stored, must_wait, store_append,
+)
+from quiver_fast.server.stream cimport (
+    is_for, stream_begin, stream_decide, stream_of, stream_orphan, stream_received,
+    subscription_count,
+)
+from quiver_fast.server.structures cimport (
+    Container, Inlet, Limits, Queue, peer_dirty, queue_dirty,
+)
+from quiver_fast.server.transaction cimport (
+    TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
+)
+
+# What a producer may send ahead, in bytes, by the mean size of what it sent so far.
+cdef size_t AHEAD_MAX = 4194304
+cdef int LEAST_CREDIT = 4
+# Before anything is known of the size. With more, a producer of large messages that has
+# to wait would fill the window of its session and stop the session's other links, a
+# coordinator's among them, whose commit may be what it waits for.
+cdef int FIRST_CREDIT = 64
+# A message that comes in parts begins with a chunk like those that follow: what is left
+# of a stream in its last chunk must stay far below what makes its sender wait.
+cdef size_t FIRST_PART = 32768
+
+
+cdef void inlet_receive(Inlet *inlet) noexcept nogil:
+    """Take what has arrived on the link, until there is no more or no room for it."""
+    cdef pn_delivery_t *delivery
+    cdef bint more = True
+    if pn_link_credit(inlet.base.link) < pn_link_queued(inlet.base.link):
+        link_refuse(&inlet.base, b"amqp:link:transfer-limit-exceeded",
+                    b"more transfers than credit")
+        return
+    while more:
+        delivery = pn_link_current(inlet.base.link)
+        if delivery == NULL or not pn_delivery_readable(delivery):
+            break
+        if inlet.base.refused:
+            more = ignore(inlet, delivery)
+        elif pn_delivery_aborted(delivery):
+            more = drop_aborted(inlet, delivery)
+        elif inlet.receiving == NULL and inlet_must_wait(inlet):
+            return
+        elif inlet.receiving != NULL and inlet.receiving.stream != NULL:
+            more = stream_more(inlet, delivery)
+        else:
+            more = receive_more(inlet, delivery)
+    inlet_top_up(inlet)
+    peer_dirty(inlet.base.peer)
+
+
+cdef bint drop_aborted(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Forget a delivery that its sender aborted (part 2.7.5); it is settled by that."""
+    give_up(inlet)
+    pn_delivery_settle(delivery)
+    return True
+
+
+cdef bint ignore(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Drop what comes by a link that was refused, until its peer knows that."""
+    cdef size_t pending = pn_delivery_pending(delivery)
+    give_up(inlet)
+    while pending:
+        pending = discard(inlet, pending)
+    if pn_delivery_partial(delivery) and not pn_delivery_aborted(delivery):
+        return False
+    pn_delivery_settle(delivery)
+    return True
+
+
+cdef void give_up(Inlet *inlet) noexcept nogil:
+    """The message that was arriving will never be whole."""
+    cdef Message *message = inlet.receiving
+    if message == NULL:
+        return
+    inlet.receiving = NULL
+    if message.stream != NULL:
+        if stream_of(message).inlet != NULL:
+            stream_orphan(stream_of(message))
+        stream_abort(message)
+    message_release(message)
+
+
+cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
+    """Say whether the link's queue is full; then the link is resumed when it is not.
+
+    What is not read stays in the session's window, which stops the producer.
+    """
+    cdef Queue *full
+    if inlet.blocked_by != NULL:
+        return True
+    # An anonymous terminus is held to where its last message went.
+    full = full_queue(inlet.queue if inlet.queue != NULL else inlet.last)
+    if full == NULL:
+        return False
+    inlet.blocked_by = full
+    inlet.next_waiting = full.waiting
+    full.waiting = inlet
+    return True
+
+
+cdef Queue *full_queue(Queue *queue) noexcept nogil:
+    """Return the queue that has no room: this one, or a subscription of this topic."""
+    if queue == NULL:
+        return NULL
+    if not queue.multicast:
+        return queue if queue.bytes >= queue.limit else NULL
+    queue = queue.subscriptions
+    while queue != NULL and queue.bytes < queue.limit:
+        queue = queue.next_subscription
+    return queue
+
+
+cdef void queue_resume(Queue *queue) noexcept nogil:
+    """Let waiting producers go on once a quarter of the room is free."""
+    cdef Inlet *inlet = queue.waiting
+    if inlet == NULL or queue.bytes > queue.limit - queue.limit // 4:
+        return
+    queue.waiting = NULL
+    resume(inlet)
+
+
+cdef void resume(Inlet *inlet) noexcept nogil:
+    """Let a list of producers go on that waited for room."""
+    cdef Inlet *following
+    while inlet != NULL:
+        following = inlet.next_waiting
+        inlet.blocked_by = NULL
+        inlet_receive(inlet)
+        inlet = following
+
+
+cdef void queue_left(Queue *queue) noexcept nogil:
+    """One link or transaction less uses the queue; a temporary one goes with the last.
+
+    Producers may wait for its room that are not links of it: those of its topic, and
+    those with an anonymous terminus.
+    """
+    cdef Queue *topic = queue.topic
+    cdef Inlet *waiting
+    queue.links -= 1
+    if queue.links or not (queue.temporary or is_forgettable(queue)):
+        return
+    waiting = queue.waiting
+    queue.waiting = NULL
+    with gil:
+        (<Broker>queue.container.broker).release(queue)
+    resume(waiting)
+    if topic != NULL:
+        queue_left(topic)
+
+
+cdef bint is_forgettable(const Queue *queue) noexcept nogil:
+    return queue.on_demand and queue.depth == 0 and queue.store == NULL
+
+
+cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Read the current delivery; return whether there may be more to do on the link."""
+    cdef Message *message = inlet.receiving
+    cdef size_t pending = pn_delivery_pending(delivery)
+    cdef bint partial = pn_delivery_partial(delivery)
+    if message == NULL:
+        message = message_new(FIRST_PART if partial else pending)
+        if message == NULL:
+            return out_of_memory(inlet)
+        inlet.receiving = message
+        inlet.destination = NULL
+        message.routed = inlet.base.peer.trunk
+    if not read_into(inlet, message, pending):
+        return out_of_memory(inlet)
+    if too_large(inlet, message):
+        return False
+    if inlet.routed and (inlet.destination == NULL or not partial):
+        return receive_routed(inlet, delivery, message, partial)
+    if partial:
+        return may_stream(inlet, delivery, message) and stream_start(inlet, delivery, message)
+    message.complete = True
+    inlet.receiving = NULL
+    take(inlet, delivery, message)
+    return True
+
+
+cdef bint receive_routed(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
+    """Read on in a stream from another server; return whether there may be more to do.
+
+    It is a stream to its end even if that is here already: its outcome is the consumer's.
+    """
+    cdef Route route
+    cdef HeaderResult result = HEADER_READ
+    route.presettled = False
+    if inlet.destination == NULL:
+        result = message_read_route(message, inlet.base.peer.container.now_ms, &route)
+        if result == HEADER_MORE and partial and message.first.next == NULL:
+            return False
+        if result == HEADER_READ:
+            inlet.destination = named_queue(inlet, route.address, route.size)
+            message_strip_route(message, &route)
+    if result != HEADER_READ or inlet.destination == NULL:
+        return refuse_stream(inlet, delivery, message, b"the message has no route here")
+    if stream_start(inlet, delivery, message):
+        stream_of(message).presettled |= route.presettled
+        return True
+    if partial or inlet.base.refused:
+        return False
+    # Its queue keeps it.
+    message.complete = True
+    inlet.receiving = NULL
+    take(inlet, delivery, message)
+    return True
+
+
+cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
+    """Refuse a message beyond the limit, or one that no queue could hold."""
+    cdef Limits *limits = &inlet.base.peer.container.limits
+    if message.size <= limits.message_size and message.held <= limits.queue_bytes:
+        return False
+    link_refuse(&inlet.base, b"amqp:link:message-size-exceeded",
+                b"the message is larger than what this server takes")
+    return True
+
+
+cdef bint may_stream(
+        Inlet *inlet, pn_delivery_t *delivery, const Message *message) noexcept nogil:
+    """Say whether to forward a message before it is complete.
+
+    Its link asked for that, or as much has come as one stream may hold. A message of
+    a transaction, or one for the queue's file, has to be whole first.
+    """
+    if not inlet.streaming and message.size < STREAM_SIZE:
+        return False
+    return pn_delivery_remote_state(delivery) != TRANSACTIONAL_STATE
+
+
+cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Forward a message from here on as it arrives; return whether that has begun."""
+    cdef HeaderResult header = message_read_header(message, inlet.base.peer.container.now_ms)
+    cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
+    cdef int entries
+    if header == HEADER_MORE and message.first.next == NULL:
+        return False
+    if header != HEADER_READ:
+        return refuse_stream(inlet, delivery, message, b"this is not an AMQP message")
+    if queue == NULL:
+        queue = queue_of_stream(inlet, message)
+    if queue == NULL:
+        return refuse_stream(
+            inlet, delivery, message, b"the message names no address of this server in 'to'")
+    if is_stored(queue, message) or not inlet.streaming and not can_pass(queue):
+        # Its queue keeps it: in its file, or for a consumer to come.
+        return False
+    entries = subscription_count(queue, message) if queue.multicast else 1
+    if not stream_begin(inlet, delivery, message, entries):
+        return out_of_memory(inlet)
+    message.refs += 1
+    publish(queue, message)
+    if entries == 0:
+        stream_decide(stream_of(message), PN_RELEASED, False, False)
+    return True
+
+
+cdef bint can_pass(const Queue *queue) noexcept nogil:
+    """Say whether a message would go to a consumer at once, not wait in the queue."""
+    return queue.multicast or queue.available == 0 and queue.ready != NULL
+
+
+cdef Queue *queue_of_stream(Inlet *inlet, const Message *message) noexcept nogil:
+    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL if it names none."""
+    cdef const char *address
+    cdef size_t size
+    if message_address(message, &address, &size) != HEADER_READ or size == 0:
+        return NULL
+    return named_queue(inlet, address, size)
+
+
+cdef bint refuse_stream(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message,
+        const char *why) noexcept nogil:
+    """Reject a message that is still arriving; what comes of it is read and dropped."""
+    if not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    set_condition(
+        pn_disposition_condition(pn_delivery_local(delivery)), b"amqp:precondition-failed", why)
+    stream_decide(stream_of(message), PN_REJECTED, False, False)
+    return True
+
+
+cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Read on in a stream as far as its readers leave room; return whether it ended."""
+    cdef Message *message = inlet.receiving
+    cdef bint partial = pn_delivery_partial(delivery)
+    cdef size_t pending = pn_delivery_pending(delivery)
+    while pending:
+        if message.readers == 0:
+            pending = discard(inlet, pending)
+            continue
+        if message.held >= STREAM_HIGH:
+            return False
+        if not read_into(inlet, message, min(pending, <size_t>STREAM_HIGH - message.held)):
+            return out_of_memory(inlet)
+        if message.size > inlet.base.peer.container.limits.message_size:
+            return not too_large(inlet, message)
+        stream_advance(message)
+        pending = pn_delivery_pending(delivery)
+    if partial:
+        return False
+    message.complete = True
+    inlet.receiving = NULL
+    pn_link_advance(inlet.base.link)
+    stream_advance(message)
+    stream_received(stream_of(message))
+    message_release(message)
+    return True
+
+
+cdef size_t discard(Inlet *inlet, size_t pending) noexcept nogil:
+    """Read and drop what nobody wants any more; return how much is left to drop."""
+    cdef char[16384] nowhere
+    cdef ssize_t n = pn_link_recv(inlet.base.link, nowhere, min(pending, sizeof(nowhere)))
+    return pending - n if n > 0 else 0
+
+
+cdef bint read_into(Inlet *inlet, Message *message, size_t pending) noexcept nogil:
+    """Move ``pending`` bytes of the current delivery into the message."""
+    cdef size_t size
+    cdef char *space
+    cdef ssize_t n
+    while pending:
+        space = message_space(message, pending, &size)
+        if space == NULL:
+            return False
+        n = pn_link_recv(inlet.base.link, space, size)
+        if n <= 0:
+            return True
+        message_filled(message, n)
+        pending -= n
+    return True
+
+
+cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
+    link_refuse(&inlet.base, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+    return False
+
+
+cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Put a complete message where it belongs, and give its outcome."""
+    cdef Queue *queue
+    cdef bint waits
+    note_size(inlet, message)
+    if message_read_header(message, inlet.base.peer.container.now_ms) != HEADER_READ:
+        reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        message_release(message)
+        return
+    queue = inlet.queue if inlet.queue != NULL else inlet.destination
+    if queue == NULL:
+        queue = queue_of_message(inlet, delivery, message)
+    if queue == NULL:
+        message_release(message)
+        return
+    if pn_delivery_remote_state(delivery) == TRANSACTIONAL_STATE:
+        take_in_transaction(inlet, delivery, message, queue)
+        return
+    if is_stored(queue, message) and not store_append(queue, message):
+        message_release(message)
+        refuse_for_now(delivery)
+        return
+    waits = must_wait(queue, message)
+    if not publish(queue, message):
+        reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        return
+    accept(inlet, delivery, waits)
+
+
+cdef void accept(Inlet *inlet, pn_delivery_t *delivery, bint waits) noexcept nogil:
+    """Take over the responsibility for a message, at once or when it is on disk."""
+    if not pn_delivery_settled(delivery):
+        if waits and accept_later(&inlet.base, delivery):
+            pn_link_advance(inlet.base.link)
+            return
+        pn_delivery_update(delivery, PN_ACCEPTED)
+    pn_delivery_settle(delivery)
+
+
+cdef void refuse_for_now(pn_delivery_t *delivery) noexcept nogil:
+    """The disk takes no more: the sender may try again (modified: delivery-failed)."""
+    pn_disposition_set_failed(pn_delivery_local(delivery), True)
+    pn_delivery_update(delivery, PN_MODIFIED)
+    pn_delivery_settle(delivery)
+
+
+cdef inline void note_size(Inlet *inlet, const Message *message) noexcept nogil:
+    if inlet.mean_size == 0:
+        inlet.mean_size = message.size
+    inlet.mean_size += (<int64_t>message.size - <int64_t>inlet.mean_size) // 8
+
+
+cdef void take_in_transaction(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
+    """Keep a message for its transaction's commit, and answer that it is kept (part 4.4.1)."""
+    cdef StateInTransaction state = read_state(inlet.base.peer, delivery)
+    cdef Limits *limits = &inlet.base.peer.container.limits
+    if state.transaction != NULL and state.transaction.bytes >= limits.queue_bytes:
+        message_release(message)
+        link_refuse(&inlet.base, b"amqp:resource-limit-exceeded",
+                    b"the transaction is larger than a queue may be")
+        return
+    if state.transaction == NULL or not enlist_message(state.transaction, message, queue):
+        message_release(message)
+        link_refuse(&inlet.base, b"amqp:transaction:unknown-id",
+                    b"there is no such transaction on this connection")
+        return
+    if not pn_delivery_settled(delivery):
+        answer_in_transaction(state.transaction, delivery, PN_ACCEPTED)
+    pn_delivery_settle(delivery)
+
+
+cdef void reject(
+        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
+    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
+    pn_delivery_update(delivery, PN_REJECTED)
+    pn_delivery_settle(delivery)
+
+
+cdef Queue *queue_of_message(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
+    cdef const char *address
+    cdef size_t size
+    cdef Queue *queue
+    if message_address(message, &address, &size) == HEADER_MALFORMED:
+        reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        return NULL
+    if size == 0:
+        reject(delivery, b"amqp:precondition-failed",
+               b"a message to the anonymous terminus names its address in 'to'")
+        return NULL
+    queue = named_queue(inlet, address, size)
+    if queue == NULL:
+        reject(delivery, b"amqp:not-found", b"there is no such address here")
+    return queue
+
+
+cdef Queue *named_queue(Inlet *inlet, const char *address, size_t size) noexcept nogil:
+    """Find a queue by address, quickly if it is the one of the message before."""
+    cdef Queue *queue = inlet.last
+    if queue == NULL or queue.address_size != size or memcmp(
+            queue.address, address, size) != 0:
+        queue = find_queue(inlet.base.peer.container, address, size)
+        inlet.last = queue
+    return queue
+
+
+cdef bint publish(Queue *queue, Message *message) noexcept nogil:
+    """Put a message into a queue, or into each subscription of a topic.
+
+    Takes over one reference. Returns False if there was no memory for it.
+    """
+    cdef Queue *subscription
+    cdef bint done = True
+    if not queue.multicast:
+        if queue_append(queue, message) == NULL:
+            message_release(message)
+            return False
+        queue_dirty(queue)
+        return True
+    subscription = queue.subscriptions
+    while subscription != NULL:
+        if not is_for(subscription, message):
+            pass
+        elif queue_append(subscription, message) == NULL:
+            done = False
+        else:
+            message.refs += 1
+            queue_dirty(subscription)
+        subscription = subscription.next_subscription
+    message_release(message)
+    return done
+
+
+cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
+    """Keep the producer's credit between half and all of its window (part 2.6.7)."""
+    cdef int window
+    cdef int credit
+    if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
+        return
+    window = inlet.base.peer.container.limits.credit
+    if inlet.mean_size:
+        window = min(window, max(<int>(AHEAD_MAX // inlet.mean_size), LEAST_CREDIT))
+    else:
+        window = min(window, FIRST_CREDIT)
+    if inlet.announced:
+        # What our consumers have no use for yet is better kept where it is.
+        window -= <int>min(<size_t>window, inlet.queue.available)
+    credit = pn_link_credit(inlet.base.link)
+    if credit <= window // 2 and credit < window:
+        pn_link_flow(inlet.base.link, window - credit)
+        peer_dirty(inlet.base.peer)
+
+
+cdef void inlet_detached(Inlet *inlet) noexcept nogil:
+    """Abort what did not arrive whole, and leave every list that names the link."""
+    cdef Inlet **place
+    give_up(inlet)
+    forget_pending(&inlet.base)
+    while inlet.streams != NULL:
+        stream_orphan(inlet.streams)
+    if inlet.awake:
+        place = &inlet.base.peer.container.awake
+        while place[0] != inlet:
+            place = &place[0].next_awake
+        place[0] = inlet.next_awake
+    if inlet.blocked_by != NULL:
+        place = &inlet.blocked_by.waiting
+        while place[0] != inlet:
+            place = &place[0].next_waiting
+        place[0] = inlet.next_waiting
+        inlet.blocked_by = NULL
+
+
+cdef void inlets_awake(Container *container) noexcept nogil:
+    """Read on in streams whose readers have made room."""
+    cdef Inlet *inlet
+    while container.awake != NULL:
+        inlet = container.awake
+        container.awake = inlet.next_awake
+        inlet.awake = False
+        inlet_receive(inlet)

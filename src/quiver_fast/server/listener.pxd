@@ -1,0 +1,23 @@
+from libc.stdint cimport int64_t
+
+from quiver_fast.server.broker cimport Broker
+from quiver_fast.server.reactor cimport Hook, Watch
+
+# A listening descriptor, and a pause for when the process has no descriptors left.
+cdef struct Acceptor:
+    Watch watch
+    Hook hook
+    int epoll
+    # When to accept again (monotonic ns); INT64_MAX while nothing keeps us from it.
+    int64_t resume_at
+
+cdef class Listener:
+    cdef Broker broker
+    cdef Acceptor acceptor
+    cdef object sock
+
+cdef class Turn:
+    cdef Broker broker
+    cdef Hook hook
+
+    cdef int cut(self) except -1

@@ -1,0 +1,262 @@
+"""Connections come in here, and at the end of every turn all that is due goes out."""
+
+from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t
+from libc.stdlib cimport free
+from posix.unistd cimport close
+
+from quiver_fast.engine.security cimport SaslExchange, peer_is_loopback
+from quiver_fast.proton.libproton cimport pn_connection_driver_destroy
+from quiver_fast.proton.libsys cimport (
+    EPOLLIN, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_NONBLOCK, TCP_NODELAY, accept4, monotonic_ns,
+    malloc_trim, setsockopt,
+)
+from quiver_fast.server.admission cimport admit
+from quiver_fast.server.broker cimport Broker
+from quiver_fast.server.dispatch cimport queue_dispatch
+from quiver_fast.server.inlet cimport inlets_awake, queue_resume
+from quiver_fast.server.outlet cimport outlets_drained
+from quiver_fast.server.peer cimport (
+    peer_close, peer_cut, peer_finished, peer_tick, peer_write,
+)
+from quiver_fast.server.protocol cimport peer_forget_links, peer_process
+from quiver_fast.server.reactor cimport Watch, watch_add, watch_change, watch_remove
+from quiver_fast.server.store cimport stores_flush
+from quiver_fast.server.streamlink cimport trim_pool
+from quiver_fast.server.structures cimport Container, Peer, Queue, queue_dirty
+from quiver_fast.server.trunk cimport trunk_lost, trunks_top_up
+
+cdef int64_t MILLISECOND = 1000000
+# Rounds of dispatch and writing in one turn, before it is others' turn to be read.
+cdef int ROUNDS = 8
+# How often time-outs are looked at.
+cdef int64_t TICK = 100 * MILLISECOND
+# How long freed memory is kept for the next connections.
+cdef int64_t TRIM = 500 * MILLISECOND
+# How long connections have to close when the server ends.
+cdef int64_t DRAIN = 2000 * MILLISECOND
+
+
+cdef class Listener:
+    """A listening socket whose connections belong to a broker.
+
+    Args:
+        broker: whose queues the connections use.
+        sock: a listening, non-blocking TCP socket; the listener owns it.
+    """
+
+    def __init__(self, broker: Broker, sock: object) -> None:
+        self.broker = broker
+        self.sock = sock
+        acceptor = &self.acceptor
+        acceptor.epoll = broker.container.epoll
+        acceptor.resume_at = INT64_MAX
+        acceptor.watch.fd = sock.fileno()
+        acceptor.watch.owner = <void *>self
+        acceptor.watch.ready = on_connections
+        acceptor.hook.owner = acceptor
+        acceptor.hook.turn = accept_again
+        if watch_add(acceptor.epoll, &acceptor.watch, EPOLLIN) != 0:
+            raise OSError(errno, "epoll")
+        broker.reactor.add_hook(&acceptor.hook)
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self.acceptor.resume_at = INT64_MAX
+        watch_remove(self.acceptor.epoll, &self.acceptor.watch)
+        self.sock.close()
+
+
+cdef void on_connections(Watch *watch, uint32_t events) noexcept nogil:
+    cdef int one = 1
+    cdef int fd
+    while True:
+        fd = accept4(watch.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
+        if fd < 0 and (errno == EINTR or errno == ECONNABORTED):
+            continue
+        if fd < 0 and errno == EAGAIN:
+            return
+        if fd < 0:
+            pause(<Acceptor *>watch)
+            return
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
+        with gil:
+            broker = (<Listener>watch.owner).broker
+            admit(broker, fd, SaslExchange(broker.security, True, peer_is_loopback(fd)), b"")
+
+
+cdef void pause(Acceptor *acceptor) noexcept nogil:
+    """Leave connections to the kernel's queue, which would wake us for them at once again."""
+    watch_change(acceptor.epoll, &acceptor.watch, 0)
+    acceptor.resume_at = monotonic_ns() + TICK
+
+
+cdef int64_t accept_again(void *owner, int64_t now) noexcept nogil:
+    cdef Acceptor *acceptor = <Acceptor *>owner
+    if now >= acceptor.resume_at:
+        acceptor.resume_at = INT64_MAX
+        watch_change(acceptor.epoll, &acceptor.watch, EPOLLIN)
+    return acceptor.resume_at
+
+
+cdef class Turn:
+    """The end of every turn: dispatch, write, keep time, and bury the dead."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.hook.owner = <void *>&broker.container
+        self.hook.turn = finish_turn
+        broker.reactor.add_hook(&self.hook)
+
+    def drain(self) -> None:
+        """Close every connection in order, and wait briefly for the peers to agree."""
+        cdef Peer *peer = self.broker.container.peers
+        cdef int64_t deadline = monotonic_ns() + DRAIN
+        self.broker.container.closing = True
+        while peer != NULL:
+            peer_close(peer, b"amqp:connection:forced", b"the server is shutting down")
+            peer = peer.next
+        with nogil:
+            while self.broker.container.peers != NULL and monotonic_ns() < deadline:
+                self.broker.reactor.turn(min(deadline, self.broker.reactor.round()))
+        self.cut()
+
+    cdef int cut(self) except -1:
+        """Cut what is left."""
+        cdef Peer *peer = self.broker.container.peers
+        while peer != NULL:
+            peer_cut(peer)
+            declare_dead(peer)
+            peer = peer.next
+        bury(&self.broker.container)
+        return 0
+
+
+cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
+    cdef Container *container = <Container *>owner
+    container.now_ms = now // MILLISECOND
+    for _ in range(ROUNDS):
+        if not work_left(container):
+            break
+        dispatch_all(container)
+        if container.dirty_stores != NULL:
+            stores_flush(container)
+        write_all(container)
+    keep_time(container, now)
+    bury(container)
+    return now if work_left(container) else container.next_tick
+
+
+cdef bint work_left(const Container *container) noexcept nogil:
+    return (
+        container.dirty_queues != NULL or container.dirty_peers != NULL
+        or container.awake != NULL or container.dirty_stores != NULL)
+
+
+cdef void dispatch_all(Container *container) noexcept nogil:
+    cdef Queue *queue
+    inlets_awake(container)
+    while container.dirty_queues != NULL:
+        queue = container.dirty_queues
+        container.dirty_queues = queue.next_dirty
+        queue.dirty = False
+        queue_dispatch(queue)
+        queue_resume(queue)
+        if queue.trunk_inlets != NULL:
+            trunks_top_up(queue)
+
+
+cdef void write_all(Container *container) noexcept nogil:
+    """Write to every peer that has output; what then has room goes on."""
+    cdef Peer *peer = container.dirty_peers
+    cdef Peer *following
+    container.dirty_peers = NULL
+    while peer != NULL:
+        following = peer.next_dirty
+        peer.dirty = False
+        write_one(container, peer)
+        peer = following
+
+
+cdef void write_one(Container *container, Peer *peer) noexcept nogil:
+    if peer.dead:
+        return
+    peer_write(peer)
+    # The engine makes events of its own, such as the end of the transport.
+    peer_process(peer)
+    if peer_finished(peer):
+        declare_dead(peer)
+        return
+    if peer.clogged != NULL:
+        outlets_drained(peer)
+
+
+cdef void declare_dead(Peer *peer) noexcept nogil:
+    peer.dead = True
+    peer.container.deaths += 1
+
+
+cdef void keep_time(Container *container, int64_t now) noexcept nogil:
+    """Heartbeats, time-outs, slow handshakes and expiry, all a few times a second."""
+    cdef Peer *peer = container.peers
+    cdef Queue *queue = container.queues
+    if now < container.next_tick:
+        return
+    container.next_tick = now + TICK
+    if container.trim_at and container.trim_at <= now:
+        container.trim_at = 0
+        malloc_trim(0)
+    while queue != NULL:
+        if queue.next_expiry and queue.next_expiry <= container.now_ms:
+            queue_dirty(queue)
+        queue = queue.next
+    while peer != NULL:
+        if not peer.dead:
+            tick(container, peer, now)
+        peer = peer.next
+
+
+cdef void tick(Container *container, Peer *peer, int64_t now) noexcept nogil:
+    if not peer.opened and now - peer.accepted_at > container.limits.handshake_ns:
+        peer_cut(peer)
+        declare_dead(peer)
+        return
+    if peer.next_tick <= now:
+        peer_tick(peer)
+    trim_pool(peer)
+
+
+cdef void bury(Container *container) noexcept nogil:
+    """Free the peers that ended in this turn; none of its events points to them any more."""
+    cdef Peer *peer = container.peers
+    cdef Peer *following
+    if container.deaths == 0:
+        return
+    container.deaths = 0
+    container.trim_at = container.now_ms * MILLISECOND + TRIM
+    while peer != NULL:
+        following = peer.next
+        if peer.dead:
+            free_peer(container, peer)
+        peer = following
+
+
+cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
+    cdef Peer **place = &container.dirty_peers
+    peer_forget_links(peer)
+    while place[0] != NULL and place[0] != peer:
+        place = &place[0].next_dirty
+    if place[0] == peer:
+        place[0] = peer.next_dirty
+    if peer.prev != NULL:
+        peer.prev.next = peer.next
+    else:
+        container.peers = peer.next
+    if peer.next != NULL:
+        peer.next.prev = peer.prev
+    container.peer_count -= 1
+    trunk_lost(peer)
+    watch_remove(container.epoll, &peer.watch)
+    close(peer.watch.fd)
+    pn_connection_driver_destroy(&peer.driver)
+    free(peer)

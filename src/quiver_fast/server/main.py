@@ -1,0 +1,194 @@
+"""The pyfast server's process: contract in, a broker that serves until it is told to stop."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from quiver_fast import __version__
+from quiver_fast.engine import interrupt
+from quiver_fast.engine.security import Security
+from quiver_fast.engine.sockets import listen
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError
+from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.ready_file import write_ready
+from quiver_fast.server.broker import Broker
+from quiver_fast.server.config import USAGE, ServerConfig, parse
+from quiver_fast.server.connector import Connector
+from quiver_fast.server.listener import Listener, Turn
+from quiver_fast.server.reactor import Reactor
+
+if TYPE_CHECKING:
+    from quiver_fast.remote.service import Service
+
+__all__ = ["main"]
+
+PROGRAM = "quiver-server-pyfast"
+# Connections that wait to be accepted; the system may allow fewer.
+BACKLOG = 4096
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the server with ``argv`` (default: the process's) and return its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
+        sys.stdout.write(describe())
+        return EXIT_OK
+    if words[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        return EXIT_OK
+    try:
+        serve(parse(words))
+    except QuiverError as error:
+        return fail(str(error), error.exit_code)
+    except OSError as error:
+        return fail(error.strerror or str(error), EXIT_FAILURE)
+    except MemoryError:
+        return fail("out of memory", EXIT_FAILURE)
+    return EXIT_OK
+
+
+def fail(message: str, exit_code: int) -> int:
+    """Say ``message`` on one line of standard error and return ``exit_code``."""
+    sys.stderr.write(f"{PROGRAM}: error: {' '.join(message.split())}\n")
+    return exit_code
+
+
+def describe() -> str:
+    """Return what this server is, for the wrapper's ``--info``."""
+    from quiver_fast import features
+    from quiver_fast.proton import info
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    engine = "bundled" if info.bundled() else "system"
+    return (
+        f"{PROGRAM} {__version__}\n"
+        f"Engine: Qpid Proton {info.engine_version()} ({engine})\n"
+        f"Python: {python}\n"
+        f"Features: {' '.join(features())} queues topics transactions\n"
+    )
+
+
+def serve(config: ServerConfig) -> None:
+    """Serve until SIGINT or SIGTERM, then end in order.
+
+    Raises:
+        QuiverError: the server cannot begin; its class tells why.
+    """
+    interrupt.install()
+    reactor = Reactor()
+    files = None
+    if config.store is not None:
+        files = QueueDirectory(config.store, roll=config.roll, durability=config.durability)
+    try:
+        serve_on(reactor, config, files)
+    finally:
+        if files is not None:
+            files.close()
+
+
+def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | None) -> None:
+    """Serve AMQP, remote queues, or both, on one loop.
+
+    Raises:
+        QuiverError: the server cannot begin.
+    """
+    amqp = None if config.scheme == "csp" else AmqpService(reactor, config, files)
+    # After AMQP's: at the end of a turn tailers hear of what came by AMQP as well.
+    remote = None
+    if config.csp_port and files is not None:
+        remote = open_remote_queues(reactor, config, files)
+    announce(config)
+    reactor.run()
+    if amqp is not None:
+        amqp.close()
+    if remote is not None:
+        remote.close()
+
+
+def open_remote_queues(reactor: Reactor, config: ServerConfig, files: QueueDirectory) -> Service:
+    """Listen for clients of the remote queues in ``files``.
+
+    Raises:
+        QuiverError: the address cannot be used.
+    """
+    from quiver_fast.remote.service import Service
+    from quiver_fast.remote.store import Store
+
+    service = Service(reactor, Store(files, create=not config.no_create))
+    for sock in listen(config.host, config.csp_port, backlog=BACKLOG):
+        service.listen(sock)
+    return service
+
+
+class AmqpService:
+    """The AMQP side of a server: its addresses, and the sockets that lead to them.
+
+    Args:
+        reactor: the loop.
+        config: the server's configuration.
+        files: where durable messages are kept; None to keep none.
+
+    Raises:
+        QuiverError: certificates, files or the address cannot be used.
+    """
+
+    def __init__(
+        self, reactor: Reactor, config: ServerConfig, files: QueueDirectory | None
+    ) -> None:
+        security = Security(
+            tls=config.scheme == "amqps",
+            username=config.user,
+            password=config.password,
+            certificate=config.cert,
+            key=config.key,
+            trust_store=config.trust_store,
+            mechanisms=config.sasl_mechanisms,
+            allow_insecure_plain=config.allow_insecure_plain,
+        )
+        security.prepare_server()
+        self._broker = Broker(reactor, config, security, files)
+        sockets = listen(config.host, config.port, backlog=BACKLOG)
+        self._listeners = [Listener(self._broker, sock) for sock in sockets]
+        self._turn = Turn(self._broker)
+        self._connectors = connect(self._broker, config)
+
+    def close(self) -> None:
+        """Take no more connections, close those there are in order, and free the queues."""
+        for listener in self._listeners:
+            listener.close()
+        for connector in self._connectors:
+            connector.close()
+        self._turn.drain()
+        self._broker.close()
+
+
+def connect(broker: Broker, config: ServerConfig) -> list[Connector]:
+    """Begin to connect to the other servers, each by as many connections as are wanted."""
+    made = []
+    for target in config.connect:
+        security = Security(
+            tls=target.scheme == "amqps",
+            username=config.connect_user,
+            password=config.connect_password,
+            trust_store=config.connect_trust_store,
+            verify=config.connect_tls_verify,
+        )
+        made += [Connector(broker, target, security) for _ in range(config.connect_count)]
+    return made
+
+
+def announce(config: ServerConfig) -> None:
+    """Tell whoever waits that connections are accepted.
+
+    Raises:
+        OutputError: the ready file cannot be written.
+    """
+    if not config.quiet:
+        sys.stderr.write(f"{PROGRAM}: listening on {config.scheme}://{config.host}:{config.port}\n")
+    if config.ready_file is not None:
+        write_ready(config.ready_file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from quiver_fast.engine.scanner cimport ScanResult
+
+# A piece of a message's bytes; the text follows the struct in the same allocation.
+cdef struct Chunk:
+    Chunk *next
+    uint32_t size
+    uint32_t capacity
+    # Of a stream: how many of its entries have still to send it.
+    uint32_t readers
+
+# What the header section says, AMQP 1.0 part 3.2.1.
+cdef struct Header:
+    bint durable
+    bint has_priority
+    uint8_t priority
+    bint has_ttl
+    uint32_t ttl
+    uint32_t delivery_count
+    # Where the bare message begins: the length of the header section, 0 without one.
+    size_t size
+
+cdef struct Message:
+    int refs
+    # All its bytes are here; otherwise it is still being received.
+    bint complete
+    # Its sender aborted it or went away: it must never pass for a whole message.
+    bint aborted
+    # It came over a trunk, and goes to nobody by another.
+    bint routed
+    # Of a message that passes through while it is being received: its Stream, else NULL.
+    # What all its entries have sent is dropped, so it cannot be sent again.
+    void *stream
+    # Entries that have still to send it.
+    uint32_t readers
+    Header header
+    # When its time to live is over (monotonic ms); 0 for never.
+    int64_t expires
+    # Bytes received, and of these still held.
+    size_t size
+    size_t held
+    # Its entry in the queue's file; -1 if it has none.
+    int64_t index
+    Chunk *first
+    Chunk *last
+
+# What one stream may hold in memory before its sender has to wait. With what the engine
+# holds of it, in and out, that is less than skupper-router's Q2 and one read: 320 KiB.
+cdef enum:
+    STREAM_HIGH = 131072
+    STREAM_LOW = 65536
+    # As much of a message has to come before it is a stream without having asked (Q2).
+    STREAM_SIZE = 262144
+
+cdef enum HeaderResult:
+    HEADER_READ
+    HEADER_MORE
+    HEADER_MALFORMED
+
+cdef inline char *chunk_bytes(Chunk *chunk) noexcept nogil:
+    return <char *>chunk + sizeof(Chunk)
+
+cdef Message *message_new(size_t capacity) noexcept nogil
+cdef void message_release(Message *message) noexcept nogil
+cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil
+cdef void message_filled(Message *message, size_t size) noexcept nogil
+cdef void message_trim(Message *message) noexcept nogil
+cdef void message_leave(Message *message, Chunk *position) noexcept nogil
+cdef HeaderResult as_header_result(ScanResult result) noexcept nogil
+cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil
+cdef size_t encode_header(
+    const Message *message, uint32_t failures, bint first, int64_t now, char *out) noexcept nogil
+cdef HeaderResult message_address(
+    const Message *message, const char **address, size_t *size) noexcept nogil
+
+# The longest header section that encode_header writes.
+cdef enum:
+    HEADER_MAX = 32

@@ -1,0 +1,484 @@
+"""Messages out: transfers to a consumer, and the outcomes that come back."""
+
+from libc.stdint cimport uint64_t
+
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_RELEASED, PN_SND_UNSETTLED, pn_delivery,
+    pn_delivery_abort, pn_delivery_clear, pn_delivery_get_context, pn_delivery_remote,
+    pn_delivery_remote_state, pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled,
+    pn_delivery_t, pn_delivery_update, pn_disposition_is_failed,
+    pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
+    pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
+    pn_unsettled_head, pn_unsettled_next,
+)
+from quiver_fast.server.message cimport (
+    HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_leave,
+    message_release, message_trim,
+)
+from quiver_fast.server.peer cimport link_refuse
+from quiver_fast.server.queue cimport (
+    consumer_leave, consumer_ready, consumer_unready, entry_bar, entry_drop, queue_restore,
+)
+from quiver_fast.server.route cimport ROUTE_MAX, encode_route
+from quiver_fast.server.store cimport store_remove
+from quiver_fast.server.stream cimport reader_join, reader_leave, stream_decide, stream_of
+from quiver_fast.server.structures cimport (
+    OUTLET, Consumer, Entry, Link, Outlet, Peer, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
+)
+from quiver_fast.server.transaction cimport (
+    TRANSACTIONAL_STATE, StateInTransaction, enlist_outcome, forget_delivery, read_state,
+)
+
+# Unsent bytes of a session: beyond this the engine copies whole buffers about, and a
+# consumer that does not read would fill our memory.
+cdef size_t OUTGOING_MAX = 131072
+# Of a stream's: its bytes wait in its own memory already.
+cdef size_t STREAM_OUTGOING_MAX = 32768
+# The most of a long message that is given to the engine at once, for the same reason.
+cdef size_t PIECE = 32768
+
+cdef char[16] DIGITS
+DIGITS[:] = b"0123456789abcdef"
+
+
+cdef inline bint has_room(Outlet *outlet) noexcept nogil:
+    return pn_session_outgoing_bytes(outlet.base.session) < (
+        STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX)
+
+
+cdef inline size_t write_tag(uint64_t number, char *out) noexcept nogil:
+    """Write a delivery tag of ASCII digits: some clients take a tag for text."""
+    cdef size_t n = 0
+    while True:
+        out[n] = DIGITS[number & 15]
+        n += 1
+        number >>= 4
+        if number == 0:
+            return n
+
+
+cdef void entry_done(Entry *entry) noexcept nogil:
+    """End an acquired entry or a copy, and let producers on that waited for its room."""
+    cdef Queue *queue = entry.queue
+    if queue != NULL and entry.message.index >= 0:
+        store_remove(queue, entry.message.index)
+    entry_drop(entry)
+    if queue != NULL and queue.waiting != NULL:
+        queue_dirty(queue)
+
+
+cdef void return_entry(Entry *entry) noexcept nogil:
+    """Make an entry available again; a browser's copy just ends."""
+    if entry.queue == NULL:
+        entry_drop(entry)
+        return
+    queue_restore(entry)
+    queue_dirty(entry.queue)
+
+
+cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
+    """Say whether the outlet could take one more message now."""
+    if outlet.sending != NULL or outlet.base.refused or (
+            pn_link_credit(outlet.base.link) <= 0):
+        return False
+    if has_room(outlet):
+        return True
+    clog(outlet)
+    return False
+
+
+cdef void update_readiness(Outlet *outlet) noexcept nogil:
+    """Put the consumer into its queue's ring if it can take one more, else out of it."""
+    cdef Queue *queue = outlet.consumer.queue
+    if queue == NULL or outlet.consumer.browser:
+        return
+    if not outlet_idle(outlet) or outlet.consumer.trunk and queue.local_count:
+        consumer_unready(&outlet.consumer)
+    elif not outlet.consumer.ready:
+        consumer_ready(&outlet.consumer)
+        if queue.head != NULL:
+            queue_dirty(queue)
+
+
+cdef void clog(Outlet *outlet) noexcept nogil:
+    """Look at the outlet again when its peer's output has drained."""
+    if not outlet.clogged:
+        outlet.clogged = True
+        outlet.next_clogged = outlet.base.peer.clogged
+        outlet.base.peer.clogged = outlet
+
+
+cdef void start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Begin a delivery, with a header that says what happened here or else as it came."""
+    cdef char[16] tag
+    cdef char[HEADER_MAX] header
+    cdef size_t size = write_tag(outlet.tag, tag)
+    cdef Message *message = entry.message
+    outlet.delivery = pn_delivery(outlet.base.link, pn_dtag(tag, size))
+    pn_delivery_set_context(outlet.delivery, entry)
+    outlet.tag += 1
+    if entry.used or message.expires:
+        size = encode_header(
+            message, entry.failures, not entry.used, outlet.base.peer.container.now_ms, header)
+        pn_link_send(outlet.base.link, header, size)
+        outlet.offset = message.header.size
+    if outlet.ours and outlet.base.peer.trunk:
+        send_route(outlet, entry)
+
+
+cdef void send_route(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Tell another server where a stream goes, after the header, if there is one."""
+    cdef char[ROUTE_MAX] route
+    cdef size_t size = encode_route(
+        entry.queue.address_size, stream_of(entry.message).presettled, route)
+    if outlet.offset < entry.message.header.size:
+        pn_link_send(
+            outlet.base.link, chunk_bytes(entry.message.first), entry.message.header.size)
+        outlet.offset = entry.message.header.size
+    pn_link_send(outlet.base.link, route, size)
+    pn_link_send(outlet.base.link, entry.queue.address, entry.queue.address_size)
+
+
+cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Send an entry that was acquired for this outlet, at once or as it can be."""
+    outlet.sending = entry
+    outlet.chunk = entry.message.first
+    outlet.offset = 0
+    if entry.message.stream != NULL:
+        reader_join(stream_of(entry.message), outlet)
+    if not outlet.ours or pn_link_credit(outlet.base.link) > 0:
+        outlet_continue(outlet)
+    peer_dirty(outlet.base.peer)
+
+
+cdef void outlet_continue(Outlet *outlet) noexcept nogil:
+    """Send more of the current message, as far as there is room and there are bytes."""
+    cdef Message *message = outlet.sending.message
+    cdef bint streaming = message.stream != NULL
+    cdef Chunk *chunk
+    cdef size_t size
+    # It may go with its last entry, and is looked at after that.
+    message.refs += 1
+    if outlet.delivery == NULL:
+        start_delivery(outlet, outlet.sending)
+    chunk = outlet.chunk
+    while True:
+        size = chunk.size - outlet.offset
+        if size:
+            if not has_room(outlet):
+                clog(outlet)
+                break
+            size = min(size, PIECE)
+            pn_link_send(outlet.base.link, chunk_bytes(chunk) + outlet.offset, size)
+            outlet.offset += size
+        elif chunk.next != NULL:
+            outlet.chunk = chunk.next
+            outlet.offset = 0
+            if streaming:
+                chunk.readers -= 1
+            chunk = outlet.chunk
+        else:
+            if message.complete:
+                outlet_sent(outlet)
+            break
+    if streaming:
+        stream_sent(message)
+    message_release(message)
+    update_readiness(outlet)
+
+
+cdef void stream_sent(Message *message) noexcept nogil:
+    """Drop what all entries have sent; below the mark its sender may go on."""
+    cdef Stream *stream = stream_of(message)
+    message_trim(message)
+    if stream.inlet != NULL and message.held < STREAM_LOW and not message.complete:
+        inlet_wake(stream.inlet)
+
+
+cdef void outlet_sent(Outlet *outlet) noexcept nogil:
+    """The whole message is with the engine."""
+    cdef Entry *entry = outlet.sending
+    cdef pn_delivery_t *delivery = outlet.delivery
+    cdef bint settled = outlet.presettled
+    if entry.message.stream != NULL:
+        settled |= stream_of(entry.message).presettled and (
+            pn_link_remote_snd_settle_mode(outlet.base.link) != PN_SND_UNSETTLED)
+    end_sending(outlet)
+    if settled:
+        pn_delivery_set_context(delivery, NULL)
+        pn_delivery_settle(delivery)
+        apply_outcome(entry, PN_ACCEPTED, 0, False, False)
+    else:
+        pn_link_advance(outlet.base.link)
+        if pn_delivery_remote_state(delivery) > PN_RECEIVED:
+            outlet_updated(outlet, delivery)
+
+
+cdef void end_sending(Outlet *outlet) noexcept nogil:
+    """The outlet is done with its current message, sent or not."""
+    cdef Message *message = outlet.sending.message
+    if message.stream != NULL:
+        reader_leave(stream_of(message), outlet)
+        message_leave(message, outlet.chunk)
+    if outlet.consumer_link != NULL:
+        outlet.consumer_link.streams -= 1
+        outlet.consumer_link = NULL
+    outlet.sending = NULL
+    outlet.delivery = NULL
+    if outlet.ours:
+        outlet.base.peer.stream_count -= 1
+        pool_add(outlet)
+
+
+cdef void pool_add(Outlet *outlet) noexcept nogil:
+    """Keep a link of ours for the next stream to this peer: taken first, returned last."""
+    cdef Peer *peer = outlet.base.peer
+    outlet.next_idle = NULL
+    if peer.idle_last == NULL:
+        peer.idle_first = outlet
+    else:
+        peer.idle_last.next_idle = outlet
+    peer.idle_last = outlet
+    peer.idle_count += 1
+
+
+cdef void outlet_flow(Outlet *outlet) noexcept nogil:
+    """The consumer's credit changed (part 2.6.7)."""
+    cdef Queue *queue = outlet.consumer.queue
+    if outlet.sending != NULL and outlet.delivery == NULL and (
+            pn_link_credit(outlet.base.link) > 0):
+        # A stream that waited for the peer to take the link that we attached for it.
+        outlet_continue(outlet)
+    if queue != NULL:
+        update_readiness(outlet)
+        queue.draining |= pn_link_get_drain(outlet.base.link)
+        if outlet.consumer.browser or queue.draining:
+            queue_dirty(queue)
+
+
+cdef void outlets_drained(Peer *peer) noexcept nogil:
+    """Go on with the outlets that waited for this peer's output to drain."""
+    cdef Outlet *outlet = peer.clogged
+    cdef Outlet *following
+    peer.clogged = NULL
+    while outlet != NULL:
+        following = outlet.next_clogged
+        outlet.clogged = False
+        if not has_room(outlet):
+            clog(outlet)
+        else:
+            if outlet.delivery != NULL:
+                outlet_continue(outlet)
+                peer_dirty(peer)
+            outlet_flow(outlet)
+        outlet = following
+
+
+cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil:
+    """Take the consumer's outcome of a delivery (part 3.4)."""
+    cdef Entry *entry = <Entry *>pn_delivery_get_context(delivery)
+    cdef uint64_t state = pn_delivery_remote_state(delivery)
+    cdef bint settled = pn_delivery_settled(delivery)
+    if entry == NULL:
+        if settled:
+            forget_delivery(outlet.base.peer, delivery)
+            pn_delivery_settle(delivery)
+        return
+    if not settled and (state == 0 or state == PN_RECEIVED or (
+            outlet.delivery == delivery and not outlet.base.peer.trunk)):
+        # Another server has decided once it says so: it settles at the end of what it reads.
+        return
+    if outlet.delivery == delivery:
+        # It has made up its mind before it has all: the rest need not be sent.
+        end_sending(outlet)
+        pn_delivery_abort(delivery)
+        update_readiness(outlet)
+    if state == TRANSACTIONAL_STATE:
+        enlist(outlet, entry, delivery, settled)
+        return
+    apply_outcome(
+        entry, state, outlet.base.serial, pn_disposition_is_failed(pn_delivery_remote(delivery)),
+        pn_disposition_is_undeliverable(pn_delivery_remote(delivery)))
+    if not settled:
+        pn_delivery_update(delivery, state)
+    pn_delivery_settle(delivery)
+    peer_dirty(outlet.base.peer)
+
+
+cdef void enlist(
+        Outlet *outlet, Entry *entry, pn_delivery_t *delivery, bint settled) noexcept nogil:
+    """Put an outcome into its transaction; outside of one it is no outcome at all."""
+    cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
+    pn_delivery_clear(delivery)
+    if state.transaction == NULL or not enlist_outcome(
+            &state, outlet, entry, NULL if settled else delivery):
+        link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
+                    b"there is no such transaction on this connection")
+        update_readiness(outlet)
+        return
+    pn_delivery_set_context(delivery, NULL)
+    if settled:
+        pn_delivery_settle(delivery)
+
+
+cdef void apply_outcome(
+        Entry *entry, uint64_t outcome, uint64_t serial, bint failed,
+        bint undeliverable) noexcept nogil:
+    """Do with an acquired entry what its outcome says; settled without one is accepted.
+
+    ``serial`` is the link's that said so. A stream's outcome is its sender's to know.
+    """
+    if entry.message.stream != NULL and entry.queue != NULL:
+        stream_decide(stream_of(entry.message), outcome, failed, undeliverable)
+        entry_done(entry)
+        return
+    if outcome == PN_MODIFIED:
+        if failed:
+            entry.failures += 1
+        if undeliverable:
+            entry_bar(entry, serial)
+    if outcome == PN_MODIFIED or outcome == PN_RELEASED:
+        return_entry(entry)
+    else:
+        entry_done(entry)
+
+
+cdef void stream_advance(Message *message) noexcept nogil:
+    """Send on what has come of a stream, to all that read it."""
+    cdef Outlet *outlet = stream_of(message).readers
+    cdef Outlet *following
+    while outlet != NULL:
+        following = outlet.next_reader
+        if outlet.delivery != NULL:
+            outlet_continue(outlet)
+            peer_dirty(outlet.base.peer)
+        outlet = following
+
+
+cdef void stream_abort(Message *message) noexcept nogil:
+    """The sender is gone: abort it at once wherever it was going (part 2.7.5)."""
+    cdef Stream *stream = stream_of(message)
+    cdef Outlet *outlet
+    cdef Entry *entry
+    cdef pn_delivery_t *delivery
+    message.aborted = True
+    while stream.readers != NULL:
+        outlet = stream.readers
+        entry = outlet.sending
+        delivery = outlet.delivery
+        end_sending(outlet)
+        if delivery != NULL:
+            pn_delivery_set_context(delivery, NULL)
+            pn_delivery_abort(delivery)
+        update_readiness(outlet)
+        queue_dirty(entry.queue)
+        peer_dirty(outlet.base.peer)
+        entry_done(entry)
+
+
+cdef void outlet_detached(Outlet *outlet) noexcept nogil:
+    """Release all that the outlet had: its link, session or connection is gone."""
+    cdef pn_delivery_t *delivery = pn_unsettled_head(outlet.base.link)
+    cdef pn_delivery_t *following
+    cdef Entry *entry
+    cdef Entry *latest = NULL
+    if outlet.sending != NULL:
+        entry = outlet.sending
+        if outlet.delivery != NULL:
+            pn_delivery_set_context(outlet.delivery, NULL)
+        end_sending(outlet)
+        apply_outcome(entry, PN_RELEASED, 0, False, False)
+    while delivery != NULL:
+        following = pn_unsettled_next(delivery)
+        entry = <Entry *>pn_delivery_get_context(delivery)
+        if entry != NULL:
+            pn_delivery_set_context(delivery, NULL)
+            entry.next = latest
+            latest = entry
+        delivery = following
+    release_all(latest)
+    forget_consumer(outlet)
+    unclog(outlet)
+    if outlet.ours:
+        pool_remove(outlet)
+    if outlet.consumer.queue != NULL:
+        leave_queue(outlet)
+
+
+cdef void leave_queue(Outlet *outlet) noexcept nogil:
+    """Take the outlet's consumer out of its queue; others, or nobody, get what it waited for."""
+    cdef Queue *queue = outlet.consumer.queue
+    cdef Consumer *consumer
+    consumer_leave(&outlet.consumer)
+    consumer = queue.consumers
+    while queue.local_count == 0 and consumer != NULL:
+        if consumer.trunk:
+            update_readiness(consumer.outlet)
+        consumer = consumer.next
+    if queue.head != NULL:
+        queue_dirty(queue)
+
+
+cdef void release_all(Entry *entry) noexcept nogil:
+    """Give up what was sent and has no outcome, the latest first: each goes to the front.
+
+    A stream was used up by being sent, perhaps by its consumer as well: modified.
+    """
+    cdef Entry *earlier
+    while entry != NULL:
+        earlier = entry.next
+        if entry.message.stream != NULL:
+            apply_outcome(entry, PN_MODIFIED, 0, True, False)
+        else:
+            return_entry(entry)
+        entry = earlier
+
+
+cdef void forget_consumer(Outlet *consumer) noexcept nogil:
+    """Let streams that run on links of ours go on without the consumer's own link."""
+    cdef Peer *peer = consumer.base.peer
+    if not peer.trunk:
+        forget_consumer_of(peer, consumer)
+        return
+    # Any connection to its server may have them.
+    peer = peer.container.peers
+    while peer != NULL:
+        forget_consumer_of(peer, consumer)
+        peer = peer.next
+
+
+cdef void forget_consumer_of(Peer *peer, Outlet *consumer) noexcept nogil:
+    cdef Link *link = peer.links
+    while link != NULL:
+        if link.kind == OUTLET and (<Outlet *>link).consumer_link == consumer:
+            (<Outlet *>link).consumer_link = NULL
+        link = link.next
+
+
+cdef void pool_remove(Outlet *outlet) noexcept nogil:
+    cdef Peer *peer = outlet.base.peer
+    cdef Outlet *before = NULL
+    cdef Outlet *at = peer.idle_first
+    while at != NULL and at != outlet:
+        before = at
+        at = at.next_idle
+    if at == NULL:
+        return
+    if before == NULL:
+        peer.idle_first = outlet.next_idle
+    else:
+        before.next_idle = outlet.next_idle
+    if peer.idle_last == outlet:
+        peer.idle_last = before
+    peer.idle_count -= 1
+
+
+cdef void unclog(Outlet *outlet) noexcept nogil:
+    cdef Outlet **place = &outlet.base.peer.clogged
+    if not outlet.clogged:
+        return
+    while place[0] != NULL and place[0] != outlet:
+        place = &place[0].next_clogged
+    if place[0] == outlet:
+        place[0] = outlet.next_clogged
+    outlet.clogged = False

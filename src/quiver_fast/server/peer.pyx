@@ -1,0 +1,147 @@
+"""One connection's bytes: between its socket and the engine, in both directions."""
+
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t
+
+from quiver_fast.proton.libproton cimport (
+    PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REMOTE_CLOSED, pn_bytes_t, pn_condition_is_set,
+    pn_condition_set_description, pn_condition_set_name, pn_condition_t, pn_connection_close,
+    pn_connection_condition, pn_connection_driver_finished, pn_connection_driver_read_buffer,
+    pn_connection_driver_read_buffer_sized, pn_connection_driver_read_close,
+    pn_connection_driver_read_closed, pn_connection_driver_read_done,
+    pn_connection_driver_write_buffer, pn_connection_driver_write_close,
+    pn_connection_driver_write_done, pn_connection_open, pn_connection_state, pn_link_close,
+    pn_link_condition, pn_rwbytes_t, pn_transport_close_tail, pn_transport_condition,
+    pn_transport_tick, ssize_t,
+)
+from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, recv, send
+from quiver_fast.server.reactor cimport watch_change
+from quiver_fast.server.structures cimport Link, Peer, peer_dirty
+
+cdef size_t READ_SIZE = 32768
+# Reads of one peer in one turn, so that a fast one does not keep others waiting.
+cdef int READS = 4
+cdef int64_t MILLISECOND = 1000000
+
+
+cdef int peer_read(Peer *peer) noexcept nogil:
+    """Read what the socket has, up to a limit; return 1 if there was something."""
+    cdef pn_rwbytes_t space
+    cdef ssize_t n
+    cdef int i
+    for i in range(READS):
+        if peer.cut:
+            return 1
+        space = pn_connection_driver_read_buffer_sized(&peer.driver, READ_SIZE)
+        if space.size == 0:
+            # A frame larger than the buffer is half in: let the buffer grow.
+            space = pn_connection_driver_read_buffer(&peer.driver)
+        if space.size == 0:
+            return i > 0
+        n = recv(peer.watch.fd, space.start, space.size, MSG_DONTWAIT)
+        if n < 0 and errno == EINTR:
+            continue
+        if n < 0 and errno == EAGAIN:
+            return i > 0
+        if n <= 0:
+            peer_cut(peer)
+            return 1
+        pn_connection_driver_read_done(&peer.driver, n)
+        if pn_connection_driver_read_closed(&peer.driver):
+            refuse_garbage(peer)
+            return 1
+        if <size_t>n < space.size:
+            return 1
+    return 1
+
+
+cdef void refuse_garbage(Peer *peer) noexcept nogil:
+    """Give a reason where the engine, which reads no more, has given none.
+
+    It stops without a word at a frame that it cannot dispatch.
+    """
+    if not (pn_condition_is_set(pn_transport_condition(peer.driver.transport))
+            or pn_connection_state(peer.driver.connection) & PN_REMOTE_CLOSED):
+        peer_refuse(peer, b"amqp:decode-error", b"not a frame of AMQP")
+
+
+cdef void peer_cut(Peer *peer) noexcept nogil:
+    """Take the connection as gone in both directions."""
+    peer.cut = True
+    pn_connection_driver_read_close(&peer.driver)
+    pn_connection_driver_write_close(&peer.driver)
+
+
+cdef void peer_write(Peer *peer) noexcept nogil:
+    """Give the socket what the engine has, and wait for the socket where it is full."""
+    cdef pn_bytes_t data = pn_connection_driver_write_buffer(&peer.driver)
+    cdef uint32_t events = EPOLLIN
+    cdef ssize_t n
+    while data.size > 0 and not peer.cut:
+        n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
+        if n < 0 and errno == EINTR:
+            continue
+        if n < 0 and errno == EAGAIN:
+            events |= EPOLLOUT
+            break
+        if n < 0:
+            peer_cut(peer)
+            break
+        data = pn_connection_driver_write_done(&peer.driver, n)
+    if events != peer.events and not peer.cut:
+        peer.events = events
+        watch_change(peer.container.epoll, &peer.watch, events)
+
+
+cdef bint peer_finished(Peer *peer) noexcept nogil:
+    """Say whether nothing more will come or go on this connection."""
+    return peer.cut or pn_connection_driver_finished(&peer.driver)
+
+
+cdef void peer_tick(Peer *peer) noexcept nogil:
+    """Let the engine keep idle time-outs, its own and the peer's (part 2.4.5)."""
+    cdef int64_t next_tick = pn_transport_tick(peer.driver.transport, peer.container.now_ms)
+    peer.next_tick = next_tick * MILLISECOND if next_tick else INT64_MAX
+    peer_dirty(peer)
+
+
+cdef void set_condition(
+        pn_condition_t *condition, const char *name, const char *description) noexcept nogil:
+    pn_condition_set_name(condition, name)
+    pn_condition_set_description(condition, description)
+
+
+cdef void peer_close(
+        Peer *peer, const char *condition, const char *description) noexcept nogil:
+    """Close the connection in order, with an error unless ``condition`` is NULL."""
+    if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
+        return
+    if not pn_connection_state(peer.driver.connection) & PN_LOCAL_ACTIVE:
+        # A close must follow an open (part 2.4.3).
+        pn_connection_open(peer.driver.connection)
+    if condition != NULL:
+        set_condition(
+            pn_connection_condition(peer.driver.connection), condition, description)
+    pn_connection_close(peer.driver.connection)
+    peer_dirty(peer)
+
+
+cdef void peer_refuse(
+        Peer *peer, const char *condition, const char *description) noexcept nogil:
+    """End a connection whose peer broke the protocol, unlike `peer_close` at any stage.
+
+    The engine writes no close before the peer's open, except for errors of its own: it is
+    told of one, and of an early end of input.
+    """
+    set_condition(pn_transport_condition(peer.driver.transport), condition, description)
+    pn_transport_close_tail(peer.driver.transport)
+    peer_dirty(peer)
+
+
+cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:
+    """Detach a link with an error (part 2.6.4)."""
+    if not link.refused:
+        link.refused = True
+        set_condition(pn_link_condition(link.link), name, description)
+        pn_link_close(link.link)
+    peer_dirty(link.peer)

@@ -1,0 +1,171 @@
+"""What peers say, and what is done about it: the engine's events of one connection."""
+
+from quiver_fast.engine.security cimport conclude_sasl
+from quiver_fast.proton.libproton cimport (
+    PN_CONNECTION_REMOTE_CLOSE, PN_CONNECTION_REMOTE_OPEN, PN_DELIVERY, PN_LINK_FLOW,
+    PN_LINK_REMOTE_CLOSE, PN_LINK_REMOTE_DETACH, PN_LINK_REMOTE_OPEN, PN_LOCAL_UNINIT,
+    PN_REMOTE_ACTIVE, PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN,
+    pn_connection_driver_next_event, pn_connection_open,
+    pn_connection_remote_offered_capabilities, pn_delivery_link, pn_delivery_t,
+    pn_delivery_updated, pn_event_delivery, pn_event_link, pn_event_session, pn_event_t,
+    pn_event_type, pn_link_free, pn_link_get_context, pn_link_t, pn_session_close,
+    pn_session_condition, pn_session_free, pn_session_head, pn_session_open,
+    pn_session_set_incoming_window_and_lwm, pn_session_state, pn_session_t,
+)
+from quiver_fast.server.attach cimport attach, detach
+from quiver_fast.server.capability cimport has_capability
+from quiver_fast.server.coordinator cimport coordinator_receive
+from quiver_fast.server.inlet cimport inlet_receive
+from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
+from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition
+from quiver_fast.server.structures cimport (
+    COORDINATOR, INLET, OUTLET, SESSION_WINDOW, STREAM_WINDOW, Inlet, Link, Outlet, Peer,
+    peer_dirty,
+)
+from quiver_fast.server.trunk cimport trunk_opened
+
+# Frames of a stream's session, however large a frame may be.
+cdef int LEAST_WINDOW = 2
+
+
+cdef void peer_process(Peer *peer) noexcept nogil:
+    """Take all events that reading brought."""
+    cdef pn_event_t *event = pn_connection_driver_next_event(&peer.driver)
+    while event != NULL:
+        take_event(peer, event)
+        event = pn_connection_driver_next_event(&peer.driver)
+    if peer.beginning:
+        open_sessions(peer)
+
+
+cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
+    cdef int kind = pn_event_type(event)
+    if kind == PN_DELIVERY:
+        delivery_changed(pn_event_delivery(event))
+    elif kind == PN_LINK_FLOW:
+        link_flow(pn_event_link(event))
+    elif kind == PN_LINK_REMOTE_OPEN:
+        link_attached(peer, pn_event_link(event))
+    elif kind == PN_LINK_REMOTE_CLOSE or kind == PN_LINK_REMOTE_DETACH:
+        link_ended(peer, pn_event_link(event), kind == PN_LINK_REMOTE_CLOSE)
+    elif kind == PN_SESSION_REMOTE_OPEN:
+        begin(peer, pn_event_session(event))
+    elif kind == PN_SESSION_REMOTE_CLOSE:
+        end(peer, pn_event_session(event))
+    elif kind == PN_CONNECTION_REMOTE_OPEN and conclude_sasl(peer.driver.transport):
+        peer.opened = True
+        # The peer's idle time-out is known now.
+        peer.next_tick = 0
+        peer.streaming_links = has_capability(
+            pn_connection_remote_offered_capabilities(peer.driver.connection),
+            b"qd.streaming-links")
+        pn_connection_open(peer.driver.connection)
+        trunk_opened(peer)
+        peer_dirty(peer)
+    elif kind == PN_CONNECTION_REMOTE_CLOSE:
+        peer_close(peer, NULL, NULL)
+
+
+cdef inline Link *link_of(pn_link_t *link) noexcept nogil:
+    return <Link *>pn_link_get_context(link)
+
+
+cdef void delivery_changed(pn_delivery_t *delivery) noexcept nogil:
+    cdef Link *link = link_of(pn_delivery_link(delivery))
+    if link == NULL:
+        return
+    if link.kind == INLET:
+        inlet_receive(<Inlet *>link)
+    elif link.kind == COORDINATOR:
+        coordinator_receive(link)
+    elif pn_delivery_updated(delivery):
+        outlet_updated(<Outlet *>link, delivery)
+
+
+cdef void link_attached(Peer *peer, pn_link_t *engine_link) noexcept nogil:
+    # The answer to an attach of ours says nothing; credit will.
+    if link_of(engine_link) == NULL:
+        attach(peer, engine_link)
+
+
+cdef void link_flow(pn_link_t *engine_link) noexcept nogil:
+    cdef Link *link = link_of(engine_link)
+    if link != NULL and link.kind == OUTLET:
+        outlet_flow(<Outlet *>link)
+
+
+cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept nogil:
+    cdef Link *link = link_of(engine_link)
+    if link != NULL:
+        detach(link, closed)
+        return
+    # A link that was refused: the peer confirms.
+    pn_link_free(engine_link)
+    peer_dirty(peer)
+
+
+cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
+    """The peer began a session. Its window is decided when its first attaches are known."""
+    if not pn_session_state(session) & PN_LOCAL_UNINIT:
+        return
+    if not peer.opened:
+        # The engine takes a begin before the open frame (part 2.4.1).
+        peer_refuse(peer, b"amqp:illegal-state", b"the first frame must be open")
+        return
+    peer.session_count += 1
+    if peer.session_count <= peer.container.limits.sessions:
+        peer.beginning = True
+        return
+    pn_session_open(session)
+    set_condition(pn_session_condition(session), b"amqp:resource-limit-exceeded",
+                  b"the connection has too many sessions")
+    pn_session_close(session)
+    peer_dirty(peer)
+
+
+cdef void open_sessions(Peer *peer) noexcept nogil:
+    """Answer the begins of this turn, with the window that their links call for."""
+    cdef pn_session_t *session
+    cdef int window
+    peer.beginning = False
+    while True:
+        session = pn_session_head(
+            peer.driver.connection, PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE)
+        if session == NULL:
+            break
+        window = SESSION_WINDOW
+        if has_streaming_inlet(peer, session):
+            window = max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
+        pn_session_set_incoming_window_and_lwm(session, window, window // 2)
+        pn_session_open(session)
+    peer_dirty(peer)
+
+
+cdef bint has_streaming_inlet(Peer *peer, pn_session_t *session) noexcept nogil:
+    cdef Link *link = peer.links
+    while link != NULL:
+        if link.session == session and link.kind == INLET and (<Inlet *>link).streaming:
+            return True
+        link = link.next
+    return False
+
+
+cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
+    """The peer ended a session: with it go its links (part 2.5.5)."""
+    cdef Link *link = peer.links
+    cdef Link *following
+    while link != NULL:
+        following = link.next
+        if link.session == session:
+            detach(link, True)
+        link = following
+    peer.session_count -= 1
+    pn_session_close(session)
+    pn_session_free(session)
+    peer_dirty(peer)
+
+
+cdef void peer_forget_links(Peer *peer) noexcept nogil:
+    """Release what the links of a connection that is gone held."""
+    while peer.links != NULL:
+        detach(peer.links, True)

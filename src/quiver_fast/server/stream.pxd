@@ -1,0 +1,29 @@
+from libc.stdint cimport uint64_t
+
+from quiver_fast.proton.libproton cimport pn_delivery_t
+from quiver_fast.server.message cimport Message
+from quiver_fast.server.structures cimport Entry, Inlet, Outlet, Queue, Stream
+
+cdef inline Stream *stream_of(const Message *message) noexcept nogil:
+    return <Stream *>message.stream
+
+cdef inline bint is_for(const Queue *subscription, const Message *message) noexcept nogil:
+    # What came from another server goes to none: it would come back.
+    return not (subscription.trunk and message.routed)
+
+cdef inline int subscription_count(const Queue *topic, const Message *message) noexcept nogil:
+    cdef const Queue *subscription = topic.subscriptions
+    cdef int count = 0
+    while subscription != NULL:
+        count += is_for(subscription, message)
+        subscription = subscription.next_subscription
+    return count
+
+cdef bint stream_begin(
+    Inlet *inlet, pn_delivery_t *delivery, Message *message, int entries) noexcept nogil
+cdef void stream_decide(
+    Stream *stream, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil
+cdef void stream_received(Stream *stream) noexcept nogil
+cdef void stream_orphan(Stream *stream) noexcept nogil
+cdef void reader_join(Stream *stream, Outlet *outlet) noexcept nogil
+cdef void reader_leave(Stream *stream, Outlet *outlet) noexcept nogil

@@ -1,0 +1,114 @@
+"""A streaming delivery: forwarded while it is received, its outcome passed back.
+
+A stream is an entry like any other whose message is not complete yet. What makes
+it a stream is here: who reads it, and what its sender is told. Its sender's
+delivery stays unsettled until it was received to the end, whatever its consumers
+say before: the engine would count the rest of a settled one against the session.
+"""
+
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport calloc
+
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED, pn_delivery_local,
+    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
+    pn_disposition_set_failed, pn_disposition_set_undeliverable, pn_link_remote_snd_settle_mode,
+)
+from quiver_fast.server.message cimport Chunk, Message
+from quiver_fast.server.structures cimport Inlet, Outlet, Stream, peer_dirty
+
+
+cdef bint stream_begin(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, int entries) noexcept nogil:
+    """Make a stream of a message that is on its way to ``entries`` queues. False without memory."""
+    cdef Stream *stream = <Stream *>calloc(1, sizeof(Stream))
+    cdef Chunk *chunk = message.first
+    if stream == NULL:
+        return False
+    stream.message = message
+    stream.inlet = inlet
+    stream.delivery = delivery
+    stream.undecided = entries
+    # The flag itself may come with the last frame only (part 2.7.5).
+    stream.presettled = pn_delivery_settled(delivery) or (
+        pn_link_remote_snd_settle_mode(inlet.base.link) == PN_SND_SETTLED)
+    stream.next = inlet.streams
+    inlet.streams = stream
+    message.stream = stream
+    message.readers = entries
+    while chunk != NULL:
+        chunk.readers = entries
+        chunk = chunk.next
+    return True
+
+
+cdef inline int severity(uint64_t outcome) noexcept nogil:
+    """Order outcomes: a sender with several consumers is told the worst (accepted is best)."""
+    if outcome == PN_REJECTED:
+        return 3
+    if outcome == PN_MODIFIED:
+        return 2
+    if outcome == PN_RELEASED:
+        return 1
+    return 0
+
+
+cdef void stream_decide(
+        Stream *stream, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil:
+    """Take the outcome of one entry; after the last, tell the sender."""
+    if outcome != PN_REJECTED and outcome != PN_MODIFIED and outcome != PN_RELEASED:
+        outcome = PN_ACCEPTED
+    if severity(outcome) >= severity(stream.outcome):
+        stream.outcome = outcome
+    stream.failed |= failed
+    stream.undeliverable |= undeliverable
+    stream.undecided -= 1
+    # Below zero: no queue ever had it, and this is its only outcome.
+    if stream.undecided <= 0:
+        tell(stream)
+
+
+cdef void tell(Stream *stream) noexcept nogil:
+    """Give the sender's delivery its outcome, and settle it once it is wholly here."""
+    cdef pn_delivery_t *delivery = stream.delivery
+    if delivery == NULL:
+        return
+    peer_dirty(stream.inlet.base.peer)
+    if not stream.presettled:
+        if stream.outcome == PN_MODIFIED:
+            pn_disposition_set_failed(pn_delivery_local(delivery), stream.failed)
+            pn_disposition_set_undeliverable(
+                pn_delivery_local(delivery), stream.undeliverable)
+        pn_delivery_update(delivery, stream.outcome)
+    if stream.message.complete:
+        pn_delivery_settle(delivery)
+        stream_orphan(stream)
+
+
+cdef void stream_received(Stream *stream) noexcept nogil:
+    """All of it is here: settle if its outcome is known already."""
+    if stream.undecided <= 0 and stream.delivery != NULL:
+        tell(stream)
+
+
+cdef void stream_orphan(Stream *stream) noexcept nogil:
+    """Part a stream from its sender, which is gone or has its answer."""
+    cdef Stream **place = &stream.inlet.streams
+    while place[0] != stream:
+        place = &place[0].next
+    place[0] = stream.next
+    stream.inlet = NULL
+    stream.delivery = NULL
+
+
+cdef void reader_join(Stream *stream, Outlet *outlet) noexcept nogil:
+    outlet.next_reader = stream.readers
+    stream.readers = outlet
+
+
+cdef void reader_leave(Stream *stream, Outlet *outlet) noexcept nogil:
+    cdef Outlet **place = &stream.readers
+    while place[0] != NULL and place[0] != outlet:
+        place = &place[0].next_reader
+    if place[0] == outlet:
+        place[0] = outlet.next_reader

@@ -1,0 +1,98 @@
+"""Links that the server attaches for streams, one stream each, kept for the next.
+
+A peer that offered qd.streaming-links takes them; nothing is sent before it answered
+the attach and gave credit. Each has a session of its own, so that a stream that is
+not read closes no window but its own.
+"""
+
+from quiver_fast.proton.libproton cimport (
+    PN_EXPIRE_WITH_LINK, pn_link_close, pn_link_open, pn_link_source, pn_link_t, pn_sender,
+    pn_session, pn_session_close, pn_session_open, pn_session_t, pn_terminus_set_expiry_policy,
+    pn_unsettled_head,
+)
+from quiver_fast.server.links cimport NAME_MAX, is_usable, link_new, same_server, write_name
+from quiver_fast.server.outlet cimport pool_remove
+from quiver_fast.server.structures cimport OUTLET, Outlet, Peer, peer_dirty
+
+# Idle links that a connection keeps, and how many of the others go at a time.
+cdef size_t POOL_MAX = 128
+cdef int POOL_STEP = 10
+
+cdef const char *NAME = b"quiver-stream-"
+
+
+cdef Outlet *stream_outlet(Outlet *consumer) noexcept nogil:
+    """Return an idle link to the consumer's peer, or attach a new one; NULL without memory."""
+    cdef Peer *peer = consumer.base.peer
+    cdef Outlet *outlet
+    if peer.trunk:
+        peer = least_busy(peer)
+    outlet = peer.idle_first
+    if outlet == NULL:
+        outlet = attach_stream_link(peer)
+    else:
+        pool_take(peer)
+    if outlet != NULL:
+        peer.stream_count += 1
+    return outlet
+
+
+cdef Peer *least_busy(Peer *trunk) noexcept nogil:
+    """Return the connection to a trunk's server that runs the fewest streams."""
+    cdef Peer *best = trunk
+    cdef Peer *peer = trunk.container.peers
+    while peer != NULL:
+        if peer.stream_count < best.stream_count and is_usable(peer) and same_server(peer, trunk):
+            best = peer
+        peer = peer.next
+    return best
+
+
+cdef void pool_take(Peer *peer) noexcept nogil:
+    """Take the first link out of a peer's pool."""
+    peer.idle_first = peer.idle_first.next_idle
+    if peer.idle_first == NULL:
+        peer.idle_last = NULL
+    peer.idle_count -= 1
+
+
+cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
+    """Attach as a sender without source and target addresses; they go with the link."""
+    cdef pn_session_t *session = pn_session(peer.driver.connection)
+    cdef char[NAME_MAX] name
+    cdef pn_link_t *link
+    cdef Outlet *outlet
+    if session == NULL:
+        return NULL
+    write_name(NAME, peer.container.next_serial + 1, name)
+    pn_session_open(session)
+    link = pn_sender(session, name)
+    pn_terminus_set_expiry_policy(pn_link_source(link), PN_EXPIRE_WITH_LINK)
+    outlet = <Outlet *>link_new(peer, link, OUTLET, sizeof(Outlet))
+    if outlet == NULL:
+        pn_session_close(session)
+        return NULL
+    peer.session_count += 1
+    outlet.ours = True
+    outlet.consumer.outlet = outlet
+    pn_link_open(link)
+    peer_dirty(peer)
+    return outlet
+
+
+cdef void trim_pool(Peer *peer) noexcept nogil:
+    """Detach some idle links of a peer that has more than are likely to be used."""
+    cdef Outlet *outlet = peer.idle_first
+    cdef Outlet *following
+    cdef int count = 0
+    while peer.idle_count > POOL_MAX and outlet != NULL and count < POOL_STEP:
+        following = outlet.next_idle
+        # The outcome of its last stream may still be due.
+        if pn_unsettled_head(outlet.base.link) == NULL:
+            pool_remove(outlet)
+            # The peer's answer ends it: server.protocol frees link and session.
+            pn_link_close(outlet.base.link)
+            pn_session_close(outlet.base.session)
+            peer_dirty(peer)
+            count += 1
+        outlet = following

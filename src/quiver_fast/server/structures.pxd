@@ -1,0 +1,333 @@
+# What the server holds in memory, in one picture:
+#
+#   Container ─> Peer (connection) ─> Inlet (from a producer)  ─> Queue ─> Entry ─> Message
+#                                 └─> Outlet (to a consumer) <─ Consumer ─┘
+#
+# Plain C structs, because none of this may hold the GIL or allocate Python objects.
+
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+
+from quiver_fast.proton.libproton cimport (
+    pn_connection_driver_t, pn_delivery_t, pn_link_t, pn_session_t,
+)
+from quiver_fast.server.message cimport Chunk, Message
+from quiver_fast.server.reactor cimport Hook, Watch
+
+# A message's place in one queue. Available entries are in the queue's list, in the
+# order of their sequence; an acquired one is held by its outlet's delivery only.
+cdef struct Entry:
+    Entry *prev
+    Entry *next
+    Message *message
+    Queue *queue
+    uint64_t sequence
+    # What it counts for in the queue's bytes.
+    size_t bytes
+    # Deliveries that failed here, added to the header's delivery-count.
+    uint32_t failures
+    bint acquired
+    # Somebody had it before: no longer first-acquirer.
+    bint used
+    # Links that said undeliverable-here, by serial number; ended by 0. NULL for none.
+    uint64_t *barred
+
+# Where a consumer stands in a queue. `ready` is set while it has credit and room,
+# and then it is in the ring that dispatch goes round.
+cdef struct Consumer:
+    Consumer *prev_ready
+    Consumer *next_ready
+    Consumer *next
+    Queue *queue
+    Outlet *outlet
+    bint ready
+    # Another server, for consumers of its own: it gets only what nobody here is there for.
+    bint trunk
+    # Browsers copy (distribution mode `copy`) and have a place of their own in the list.
+    bint browser
+    Entry *place
+    uint64_t seen
+
+cdef struct Queue:
+    char *address
+    size_t address_size
+    Entry *head
+    Entry *tail
+    # The last that came back, if it is available still: the next one follows it mostly.
+    Entry *restored
+    uint64_t next_sequence
+    # Entries available, and all with those acquired.
+    size_t available
+    size_t depth
+    # Bytes of messages held, and how many may be.
+    size_t bytes
+    size_t limit
+    # The earliest expiry among available entries (monotonic ms); 0 for none.
+    int64_t next_expiry
+    Consumer *consumers
+    Consumer *ready
+    size_t consumer_count
+    size_t browser_count
+    # Consumers that are no trunk's; a topic's are those of its subscriptions.
+    size_t local_count
+    # Our links to other servers by which messages of this address come here.
+    Inlet *trunk_inlets
+    # A subscription of another server's.
+    bint trunk
+    # Producers that wait for room.
+    Inlet *waiting
+    # A topic keeps nothing: each of its subscriptions is a queue of its own.
+    bint multicast
+    Queue *subscriptions
+    Queue *next_subscription
+    Queue *topic
+    # In the container's list of queues that have something to dispatch.
+    bint dirty
+    Queue *next_dirty
+    # A consumer wants what there is and then its credit gone (part 2.6.7).
+    bint draining
+    # Links that use it; a temporary queue goes with the last one.
+    size_t links
+    bint temporary
+    # Nobody configured it: without links, messages and file there is nothing to keep.
+    bint on_demand
+    # Its Store, a Python object of the Broker's; NULL if it has none.
+    void *store
+    Container *container
+    # All queues of the container, for what time does to them.
+    Queue *prev
+    Queue *next
+
+cdef enum LinkKind:
+    INLET
+    OUTLET
+    COORDINATOR
+
+# What every link's context points to, whatever its kind.
+cdef struct Link:
+    LinkKind kind
+    pn_link_t *link
+    pn_session_t *session
+    Peer *peer
+    Link *prev
+    Link *next
+    # Never used twice while the server runs.
+    uint64_t serial
+    # We detached it with an error: what still comes by it counts for nothing.
+    bint refused
+
+# A message that is forwarded while it is being received.
+cdef struct Stream:
+    Message *message
+    # Its sender's link and delivery; NULL when they are gone.
+    Inlet *inlet
+    pn_delivery_t *delivery
+    Stream *next
+    # Outlets that are sending it.
+    Outlet *readers
+    # Entries whose outcome is open, and the worst of those that have one.
+    int undecided
+    uint64_t outcome
+    bint failed
+    bint undeliverable
+    # Its sender sent it settled.
+    bint presettled
+
+# A link that messages leave by.
+cdef struct Outlet:
+    Link base
+    # For a link that this server attached for streams: the peer decides nothing by it.
+    bint ours
+    # Attached by us and without a stream; in its peer's pool.
+    Outlet *next_idle
+    # Streams that run to this consumer, on its own link or on links of ours.
+    int streams
+    # Of a link of ours: the consumer that its stream was for.
+    Outlet *consumer_link
+    Outlet *next_reader
+    Consumer consumer
+    # Sent settled: what was sent is done with.
+    bint presettled
+    uint64_t tag
+    # The message that is on its way in parts, and how far.
+    Entry *sending
+    pn_delivery_t *delivery
+    Chunk *chunk
+    size_t offset
+    # Waits for its session's output to drain; in its peer's list.
+    bint clogged
+    Outlet *next_clogged
+
+# A link that messages come by.
+cdef struct Inlet:
+    Link base
+    # NULL for an anonymous terminus: each message names its address.
+    Queue *queue
+    # The anonymous terminus' last address, to look it up once.
+    Queue *last
+    # The message that is arriving in parts.
+    Message *receiving
+    # The target has the capability qd.streaming-deliveries.
+    bint streaming
+    # Streams whose outcome its sender waits for.
+    Stream *streams
+    # We attached it to another server for its queue's consumers; in the queue's list.
+    bint announced
+    Inlet *next_trunk
+    # Another server attached it for streams; where the one that is arriving goes.
+    bint routed
+    Queue *destination
+    # Waits for its stream to be sent; in the container's list when it may go on.
+    bint awake
+    Inlet *next_awake
+    # Mean size of its messages, which decides how many it may send ahead.
+    size_t mean_size
+    # Waits for room in a queue; in that queue's list.
+    Queue *blocked_by
+    Inlet *next_waiting
+
+# A connection that this server makes, and makes again when it is lost.
+cdef struct Dial:
+    # Of the socket while it connects.
+    Watch watch
+    Hook hook
+    Peer *peer
+    # When to try next, or to give up trying (monotonic ns).
+    int64_t due
+    # The Connector.
+    void *owner
+    void (*lost)(Dial *dial, Peer *peer) noexcept nogil
+
+# One AMQP connection.
+cdef struct Peer:
+    Container *container
+    Peer *prev
+    Peer *next
+    Watch watch
+    uint32_t events
+    pn_connection_driver_t driver
+    Link *links
+    size_t link_count
+    size_t session_count
+    bint opened
+    # It began sessions that are not answered yet.
+    bint beginning
+    # The peer sent FIN or the socket failed; nothing more is read or written.
+    bint cut
+    # Freed at the end of the turn.
+    bint dead
+    bint dirty
+    Peer *next_dirty
+    Outlet *clogged
+    # The peer offered qd.streaming-links: each stream to it gets a link of its own.
+    bint streaming_links
+    Outlet *idle_first
+    Outlet *idle_last
+    size_t idle_count
+    # Streams that run on links of ours to this peer.
+    size_t stream_count
+    # A connection to another of our servers, and what made it if it was us.
+    bint trunk
+    Dial *dial
+    Transaction *transactions
+    int64_t accepted_at
+    int64_t next_tick
+
+# One thing that a transaction does when it is committed (part 4.4).
+cdef struct Work:
+    Work *next
+    # The queue, which stays at least as long; NULL for a browser's copy.
+    Queue *queue
+    # A message to publish...
+    Message *message
+    # ...or an outcome to apply; `delivery` is NULL once the consumer settled it.
+    Entry *entry
+    Outlet *outlet
+    pn_delivery_t *delivery
+    uint64_t outcome
+    bint failed
+    bint undeliverable
+
+# A delivery that is accepted when what it brought is on disk; link NULL: nobody waits.
+cdef struct Pending:
+    Link *link
+    pn_delivery_t *delivery
+
+cdef struct Transaction:
+    Transaction *next
+    Link *coordinator
+    uint64_t id
+    Work *first
+    Work *last
+    # Of the messages that it holds.
+    size_t bytes
+
+cdef struct Limits:
+    size_t queue_bytes
+    uint64_t message_size
+    int credit
+    size_t connections
+    size_t sessions
+    size_t links
+    uint32_t frame_size
+    uint32_t idle_timeout
+    int64_t handshake_ns
+
+# All connections and queues of one server.
+cdef struct Container:
+    Limits limits
+    Queue *dirty_queues
+    Peer *dirty_peers
+    Inlet *awake
+    # Stores to be flushed at the end of the turn, and who waits for that.
+    void *dirty_stores
+    Pending *pending
+    size_t pending_count
+    size_t pending_capacity
+    Peer *peers
+    Queue *queues
+    size_t peer_count
+    # Of these, connections to other servers.
+    size_t trunk_count
+    # Peers that ended in this turn.
+    size_t deaths
+    int64_t next_tick
+    uint64_t next_serial
+    int64_t now_ms
+    bint closing
+    # When to give freed memory back to the system (monotonic ns); 0 for nothing to give.
+    int64_t trim_at
+    # The Broker, for what needs Python: addresses, set-up, errors.
+    void *broker
+    int epoll
+
+
+# Frames that a session takes before we read them, which bounds what an unread message
+# may hold. Small messages need many to flow; a stream's need only fill the pipe.
+cdef enum:
+    SESSION_WINDOW = 512
+    # Bytes.
+    STREAM_WINDOW = 262144
+
+
+cdef inline void queue_dirty(Queue *queue) noexcept nogil:
+    """Have the queue dispatched at the end of the turn."""
+    if not queue.dirty:
+        queue.dirty = True
+        queue.next_dirty = queue.container.dirty_queues
+        queue.container.dirty_queues = queue
+
+
+cdef inline void peer_dirty(Peer *peer) noexcept nogil:
+    """Have the peer's output written at the end of the turn."""
+    if not peer.dirty:
+        peer.dirty = True
+        peer.next_dirty = peer.container.dirty_peers
+        peer.container.dirty_peers = peer
+
+
+cdef inline void inlet_wake(Inlet *inlet) noexcept nogil:
+    """Have the inlet read on at the end of the turn."""
+    if not inlet.awake:
+        inlet.awake = True
+        inlet.next_awake = inlet.base.peer.container.awake
+        inlet.base.peer.container.awake = inlet

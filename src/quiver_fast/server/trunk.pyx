@@ -1,0 +1,162 @@
+"""Trunks: connections between servers, over which each serves the other's consumers.
+
+While an address has consumers here, we have a link from each server that we know, as
+any consumer would: that is the announcement. So the other server sends us messages of
+that address, if it has no consumers of its own; streams come by links that it attaches
+for them, on any of the connections between the two. Consumers that are trunks are not
+announced further, and what came over a trunk goes to nobody by another: nothing can
+go in circles.
+
+    producer ─> server ──[ link of the address: small messages ]──> server ─> consumer
+                       ──[ link for a stream, with its route   ]──>
+"""
+
+from libc.string cimport strcmp
+
+from quiver_fast.proton.libproton cimport (
+    pn_bytes, pn_connection_get_container, pn_connection_remote_container,
+    pn_connection_remote_offered_capabilities, pn_data_put_symbol, pn_link_close, pn_link_open,
+    pn_link_source, pn_link_t, pn_link_target, pn_receiver, pn_session, pn_session_close,
+    pn_session_open, pn_session_set_incoming_window_and_lwm, pn_session_t,
+    pn_terminus_capabilities, pn_terminus_set_address,
+)
+from quiver_fast.server.capability cimport has_capability
+from quiver_fast.server.inlet cimport inlet_top_up
+from quiver_fast.server.links cimport NAME_MAX, is_usable, link_new, same_server, write_name
+from quiver_fast.server.peer cimport peer_close
+from quiver_fast.server.structures cimport (
+    INLET, SESSION_WINDOW, Container, Inlet, Peer, Queue, peer_dirty,
+)
+
+cdef const char *NAME = b"quiver-trunk-"
+
+
+cdef void trunk_opened(Peer *peer) noexcept nogil:
+    """The peer's open frame came: if it is another server, begin to serve its addresses."""
+    cdef Container *container = peer.container
+    peer.trunk = has_capability(
+        pn_connection_remote_offered_capabilities(peer.driver.connection), b"quiver.trunk")
+    if not peer.trunk:
+        if peer.dial != NULL:
+            peer_close(peer, b"amqp:not-allowed", b"this is not a server of ours")
+        return
+    if is_ourselves(peer):
+        peer.trunk = False
+        peer_close(peer, b"amqp:not-allowed", b"this server is connected to itself")
+        return
+    container.trunk_count += 1
+    announce_all(container)
+
+
+cdef bint is_ourselves(Peer *peer) noexcept nogil:
+    cdef const char *theirs = pn_connection_remote_container(peer.driver.connection)
+    return theirs == NULL or strcmp(
+        theirs, pn_connection_get_container(peer.driver.connection)) == 0
+
+
+cdef void trunk_lost(Peer *peer) noexcept nogil:
+    """A connection that is no more: other connections to its server take over its links."""
+    if peer.trunk:
+        peer.container.trunk_count -= 1
+        announce_all(peer.container)
+    if peer.dial != NULL:
+        peer.dial.lost(peer.dial, peer)
+
+
+cdef void announce_all(Container *container) noexcept nogil:
+    cdef Queue *queue = container.queues
+    while queue != NULL:
+        if queue.topic == NULL:
+            trunks_announce(queue)
+        queue = queue.next
+
+
+cdef void trunks_announce(Queue *queue) noexcept nogil:
+    """Have a link for the address from every server, while it has consumers here."""
+    cdef Peer *peer
+    if queue.container.trunk_count == 0 or queue.local_count == 0 or queue.container.closing:
+        return
+    peer = queue.container.peers
+    while peer != NULL:
+        if peer.trunk and is_usable(peer) and not is_announced(queue, peer):
+            attach_receiver(peer, queue)
+        peer = peer.next
+
+
+cdef bint is_announced(Queue *queue, Peer *peer) noexcept nogil:
+    """Say whether the peer's server has our link for the address, on any connection."""
+    cdef Inlet *inlet = queue.trunk_inlets
+    while inlet != NULL:
+        if same_server(inlet.base.peer, peer):
+            return True
+        inlet = inlet.next_trunk
+    return False
+
+
+cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
+    """Attach to the address on the other server, as a consumer in the name of ours.
+
+    Its session is its own, so that a queue that is full here stops no other address.
+    """
+    cdef pn_session_t *session = pn_session(peer.driver.connection)
+    cdef char[NAME_MAX] name
+    cdef pn_link_t *link
+    cdef Inlet *inlet
+    if session == NULL:
+        return
+    pn_session_set_incoming_window_and_lwm(session, SESSION_WINDOW, SESSION_WINDOW // 2)
+    pn_session_open(session)
+    write_name(NAME, peer.container.next_serial + 1, name)
+    link = pn_receiver(session, name)
+    pn_terminus_set_address(pn_link_source(link), queue.address)
+    pn_terminus_set_address(pn_link_target(link), queue.address)
+    if queue.multicast:
+        pn_data_put_symbol(
+            pn_terminus_capabilities(pn_link_source(link)), pn_bytes(5, b"topic"))
+    inlet = <Inlet *>link_new(peer, link, INLET, sizeof(Inlet))
+    if inlet == NULL:
+        pn_session_close(session)
+        return
+    peer.session_count += 1
+    queue.links += 1
+    inlet.queue = queue
+    inlet.announced = True
+    inlet.next_trunk = queue.trunk_inlets
+    queue.trunk_inlets = inlet
+    pn_link_open(link)
+    inlet_top_up(inlet)
+    peer_dirty(peer)
+
+
+cdef void trunks_withdraw(Queue *queue) noexcept nogil:
+    """Detach from the address everywhere, if it has no consumers here any more.
+
+    The other server takes back what it sent and has no outcome.
+    """
+    cdef Inlet *inlet
+    while queue.local_count == 0 and queue.trunk_inlets != NULL:
+        inlet = queue.trunk_inlets
+        trunk_detached(inlet)
+        inlet.base.refused = True
+        pn_link_close(inlet.base.link)
+        peer_dirty(inlet.base.peer)
+
+
+cdef void trunk_detached(Inlet *inlet) noexcept nogil:
+    """Take a link that is detached out of its queue's list."""
+    cdef Inlet **place
+    if not inlet.announced:
+        return
+    place = &inlet.queue.trunk_inlets
+    while place[0] != NULL and place[0] != inlet:
+        place = &place[0].next_trunk
+    if place[0] == inlet:
+        place[0] = inlet.next_trunk
+
+
+cdef void trunks_top_up(Queue *queue) noexcept nogil:
+    """Ask other servers for as much as our consumers have made room for."""
+    cdef Inlet *inlet = queue.trunk_inlets
+    while inlet != NULL:
+        inlet_top_up(inlet)
+        inlet = inlet.next_trunk

@@ -1,0 +1,50 @@
+"""A server and clients for each test."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.clients import Clients
+from support.server import Server, running_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for a module's tests; each uses addresses of its own."""
+    with running_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Start servers of the test's own, with keys of the contract."""
+    with contextlib.ExitStack() as stack:
+        yield lambda **keys: stack.enter_context(running_server(tmp_path, **keys))
+
+
+@pytest.fixture
+def address(request: pytest.FixtureRequest) -> str:
+    """A queue that no other test uses."""
+    return str(request.node.name)
+
+
+@pytest.fixture
+def clients(server: Server) -> Iterator[Clients]:
+    """Clients of the module's server."""
+    with Clients(server.port) as clients:
+        yield clients
+
+
+@pytest.fixture
+def connect(start: Callable[..., Server]) -> Iterator[Callable[..., tuple[Server, Clients]]]:
+    """Start a server of the test's own, and give clients of it as well."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(**keys: object) -> tuple[Server, Clients]:
+            server = start(**keys)
+            return server, stack.enter_context(Clients(server.port))
+
+        yield begin

@@ -1,0 +1,518 @@
+"""The server's error paths, frame by frame: AMQP 1.0 parts 2 and 5.
+
+Every test talks to one server over a connection of its own, and after every test
+another connection must work as before. Some conditions are the engine's, which
+closes the connection where the specification would end a session or detach a link;
+then both are allowed, the specification's first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.amqp_codec import Value, encode
+from support.amqp_frames import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    Frame,
+    FrameClient,
+    composite,
+    encode_frame,
+    frame,
+    message,
+)  # fmt: skip
+from support.bystander import Bystander
+from support.network import reset
+from support.server import Server, running_server
+
+FRAMING = "amqp:connection:framing-error"
+DECODE = "amqp:decode-error"
+ILLEGAL_STATE = "amqp:illegal-state"
+NOT_ALLOWED = "amqp:not-allowed"
+NOT_IMPLEMENTED = "amqp:not-implemented"
+INVALID_FIELD = "amqp:invalid-field"
+UNATTACHED = "amqp:session:unattached-handle"
+HANDLE_IN_USE = "amqp:session:handle-in-use"
+WINDOW = "amqp:session:window-violation"
+
+# A queue of its own for each producer: what another test left is not in the way.
+addresses = (f"frames-{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bystander(server: Server) -> Iterator[Bystander]:
+    found = Bystander(server.port)
+    with found.client:
+        yield found
+
+
+@pytest.fixture
+def client(server: Server, bystander: Bystander) -> Iterator[FrameClient]:
+    """A new connection; whatever it does, the server and the bystander go on."""
+    with FrameClient(server.port) as connection:
+        yield connection
+    bystander.check()
+
+
+def closing(client: FrameClient) -> Frame:
+    """Return the server's close; once it is answered the socket must be closed too."""
+    found = client.read()
+    while found.name != "close":
+        found = client.read()
+    client.send("close")
+    assert client.read_to_end() == []
+    return found
+
+
+def ending(client: FrameClient) -> Frame:
+    """Return the first detach, end or close; a close must be the last word."""
+    while True:
+        found = client.read()
+        if found.name in ("detach", "end"):
+            return found
+        if found.name == "close":
+            client.send("close")
+            assert client.read_to_end() == []
+            return found
+
+
+# -- before the open frame
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"GET / HTTP/1.1\r\nHost: queue\r\n\r\n",
+        b"AMQP\x00\x02\x00\x00",
+        b"AMQP\x00\x00\x09\x01",  # AMQP 0-9-1
+        b"AMQP\x07\x01\x00\x00",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",  # a TLS client hello where there is no TLS
+        bytes(8),
+        b"AMQPAMQPAMQP" * 1000,
+    ],
+    ids=["http", "version", "0-9-1", "protocol", "tls", "zeros", "flood"],
+)
+def test_another_protocol_gets_our_header_and_the_door(
+    client: FrameClient, greeting: bytes
+) -> None:
+    """Part 2.2: answer with a supported header, then close the socket."""
+    client.send_bytes(greeting)
+    if not greeting.startswith(b"\x16"):
+        assert client.read_header() in (AMQP_HEADER, SASL_HEADER)
+    client.read_to_end()
+
+
+def test_half_a_header_and_a_farewell(client: FrameClient) -> None:
+    client.send_bytes(AMQP_HEADER[:5])
+    client.socket.shutdown(1)
+    while client.socket.recv(4096):
+        pass
+
+
+def test_bytes_may_come_one_by_one(client: FrameClient) -> None:
+    for byte in AMQP_HEADER + encode_frame("open", container_id="slow"):
+        client.send_bytes(bytes([byte]))
+        time.sleep(0.001)
+    assert client.read_header() == AMQP_HEADER
+    assert client.expect("open").fields["container_id"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        encode_frame("begin", next_outgoing_id=0, incoming_window=1, outgoing_window=1),
+        encode_frame("attach", name="x", handle=0, role=False),
+        encode_frame("transfer", handle=0),
+        encode_frame("flow", incoming_window=1, next_outgoing_id=0, outgoing_window=1),
+        encode_frame("end"),
+    ],
+    ids=["begin", "attach", "transfer", "flow", "end"],
+)
+def test_the_first_frame_must_be_open(client: FrameClient, first: bytes) -> None:
+    """Part 2.4.1; our open precedes our close all the same (2.4.3)."""
+    client.exchange_header()
+    client.send_bytes(first)
+    assert client.expect("open")
+    assert closing(client).condition in (ILLEGAL_STATE, NOT_ALLOWED, FRAMING)
+
+
+# -- frames
+
+MALFORMED = {
+    "data offset": (struct.pack(">IBBH", 8, 1, 0, 0), {FRAMING}),
+    "data offset beyond": (struct.pack(">IBBH", 8, 3, 0, 0), {FRAMING}),
+    "size of nothing": (struct.pack(">IBBH", 0, 2, 0, 0), {FRAMING}),
+    "size below header": (struct.pack(">IBBH", 7, 2, 0, 0), {FRAMING}),
+    "size of 4 GB": (struct.pack(">IBBH", 0xFFFFFFFF, 2, 0, 0), {FRAMING}),
+    "frame type": (frame(encode(composite("end")), kind=5), {FRAMING, DECODE, NOT_IMPLEMENTED}),
+    "sasl frame": (encode_frame("sasl_init", mechanism="PLAIN"), {FRAMING, DECODE}),
+    "sasl outcome": (encode_frame("sasl_outcome", code=0), {FRAMING, DECODE}),
+    "no performative": (frame(encode(Value("string", "x"))), {DECODE, FRAMING}),
+    "unknown performative": (
+        frame(encode(Value("described", (Value("ulong", 0x99), Value("list", ()))))),
+        {DECODE, FRAMING, NOT_IMPLEMENTED},
+    ),
+    "performative of a map": (
+        frame(encode(Value("described", (Value("ulong", 0x11), Value("map", ()))))),
+        {DECODE, FRAMING},
+    ),
+    "no constructor": (frame(b"\xff" * 16), {DECODE, FRAMING}),
+    "half a performative": (frame(b"\0\x53"), {DECODE, FRAMING}),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_frame_closes_the_connection(client: FrameClient, name: str) -> None:
+    data, conditions = MALFORMED[name]
+    client.open()
+    client.send_bytes(data)
+    assert closing(client).condition in conditions
+
+
+def test_a_frame_above_the_maximum_is_refused_before_its_end(client: FrameClient) -> None:
+    limit = client.open().fields["max_frame_size"]
+    client.send_bytes(struct.pack(">IBBH", limit + 1, 2, 0, 0))
+    assert closing(client).condition == FRAMING
+
+
+def test_a_frame_of_the_maximum_is_taken(client: FrameClient) -> None:
+    limit = client.open().fields["max_frame_size"]
+    producer(client)
+    transfer = encode_frame("transfer", handle=0, delivery_id=0, delivery_tag=b"0", more=True)
+    body = b"x" * (limit - len(transfer) - 8)
+    client.transfer(0, encode_long_data(body), more=True)
+    client.send("transfer", handle=0)
+    assert accepted(client) == [0]
+
+
+def encode_long_data(body: bytes) -> bytes:
+    """Return a data section with a four-byte length whatever its size."""
+    return b"\0\x53\x75\xb0" + struct.pack(">I", len(body)) + body
+
+
+def test_empty_frames_are_heartbeats(client: FrameClient) -> None:
+    """Part 2.4.5."""
+    client.open()
+    client.send_bytes(frame(b"") * 100)
+    client.begin()
+
+
+def test_an_extended_header_is_skipped(client: FrameClient) -> None:
+    """Part 2.3.1: what stands between the header and the data offset is ignored."""
+    client.open()
+    body = encode(composite("begin", next_outgoing_id=0, incoming_window=9, outgoing_window=9))
+    client.send_bytes(struct.pack(">IBBH", 16 + len(body), 4, 0, 0) + b"extended" + body)
+    client.expect("begin")
+
+
+# -- sessions and links in states that do not allow what comes
+
+Act = Callable[[FrameClient], None]
+
+
+def producer(client: FrameClient, address: str | None = None) -> int:
+    """Begin a session and attach a sending link; return its credit."""
+    client.begin()
+    attach = client.attach_sender(address or next(addresses))
+    assert "target" in attach.fields, attach
+    return client.wait_for_credit()
+
+
+def accepted(client: FrameClient) -> list[int]:
+    """Return the deliveries that the server's next disposition accepts."""
+    fields = client.expect("disposition").fields
+    assert (fields["role"], fields["state"].name) == (True, "accepted")
+    return list(range(fields["first"], fields.get("last", fields["first"]) + 1))
+
+
+def attach_in_no_session(client: FrameClient) -> None:
+    client.send("attach", channel=7, name="x", handle=0, role=True)
+
+
+def transfer_in_no_session(client: FrameClient) -> None:
+    client.send("transfer", channel=7, handle=0, delivery_id=0, delivery_tag=b"0")
+
+
+def flow_in_no_session(client: FrameClient) -> None:
+    client.send("flow", channel=7, incoming_window=1, next_outgoing_id=0, outgoing_window=1)
+
+
+def disposition_in_no_session(client: FrameClient) -> None:
+    client.send("disposition", channel=7, role=True, first=0)
+
+
+def end_of_no_session(client: FrameClient) -> None:
+    client.send("end", channel=7)
+
+
+def transfer_after_end(client: FrameClient) -> None:
+    producer(client)
+    client.send("end")
+    while client.read().name != "end":
+        pass
+    client.transfer(0, message(b"late"))
+
+
+def answer_to_no_begin(client: FrameClient) -> None:
+    client.send("begin", remote_channel=9, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
+
+
+def channel_above_the_maximum(client: FrameClient) -> None:
+    client.send("begin", channel=65535, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
+
+
+def transfer_without_link(client: FrameClient) -> None:
+    client.begin()
+    client.send("transfer", handle=5, delivery_id=0, delivery_tag=b"0")
+
+
+def transfer_after_detach(client: FrameClient) -> None:
+    producer(client)
+    client.send("detach", handle=0, closed=True)
+    client.expect("detach")
+    client.transfer(0, message(b"late"))
+
+
+def flow_without_link(client: FrameClient) -> None:
+    client.begin()
+    client.give_credit(1, handle=5)
+
+
+def detach_without_link(client: FrameClient) -> None:
+    client.begin()
+    client.send("detach", handle=5)
+
+
+def handle_above_the_maximum(client: FrameClient) -> None:
+    client.begin()
+    client.send("attach", name="x", handle=0xFFFFFFFF, role=True)
+
+
+def name_in_use(client: FrameClient) -> None:
+    producer(client)
+    client.send("attach", name="to-0", handle=1, role=False, initial_delivery_count=0)
+
+
+def first_transfer_without_id(client: FrameClient) -> None:
+    producer(client)
+    client.send("transfer", handle=0, payload=message(b"anonymous"))
+
+
+def delivery_ids_with_a_gap(client: FrameClient) -> None:
+    producer(client)
+    client.transfer(0, message(b"first"))
+    client.transfer(5, message(b"sixth"))
+
+
+def a_range_backwards(client: FrameClient) -> None:
+    producer(client)
+    client.send("disposition", role=True, first=5, last=4)
+
+
+def another_delivery_inside_one(client: FrameClient) -> None:
+    producer(client)
+    client.transfer(0, message(b"begun"), more=True)
+    client.transfer(1, message(b"another"))
+
+
+ILLEGAL: dict[Act, set[str]] = {
+    attach_in_no_session: {ILLEGAL_STATE, NOT_ALLOWED},
+    transfer_in_no_session: {ILLEGAL_STATE, NOT_ALLOWED},
+    flow_in_no_session: {ILLEGAL_STATE, NOT_ALLOWED},
+    disposition_in_no_session: {ILLEGAL_STATE, NOT_ALLOWED},
+    end_of_no_session: {ILLEGAL_STATE, NOT_ALLOWED},
+    transfer_after_end: {ILLEGAL_STATE, NOT_ALLOWED},
+    answer_to_no_begin: {INVALID_FIELD},
+    channel_above_the_maximum: {FRAMING},  # 2.7.1, channel-max
+    transfer_without_link: {UNATTACHED, INVALID_FIELD},
+    transfer_after_detach: {UNATTACHED, INVALID_FIELD},
+    flow_without_link: {UNATTACHED, INVALID_FIELD},
+    detach_without_link: {UNATTACHED, INVALID_FIELD},
+    handle_above_the_maximum: {FRAMING},  # 2.7.2, handle-max
+    name_in_use: {"amqp:link:stolen", INVALID_FIELD},
+    first_transfer_without_id: {INVALID_FIELD},
+    delivery_ids_with_a_gap: {INVALID_FIELD, "amqp:session:invalid-field"},
+    a_range_backwards: {INVALID_FIELD, "amqp:not allowed"},  # the engine's spelling
+    another_delivery_inside_one: {INVALID_FIELD, NOT_ALLOWED},
+}
+
+
+@pytest.mark.parametrize("act", ILLEGAL, ids=lambda act: act.__name__)
+def test_what_no_state_allows_ends_it(client: FrameClient, act: Act) -> None:
+    client.open()
+    act(client)
+    assert ending(client).condition in ILLEGAL[act]
+
+
+def test_more_transfers_than_credit_end_the_link(tmp_path: Path) -> None:
+    """Part 2.6.7; at once and more than one read, so that no new credit comes between."""
+    with running_server(tmp_path, credit=10) as server, FrameClient(server.port) as client:
+        client.open()
+        assert producer(client) == 10
+        sent = [{"delivery_id": n, "delivery_tag": b"%d" % n} for n in range(300)]
+        body = message(b"x")
+        transfers = [encode_frame("transfer", payload=body, handle=0, **each) for each in sent]
+        client.send_bytes(b"".join(transfers))
+        assert ending(client).condition == "amqp:link:transfer-limit-exceeded"
+
+
+def test_a_handle_used_twice_harms_only_its_connection(client: FrameClient) -> None:
+    """Part 2.7.2: handle-in-use, or, as the engine does, the newer link has the handle."""
+    client.open()
+    producer(client)
+    client.send("attach", name="second", handle=0, role=True, source=composite("source"))
+    found = client.read()
+    while found.name in ("flow", "empty"):
+        found = client.read()
+    assert found.name == "attach" or found.condition in (HANDLE_IN_USE, INVALID_FIELD)
+
+
+@pytest.mark.parametrize("name", ["open", "begin"])
+def test_opening_twice_harms_only_its_connection(client: FrameClient, name: str) -> None:
+    """Parts 2.4.6 and 2.5.6 have no such transition; the engine takes it for the newer one."""
+    client.open()
+    client.begin()
+    windows = {"next_outgoing_id": 0, "incoming_window": 1, "outgoing_window": 1}
+    client.send(name, **({"container_id": "again"} if name == "open" else windows))
+    client.send("close")
+    assert closing(client).condition in (None, ILLEGAL_STATE, NOT_ALLOWED, FRAMING)
+
+
+def test_a_transfer_to_a_sender_harms_only_its_connection(client: FrameClient) -> None:
+    """No clause says what to answer; the engine takes it for a delivery of its own."""
+    client.open()
+    client.begin()
+    client.attach_receiver(next(addresses), handle=0)
+    client.transfer(0, message(b"wrong way"))
+    client.send("close")
+    assert closing(client).condition in (None, NOT_ALLOWED, ILLEGAL_STATE, INVALID_FIELD)
+
+
+def test_frames_after_close_do_not_keep_a_connection(client: FrameClient) -> None:
+    client.open()
+    client.send_bytes(encode_frame("close") + encode_frame("begin") * 3)
+    closing(client)
+
+
+def test_dispositions_of_what_never_was_are_ignored(client: FrameClient) -> None:
+    client.open()
+    producer(client)
+    for role in (True, False):
+        state = composite("accepted")
+        client.send("disposition", role=role, first=77, last=70_000, state=state)
+    client.transfer(0, message(b"x"))
+    assert accepted(client) == [0]
+
+
+def test_an_error_that_the_peer_reports_is_taken_in_silence(client: FrameClient) -> None:
+    client.open()
+    client.send("close", error=composite("error", condition="amqp:internal-error"))
+    assert [each.name for each in client.read_to_end()] == ["close"]
+
+
+@pytest.mark.parametrize("how", ["reset", "shutdown"])
+def test_a_connection_that_is_cut_in_mid_frame(client: FrameClient, how: str) -> None:
+    client.open()
+    producer(client)
+    client.send_bytes(encode_frame("transfer", handle=0, delivery_id=0, delivery_tag=b"0")[:10])
+    if how == "reset":
+        reset(client.socket)
+    else:
+        client.socket.shutdown(1)
+        client.read_to_end()
+
+
+# -- deliveries of several frames
+
+
+def receive_body(client: FrameClient) -> tuple[bytes, int]:
+    """Read one delivery; return its payload and how many frames it came in."""
+    payload, count, more = b"", 0, True
+    while more:
+        found = client.expect("transfer")
+        payload, count, more = payload + found.payload, count + 1, found.fields.get("more", False)
+    return payload, count
+
+
+def test_a_delivery_of_several_frames(client: FrameClient, server: Server) -> None:
+    """Part 2.6.14; a peer's smaller frames are kept on the way out (2.7.1)."""
+    client.open()
+    address = next(addresses)
+    producer(client, address)
+    body = encode_long_data(b"0123456789" * 300)
+    client.transfer(0, body[:1000], more=True)
+    client.send("transfer", handle=0, more=True, payload=body[1000:2000])
+    client.send("transfer", handle=0, delivery_id=0, payload=body[2000:])
+    assert accepted(client) == [0]
+    with FrameClient(server.port) as receiver:
+        receiver.open(max_frame_size=512)
+        receiver.begin()
+        receiver.attach_receiver(address)
+        receiver.give_credit(1)
+        payload, count = receive_body(receiver)
+        receiver.send("disposition", role=True, first=0, settled=True, state=composite("accepted"))
+        receiver.send("close")
+        receiver.read_to_end()
+    assert payload.endswith(body)
+    assert count >= 6
+
+
+def test_an_aborted_delivery_never_was(client: FrameClient, server: Server) -> None:
+    """Part 2.7.5, aborted: what came of it is thrown away, and the link goes on."""
+    client.open()
+    address = next(addresses)
+    producer(client, address)
+    client.transfer(0, message(b"never"), more=True)
+    client.send("transfer", handle=0, aborted=True)
+    client.transfer(1, message(b"only this"))
+    assert accepted(client) == [1]
+    with FrameClient(server.port) as receiver:
+        receiver.open()
+        receiver.begin()
+        receiver.attach_receiver(address)
+        receiver.give_credit(10)
+        assert receive_body(receiver)[0].endswith(b"only this")
+        receiver.send("disposition", role=True, first=0, settled=True, state=composite("accepted"))
+        receiver.send("close")
+        assert [each.name for each in receiver.read_to_end()] == ["close"]
+
+
+def test_a_sender_that_dies_in_mid_delivery_sends_nothing(
+    client: FrameClient, server: Server
+) -> None:
+    address = next(addresses)
+    with FrameClient(server.port) as sender:
+        sender.open()
+        producer(sender, address)
+        sender.transfer(0, message(b"half"), more=True)
+        reset(sender.socket)
+    client.open()
+    producer(client, address)
+    client.transfer(0, message(b"whole"))
+    assert accepted(client) == [0]
+    client.attach_receiver(address, handle=1)
+    client.give_credit(10, handle=1)
+    assert receive_body(client)[0].endswith(b"whole")
+    client.send("disposition", role=True, first=0, settled=True, state=composite("accepted"))
+
+
+# -- time-outs
+
+
+def test_heartbeats_within_the_peers_idle_time_out(client: FrameClient) -> None:
+    """Part 2.4.5: the peer closes when it hears nothing for so long."""
+    client.open(idle_time_out=400)
+    client.socket.settimeout(0.4)
+    names = [client.read().name for _ in range(3)]
+    assert set(names) == {"empty"}

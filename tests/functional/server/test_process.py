@@ -1,0 +1,145 @@
+"""The server as a process: contract, ready file, signals and errors."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from proton import Delivery, Endpoint
+from support.arrows import arguments, run_pyfast
+from support.clients import Clients
+from support.judgement import assert_clean, assert_error
+from support.processes import Running, free_port, run, wait_until
+from support.server import Server, command, is_ready
+
+Connect = Callable[..., tuple[Server, Clients]]
+
+
+def test_without_arguments_it_says_what_it_is() -> None:
+    end = run([sys.executable, "-m", "quiver_fast.server.main"])
+    assert (end.code, end.stderr) == (0, "")
+    assert end.lines[0].startswith("quiver-server-pyfast ")
+    assert "transactions" in end.stdout
+
+
+def test_help() -> None:
+    end = run([sys.executable, "-m", "quiver_fast.server.main", "--help"])
+    assert (end.code, end.stderr) == (0, "")
+    assert end.stdout.startswith("Usage: quiver-server-pyfast")
+
+
+def test_a_port_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_error(run(command(port)), str(port), "in use")
+
+
+def test_a_host_that_does_not_exist() -> None:
+    assert_error(run(command(free_port(), host="no.such.host.invalid")), "no.such.host.invalid")
+
+
+def test_a_ready_file_that_cannot_be(tmp_path: Path) -> None:
+    assert_error(run(command(free_port(), tmp_path / "missing" / "ready")), "missing")
+
+
+@pytest.mark.parametrize(
+    ("keys", "fragments"),
+    [
+        ({"nonsense": 1}, ["nonsense"]),
+        ({"port": "many"}, ["port"]),
+        ({"queue_limit": 1}, ["queue-limit"]),
+        ({"scheme": "http"}, ["scheme"]),
+        ({"scheme": "amqps"}, ["cert"]),
+        ({"cert": "x", "key": "y"}, ["amqps"]),
+        ({"user": "me"}, ["password"]),
+        ({"host": None}, ["host"]),
+        ({"max_frame_size": 100}, ["max-frame-size"]),
+    ],
+)
+def test_arguments_that_are_wrong(keys: dict[str, object], fragments: list[str]) -> None:
+    words = command(**{"port": 1, **keys})
+    assert_error(run(words), *fragments, code=2)
+
+
+def test_certificates_that_are_not_there(tmp_path: Path) -> None:
+    words = command(free_port(), scheme="amqps", cert=tmp_path / "cert", key=tmp_path / "key")
+    assert_error(run(words), "cert", code=2)
+
+
+def test_the_ready_file_tells_the_truth(tmp_path: Path) -> None:
+    """Several may wait for it; once it is there, connections are accepted."""
+    port, ready = free_port(), tmp_path / "ready"
+    ready.write_text("stale")
+    with Running(command(port, ready)) as running:
+        wait_until(lambda: is_ready(ready), "the server is ready")
+        socket.create_connection(("127.0.0.1", port), 5).close()
+        assert ready.read_text() == "ready\n"
+        running.send_signal(signal.SIGTERM)
+        assert_clean(running.wait())
+    assert [each.name for each in tmp_path.iterdir()] == ["ready"]
+
+
+def test_it_says_where_it_listens(tmp_path: Path) -> None:
+    port, ready = free_port(), tmp_path / "ready"
+    with Running(command(port, ready, quiet=0)) as running:
+        wait_until(lambda: is_ready(ready), "the server is ready")
+        running.send_signal(signal.SIGTERM)
+        end = running.wait()
+    assert end.code == 0
+    assert end.stderr == f"quiver-server-pyfast: listening on amqp://127.0.0.1:{port}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_close_every_connection_in_order(connect: Connect, number: signal.Signals) -> None:
+    """A close with amqp:connection:forced (part 2.8.16), exit 0, nothing on stderr."""
+    server, clients = connect()
+    connections = [clients.connect() for _ in range(3)]
+    producer = clients.producer(connections[0], "queue0")
+    consumer = clients.consumer(connections[1], "queue0", credit=10)
+    producer.publish("x")
+    consumer.take_one()
+    server.running.send_signal(number)
+    for connection in connections:
+        clients.wait(
+            lambda c=connection: bool(c.state & Endpoint.REMOTE_CLOSED), "the server closes"
+        )
+        assert connection.remote_condition.name == "amqp:connection:forced"
+    end = server.running.wait()
+    assert_clean(end)
+
+
+def test_sigterm_under_load(connect: Connect) -> None:
+    """What was accepted before the close was accepted; the exit is clean and soon."""
+    server, clients = connect()
+    producer = clients.producer(clients.connect(), "queue0")
+    deliveries = [producer.send("x" * 1000) for _ in range(1000)]
+    server.running.send_signal(signal.SIGTERM)
+    clients.wait(lambda: producer.link.connection.transport is None or producer.is_closed
+                 or bool(producer.link.connection.state & Endpoint.REMOTE_CLOSED),
+                 "the server closes")  # fmt: skip
+    assert all(each.remote_state in (0, Delivery.ACCEPTED) for each in deliveries)
+    assert_clean(server.running.wait())
+
+
+def test_a_peer_that_does_not_answer_cannot_delay_the_end(connect: Connect) -> None:
+    server, _ = connect()
+    with socket.create_connection(("127.0.0.1", server.port), 5):
+        server.running.send_signal(signal.SIGTERM)
+        end = server.running.wait(5.0)
+    assert_clean(end)
+
+
+def test_the_port_is_free_again(tmp_path: Path) -> None:
+    """Connections in TIME_WAIT do not keep the next server from the port."""
+    port = free_port()
+    for number in range(2):
+        ready = tmp_path / str(number)
+        with Running(command(port, ready)) as running:
+            wait_until(lambda r=ready: is_ready(r), "the server is ready")
+            assert_clean(run_pyfast(*arguments("send", port, count=10)))
+            running.send_signal(signal.SIGTERM)
+            assert_clean(running.wait())

@@ -1,0 +1,359 @@
+"""Queue semantics: AMQP 1.0 parts 2.6.7 (credit), 3.4 (outcomes) and 3.2.1 (header)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from proton import Delivery, Message
+from proton.reactor import AtMostOnce
+from support.clients import Clients, Consumer
+from support.server import Server
+
+BODIES = [f"message {number}" for number in range(20)]
+
+
+def both(clients: Clients, address: str, credit: int = 0) -> tuple[Callable[..., None], Consumer]:
+    """Return a function that publishes, and a consumer, on connections of their own."""
+    producer = clients.producer(clients.connect(), address)
+    consumer = clients.consumer(clients.connect(), address, credit=credit)
+    return producer.publish, consumer
+
+
+def test_first_in_first_out(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address)
+    publish(*BODIES)
+    consumer.link.flow(len(BODIES))
+    assert consumer.accept(len(BODIES)) == BODIES
+    publish(*BODIES)
+    consumer.link.flow(len(BODIES))
+    assert consumer.accept(len(BODIES)) == BODIES
+
+
+def test_accepted_messages_are_gone(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address, credit=20)
+    publish(*BODIES)
+    consumer.accept(len(BODIES))
+    consumer.close()
+    assert clients.drain_queue(clients.connect(), address) == []
+
+
+def test_no_more_than_credit_is_sent(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address, credit=3)
+    publish(*BODIES)
+    consumer.take(3)
+    clients.pause()
+    assert consumer.bodies() == []
+    consumer.link.flow(1)
+    assert consumer.take_one().body == BODIES[3]
+
+
+def test_consumers_take_turns(clients: Clients, address: str) -> None:
+    """Competing consumers with the same credit get the same number, in turn."""
+    consumers = [clients.consumer(clients.connect(), address, credit=20) for _ in range(3)]
+    clients.producer(clients.connect(), address).publish(*range(18))
+    shares = [[each.body for each in consumer.take(6)] for consumer in consumers]
+    assert sorted(itertools.chain(*shares)) == list(range(18))
+    for share in shares:
+        # One of every three, and each in the queue's order.
+        assert [after - before for before, after in itertools.pairwise(share)] == [3] * 5
+
+
+def test_a_consumer_without_credit_misses_its_turn(clients: Clients, address: str) -> None:
+    connection = clients.connect()
+    idle = clients.consumer(connection, address, credit=2)
+    busy = clients.consumer(connection, address, credit=100)
+    clients.producer(connection, address).publish(*range(20))
+    assert len(idle.take(2)) == 2
+    assert len(busy.take(18)) == 18
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failures"),
+    [
+        ("release", 0),
+        ("modify", 0),
+        ("modify failed", 1),
+    ],
+)
+def test_what_is_given_back_comes_again(
+    clients: Clients, address: str, outcome: str, failures: int
+) -> None:
+    """Released and modified, with delivery-count and first-acquirer (part 3.2.1)."""
+    publish, consumer = both(clients, address, credit=1)
+    publish("again", durable=True, priority=7)
+    first = consumer.take_one()
+    assert first.message.delivery_count == 0
+    for turn in (1, 2):
+        if outcome == "release":
+            first.release()
+        else:
+            first.modify(failed=outcome.endswith("failed"))
+        consumer.link.flow(1)
+        first = consumer.take_one()
+        assert first.body == "again"
+        assert first.message.delivery_count == turn * failures
+        assert not first.message.first_acquirer
+        # What the producer said is still there.
+        assert (first.message.durable, first.message.priority) == (True, 7)
+    first.accept()
+
+
+def test_first_acquirer_is_true_only_once(clients: Clients, address: str) -> None:
+    """A message with a header of the server's own, because it has a time to live."""
+    publish, consumer = both(clients, address, credit=1)
+    publish("once", ttl=60.0)
+    first = consumer.take_one()
+    assert first.message.first_acquirer
+    first.release()
+    consumer.link.flow(1)
+    assert not consumer.take_one().message.first_acquirer
+
+
+def test_a_released_message_keeps_its_place(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address, credit=3)
+    publish(*range(6))
+    zero, one, two = consumer.take(3)
+    one.release()
+    zero.release()
+    two.accept()
+    # The client would send the credit first.
+    clients.pause()
+    consumer.link.flow(5)
+    assert consumer.accept(5) == [0, 1, 3, 4, 5]
+
+
+def test_rejected_is_not_delivered_again(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address, credit=2)
+    publish("bad", "good")
+    bad, good = consumer.take(2)
+    bad.reject()
+    good.release()
+    consumer.link.flow(5)
+    assert consumer.take_one().body == "good"
+    clients.pause()
+    assert consumer.bodies() == []
+
+
+def test_settled_without_an_outcome_is_done(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address, credit=1)
+    publish("taken")
+    consumer.take_one().settle()
+    consumer.close()
+    assert clients.drain_queue(clients.connect(), address) == []
+
+
+def test_an_outcome_that_is_not_settled_is_answered(clients: Clients, address: str) -> None:
+    """The server settles what the consumer gave an outcome (part 2.6.12)."""
+    publish, consumer = both(clients, address, credit=1)
+    publish("taken")
+    received = consumer.take_one()
+    received.delivery.update(Delivery.ACCEPTED)
+    clients.wait(lambda: received.delivery.settled, "the server settles")
+    assert received.delivery.remote_state == Delivery.ACCEPTED
+
+
+def test_undeliverable_here_goes_elsewhere(clients: Clients, address: str) -> None:
+    """Part 3.4.5: not to this link again, but to others, this one's next one included."""
+    publish, refusing = both(clients, address, credit=10)
+    publish("not for all", "for all")
+    first, second = refusing.take(2)
+    first.modify(failed=True, undeliverable=True)
+    second.release()
+    assert refusing.take_one().body == "for all"
+    clients.pause()
+    assert refusing.bodies() == []
+    other = clients.consumer(clients.connect(), address, credit=10)
+    received = other.take_one()
+    assert (received.body, received.message.delivery_count) == ("not for all", 1)
+    received.modify(undeliverable=True)
+    clients.pause()
+    assert (refusing.bodies(), other.bodies()) == ([], [])
+    fresh = clients.consumer(clients.connect(), address, credit=10)
+    assert fresh.take_one().body == "not for all"
+
+
+@pytest.mark.parametrize("how", ["link", "detach", "session", "connection", "cut"])
+def test_unsettled_messages_return_when_their_link_goes(
+    clients: Clients, address: str, how: str
+) -> None:
+    publish, consumer = both(clients, address, credit=10)
+    publish(*range(20))
+    taken = consumer.take(10)
+    taken[3].accept()
+    connection = consumer.link.connection
+    if how == "link":
+        consumer.link.close()
+    elif how == "detach":
+        consumer.link.detach()
+    elif how == "session":
+        consumer.link.session.close()
+    elif how == "connection":
+        connection.close()
+    else:
+        clients.pause()
+        clients.cut(connection)
+    clients.pause()
+    successor = clients.consumer(clients.connect(), address, credit=30)
+    received = successor.take(19)
+    assert [each.body for each in received] == [0, 1, 2, *range(4, 20)]
+    # They were with somebody, who may or may not have looked at them.
+    assert not received[0].message.first_acquirer
+    assert received[0].message.delivery_count == 0
+
+
+def test_drain_ends_credit(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address)
+    publish(*range(3))
+    consumer.link.drain(10)
+    clients.wait(lambda: consumer.link.credit == 0, "the drain is answered")
+    assert consumer.bodies() == [0, 1, 2]
+    publish("later")
+    clients.pause()
+    assert consumer.bodies() == [0, 1, 2]
+
+
+def test_drain_of_an_empty_queue(clients: Clients, address: str) -> None:
+    consumer = clients.consumer(clients.connect(), address)
+    consumer.link.drain(10)
+    clients.wait(lambda: consumer.link.credit == 0, "the drain is answered")
+    assert consumer.link.drained() == 10
+
+
+def test_drain_with_competitors(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address)
+    clients.consumer(clients.connect(), address, credit=5)
+    publish(*range(5))
+    consumer.link.drain(10)
+    clients.wait(lambda: consumer.link.credit == 0, "the drain is answered")
+    assert consumer.bodies() == []
+
+
+def test_presettled_producer(clients: Clients, address: str) -> None:
+    producer = clients.producer(clients.connect(), address, AtMostOnce())
+    consumer = clients.consumer(clients.connect(), address, credit=20)
+    for body in BODIES:
+        producer.send(body, settled=True)
+    assert consumer.accept(20) == BODIES
+
+
+def test_presettled_messages_survive_an_immediate_close(clients: Clients, address: str) -> None:
+    connection = clients.connect()
+    producer = clients.producer(connection, address, AtMostOnce())
+    for body in BODIES:
+        producer.send(body, settled=True)
+    connection.close()
+    assert clients.consumer(clients.connect(), address, credit=20).accept(20) == BODIES
+
+
+def test_presettled_consumer(clients: Clients, address: str) -> None:
+    """At most once: what was sent is gone, though nobody settled it."""
+    producer = clients.producer(clients.connect(), address)
+    consumer = clients.consumer(clients.connect(), address, AtMostOnce(), credit=10)
+    producer.publish(*BODIES)
+    received = consumer.take(10)
+    assert [each.body for each in received] == BODIES[:10]
+    assert all(each.delivery.settled for each in received)
+    consumer.close()
+    assert clients.drain_queue(clients.connect(), address) == BODIES[10:]
+
+
+def test_durable_is_preserved(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address, credit=4)
+    publish("durable", durable=True)
+    publish("transient")
+    publish("durable with ttl", durable=True, ttl=60.0)
+    publish("transient with ttl", ttl=60.0)
+    assert [each.message.durable for each in consumer.take(4)] == [True, False, True, False]
+
+
+def test_every_section_passes_unchanged(clients: Clients, address: str) -> None:
+    """The bare message and the annotations are nobody's but the sender's (part 3.2)."""
+    message = Message(
+        id="the id", user_id=b"me", address="elsewhere", subject="s", reply_to="r",
+        correlation_id=7, content_type="text/plain", content_encoding="utf-8",
+        expiry_time=1.5e9, creation_time=1.4e9, group_id="g", group_sequence=3,
+        reply_to_group_id="rg", instructions={"x-a": 1}, annotations={"x-b": 2},
+        properties={"p": 3, "text": "4"}, body={"deep": [1, 2.5, "x", None]}, ttl=60.0,
+    )  # fmt: skip
+    producer = clients.producer(clients.connect(), address)
+    consumer = clients.consumer(clients.connect(), address, credit=2)
+    for _ in range(2):
+        producer.send_encoded(message.encode())
+        received = consumer.take_one().message
+        for name in (
+            "id", "user_id", "address", "subject", "reply_to", "correlation_id", "content_type",
+            "content_encoding", "expiry_time", "creation_time", "group_id", "group_sequence",
+            "reply_to_group_id", "instructions", "annotations", "properties", "body",
+        ):  # fmt: skip
+            assert getattr(received, name) == getattr(message, name), name
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 16_000, 16_384, 40_000, 100_000, 1_000_000])
+def test_sizes(clients: Clients, address: str, size: int) -> None:
+    producer = clients.producer(clients.connect(), address)
+    consumer = clients.consumer(clients.connect(), address, credit=3)
+    body = (bytes(range(256)) * (size // 256 + 1))[:size]
+    sent = [producer.send(body) for _ in range(3)]
+    # Large ones are forwarded while they arrive, so the consumer comes first.
+    assert consumer.accept(3) == [body] * 3
+    assert [clients.outcome(each) for each in sent] == [Delivery.ACCEPTED] * 3
+
+
+def test_a_large_message_comes_again_whole(clients: Clients, address: str) -> None:
+    """Released after some of it was read, by closing the link in the middle."""
+    body = b"x" * 3_000_000
+    clients.producer(clients.connect(), address).publish(body)
+    consumer = clients.consumer(clients.connect(), address, credit=1)
+    clients.container.process()
+    consumer.link.close()
+    clients.pause()
+    assert clients.consumer(clients.connect(), address, credit=1).accept(1) == [body]
+
+
+def test_an_aborted_message_does_not_exist(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address, credit=5)
+    producer = clients.producer(clients.connect(), address)
+    clients.wait(lambda: producer.link.credit > 0, "credit")
+    encoded = Message(body=b"x" * 200_000).encode()
+    delivery = producer.link.delivery("aborted")
+    producer.link.stream(encoded[:100_000])
+    clients.pause()
+    delivery.abort()
+    producer.publish("whole")
+    publish("after")
+    assert consumer.accept(2) == ["whole", "after"]
+
+
+def test_a_message_that_stops_halfway_is_forgotten(clients: Clients, address: str) -> None:
+    publish, consumer = both(clients, address, credit=5)
+    producer = clients.producer(clients.connect(), address)
+    clients.wait(lambda: producer.link.credit > 0, "credit")
+    producer.link.delivery("half")
+    producer.link.stream(Message(body=b"x" * 200_000).encode()[:100_000])
+    clients.pause()
+    clients.cut(producer.link.connection)
+    publish("after")
+    assert consumer.accept(1) == ["after"]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_is_no_message_is_rejected(clients: Clients, address: str, settled: bool) -> None:
+    producer = clients.producer(clients.connect(), address)
+    delivery = producer.send_encoded(b"\x00\x53\x70\xc0\x7fgarbage", settled=settled)
+    if not settled:
+        assert clients.outcome(delivery) == Delivery.REJECTED
+        assert delivery.remote.condition.name == "amqp:decode-error"
+    producer.publish("fine")
+    assert clients.drain_queue(clients.connect(), address) == ["fine"]
+
+
+def test_many_messages_through_small_windows(server: Server, clients: Clients) -> None:
+    """The credit of both links turns over many times."""
+    publish, consumer = both(clients, "turnover", credit=7)
+    for start in range(0, 2000, 100):
+        publish(*range(start, start + 100))
+        for number in range(start, start + 100):
+            assert consumer.accept(1) == [number]
+            consumer.link.flow(1)

@@ -1,0 +1,106 @@
+"""Routes: what servers say to each other of a stream, in parts and in error."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from proton import Delivery
+from support.engine_client import EngineClient
+from support.server import Server, running_server
+from support.streams import head, received
+
+QUIET = 0.3
+
+
+@contextlib.contextmanager
+def connected(directory: Path, **keys: object) -> Iterator[tuple[Server, Server]]:
+    """Run two servers, the second connected to the first."""
+    with (
+        running_server(directory) as first,
+        running_server(directory, connect=f"127.0.0.1:{first.port}", **keys) as second,
+    ):
+        yield first, second
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    with connected(tmp_path_factory.mktemp("trunk")) as both:
+        yield both
+
+
+def route(address: str, flags: int = 1) -> bytes:
+    """Return the section by which one server tells another where a stream goes."""
+    to = address.encode()
+    entries = b"\xa3\x12x-opt-quiver-flags\x52" + bytes([flags])
+    entries += b"\xa3\x0fx-opt-quiver-to\xb1" + struct.pack(">I", len(to)) + to
+    return b"\x00\x53\x71\xd1" + struct.pack(">II", len(entries) + 4, 4) + entries
+
+
+class TestRoutes:
+    """A client that says that it is a server, to send what one would."""
+
+    @settings(
+        max_examples=20,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    @given(cuts=st.sets(st.integers(1, 110), max_size=8), whole=st.booleans())
+    def test_they_may_come_in_parts(
+        self, servers: tuple[Server, Server], address: str, cuts: set[int], whole: bool
+    ) -> None:
+        header = b"\x00\x53\x70\xc0\x04\x02\x40\x50\x07"
+        # The example before may still have a consumer at its address.
+        own = f"{address}-{os.urandom(4).hex()}"
+        message = header + route(own) + head(20) + b"x" * 20
+        places = [0, *sorted(cuts), len(message)]
+        port = servers[0].port
+        with EngineClient(port, trunk=True) as peer, EngineClient(port) as consumer:
+            receiver = consumer.receiver(own)
+            sender = peer.sender(None)
+            delivery = peer.start(sender, message[: places[1]])
+            for begin, end in itertools.pairwise(places[1:]):
+                sender.stream(message[begin:end])
+                if not whole:
+                    peer.pump(0)
+            sender.advance()
+            # The end of a delivery is no bytes to wait for.
+            peer.pump(0)
+            peer.until(lambda: sender.session.outgoing_bytes == 0)
+            assert received(consumer, receiver, len(header) + 28) == header + head(20) + b"x" * 20
+            peer.until(lambda: delivery.settled)
+            assert delivery.remote_state == Delivery.ACCEPTED
+
+    @pytest.mark.parametrize("complete", [False, True])
+    @pytest.mark.parametrize(
+        "start",
+        [
+            head(1) + b"x",
+            route("queue0", flags=0) + head(1) + b"x",
+            b"\x00\x53\x71\xc1\x01\x00" + head(1) + b"x",
+            b"\x00\x53\x71\x40" + head(1) + b"x",
+            b"no message",
+        ],
+        ids=["none", "no stream", "empty", "no map", "no message"],
+    )
+    def test_without_one_it_is_rejected(
+        self, servers: tuple[Server, Server], start: bytes, complete: bool
+    ) -> None:
+        with EngineClient(servers[0].port, trunk=True) as peer:
+            sender = peer.sender(None)
+            delivery = peer.start(sender, start)
+            if complete:
+                sender.advance()
+            peer.until(lambda: delivery.remote_state == Delivery.REJECTED)
+
+    def test_to_nobody_it_is_released(self, servers: tuple[Server, Server], address: str) -> None:
+        with EngineClient(servers[0].port, trunk=True) as peer:
+            delivery = peer.start(peer.sender(None), route(address) + head(9) + b"x")
+            peer.until(lambda: delivery.remote_state == Delivery.RELEASED)

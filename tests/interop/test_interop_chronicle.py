@@ -1,0 +1,139 @@
+"""Our queue files and the real Chronicle Queue: each reads what the other wrote (A.13)."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from support.chronicle import READER, command, entries, run_java
+from support.queue_twin import raw
+
+from quiver_fast.errors import OutputError
+from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.dump import Form, read_entries
+from quiver_fast.queuefile.layout import ROLL_CYCLES
+from quiver_fast.queuefile.tailer import Tailer
+from quiver_fast.queuefile.verify import verify_queue
+
+pytestmark = [pytest.mark.peer("chronicle"), pytest.mark.timeout(200)]
+
+
+def ours(directory: Path) -> list[tuple[int, bytes]]:
+    return list(iter(Tailer(directory).read, None))
+
+
+@pytest.mark.parametrize("roll", ROLL_CYCLES)
+@pytest.mark.parametrize("durability", ["none", "group"])
+def test_java_reads_and_seeks_our_files(tmp_path: Path, roll: str, durability: str) -> None:
+    with Appender(tmp_path, roll=roll, durability=durability) as appender:
+        for number in range(2000):
+            appender.append_text(f"{{ number: {number} }}")
+            appender.append_raw(bytes([number % 256]) * (number % 70))
+            if number % 700 == 0:
+                appender.append_meta_data(b"note: { }")
+                appender.flush()
+    written = ours(tmp_path)
+    assert entries(run_java("read", tmp_path).stdout) == written
+    # Borders of slots (4, 16, 256) and pages (128) among them.
+    places = [written[i] for i in (0, 3, 4, 5, 15, 16, 127, 128, 129, 255, 256, 257, 3999)]
+    sought = run_java("seek", tmp_path, *(index for index, _ in places)).stdout
+    assert entries(sought) == places
+
+
+def test_java_reads_what_recovery_left(tmp_path: Path) -> None:
+    with Appender(tmp_path) as appender:
+        appender.append_records(b"0123456789" * 1000, 10)
+    (path,) = tmp_path.glob("*.cq4")
+    with path.open("r+b") as stream:
+        stream.truncate(65808 + 16 * 700 + 5)
+    with Appender(tmp_path) as appender:
+        index = appender.append_text("after")
+    assert index & 0xFFFFFFFF == 700
+    assert entries(run_java("read", tmp_path).stdout) == ours(tmp_path)
+
+
+def test_java_follows_live_across_rolls(tmp_path: Path) -> None:
+    """TEST_SECONDLY: a new file every second, while Java tails."""
+    count = 3000
+    with Appender(tmp_path, roll="TEST_SECONDLY") as appender:
+        written = [(appender.append_text("first"), b"first")]
+        following = subprocess.Popen(
+            command("tail", tmp_path, count), stdout=subprocess.PIPE, text=True
+        )
+        assert following.stdout is not None
+        assert following.stdout.readline() == "ready\n"
+        for number in range(1, count):
+            written.append((appender.append_text(f"entry {number}"), b"entry %d" % number))
+            time.sleep(0.001)
+        output, _ = following.communicate(timeout=90)
+    assert len({index >> 32 for index, _ in written}) >= 3
+    assert entries(output) == written
+
+
+@pytest.mark.parametrize("roll", ["FAST_DAILY", "TEST4_DAILY", "TEST_SECONDLY"])
+def test_java_appends_when_we_are_stopped(tmp_path: Path, roll: str) -> None:
+    with Appender(tmp_path, roll=roll) as appender:
+        for number in range(500):
+            appender.append_text(f"ours {number}")
+    indexes = list(map(int, run_java("append", tmp_path, 600).stdout.split()))
+    found = list(read_entries(tmp_path))
+    assert [entry.index for entry in found[500:]] == indexes
+    assert {entry.form for entry in found[:500]} == {Form.TEXT}
+    assert {entry.form for entry in found[500:]} == {Form.BINARY}
+    assert found[500].content == b"\xc6number\xa1\x00"
+    assert verify_queue(tmp_path).deviations == []
+    with Appender(tmp_path) as appender:
+        appender.append_text("ours again")
+    assert [content for _, content in ours(tmp_path)][-2:] == [
+        b"\xc6number\xa5W\x02",
+        b"ours again",
+    ]
+    assert entries(run_java("read", tmp_path).stdout) == ours(tmp_path)
+    assert verify_queue(tmp_path).deviations == []
+
+
+def test_we_read_a_queue_of_javas(tmp_path: Path) -> None:
+    run_java("append", tmp_path, 3000)
+    report = verify_queue(tmp_path)
+    assert (report.entries, report.deviations) == (3000, [])
+    assert entries(run_java("read", tmp_path).stdout) == ours(tmp_path)
+    with Appender(tmp_path) as appender:
+        appender.append_raw(b"\0\1\2")
+    assert ours(tmp_path)[-1][1] == raw(b"\0\1\2")
+    assert verify_queue(tmp_path).deviations == []
+
+
+def test_one_writer_of_both(tmp_path: Path) -> None:
+    """Java fails at once while we write; its reader does not mind (A.9)."""
+    with Appender(tmp_path) as appender:
+        appender.append_text("ours")
+        refused = run_java("append", tmp_path, 1, check=False)
+        assert refused.returncode != 0
+        assert "lock is being held" in refused.stderr
+        assert entries(run_java("read", tmp_path).stdout) == ours(tmp_path)
+    assert len(run_java("append", tmp_path, 1).stdout.split()) == 1
+
+
+def test_we_refuse_while_java_writes(tmp_path: Path) -> None:
+    Appender(tmp_path).close()
+    with subprocess.Popen(
+        command("hold", tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holding:
+        assert holding.stdout is not None
+        assert holding.stdout.readline() == "held\n"
+        with pytest.raises(OutputError, match=f"process {holding.pid} writes"):
+            Appender(tmp_path)
+        holding.communicate("\n", timeout=60)
+    Appender(tmp_path).close()
+
+
+def test_javas_own_reader(tmp_path: Path) -> None:
+    """ChronicleReaderMain prints text as it is and raw entries as !!binary."""
+    with Appender(tmp_path) as appender:
+        appender.append_text("{ item: nails }")
+        appender.append_raw(b"\x01\x02\x03\xff")
+    output = run_java("-d", tmp_path, main=READER).stdout
+    assert "{ item: nails }" in output
+    assert "!!binary AQID/w==" in output

@@ -1,0 +1,127 @@
+"""What the engine `spark` hands over is what the local engine does, whatever the splits cut."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zstandard
+from support.peers import why_missing
+from support.record_files import Traffic, receiver_lines, write, write_pair
+
+from quiver_fast.analysis.discovery import find_runs
+from quiver_fast.analysis.sources import load_run as load_here
+from quiver_fast.cli.analyze import main as quiver_analyze
+from quiver_fast.errors import RecordError
+
+if why_missing("spark") is None:
+    from spark_analysis.engine import load_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quiver_fast.analysis.discovery import RunFiles
+
+COUNT = 20_000
+SPLIT = 223_457
+
+
+def ignore(_done: int, _total: int) -> None:
+    """Show no progress."""
+
+
+def comparable(value: Any) -> Any:
+    """Return what `==` can compare: arrays as lists. Even floats are bit for bit the same."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: comparable(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {name: comparable(item) for name, item in value.items()}
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value
+
+
+def check(spark: SparkSession, run: RunFiles, split_size: int = SPLIT) -> dict[str, Any]:
+    here = comparable(load_here(run, ignore))
+    assert comparable(load_run(spark, run, ignore, split_size)) == here
+    assert isinstance(here, dict)
+    return here
+
+
+def the_run(folder: Path) -> RunFiles:
+    [run] = find_runs([str(folder)])
+    return run
+
+
+@pytest.mark.parametrize(
+    ("seed", "record_format", "unit"),
+    [(1, "v1", "ms"), (2, "v2", "us"), (3, "v3", "ms"), (4, "v3", "ns")],
+)
+def test_a_pair_with_every_fault(
+    spark: SparkSession, tmp_path: Path, seed: int, record_format: str, unit: str
+) -> None:
+    write_pair(tmp_path / "run", Traffic(seed, COUNT, unit=unit), record_format)
+    with (tmp_path / "run" / "receiver-transfers.csv").open("a") as lines:
+        lines.write("not a record\n1,2,3,4\n17")
+    found = check(spark, the_run(tmp_path))
+    delivery = found["delivery"]
+    assert min(delivery[name] for name in ("lost", "reordered", "foreign")) > 0
+    assert found["receiver"]["records"]["malformed"] == 2
+    assert found["receiver"]["records"]["truncated"]
+    assert ("settlement" in found["sender"]) == (record_format == "v2")
+
+
+@pytest.mark.parametrize("record_format", ["v1", "v3"])
+def test_a_receiver_alone_in_frames(
+    spark: SparkSession, tmp_path: Path, record_format: str
+) -> None:
+    lines = receiver_lines(Traffic(5, COUNT // 2), record_format)
+    path = tmp_path / "receiver-transfers.csv.zst"
+    path.write_bytes(zstandard.compress("".join([*lines, "junk\n"]).encode()))
+    found = check(spark, the_run(tmp_path))
+    assert found["delivery"]["reordered"] > 0
+    assert (found["delivery"]["duplicate"] is None) == (record_format == "v3")
+
+
+def test_arbitrary_ids_and_mixed_units(spark: SparkSession, tmp_path: Path) -> None:
+    """Ids that are hashes, of a sender with a finer clock than its receiver."""
+    sends = [f"m-{n % 900}-é,{1_700_000_000_000_000 + n * 777}\n" for n in range(1000)]
+    receipts = [
+        f"m-{n}-é,{1_700_000_000_000 + n},{1_700_000_000_003 + n}\n" for n in range(950, 30, -1)
+    ]
+    write(tmp_path / "sender-transfers.csv", sends)
+    write(tmp_path / "receiver-transfers.csv", receipts)
+    found = check(spark, the_run(tmp_path), 4096)
+    assert found["delivery"]["method"] == "ids"
+    assert found["delivery"]["lost"] > 0
+
+
+@pytest.mark.parametrize("empty", ["sender", "receiver"])
+def test_an_end_without_records(spark: SparkSession, tmp_path: Path, empty: str) -> None:
+    write_pair(tmp_path / "run", Traffic(6, 100), "v3")
+    write(tmp_path / "run" / f"{empty}-transfers.csv", [])
+    check(spark, the_run(tmp_path))
+
+
+def test_a_file_without_records(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "receiver-transfers.csv", ["no\n", "records\n"])
+    with pytest.raises(RecordError, match=r"no receive records; line 1 is: no"):
+        load_run(spark, the_run(tmp_path), ignore)
+
+
+def test_the_command(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`quiver-analyze --engine spark` prints what `--engine local` does; the session is shared."""
+    write_pair(tmp_path / "run", Traffic(7, 1000, rate=100), "v3")
+    documents = []
+    for engine in ("local", "spark"):
+        assert quiver_analyze([str(tmp_path), "--json", "--quiet", "--engine", engine]) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+    here, there = documents
+    assert (here.pop("engine"), there.pop("engine")) == ("local", "spark")
+    assert there == here
+    assert here["analysis"]["steady_state"]["seconds"] > 5

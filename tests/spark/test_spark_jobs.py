@@ -1,0 +1,197 @@
+"""The job as users start it: folders in, tables and summaries out; errors are one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.peers import why_missing
+from support.record_files import Traffic, receiver_lines, write_pair
+
+from quiver_fast.analysis.discovery import find_runs
+from quiver_fast.analysis.sets import changes, compare_sets
+from quiver_fast.analysis.sources import RunData, load_run
+from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.errors import UsageError
+
+if why_missing("spark") is None:
+    from pyspark.testing import assertDataFrameEqual
+
+    from spark_analysis import schema
+    from spark_analysis.following import follow, start_following
+    from spark_analysis.output import analyze
+    from spark_analysis.source import QuiverSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOBS = [sys.executable, "-m", "spark_analysis.jobs"]
+FORMATS = ("v2", "v3", "v1", "v3", "v3", "v3")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six runs of 15 seconds; one receiver's records end with bad lines and a truncated one."""
+    top = tmp_path_factory.mktemp("runs")
+    for number, record_format in enumerate(FORMATS):
+        write_pair(top / f"run{number}", Traffic(number, 3000, rate=200), record_format)
+    with (top / "run1" / "receiver-transfers.csv").open("a") as lines:
+        lines.write("not a record\n1,2,3\n17")
+    config = {"config": {"impl": "pyfast", "rate": 200}}
+    (top / "run0" / "sender-summary.json").write_text(json.dumps(config))
+    return top
+
+
+@pytest.fixture(scope="module")
+def here(runs: Path) -> dict[str, RunData]:
+    """What the local engine says, by the name of the run."""
+    found = (load_run(run, lambda _done, _total: None) for run in find_runs([str(runs)]))
+    return {Path(run.name).name: run for run in found}
+
+
+@pytest.fixture(scope="module")
+def output(spark: SparkSession, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("job") / "out"
+    analyze(spark, [str(runs)], folder)
+    return folder
+
+
+def summary(output: Path, *names: str) -> Any:
+    run, arrow = "/".join(names[:-1]), names[-1]
+    return json.loads((output / "summaries" / run / f"{arrow}-summary.json").read_text())
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def test_summaries_are_the_local_ones(output: Path, runs: Path, here: dict[str, RunData]) -> None:
+    assert here.keys() == {f"run{number}" for number in range(len(FORMATS))}
+    for name, run in here.items():
+        sender = summary(output, runs.name, name, "sender")
+        del sender["analysis"]
+        assert sender == as_json(run.sender)
+        receiver = summary(output, runs.name, name, "receiver")
+        assert receiver.pop("analysis") == as_json(run_statistics(run))
+        assert receiver == as_json(run.receiver)
+    assert summary(output, runs.name, "run0", "sender")["config"]["impl"] == "pyfast"
+
+
+def test_change_points_are_the_local_ones(
+    output: Path, runs: Path, here: dict[str, RunData]
+) -> None:
+    found = json.loads((output / "changes.json").read_text())
+    expected = as_json(changes(list(here.values())))
+    assert found["figures"] == expected["figures"]
+    assert found["runs"] == [f"{runs.name}/{Path(name).name}/receiver" for name in expected["runs"]]
+
+
+def test_bad_lines_are_a_partition(spark: SparkSession, output: Path, runs: Path) -> None:
+    folder = output / "records" / f"run={runs.name}%2Frun1" / "role=receiver"
+    bad = spark.read.parquet(str(folder / "kind=bad")).orderBy("position")
+    assert [row.text for row in bad.collect()] == ["not a record", "1,2,3"]
+
+
+def test_the_source_gives_the_same_rows(spark: SparkSession, output: Path, runs: Path) -> None:
+    spark.dataSource.register(QuiverSource)
+    loaded = spark.read.format("quiver").load(str(runs / "run1"))
+    columns = [name for name in schema.RECORDS.fieldNames() if name not in ("file", "run")]
+    kept = spark.read.schema(schema.RECORDS).parquet(str(output / "records"))
+    kept = kept.where(kept.run == f"{runs.name}/run1")
+    assertDataFrameEqual(loaded.select(*columns), kept.select(*columns))
+
+
+def test_again_and_compared(
+    spark: SparkSession, output: Path, runs: Path, here: dict[str, RunData]
+) -> None:
+    """The same job again, compared with itself: it takes the first one's place."""
+    path = output / "summaries" / runs.name / "run1" / "receiver-summary.json"
+    before, inode = path.read_text(), path.stat().st_ino
+    analyze(spark, [str(runs)], output, base=output)
+    assert path.read_text() == before
+    assert path.stat().st_ino != inode
+    found = json.loads((output / "comparison.json").read_text())
+    every = list(here.values())
+    assert found["figures"] == as_json(compare_sets(every, every)["figures"])
+    assert found["verdict"] == "no difference"
+    assert [entry.name for entry in output.parent.iterdir()] == [output.name]
+
+
+def test_other_peoples_folders_are_left_alone(spark: SparkSession, runs: Path) -> None:
+    with pytest.raises(UsageError, match="not the output of a job"):
+        analyze(spark, [str(runs)], runs)
+
+
+def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None:
+    """Each part is written when the one before is processed: nothing depends on time."""
+    text = "".join(receiver_lines(Traffic(7, 2000), "v1"))
+    path, output = tmp_path / "run" / "receiver-transfers.csv", tmp_path / "out"
+    path.parent.mkdir()
+
+    def append(part: str) -> None:
+        with path.open("a") as file:
+            file.write(part)
+
+    append(text[:20_001])
+    query = start_following(spark, [str(path.parent)], output)
+    try:
+        query.processAllAvailable()
+        whole_lines = text[:20_001].count("\n")
+        assert summary(output, "run", "receiver")["results"]["message_count"] == whole_lines
+        append(text[20_001:40_003])
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    # From the checkpoint on, until it is quiet.
+    append(text[40_003:])
+    follow(spark, [str(path.parent)], output, timeout=1.5)
+    [run] = find_runs([str(path)])
+    expected = as_json(load_run(run, lambda _done, _total: None).receiver)
+    found = summary(output, "run", "receiver")
+    del found["analysis"]
+    assert found == expected
+    assert len(list((output / "records").glob("batch=*"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("java_home", "reason"),
+    [("/nowhere", "and none is in JAVA_HOME"), (None, "no files of records")],
+)
+def test_an_error_is_one_line(
+    runs: Path, tmp_path: Path, java_home: str | None, reason: str
+) -> None:
+    environment, paths = dict(os.environ), tmp_path / "nothing"
+    if java_home is not None:
+        environment["JAVA_HOME"], paths = java_home, runs
+    command = [*JOBS, str(paths), "--output", str(tmp_path / "out")]
+    result = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode in (1, 2)
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("quiver-analysis")]
+    assert reason in line
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_senders_and_receivers_of_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Hosts: the ends of a run are all of its senders and all of its receivers."""
+    for number in range(2):
+        traffic = Traffic(number, 500)
+        traffic.ids += number * 1000
+        traffic.received_ids[2:] += number * 1000
+        write_pair(tmp_path / f"host{number}", traffic, "v1")
+        for role in ("sender", "receiver"):
+            source = tmp_path / f"host{number}" / f"{role}-transfers.csv"
+            (tmp_path / "run").mkdir(exist_ok=True)
+            source.rename(tmp_path / "run" / f"host{number}-{role}-transfers.csv")
+    analyze(spark, [str(tmp_path / "run")], tmp_path / "out")
+    whole = [summary(tmp_path / "out", "run", f"host{n}-receiver")["delivery"] for n in range(2)]
+    assert whole[0] == whole[1]
+    assert whole[0]["sent"] == 1000
+    assert whole[0]["foreign"] == 2 * 2

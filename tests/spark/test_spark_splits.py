@@ -1,0 +1,134 @@
+"""Splits as rows: runs without loss, bad lines kept, settlements joined where they are."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.peers import why_missing
+
+from quiver_fast.errors import RecordError, UsageError
+
+if why_missing("spark") is None:
+    from spark_analysis.files import discover, splits_of
+    from spark_analysis.parse import parse_split
+
+TIME = 1_700_000_000_000
+GOOD = f"{TIME},{TIME + 1}\n"
+
+
+def rows(path: Path, size: int = 1 << 20) -> list[dict[str, object]]:
+    [file] = discover([str(path)])
+    return [
+        row for s in splits_of(file, size) for batch in parse_split(s) for row in batch.to_pylist()
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1), st.integers(1, 99))
+def test_runs_are_lossless(messages: list[tuple[int, int]], size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "receiver-transfers.csv")
+        path.write_text("".join(f"{id_},{TIME + t},{TIME + t + 1}\n" for id_, t in messages))
+        found, place = [], 0
+        for row in rows(path, size):
+            if row["kind"] == "extent":
+                place = 0
+                continue
+            assert row["position"] == place
+            place += row["n"]
+            found += [(row["id"] + k, row["sent"], row["received"]) for k in range(row["n"])]
+    assert found == [(id_, TIME + t, TIME + t + 1) for id_, t in messages]
+
+
+# Settlements of ids that were sent or not, once or again, early or late.
+EVENTS = st.lists(st.tuples(st.sampled_from(["", "s", "S"]), st.integers(1, 9)), max_size=30)
+
+
+@settings(deadline=None)
+@given(EVENTS)
+def test_settlements_are_joined_in_the_split(events: list[tuple[str, int]]) -> None:
+    """Against the obvious way: a dictionary of the first send of each id."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "sender-transfers.csv")
+        times = range(TIME, TIME + len(events))
+        lines = [f"{kind}{id_},{time}\n" for (kind, id_), time in zip(events, times, strict=True)]
+        path.write_text("".join(lines))
+        found = rows(path)
+    sends: dict[int, int] = {}
+    for (kind, id_), time in zip(events, times, strict=True):
+        if kind == "":
+            sends.setdefault(id_, time)
+    settled = [(k, i, t) for (k, i), t in zip(events, times, strict=True) if k]
+    expected = {
+        "settled": sorted((k == "S", i, sends[i], t) for k, i, t in settled if i in sends),
+        "unmatched": sorted((k == "S", i, None, t) for k, i, t in settled if i not in sends),
+        "unsettled": sorted((None, i, t, None) for i, t in sends.items()
+                            if i not in {i for _, i, _ in settled}),
+    }  # fmt: skip
+    for kind, values in expected.items():
+        assert values == sorted(
+            (row["sampled"], row["id"] + k, row["sent"], row["settled"])
+            for row in found
+            if row["kind"] == kind
+            for k in range(row["n"])
+        )
+
+
+def compress(text: str) -> bytes:
+    return zstandard.compress(text.encode())
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_bad_lines_are_counted_and_kept(tmp_path: Path, compressed: bool) -> None:
+    many = GOOD * 10_000
+    text = "warning: first\n" + many + "1,2,3,4\n" + many + "x\n" * 200 + GOOD + f"{TIME},17"
+    path = tmp_path / f"receiver-transfers.csv{'.zst' if compressed else ''}"
+    path.write_bytes(compress(text) if compressed else text.encode())
+    found = rows(path)
+    bad = [row for row in found if row["kind"] == "bad"]
+    assert sum(row["n"] for row in bad) == 202
+    assert [row["text"] for row in bad[:3]] == ["warning: first", "1,2,3,4", "x"]
+    assert [row["position"] for row in bad[:3]] == [0, 10_001, 20_002]
+    assert (len(bad), bad[-1]["text"]) == (101, None)
+    assert [row["n"] for row in found if row["kind"] == "transfer"] == [20_001]
+    assert [row["kind"] for row in found].count("truncated") == 1
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=1), st.integers(1, 300))
+def test_bad_lines_of_any_split(good: list[bool], size: int) -> None:
+    lines = [GOOD, *(GOOD if one else f"bad {n}\n" for n, one in enumerate(good))]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "receiver-transfers.csv")
+        path.write_text("".join(lines))
+        found = [row["text"] for row in rows(path, size) if row["kind"] == "bad"]
+    assert found == [line[:-1] for line in lines if line != GOOD]
+
+
+def test_damaged_zstd(tmp_path: Path) -> None:
+    path = tmp_path / "receiver-transfers.csv.zst"
+    path.write_bytes(compress(GOOD * 1000) + b"junk, not a frame")
+    with pytest.raises(RecordError, match="damaged zstd data"):
+        rows(path)
+
+
+def test_files_are_found_by_folder_and_pattern(tmp_path: Path) -> None:
+    for name in ("a/sender-transfers.csv", "a/receiver-transfers.csv.zst", "b/c/x-transfers.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(f"{TIME},0\n".encode())
+    found = discover([str(tmp_path)])
+    top = tmp_path.name
+    assert {(file.run, file.arrow, file.role) for file in found} == {
+        (f"{top}/a", "receiver", "receiver"),
+        (f"{top}/a", "sender", "sender"),
+        (f"{top}/b/c", "x", "sender"),
+    }
+    assert len(discover([str(tmp_path / "*")])) == 3
+    with pytest.raises(UsageError, match="no files of records"):
+        discover([str(tmp_path / "nothing*")])

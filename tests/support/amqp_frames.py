@@ -1,0 +1,325 @@
+"""AMQP 1.0 frames by hand (parts 2 and 5), and a client that sends any of them.
+
+Well-formed frames are made by name from the specification's own field names with
+``_`` for ``-``; whatever a field is given as a `Value` is sent as that type. What
+no function here would make is sent as bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from support.amqp_codec import CodecError, Value, decode, encode, symbols
+from support.network import read_exactly
+
+__all__ = [
+    "AMQP", "AMQP_HEADER", "SASL", "SASL_HEADER", "Composite", "Frame", "FrameClient", "composite",
+    "decode_frame", "encode_frame", "frame", "message",
+]  # fmt: skip
+
+AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
+SASL_HEADER = b"AMQP\x03\x01\x00\x00"
+# Frame types: parts 2.3.1 and 5.3.1.
+AMQP, SASL = 0, 1
+
+CAPABILITIES = "offered_capabilities:symbols desired_capabilities:symbols properties:any"
+# name: (descriptor, fields in order as name:type)
+COMPOSITES: dict[str, tuple[int, str]] = {
+    "open": (
+        0x10,
+        "container_id:string hostname:string max_frame_size:uint channel_max:ushort "
+        "idle_time_out:uint outgoing_locales:symbols incoming_locales:symbols " + CAPABILITIES,
+    ),
+    "begin": (
+        0x11,
+        "remote_channel:ushort next_outgoing_id:uint incoming_window:uint outgoing_window:uint "
+        "handle_max:uint " + CAPABILITIES,
+    ),
+    "attach": (
+        0x12,
+        "name:string handle:uint role:boolean snd_settle_mode:ubyte rcv_settle_mode:ubyte "
+        "source:any target:any unsettled:any incomplete_unsettled:boolean "
+        "initial_delivery_count:uint max_message_size:ulong " + CAPABILITIES,
+    ),
+    "flow": (
+        0x13,
+        "next_incoming_id:uint incoming_window:uint next_outgoing_id:uint outgoing_window:uint "
+        "handle:uint delivery_count:uint link_credit:uint available:uint drain:boolean "
+        "echo:boolean properties:any",
+    ),
+    "transfer": (
+        0x14,
+        "handle:uint delivery_id:uint delivery_tag:binary message_format:uint settled:boolean "
+        "more:boolean rcv_settle_mode:ubyte state:any resume:boolean aborted:boolean "
+        "batchable:boolean",
+    ),
+    "disposition": (
+        0x15,
+        "role:boolean first:uint last:uint settled:boolean state:any batchable:boolean",
+    ),
+    "detach": (0x16, "handle:uint closed:boolean error:any"),
+    "end": (0x17, "error:any"),
+    "close": (0x18, "error:any"),
+    "error": (0x1D, "condition:symbol description:string info:any"),
+    "received": (0x23, "section_number:uint section_offset:ulong"),
+    "accepted": (0x24, ""),
+    "rejected": (0x25, "error:any"),
+    "released": (0x26, ""),
+    "modified": (0x27, "delivery_failed:boolean undeliverable_here:boolean annotations:any"),
+    "source": (
+        0x28,
+        "address:any durable:uint expiry_policy:symbol timeout:uint dynamic:boolean "
+        "dynamic_node_properties:any distribution_mode:symbol filter:any default_outcome:any "
+        "outcomes:symbols capabilities:symbols",
+    ),
+    "target": (
+        0x29,
+        "address:any durable:uint expiry_policy:symbol timeout:uint dynamic:boolean "
+        "dynamic_node_properties:any capabilities:symbols",
+    ),
+    "coordinator": (0x30, "capabilities:symbols"),
+    "declare": (0x31, "global_id:any"),
+    "discharge": (0x32, "txn_id:binary fail:boolean"),
+    "declared": (0x33, "txn_id:binary"),
+    "transactional_state": (0x34, "txn_id:binary outcome:any"),
+    "sasl_mechanisms": (0x40, "sasl_server_mechanisms:symbols"),
+    "sasl_init": (0x41, "mechanism:symbol initial_response:binary hostname:string"),
+    "sasl_challenge": (0x42, "challenge:binary"),
+    "sasl_response": (0x43, "response:binary"),
+    "sasl_outcome": (0x44, "code:ubyte additional_data:binary"),
+}
+FIELDS = {
+    name: [field.split(":") for field in fields.split()] for name, (_, fields) in COMPOSITES.items()
+}
+NAMES = {code: name for name, (code, _) in COMPOSITES.items()}
+# Performatives that may come at any time, so that waiting for another passes over them.
+PASSING = {"empty", "flow"}
+
+
+class Composite(NamedTuple):
+    """A decoded composite: its name and those of its fields that were sent."""
+
+    name: str
+    fields: dict[str, Any]
+
+
+class Frame(NamedTuple):
+    """A decoded frame; an empty one has the name ``empty``."""
+
+    kind: int
+    channel: int
+    name: str
+    fields: dict[str, Any]
+    payload: bytes
+
+    @property
+    def condition(self) -> str | None:
+        """The condition of the error that a close, end or detach carries."""
+        error = self.fields.get("error")
+        return error.fields["condition"] if error is not None else None
+
+
+def _typed(kind: str, value: Any) -> Value:
+    if value is None:
+        return Value("null", None)
+    if isinstance(value, Value):
+        return value
+    if kind == "symbols":
+        return symbols(*value)
+    if kind == "any":
+        return Value("string", value)
+    return Value(kind, value)
+
+
+def composite(name: str, /, **fields: Any) -> Value:
+    """Return a composite value; fields left out at its end are not sent."""
+    known = FIELDS[name]
+    unknown = fields.keys() - {field for field, _ in known}
+    if unknown:
+        raise TypeError(f"{name} has no {sorted(unknown)}")
+    values = [_typed(kind, fields.get(field)) for field, kind in known]
+    while values and values[-1].value is None:
+        values.pop()
+    code = Value("ulong", COMPOSITES[name][0])
+    return Value("described", (code, Value("list", tuple(values))))
+
+
+def frame(body: bytes, *, kind: int = AMQP, channel: int = 0) -> bytes:
+    """Return a frame around any body, well-formed or not."""
+    return struct.pack(">IBBH", 8 + len(body), 2, kind, channel) + body
+
+
+def encode_frame(name: str, /, *, channel: int = 0, payload: bytes = b"", **fields: Any) -> bytes:
+    """Return the frame of a performative."""
+    kind = SASL if name.startswith("sasl_") else AMQP
+    return frame(encode(composite(name, **fields)) + payload, kind=kind, channel=channel)
+
+
+def plain(value: Value) -> Any:
+    """Return a value without its types; known composites by their fields' names."""
+    if value.kind == "described":
+        descriptor, inner = value.value
+        name = NAMES.get(descriptor.value)
+        if name is None or inner.kind != "list":
+            return value
+        named = zip(FIELDS[name], inner.value, strict=False)
+        return Composite(name, {f: plain(v) for (f, _), v in named if v.value is not None})
+    if value.kind == "array":
+        return [plain(each) for each in value.value[1]]
+    if value.kind == "list":
+        return [plain(each) for each in value.value]
+    if value.kind == "map":
+        return {plain(key): plain(each) for key, each in value.value}
+    return value.value
+
+
+def decode_frame(data: bytes) -> Frame:
+    """Return the frame that ``data`` is.
+
+    Raises:
+        CodecError: It is malformed, or no performative that is known here.
+    """
+    size, offset, kind, channel = struct.unpack(">IBBH", data[:8])
+    if size != len(data) or not 2 <= offset <= size // 4:
+        raise CodecError(f"a frame of {len(data)} bytes with size {size}, data offset {offset}")
+    body = data[offset * 4 :]
+    if not body:
+        return Frame(kind, channel, "empty", {}, b"")
+    value, payload = decode(body)
+    performative = plain(value)
+    if not isinstance(performative, Composite):
+        raise CodecError(f"not a performative: {value}")
+    return Frame(kind, channel, performative.name, performative.fields, payload)
+
+
+def message(body: bytes) -> bytes:
+    """Return a bare message of one data section (part 3.2.6)."""
+    return encode(Value("described", (Value("ulong", 0x75), Value("binary", body))))
+
+
+class FrameClient:
+    """One TCP connection to a server, spoken to frame by frame.
+
+    Args:
+        port: The server's port.
+        host: The server's address.
+        timeout: Seconds that any one read or write may take.
+    """
+
+    def __init__(self, port: int, host: str = "127.0.0.1", timeout: float = 5.0) -> None:
+        self.socket = socket.create_connection((host, port), timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> FrameClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.socket.close()
+
+    def send_bytes(self, data: bytes) -> None:
+        """Write any bytes; a server that has closed already does not take them."""
+        with contextlib.suppress(ConnectionError):
+            self.socket.sendall(data)
+
+    def send(self, name: str, /, **fields: Any) -> None:
+        """Write one frame; see `encode_frame`."""
+        self.send_bytes(encode_frame(name, **fields))
+
+    def read_header(self) -> bytes:
+        """Read a protocol header."""
+        return read_exactly(self.socket, 8)
+
+    def read(self) -> Frame:
+        """Read one frame.
+
+        Raises:
+            EOFError: The server closed the connection.
+        """
+        size = read_exactly(self.socket, 4)
+        return decode_frame(size + read_exactly(self.socket, struct.unpack(">I", size)[0] - 4))
+
+    def expect(self, name: str) -> Frame:
+        """Read until a performative of this name; only flows may come before it."""
+        while True:
+            found = self.read()
+            if found.name == name:
+                return found
+            assert found.name in PASSING, f"{found} where {name} was due"
+
+    def read_to_end(self) -> list[Frame]:
+        """Read all frames until the server has closed the connection.
+
+        Raises:
+            TimeoutError: It does not.
+        """
+        frames = []
+        # Closed with unread input of ours, its kernel sends RST.
+        with contextlib.suppress(EOFError, ConnectionError):
+            while True:
+                frames.append(self.read())
+        return frames
+
+    def exchange_header(self, header: bytes = AMQP_HEADER) -> None:
+        """Send a protocol header and check that the server answers with the same."""
+        self.send_bytes(header)
+        assert self.read_header() == header
+
+    def authenticate(self, mechanism: str, response: bytes = b"") -> Frame:
+        """Speak SASL to its end with one response; return the outcome."""
+        self.exchange_header(SASL_HEADER)
+        self.expect("sasl_mechanisms")
+        self.send("sasl_init", mechanism=mechanism, initial_response=response)
+        return self.expect("sasl_outcome")
+
+    def open(self, **fields: Any) -> Frame:
+        """Exchange AMQP headers and open frames; return the server's."""
+        self.exchange_header()
+        self.send("open", **{"container_id": "frames", **fields})
+        return self.expect("open")
+
+    def begin(self, channel: int = 0, **fields: Any) -> Frame:
+        """Begin a session; return the server's begin."""
+        windows = {"next_outgoing_id": 0, "incoming_window": 1000, "outgoing_window": 1000}
+        self.send("begin", channel=channel, **{**windows, **fields})
+        return self.expect("begin")
+
+    def attach_sender(self, address: str, *, handle: int = 0, **fields: Any) -> Frame:
+        """Attach a link that we send on; return the server's attach."""
+        ours = {"name": f"to-{handle}", "role": False, "initial_delivery_count": 0}
+        termini = {"source": composite("source"), "target": composite("target", address=address)}
+        self.send("attach", handle=handle, **{**ours, **termini, **fields})
+        return self.expect("attach")
+
+    def attach_receiver(self, address: str, *, handle: int = 0, **fields: Any) -> Frame:
+        """Attach a link that we receive on; return the server's attach."""
+        ours = {"name": f"from-{handle}", "role": True}
+        termini = {"source": composite("source", address=address), "target": composite("target")}
+        self.send("attach", handle=handle, **{**ours, **termini, **fields})
+        return self.expect("attach")
+
+    def wait_for_credit(self) -> int:
+        """Read until the server gives credit on a link; return how much."""
+        while True:
+            credit = self.expect("flow").fields.get("link_credit", 0)
+            if credit:
+                return int(credit)
+
+    def give_credit(self, credit: int, *, handle: int = 0, **fields: Any) -> None:
+        """Give the server credit on a receiving link that has had no delivery yet."""
+        session = {"incoming_window": 1000, "next_outgoing_id": 0, "outgoing_window": 1000}
+        link = {"handle": handle, "delivery_count": 0, "link_credit": credit}
+        self.send("flow", **{"next_incoming_id": 0, **session, **link, **fields})
+
+    def transfer(self, number: int, payload: bytes, *, handle: int = 0, **fields: Any) -> None:
+        """Send one transfer of the session's delivery ``number``."""
+        ours = {"delivery_id": number, "delivery_tag": b"%d" % number, "message_format": 0}
+        self.send("transfer", handle=handle, payload=payload, **{**ours, **fields})

@@ -1,0 +1,37 @@
+"""A connection that must never notice what others do to their server."""
+
+from __future__ import annotations
+
+from support.amqp_frames import FrameClient, composite, message
+
+__all__ = ["Bystander"]
+
+
+class Bystander:
+    """A well-behaved client with a queue of its own."""
+
+    def __init__(self, port: int) -> None:
+        self.client = FrameClient(port)
+        self.client.open(container_id="bystander")
+        self.client.begin()
+        self.client.attach_sender("bystander", handle=0)
+        self.client.wait_for_credit()
+        self.client.attach_receiver("bystander", handle=1)
+        self.sent = 0
+
+    def check(self) -> None:
+        """Send a message through the server and accept it."""
+        client, number = self.client, self.sent
+        client.give_credit(1, handle=1, delivery_count=number, next_incoming_id=number)
+        client.transfer(number, message(b"still there"))
+        self.sent += 1
+        seen = {}
+        while seen.keys() != {"transfer", "disposition"}:
+            found = client.read()
+            assert found.name in ("transfer", "disposition", "flow", "empty"), found
+            if found.name in ("transfer", "disposition"):
+                seen[found.name] = found
+        assert seen["transfer"].payload.endswith(b"still there")
+        delivery = seen["transfer"].fields["delivery_id"]
+        accepted = composite("accepted")
+        client.send("disposition", role=True, first=delivery, settled=True, state=accepted)

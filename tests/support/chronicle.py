@@ -1,0 +1,60 @@
+"""The real Chronicle Queue, as tests/interop/install_peers.sh puts it there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+SECONDS = 90.0
+# What Chronicle reaches into since Java has modules.
+EXPORTS = (
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "jdk.unsupported/sun.misc",
+    "jdk.compiler/com.sun.tools.javac.file",
+)
+OPENS = (
+    "jdk.compiler/com.sun.tools.javac",
+    "java.base/java.lang",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.util",
+)
+READER = "net.openhft.chronicle.queue.ChronicleReaderMain"
+
+
+def home() -> Path:
+    """Return where it is: $CHRONICLE_HOME, or where install_peers.sh puts it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("CHRONICLE_HOME") or cache / "quiver-fast" / "chronicle-queue")
+
+
+def command(*words: object, main: str = "QueuePeer") -> list[str]:
+    """Return the command of one operation; see tests/interop/java/QueuePeer.java."""
+    return [
+        "java",
+        "-Xmx256m",
+        "-Dchronicle.announcer.disable=true",
+        *(f"--add-exports={name}=ALL-UNNAMED" for name in EXPORTS),
+        *(f"--add-opens={name}=ALL-UNNAMED" for name in OPENS),
+        "-cp",
+        f"{home() / 'classes'}:{home() / 'lib'}/*",
+        main,
+        *map(str, words),
+    ]
+
+
+def run_java(
+    *words: object, main: str = "QueuePeer", check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run one operation to its end."""
+    return subprocess.run(
+        command(*words, main=main), capture_output=True, text=True, check=check, timeout=SECONDS
+    )
+
+
+def entries(output: str) -> list[tuple[int, bytes]]:
+    """Return the entries that it printed."""
+    pairs = (line.split(" ") for line in output.splitlines())
+    return [(int(index), bytes.fromhex(content)) for index, content in pairs]

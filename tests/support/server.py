@@ -1,0 +1,114 @@
+"""Our server, or a launcher of another, as the test's own process: on loopback, on a free port."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from support.processes import START_SECONDS, Finished, Running, free_port, wait_until
+
+END_SECONDS = 10.0
+OURS = "quiver_fast.server.main"
+
+
+def command(
+    port: int | str, ready_file: Path | str = "-", *, module: str = OURS, **keys: object
+) -> list[str]:
+    """Return the server's command line.
+
+    Args:
+        port: Port to listen on.
+        ready_file: What gets the line `ready`.
+        module: What to run.
+        keys: Keys to change or add, with `_` for `-`; None leaves a key out.
+    """
+    values: dict[str, object] = {
+        "host": "127.0.0.1",
+        "port": port,
+        "path": "queue0",
+        "ready-file": ready_file,
+        "quiet": 1,
+    }
+    values.update({name.replace("_", "-"): value for name, value in keys.items()})
+    words = [f"{key}={value}" for key, value in values.items() if value is not None]
+    return [sys.executable, "-m", module, *words]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server."""
+
+    port: int
+    running: Running
+    killed: list[bool] = field(default_factory=list)
+    end_seconds: float = END_SECONDS
+
+    @property
+    def process(self) -> psutil.Process:
+        """The process, to look at its memory, descriptors and CPU time."""
+        return psutil.Process(self.running.process.pid)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> Finished:
+        """Tell the server to end and return how it did."""
+        self.running.send_signal(number)
+        return self.running.wait(self.end_seconds)
+
+    def kill(self) -> None:
+        """End the server as a crash would; its context takes that for intended."""
+        self.killed.append(True)
+        self.running.process.kill()
+        self.running.process.wait()
+
+
+def is_ready(ready_file: Path) -> bool:
+    """Tell whether the server has said that it accepts connections."""
+    return ready_file.exists() and ready_file.read_text() == "ready\n"
+
+
+@contextlib.contextmanager
+def running_server(
+    directory: Path,
+    *,
+    port: int = 0,
+    says: str = "",
+    start_seconds: float = START_SECONDS,
+    end_seconds: float = END_SECONDS,
+    environment: dict[str, str] | None = None,
+    **keys: object,
+) -> Iterator[Server]:
+    """Run a server until the end of the block, which it must reach alive or killed by the test.
+
+    Args:
+        directory: Where its ready file goes.
+        port: Port to listen on; 0 for a free one.
+        says: What must be on its standard error; by default nothing may.
+        start_seconds: How long it may take to be ready.
+        end_seconds: How long it may take to end.
+        environment: Variables besides those inherited.
+        keys: As of `command`.
+    """
+    port = port or free_port()
+    ready_file = directory / f"ready-{port}"
+    words = command(port, ready_file, **keys)  # type: ignore[arg-type]
+    with Running(words, env=environment) as running:
+        wait_until(
+            lambda: running.process.poll() is not None or is_ready(ready_file),
+            "the server is ready",
+            start_seconds,
+        )
+        assert running.process.poll() is None, running.wait()
+        server = Server(port, running, end_seconds=end_seconds)
+        yield server
+        if running.process.poll() is None:
+            end = server.end()
+            assert end.code == 0, end
+            assert says in end.stderr if says else end.stderr == "", end
+        elif not server.killed:
+            # A test that ended it on purpose has judged how; a crash is nobody's purpose.
+            assert running.process.returncode >= 0, f"the server crashed: {running.wait()}"

@@ -1,0 +1,48 @@
+"""What tests of streams share: beginnings of messages, and looks at a server."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator
+
+from proton import Receiver
+
+from support.engine_client import EngineClient
+from support.server import Server
+
+HEAD = b"\x00\x53\x75\xb0"
+
+
+def head(size: int) -> bytes:
+    """Return the beginning of a message of one data section with ``size`` bytes."""
+    return HEAD + struct.pack(">I", size)
+
+
+def rss(server: Server) -> int:
+    """Return the bytes of memory that a server has."""
+    size: int = server.process.memory_info().rss
+    return size
+
+
+def cpu_seconds(server: Server) -> float:
+    """Return the time that a server has spent, in user and kernel mode."""
+    return sum(server.process.cpu_times()[:2])
+
+
+@contextlib.contextmanager
+def pair(server: Server, *, streaming_links: bool) -> Iterator[tuple[EngineClient, EngineClient]]:
+    """Connect a producer and a consumer."""
+    with (
+        EngineClient(server.port) as producer,
+        EngineClient(server.port, streaming_links=streaming_links) as consumer,
+    ):
+        yield producer, consumer
+
+
+def received(consumer: EngineClient, receiver: Receiver, size: int) -> bytes:
+    """Read a message to its end, of which ``size`` bytes are left, and accept it."""
+    data = consumer.read(receiver, size)
+    consumer.until(lambda: not receiver.current.partial)
+    consumer.accept(receiver)
+    return data

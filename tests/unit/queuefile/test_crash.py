@@ -1,0 +1,310 @@
+"""Writers killed at random moments, full disks, and readers beside the writer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.queue_twin import raw
+
+from quiver_fast.errors import OutputError
+from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.layout import ROLL_CYCLES
+from quiver_fast.queuefile.tailer import Tailer
+from quiver_fast.queuefile.verify import verify_queue
+
+# Appends and tells the index of each entry; flushes now and then.
+WRITER = """
+import os, sys
+from quiver_fast.queuefile.appender import Appender
+directory, roll, durability, first = sys.argv[1:]
+appender = Appender(directory, roll=roll, durability=durability)
+out = os.open("/dev/stdout", os.O_WRONLY)
+number = int(first)
+while True:
+    if number % 3:
+        index = appender.append_text(f"{number} " + "z" * (number % 700))
+    else:
+        index = appender.append_raw(b"%d " % number + b"z" * (number % 3000))
+    if number % 50 == 0:
+        appender.append_meta_data(b"note")
+    if number % 500 == 0:
+        appender.flush()
+    os.write(out, b"%d %d\\n" % (number, index))
+    number += 1
+"""
+
+
+def expected(number: int) -> bytes:
+    if number % 3:
+        return b"%d " % number + b"z" * (number % 700)
+    return raw(b"%d " % number + b"z" * (number % 3000))
+
+
+def killed_writer(directory: Path, roll: str, durability: str, first: int, seconds: float) -> list:
+    """Run a writer for some time after its first entry; return what it acknowledged."""
+    command = [sys.executable, "-c", WRITER, str(directory), roll, durability, str(first)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        lines = [writer.stdout.readline()]
+        reader = threading.Thread(target=lambda: lines.extend(writer.stdout))
+        reader.start()
+        time.sleep(seconds)
+        writer.send_signal(signal.SIGKILL)
+        reader.join()
+    whole = [line for line in lines if line.endswith("\n")]
+    return [tuple(map(int, line.split())) for line in whole]
+
+
+def check_acknowledged(directory: Path, acknowledged: list[tuple[int, int]]) -> int:
+    """Every acknowledged entry is there, in order; return the number after the last entry."""
+    tailer = Tailer(directory)
+    entries = dict(iter(tailer.read, None))
+    for number, index in acknowledged:
+        assert entries[index] == expected(number)
+    bodies = (content if content[0] < 0x80 else content[6:] for content in entries.values())
+    numbers = [int(body.split()[0]) for body in bodies]
+    assert numbers == list(range(len(numbers)))
+    return len(numbers)
+
+
+def kill_again_and_again(directory: Path, times: int, roll: str, durability: str) -> None:
+    generator = random.Random(times)
+    acknowledged: list[tuple[int, int]] = []
+    count = 0
+    for _ in range(times):
+        seconds = generator.expovariate(1 / 0.03)
+        acknowledged += killed_writer(directory, roll, durability, count, seconds)
+        # Also what was committed and not acknowledged stays.
+        Appender(directory).close()
+        count = check_acknowledged(directory, acknowledged)
+        assert verify_queue(directory).deviations == []
+
+
+@pytest.mark.parametrize(
+    ("roll", "durability"),
+    [("FAST_DAILY", "none"), ("TEST4_DAILY", "group"), ("TEST_SECONDLY", "interval:1")],
+)
+def test_killed_writers(tmp_path: Path, roll: str, durability: str) -> None:
+    kill_again_and_again(tmp_path, 12, roll, durability)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("roll", ["FAST_DAILY", "TEST4_DAILY", "TEST_SECONDLY"])
+def test_killed_writers_by_the_hundred(tmp_path: Path, roll: str) -> None:
+    for part in range(10):
+        kill_again_and_again(tmp_path / str(part), 15, roll, "none")
+
+
+# Space, A.12
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(mount)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a file system needs root")
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def take_all_space(path: Path) -> None:
+    with path.open("ab", buffering=0) as stream, contextlib.suppress(OSError):
+        while True:
+            stream.write(bytes(4096))
+
+
+def fill(appender: Appender, size: int) -> int:
+    """Append until it fails; return how often it did not."""
+    count = 0
+
+    def append_all() -> None:
+        nonlocal count
+        while True:
+            appender.append_text("x" * size)
+            count += 1
+
+    with pytest.raises(OutputError, match=r"No space left|File too large"):
+        append_all()
+    return count
+
+
+def test_full_disk_is_an_error_and_no_crash(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(1 << 20))
+    appender = Appender(small_disk / "queue")
+    large = fill(appender, 50_000)
+    # There may be room for a smaller one; in the end for none.
+    small = fill(appender, 10)
+    tailer = Tailer(small_disk / "queue")
+    assert tailer.skip(1 << 30) == large + small
+    with pytest.raises(OutputError):
+        appender.append_text("x" * 10)
+    ballast.unlink()
+    appender.append_text("there is room again")
+    assert tailer.read()[1] == b"there is room again"
+    appender.close()
+    assert verify_queue(small_disk / "queue").deviations == []
+    with Appender(small_disk / "queue") as appender:
+        appender.append_text("and after the restart")
+
+
+@contextlib.contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_failure_while_rolling(tmp_path: Path) -> None:
+    """The old file is ended, the new one cannot be made: appends fail until it can."""
+    roll = ROLL_CYCLES["TEST4_DAILY"]
+    appender = Appender(tmp_path, roll=roll.name)
+    appender.append_records(b"x" * roll.capacity, 1)
+    tailer = Tailer(tmp_path)
+    with file_size_limit(100):
+        for _ in range(3):
+            with pytest.raises(OutputError, match="File too large"):
+                appender.append_text("does not fit")
+    assert tailer.skip(1 << 20) == roll.capacity
+    appender.append_text("fits")
+    # After an end mark a tailer looks for the next file every millisecond.
+    time.sleep(0.01)
+    assert tailer.read()[1] == b"fits"
+    appender.close()
+    report = verify_queue(tmp_path)
+    assert (report.files, report.entries) == (2, roll.capacity + 1)
+    assert report.deviations == []
+
+
+def test_file_size_limit(tmp_path: Path) -> None:
+    """EFBIG, where no file system can be mounted too."""
+    with file_size_limit(3 << 20):
+        appender = Appender(tmp_path)
+        count = fill(appender, 5000)
+        assert count > 500
+    appender.append_text("the limit is off")
+    appender.close()
+    report = verify_queue(tmp_path)
+    assert (report.entries, report.deviations) == (count + 1, [])
+
+
+def test_full_disk_at_start(small_disk: Path) -> None:
+    take_all_space(small_disk / "ballast")
+    with pytest.raises(OutputError, match="No space left"):
+        Appender(small_disk / "queue")
+    (small_disk / "ballast").unlink()
+    Appender(small_disk / "queue").close()
+
+
+# Readers beside the writer
+
+
+def follow(directory: Path, count: int, found: list) -> None:
+    tailer = Tailer(directory)
+    deadline = time.monotonic() + 60
+    while len(found) < count and time.monotonic() < deadline:
+        entry = tailer.read()
+        if entry is None:
+            time.sleep(0.0005)
+        else:
+            found.append(entry)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durability", ["none", "interval:5"])
+def test_tailers_follow_across_rolls(tmp_path: Path, durability: str) -> None:
+    """TEST_SECONDLY, for some seconds: in this process and in another one."""
+    count = 4000
+    appender = Appender(tmp_path, roll="TEST_SECONDLY", durability=durability)
+    found: list[tuple[int, bytes]] = []
+    reader = threading.Thread(target=follow, args=(tmp_path, count, found))
+    reader.start()
+    program = (
+        "import sys, pathlib; sys.path[:0] = sys.argv[2:]; "
+        "from test_crash import follow; found = []; "
+        f"follow(pathlib.Path(sys.argv[1]), {count}, found); print(hash(tuple(found)), len(found))"
+    )
+    places = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path), *places],
+        stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONHASHSEED": "0"},
+    )  # fmt: skip
+    appended = []
+    for number in range(count):
+        text = f"{number} {'w' * (number % 2000)}"
+        appended.append((appender.append_text(text), text.encode()))
+        time.sleep(0.001)
+    reader.join()
+    output = other.communicate(timeout=60)[0]
+    appender.close()
+    assert found == appended
+    assert output.split()[1] == str(count)
+    assert len({index >> 32 for index, _ in appended}) >= 4
+    report = verify_queue(tmp_path)
+    assert (report.entries, report.deviations) == (count, [])
+
+
+def test_tailer_survives_growth_and_truncation(tmp_path: Path) -> None:
+    """The appender's map moves and its file shrinks; tailers stand where they stood."""
+    tailer = None
+    for turn in range(5):
+        with Appender(tmp_path) as appender:
+            tailer = tailer or Tailer(tmp_path)
+            appender.append_records(bytes([65 + turn]) * 5_000_000, 1000)
+            assert tailer.skip(2500) == 2500
+        assert tailer.skip(10_000) == 2500
+        assert tailer.read() is None
+
+
+def test_tailer_at_a_page_border(tmp_path: Path) -> None:
+    """A stop cuts the file; the header that tailers look at stays in it."""
+    with Appender(tmp_path) as appender:
+        tailer = Tailer(tmp_path)
+        # The first entry is at 65808.
+        appender.append_text("x" * (69632 - 65808 - 4))
+        appender.append_text("y" * (4096 - 4))
+        assert tailer.skip(9) == 2
+    assert tailer.read() is None
+
+
+def test_tailer_waits_for_the_first_file(tmp_path: Path) -> None:
+    tailer = Tailer(tmp_path)
+    assert tailer.read() is None
+    with Appender(tmp_path, roll="TEST_SECONDLY") as appender:
+        index = appender.append_text("first")
+        time.sleep(0.11)
+        assert tailer.read() == (index, b"first")
+
+
+def test_seek_beyond_the_end_then_more(tmp_path: Path) -> None:
+    with Appender(tmp_path) as appender:
+        first = appender.append_text("one")
+        tailer = Tailer(tmp_path)
+        for beyond in (first + 5, first + (1 << 32)):
+            tailer.move_to(beyond)
+            assert tailer.read() is None
+        tailer.move_to(first + 1)
+        appender.append_text("two")
+        assert tailer.read() == (first + 1, b"two")
+        assert tailer.index == first + 2
+        tailer.move_to(-5)
+        assert tailer.read() == (first, b"one")
+    with pytest.raises(OutputError, match="No such file"):
+        Tailer(tmp_path / "absent")

@@ -1,0 +1,96 @@
+"""The server contract: what is accepted, what it means, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver_fast.errors import UsageError
+from quiver_fast.server.config import NUMBERS, USAGE, ServerConfig, parse
+
+REQUIRED = ["host=h", "port=1", "path=q", "ready-file=r"]
+
+
+def config(*words: str) -> ServerConfig:
+    return parse([*REQUIRED, *words])
+
+
+def test_required_alone() -> None:
+    found = config()
+    assert (found.host, found.port, found.ready_file) == ("h", 1, "r")
+    assert found.addresses == ["q"]
+    assert not found.pinned
+    assert found.user is None
+    assert found.scheme == "amqp"
+
+
+@pytest.mark.parametrize("missing", range(4))
+def test_each_required_key(missing: int) -> None:
+    words = REQUIRED[:missing] + REQUIRED[missing + 1 :]
+    with pytest.raises(UsageError, match=REQUIRED[missing].split("=")[0]):
+        parse(words)
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("amqp", 5672), ("amqps", 5671)])
+def test_the_schemes_default_port(scheme: str, port: int) -> None:
+    words = ["host=h", "port=-", "path=q", "ready-file=-", f"scheme={scheme}", "cert=c", "key=k"]
+    if scheme == "amqp":
+        words = words[:-2]
+    found = parse(words)
+    assert (found.port, found.ready_file) == (port, None)
+
+
+@pytest.mark.parametrize(
+    ("word", "addresses"),
+    [
+        ("addresses=", ["q"]),
+        ("addresses=a", ["q", "a"]),
+        ("addresses=a,b,,c", ["q", "a", "b", "c"]),
+    ],
+)
+def test_pinned_addresses(word: str, addresses: list[str]) -> None:
+    found = config(word)
+    assert found.pinned
+    assert found.addresses == addresses
+
+
+@given(key=st.sampled_from(sorted(NUMBERS)), value=st.integers(-10, 2**51))
+def test_numbers_have_bounds(key: str, value: int) -> None:
+    _, least, most = NUMBERS[key]
+    # Remote queues are files, so their port needs a store.
+    words = [f"{key}={value}", "store=s"]
+    if least <= value <= most:
+        assert getattr(config(*words), key.replace("-", "_")) == value
+    else:
+        with pytest.raises(UsageError, match=key):
+            config(*words)
+
+
+@pytest.mark.parametrize("key", sorted(NUMBERS))
+def test_every_number_is_in_the_usage(key: str) -> None:
+    assert f"{key}=" in USAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "about"),
+    [
+        (["scheme=amqps"], "cert"),
+        (["cert=c", "key=k"], "amqps"),
+        (["trust-store=t"], "amqps"),
+        (["user=u"], "password"),
+        (["password=p"], "user"),
+        (["unknown=1"], "unknown"),
+        (["quiet=2"], "quiet"),
+        (["host=again"], "host"),
+        (["credit=1.5"], "credit"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_refused(words: list[str], about: str) -> None:
+    with pytest.raises(UsageError, match=about):
+        config(*words)
+
+
+def test_mechanisms() -> None:
+    assert config("sasl-mechanisms=plain external").sasl_mechanisms == ["PLAIN", "EXTERNAL"]

@@ -1,0 +1,93 @@
+"""Memory does not grow with the records, whatever they hold: each in a process of its own."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from quiver_fast.records.writer import RecordWriter, write_many
+
+EPOCH = 1_700_000_000_000
+MOST_MB = 64
+
+ANALYSE = r"""
+import re, sys
+from pathlib import Path
+from quiver_fast.analysis.discovery import find_runs
+from quiver_fast.analysis.sources import load_run
+from quiver_fast.analysis.statistics import run_statistics
+(files,) = find_runs(sys.argv[1:])
+run = load_run(files, lambda done, size: None)
+run_statistics(run, 0.001)
+print(run.delivery["received"], run.delivery["lost"])
+# Not ru_maxrss: that begins with what the parent had.
+print(int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024)
+"""
+
+pytestmark = pytest.mark.skipif(
+    not os.path.exists("/proc/self/status"), reason="the peak of the memory is asked of /proc"
+)
+
+
+def analysed(directory):
+    done = subprocess.run(
+        [sys.executable, "-c", ANALYSE, str(directory)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    received, lost, peak = done.stdout.split()
+    assert float(peak) <= MOST_MB
+    return int(received), lost
+
+
+def write(path, sent, received):
+    with path.open("wb") as file:
+        writer = RecordWriter(file.fileno())
+        write_many(writer, sent.data, received.data)
+        writer.flush_now()
+
+
+def test_a_latency_of_its_own_for_each_message(tmp_path):
+    """Nanoseconds: as many (second, latency) as messages, a million in each second."""
+    source = np.random.default_rng(1)
+    sent = EPOCH * 10**6 + source.integers(0, 2000, 2_500_000).cumsum()
+    received = sent + source.integers(20_000, 5_000_000, len(sent))
+    write(tmp_path / "receiver-transfers.csv", sent, received)
+    assert analysed(tmp_path) == (2_500_000, "None")
+
+
+def test_ids_in_any_order_that_are_no_numbers(tmp_path):
+    source = np.random.default_rng(2)
+    ids = source.permutation(800_000).tolist()
+    late = source.permutation(800_000)[:-1].tolist()
+    sends = b"".join(b"id%d,%d\n" % (i, EPOCH + n // 100) for n, i in enumerate(ids))
+    receipts = b"".join(
+        b"id%d,%d,%d\n" % (ids[n], EPOCH + n // 100, EPOCH + n // 100 + 5) for n in late
+    )
+    (tmp_path / "sender-transfers.csv").write_bytes(sends)
+    (tmp_path / "receiver-transfers.csv").write_bytes(receipts)
+    assert analysed(tmp_path) == (799_999, "1")
+
+
+def test_settlements_of_such_ids(tmp_path):
+    ids = np.random.default_rng(3).permutation(500_000).tolist()
+    sends = (b"id%d,%d\n" % (i, EPOCH + n // 100) for n, i in enumerate(ids))
+    settled = (b"s%d,%d\n" % (i, EPOCH + 9000) for i in ids)
+    text = b"".join(sends) + b"".join(line.replace(b"s", b"sid") for line in settled)
+    (tmp_path / "sender-transfers.csv").write_bytes(text)
+    receipts = b"".join(b"id%d,%d,%d\n" % (i, EPOCH + n // 100, EPOCH + 9000)
+                        for n, i in enumerate(ids))  # fmt: skip
+    (tmp_path / "receiver-transfers.csv").write_bytes(receipts)
+    assert analysed(tmp_path) == (500_000, "0")
+
+
+def test_a_send_time_of_its_own_for_each_message(tmp_path):
+    """Without ids sends are compared by the tick: 1.5 million ticks, in few seconds."""
+    sent = EPOCH * 1000 + np.arange(1_500_000) * 20
+    write(tmp_path / "receiver-transfers.csv", sent, sent + np.arange(len(sent)) % 50_000)
+    lines = b"".join(b"%d,0\n" % time for time in sent.tolist())
+    (tmp_path / "sender-transfers.csv").write_bytes(lines)
+    assert analysed(tmp_path) == (1_500_000, "0")

@@ -1,0 +1,157 @@
+"""What `quiver-bench` runs, and how it ranks and shows the results."""
+
+import argparse
+import json
+import re
+
+import pytest
+
+from quiver_fast.cli.bench_cell import RANKS, _cpu, _latency, kept_result
+from quiver_fast.cli.bench_matrix import Cell, bench_cells
+from quiver_fast.cli.bench_table import bench_html, bench_text, cell_line, ranked
+from quiver_fast.cli.implementations import BROKERS, Implementation, find_arrow
+
+DEFAULTS = {
+    "include_senders": "all", "include_receivers": "all", "include_servers": "all",
+    "exclude_senders": "none", "exclude_receivers": "none", "exclude_servers": "none",
+    "client_server": False, "peer_to_peer": False, "mixed_pairs": False,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _implementations(tmp_path, monkeypatch):
+    """Give the bench a world of its own: upstream's arrows and servers, and no brokers."""
+    names = [
+        "arrow-rhea", "arrow-qpid-jms", "arrow-activemq-artemis-jms", "server-builtin",
+        "server-activemq-artemis",
+    ]  # fmt: skip
+    for name in names:
+        file = tmp_path / f"quiver-{name}"
+        file.touch(mode=0o755)
+    monkeypatch.setenv("QUIVER_IMPL_PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("RABBITMQ_HOME", str(tmp_path))
+
+
+def names(**options):
+    return [cell.name for cell in bench_cells(argparse.Namespace(**DEFAULTS | options))]
+
+
+def test_matched_pairs_through_every_server_then_peer_to_peer():
+    assert names() == [
+        "activemq-artemis-jms -> activemq-artemis -> activemq-artemis-jms",
+        "pyfast -> activemq-artemis -> pyfast",
+        "pyfast -> builtin -> pyfast",
+        "pyfast -> pyfast -> pyfast",
+        "qpid-jms -> activemq-artemis -> qpid-jms",
+        "qpid-jms -> builtin -> qpid-jms",
+        "qpid-jms -> pyfast -> qpid-jms",
+        "rhea -> activemq-artemis -> rhea",
+        "rhea -> builtin -> rhea",
+        "rhea -> pyfast -> rhea",
+        "pyfast -> pyfast",
+        "rhea -> rhea",
+    ]
+
+
+def test_mixed_pairs_are_those_that_understand_each_other():
+    mixed = names(mixed_pairs=True, include_servers="artemis", exclude_receivers="js")
+    assert mixed == [
+        "activemq-artemis-jms -> activemq-artemis -> activemq-artemis-jms",
+        "pyfast -> activemq-artemis -> pyfast",
+        "pyfast -> activemq-artemis -> qpid-jms",
+        "qpid-jms -> activemq-artemis -> pyfast",
+        "qpid-jms -> activemq-artemis -> qpid-jms",
+        "rhea -> activemq-artemis -> pyfast",
+        "rhea -> activemq-artemis -> qpid-jms",
+        # Arrows that only connect can send to one that listens.
+        "pyfast -> pyfast",
+        "qpid-jms -> pyfast",
+        "rhea -> pyfast",
+    ]
+
+
+def test_one_mode_alone():
+    assert names(peer_to_peer=True, include_senders="pyfast") == ["pyfast -> pyfast"]
+    assert names(client_server=True, include_senders="pyfast", include_servers="builtin") == [
+        "pyfast -> builtin -> pyfast"
+    ]
+
+
+def test_brokers_that_are_not_here_are_left_out():
+    assert not any(broker in name for name in names() for broker in set(BROKERS) - {
+        "activemq-artemis"})  # fmt: skip
+
+
+def test_directories():
+    pyfast = find_arrow("pyfast")
+    server = Implementation("builtin", ("x",))
+    assert str(Cell(pyfast, server, pyfast).path) == "pyfast/builtin/pyfast"
+    assert str(Cell(pyfast, None, pyfast).path) == "pyfast/none/pyfast"
+
+
+def result(name, rate, p99=5.0, status="PASSED"):
+    latency = dict.fromkeys(RANKS, p99)
+    cpu = {"sender": 0.5, "server": None, "receiver": 1.25}
+    return {
+        "name": name, "status": status, "reason": None if status == "PASSED" else "it <broke>",
+        "rate": rate, "latency_ms": latency, "cpu_us": cpu, "unreceived": 7,
+    }  # fmt: skip
+
+
+def test_lines_are_upstreams():
+    line = cell_line("a -> b -> c", "PASSED")
+    assert re.fullmatch(r"a -> b -> c \.+ PASSED", line)
+    assert line.index(" PASSED") == 111
+
+
+def test_the_rate_ranks_and_at_one_rate_the_latency():
+    fast, slow, failed = result("f", 9, 8.0), result("s", 3, 2.0), result("x", 99, 0, "FAILED")
+    assert ranked([slow, failed, fast], at_a_rate=False) == [fast, slow]
+    assert ranked([slow, failed, fast], at_a_rate=True) == [slow, fast]
+
+
+def test_text():
+    lines = bench_text([result("a -> b", 1234567.8)], at_a_rate=False).splitlines()
+    assert lines[:3] == ["", "RESULTS", ""]
+    assert lines[5].split() == [
+        "1", "a", "->", "b", "1,234,568", "5", "5", "5", "0.50", "-", "1.25", "7",
+    ]  # fmt: skip
+    assert bench_text([], at_a_rate=False) == ""
+
+
+def test_html_is_one_document_and_escaped():
+    document = {
+        "results": [result("a -> b", 10), result("x", None, status="FAILED")],
+        "options": {"rate": 0, "body_size": 100}, "environment": {"cpu": "<fast>"},
+    }  # fmt: skip
+    page = bench_html(document)
+    assert page.startswith("<!DOCTYPE html>")
+    for text in ("a -&gt; b", "it &lt;broke&gt;", "body size", "&lt;fast&gt;"):
+        assert text in page
+    assert "<script" not in page
+    assert "src=" not in page
+
+
+def test_figures_of_a_cell():
+    end = {"results": {"message_count": 1000}}
+    document = {
+        "cpu_ms": {"sender": 10, "receiver": 20}, "sender": end,
+        "receiver": {"results": {"message_count": 500}},
+    }  # fmt: skip
+    assert _cpu(document, 5) == {"sender": 10.0, "server": 10.0, "receiver": 40.0}
+    assert _cpu({}, None) == {"sender": None, "server": None, "receiver": None}
+    percentiles = dict.fromkeys(RANKS, 3000)
+    latency = _latency({"latency": {"unit": "us", "percentiles": percentiles}})
+    assert latency == dict.fromkeys(RANKS, 3.0)
+    assert _latency(None) is None
+
+
+def test_kept_results(tmp_path):
+    pyfast = find_arrow("pyfast")
+    cell = Cell(pyfast, None, pyfast)
+    assert kept_result(cell, tmp_path) is None
+    directory = tmp_path / cell.path
+    directory.mkdir(parents=True)
+    (directory / "result.json").write_text(json.dumps({"status": "PASSED"}))
+    assert kept_result(cell, tmp_path) == {"status": "PASSED"}
