@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from quiver_fast import __version__
 from quiver_fast.engine import interrupt
 from quiver_fast.engine.security import Security
 from quiver_fast.engine.sockets import listen
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError
+from quiver_fast.program import describe, run_program
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.ready_file import write_ready
 from quiver_fast.server.broker import Broker
@@ -30,42 +29,12 @@ BACKLOG = 4096
 
 def main(argv: list[str] | None = None) -> int:
     """Run the server with ``argv`` (default: the process's) and return its exit code."""
-    words = sys.argv[1:] if argv is None else argv
-    if not words:
-        sys.stdout.write(describe())
-        return EXIT_OK
-    if words[0] in ("-h", "--help"):
-        sys.stdout.write(USAGE)
-        return EXIT_OK
-    try:
-        serve(parse(words))
-    except QuiverError as error:
-        return fail(str(error), error.exit_code)
-    except OSError as error:
-        return fail(error.strerror or str(error), EXIT_FAILURE)
-    except MemoryError:
-        return fail("out of memory", EXIT_FAILURE)
-    return EXIT_OK
-
-
-def fail(message: str, exit_code: int) -> int:
-    """Say ``message`` on one line of standard error and return ``exit_code``."""
-    sys.stderr.write(f"{PROGRAM}: error: {' '.join(message.split())}\n")
-    return exit_code
-
-
-def describe() -> str:
-    """Return what this server is, for the wrapper's ``--info``."""
-    from quiver_fast import features
-    from quiver_fast.proton import info
-
-    python = ".".join(map(str, sys.version_info[:3]))
-    engine = "bundled" if info.bundled() else "system"
-    return (
-        f"{PROGRAM} {__version__}\n"
-        f"Engine: Qpid Proton {info.engine_version()} ({engine})\n"
-        f"Python: {python}\n"
-        f"Features: {' '.join(features())} queues topics transactions\n"
+    return run_program(
+        PROGRAM,
+        argv,
+        USAGE,
+        lambda: describe(PROGRAM, "queues", "topics"),
+        lambda words: serve(parse(words)),
     )
 
 
