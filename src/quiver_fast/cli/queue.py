@@ -20,7 +20,7 @@ from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.remote import client
 from quiver_fast.remote.client import Entry, Value
-from quiver_fast.remote.textwire import stored_form
+from quiver_fast.remote.textwire import stored_form, text_check
 
 __all__ = ["main"]
 
@@ -234,7 +234,7 @@ def _append(args: argparse.Namespace) -> int:
             for index in appender.submit_all(values):
                 _show_index(index, args)
         return EXIT_OK
-    with closing(Appender(args.queue)) as local:
+    with closing(Appender(args.queue, text_check=text_check())) as local:
         for value in values:
             index = _append_locally(local, value)
             _show_index(index, args)

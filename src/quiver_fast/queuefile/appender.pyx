@@ -19,7 +19,7 @@ from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_
 from quiver_fast.queuefile.create import create_cycle_file
 from quiver_fast.queuefile.cyclefile cimport (
     META_DATA, CycleFile, cycle_close, cycle_open, cycle_remap, cycle_understand, next_document,
-    store, store_long,
+    put32, store, store_long,
 )
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
@@ -66,6 +66,8 @@ cdef class Appender:
         max_entry: the most bytes of an entry, as it is in the file.
         retain: how many cycles to keep, counted back from the current one; files of
             older ones are deleted at start and at every roll. 0 keeps all.
+        text_check: what a text that may have been damaged by a power loss must pass to
+            be kept: `remote.textwire.text_check()`; None for any UTF-8.
 
     Raises:
         OutputError: another process writes to it, or the files cannot be used.
@@ -81,7 +83,8 @@ cdef class Appender:
 
     def __init__(self, directory: str | Path, *, roll: str = DEFAULT_ROLL,
                  durability: str = "none", verify: bool = False,
-                 max_entry: int = MAX_ENTRY, retain: int = 0) -> None:
+                 max_entry: int = MAX_ENTRY, retain: int = 0,
+                 text_check: object = None) -> None:
         self.policy, interval = parse_durability(durability)
         if not 0 < max_entry <= DOCUMENT_MAX:
             raise ValueError(f"max_entry must be between 1 and {DOCUMENT_MAX}")
@@ -100,7 +103,7 @@ cdef class Appender:
         self.shift = self.roll.shift
         self.lock = WriterLock(self.directory)
         try:
-            self.start(verify)
+            self.start(verify, text_check)
         except BaseException as error:
             cycle_close(&self.file)
             self.lock.release()
@@ -120,11 +123,12 @@ cdef class Appender:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
 
-    def start(self, verify: bool) -> None:
+    def start(self, verify: bool, text_check: object) -> None:
         """Put right what a crash left, and go on where the queue ended (A.10)."""
         self.table = Table(self.directory, self.roll)
         self.lock.mark(self.table)
-        cycles, self.last = recover_queue(self.directory, self.roll, self.table, verify=verify)
+        cycles, self.last = recover_queue(
+            self.directory, self.roll, self.table, verify=verify, text_check=text_check)
         self.synced = self.last
         if cycles:
             self.open_cycle(max(cycles))
@@ -157,7 +161,7 @@ cdef class Appender:
         if not cycle_understand(&file):
             cycle_close(&file)
             raise OSError(EINVAL, os.strerror(EINVAL))
-        if cycle_repair(&file, &extent, INT64_MAX, True) != 0:
+        if cycle_repair(&file, &extent, INT64_MAX, True, NULL) != 0:
             code = errno
             cycle_close(&file)
             raise OSError(code, os.strerror(code))
@@ -193,6 +197,8 @@ cdef class Appender:
                 self.sync_file()
             if self.broken:
                 raise OSError(self.error, os.strerror(self.error))
+            # A file that a later one follows was synced: rule 8 must be able to tell.
+            self.table.sync()
             self.shrink()
             self.open_cycle(self.create_cycle(self.cycle + 1))
         finally:
@@ -303,7 +309,7 @@ cdef class Appender:
         if out == NULL:
             return NULL
         out[0] = <char>0x82
-        (<uint32_t *>(out + 1))[0] = <uint32_t>(size + 1)
+        put32(out + 1, <uint32_t>(size + 1))
         out[5] = <char>0x8A
         return out + RAW_HEAD
 

@@ -170,8 +170,11 @@ class _FileCheck:
         self._data: mmap.mmap | bytes = b""
         # Offsets of data documents whose sequence is a multiple of the spacing.
         self._indexed: list[int] = []
+        self._count, self._spacing = roll.count, roll.spacing
         # Offset of each index document, and of its first slot.
         self._pages: dict[int, int] = {}
+        # What is wrong with one that is none: it matters if something names it.
+        self._no_pages: dict[int, str] = {}
         self._last = 0
         self._entries = 0
 
@@ -219,6 +222,9 @@ class _FileCheck:
             value = _number_of(head, name.encode())
             if value != expected:
                 self._wrong(0, f"{name} is {value}, not {expected}")
+        # A file's own numbers hold for it.
+        self._count = _number_of(head, b"indexCount") or self._count
+        self._spacing = _number_of(head, b"indexSpacing") or self._spacing
         missing = [name for name, at in words.items() if at is None]
         for name in missing:
             self._wrong(0, f"no aligned word {name}")
@@ -264,7 +270,7 @@ class _FileCheck:
             (length,) = struct.unpack_from("<I", content, 1)
             if length != len(content) - 5:
                 self._wrong(at + 4, f"raw bytes of {length - 1} in a document of {len(content)}")
-        if self._entries % self._roll.spacing == 0:
+        if self._entries % self._spacing == 0:
             self._indexed.append(at)
         self._last = at
         self._entries += 1
@@ -286,12 +292,12 @@ class _FileCheck:
             self._check_checkpoint(at, content[: end - at - 4])
 
     def _take_page(self, at: int, end: int) -> None:
-        slots = end - 8 * self._roll.count
+        slots = end - 8 * self._count
         code = slots - 17
         if code < at + 10 or self._data[code] != WORDS or slots % 8:
-            self._wrong(at, "an index document without an aligned array")
-        elif self._long(code + 1) != self._roll.count:
-            self._wrong(code + 1, f"an index of {self._long(code + 1)}, not {self._roll.count}")
+            self._no_pages[at] = "an index document without an aligned array"
+        elif self._long(code + 1) != self._count:
+            self._no_pages[at] = f"an index of {self._long(code + 1)}, not {self._count}"
         else:
             self._pages[at] = slots
 
@@ -331,17 +337,21 @@ class _FileCheck:
                 return
             at += PROGRESS_STEP
 
+    def _shift(self) -> int:
+        """Bits of the sequence in the sequence word, by the file's own numbers (A.5)."""
+        return max(32, (self._count * self._count * self._spacing - 1).bit_length())
+
     def _check_words(self, words: dict[str, int]) -> None:
         """Check the words that tell of the last entry."""
         at = words["writePosition"]
         if self._long(at) != self._last:
             self._wrong(at, f"writePosition is {self._long(at)}, not {self._last}")
         if self._entries:
-            expected = (self._last << self._roll.shift) % (1 << 64) | (self._entries - 1)
+            expected = (self._last << self._shift()) % (1 << 64) | (self._entries - 1)
             (value,) = struct.unpack_from("<Q", self._data, at + 8)
             if value != expected:
                 self._wrong(at + 8, f"the sequence word is {value:016x}, not {expected:016x}")
-        indexed = len(self._indexed) * self._roll.spacing
+        indexed = len(self._indexed) * self._spacing
         if self._long(words["lastIndex"]) != indexed:
             value = self._long(words["lastIndex"])
             self._wrong(words["lastIndex"], f"lastIndex is {value}, not {indexed}")
@@ -352,22 +362,25 @@ class _FileCheck:
         if top == 0:
             return
         if top not in self._pages:
-            self._wrong(word, f"index2Index {top} is no index document")
+            self._wrong(word, f"index2Index {top} is {self._fault_of(top)}")
             return
         slots = self._pages[top]
-        pages = struct.unpack_from(f"<{self._roll.count}q", self._data, slots)
+        pages = struct.unpack_from(f"<{self._count}q", self._data, slots)
         self._check_used(slots, pages)
         for number, page in enumerate(pages):
             if page and page not in self._pages:
-                self._wrong(slots + 8 * number, f"{page} is no index document")
+                self._wrong(slots + 8 * number, f"{page} is {self._fault_of(page)}")
             elif page:
                 self._check_page(number, page)
 
+    def _fault_of(self, at: int) -> str:
+        return self._no_pages.get(at, "no index document")
+
     def _check_page(self, number: int, page: int) -> None:
         slots = self._pages[page]
-        filled = struct.unpack_from(f"<{self._roll.count}q", self._data, slots)
+        filled = struct.unpack_from(f"<{self._count}q", self._data, slots)
         self._check_used(slots, filled)
-        first = number * self._roll.count
+        first = number * self._count
         for slot, at in enumerate(filled):
             known = first + slot < len(self._indexed)
             expected = self._indexed[first + slot] if known else 0

@@ -48,7 +48,14 @@ def serve(config: ServerConfig) -> None:
     reactor = Reactor()
     files = None
     if config.store is not None:
-        files = QueueDirectory(config.store, roll=config.roll, durability=config.durability)
+        from quiver_fast.remote.textwire import text_check
+
+        files = QueueDirectory(
+            config.store,
+            roll=config.roll,
+            durability=config.durability,
+            text_check=text_check(),
+        )
     try:
         serve_on(reactor, config, files)
     finally:

@@ -229,6 +229,12 @@ def test_unknown_roll_cycle_is_refused(tmp_path: Path) -> None:
     Appender(tmp_path).close()
     table = tmp_path / "metadata.cq4t"
     table.write_bytes(table.read_bytes().replace(b"yyyyMMdd'F'", b"yyyyMMdd'X'"))
+    # The names tell that it was only damaged.
+    Appender(tmp_path).close()
+    assert b"yyyyMMdd'F'" in table.read_bytes()
+    table.write_bytes(table.read_bytes().replace(b"yyyyMMdd'F'", b"yyyyMMdd'X'"))
+    file = only_file(tmp_path)
+    file.rename(str(file).replace("F.cq4", "X.cq4"))
     for kind in (Appender, Tailer):
         with pytest.raises(OutputError, match="roll cycle yyyyMMdd'X' is not supported"):
             kind(tmp_path)
