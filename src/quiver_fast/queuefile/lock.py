@@ -18,7 +18,8 @@ WORDS = ("chronicle.append.lock", "chronicle.write.lock")
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
+        # None, or a number that no process has.
         return False
     except OSError:
         return True

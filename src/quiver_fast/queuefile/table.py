@@ -88,7 +88,7 @@ def _documents(data: bytes | mmap.mmap) -> tuple[dict[str, int], int, bool]:
         (header,) = struct.unpack_from("<I", data, at)
         value = at + 4 + (header & 0x3FFFFFFF) - 8
         if header == 0:
-            return offsets, at, not any(data[at:])
+            return offsets, at, data[at:].count(0) == len(data) - at
         if header & 0x80000000 or value + 8 > len(data):
             return offsets, at, False
         if not header & 0x40000000:

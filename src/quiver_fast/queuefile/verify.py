@@ -19,7 +19,7 @@ from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.checkpoint import crc32c
 from quiver_fast.queuefile.layout import ROLL_CYCLES, RollCycle
 
-__all__ = ["Deviation", "Report", "verify_queue"]
+__all__ = ["Deviation", "FileReport", "Report", "verify_queue"]
 
 META, NOT_READY, LENGTH, END = 0x40000000, 0x80000000, 0x3FFFFFFF, 0xC0000000
 # Java's text after an end mark (A.2).
@@ -52,20 +52,38 @@ class Deviation:
 
 
 @dataclass
+class FileReport:
+    """What one cycle file holds.
+
+    Attributes:
+        path: the file.
+        entries: data documents.
+        size: bytes of the file that documents take.
+        ended: whether there is an end mark.
+    """
+
+    path: Path
+    entries: int = 0
+    size: int = 0
+    ended: bool = False
+
+
+@dataclass
 class Report:
     """What was found in a queue's directory.
 
     Attributes:
-        files: cycle files that were read.
-        entries: data documents in them.
-        size: their bytes.
+        files: the cycle files, oldest first.
         deviations: what is wrong, in the order of the files.
     """
 
-    files: int = 0
-    entries: int = 0
-    size: int = 0
+    files: list[FileReport] = field(default_factory=list)
     deviations: list[Deviation] = field(default_factory=list)
+
+    @property
+    def entries(self) -> int:
+        """Data documents of all files."""
+        return sum(file.entries for file in self.files)
 
 
 def verify_queue(directory: str | Path, progress: Progress | None = None) -> Report:
@@ -87,12 +105,12 @@ def verify_queue(directory: str | Path, progress: Progress | None = None) -> Rep
         cycles = _cycles(folder, roll)
         paths = [folder / roll.file_name(cycle) for cycle in cycles]
         total = sum(path.stat().st_size for path in paths)
+        done = 0
         for path in paths:
-            report.files += 1
             _FileCheck(path, roll, report, path is not paths[-1]).run(
-                partial(_tell, progress, report.size, total)
+                partial(_tell, progress, done, total)
             )
-            report.size += path.stat().st_size
+            done += path.stat().st_size
     except OSError as error:
         raise OutputError(f"{error.filename or folder}: {error.strerror}") from None
     return report
@@ -166,6 +184,8 @@ class _FileCheck:
         self._path = path
         self._roll = roll
         self._report = report
+        self._found = FileReport(path)
+        report.files.append(self._found)
         self._older = older
         self._data: mmap.mmap | bytes = b""
         # Offsets of data documents whose sequence is a multiple of the spacing.
@@ -194,11 +214,11 @@ class _FileCheck:
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as self._data:
                 words = self._check_head()
                 if words is not None:
-                    tail = self._walk(progress)
-                    self._check_tail(tail)
+                    self._found.size = self._walk(progress)
+                    self._check_tail(self._found.size)
                     self._check_words(words)
                     self._check_index(words["index2Index"])
-                self._report.entries += self._entries
+                self._found.entries = self._entries
 
     def _check_head(self) -> dict[str, int] | None:
         """Check `!SCQStore`; return where its words are, None if it is none."""
@@ -324,6 +344,7 @@ class _FileCheck:
         """Check what comes after the last document."""
         data = self._data
         ended = tail + 4 <= len(data) and struct.unpack_from("<I", data, tail)[0] == END
+        self._found.ended = ended
         if self._older and not ended:
             self._wrong(tail, "an older file without an end mark")
         at = tail + 4 if ended else tail
@@ -384,9 +405,10 @@ class _FileCheck:
         for slot, at in enumerate(filled):
             known = first + slot < len(self._indexed)
             expected = self._indexed[first + slot] if known else 0
+            sequence = (first + slot) * self._spacing
             # A page that was written late knows nothing of the entries before it.
             if at != expected and (at or expected > page):
-                self._wrong(slots + 8 * slot, f"slot {slot} is {at}, not {expected}")
+                self._wrong(slots + 8 * slot, f"index of entry {sequence} is {at}, not {expected}")
 
     def _check_used(self, slots: int, values: tuple[int, ...]) -> None:
         used = max((slot + 1 for slot, value in enumerate(values) if value), default=0)

@@ -31,6 +31,8 @@ from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.queuefile.verify import verify_queue
 from quiver_fast.remote.textwire import stored_form, text_check
 
+pytestmark = pytest.mark.timeout(3600)
+
 CASES = int(os.environ.get("QUIVER_FAST_DAMAGES", "100"))
 ROLL = ROLL_CYCLES["TEST4_DAILY"]
 CYCLE = 20_000
