@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from quiver_fast.queuefile.checkpoint import crc32c
 
 META, NOT_READY, END, LENGTH = 0x40000000, 0x80000000, 0xC0000000, 0x3FFFFFFF
-CHECKPOINT = re.compile(rb"checkpoint: \{ seq: (?:0|[1-9]\d*), pos: (0|[1-9]\d*), crc32c: ([0-9a-f]{8}) \}")
+CHECKPOINT = re.compile(
+    rb"checkpoint: \{ seq: (?:0|[1-9]\d*), pos: (0|[1-9]\d*), crc32c: ([0-9a-f]{8}) \}"
+)
 PAGE_EVENT, TOP_EVENT = b"\xb9\x05index", b"\xb9\x0bindex2index"
 TextCheck = Callable[[bytes], bool]
 
