@@ -1,7 +1,7 @@
 """What must remain of a damaged cycle file (A.10): slow and obvious, from the specification.
 
-It shares nothing with the recovery but CRC-32C. Files are small, so everything is
-looked for again whenever it is needed.
+It shares nothing with the recovery but CRC-32C and the bytes of a new file. Files are
+small, so everything is looked for again whenever it is needed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from quiver_fast.queuefile.checkpoint import crc32c
+from quiver_fast.queuefile.layout import RollCycle, cycle_file_head
 
 META, NOT_READY, END, LENGTH = 0x40000000, 0x80000000, 0xC0000000, 0x3FFFFFFF
 CHECKPOINT = re.compile(
@@ -21,7 +22,7 @@ PAGE_EVENT, TOP_EVENT = b"\xb9\x05index", b"\xb9\x0bindex2index"
 TextCheck = Callable[[bytes], bool]
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """A file of Chronicle Queue before 5.19.11: refused and left alone."""
 
 
@@ -130,7 +131,7 @@ def head_of(data: bytes) -> Head | None:
         return None
     version = number_of(head, b"dataFormat")
     if version == 0 or (version < 0 and end < last_index + 16):
-        raise Unsupported
+        raise UnsupportedError
     if version != 1:
         return None
     return Head(end, write_position, index2index, last_index, count, spacing)
@@ -281,7 +282,7 @@ def recovered(
         text_check: what other texts must pass.
 
     Raises:
-        Unsupported: it is of a version that nobody may touch.
+        UnsupportedError: it is of a version that nobody may touch.
     """
     head = head_of(damaged)
     if head is None:
@@ -316,12 +317,24 @@ def recovered(
     if not newest and not ended:
         data = data.ljust(tail + 4, b"\0")
         data[tail : tail + 4] = struct.pack("<I", END)
+    mend_head(data, head)
     set_words(data, head, documents, sequence)
     set_index(data, head, documents, start, begin, sequence)
     return Recovered(bytes(data), tail, ended or not newest, sequence)
 
 
 # Rule 7
+
+
+def mend_head(data: bytearray, head: Head) -> None:
+    """All bytes of document 1 but its words are known, if the words are where they should be."""
+    expected = cycle_file_head(RollCycle("", 0, "", head.count, head.spacing))
+    words = (head.write_position, head.index2index, head.last_index)
+    if words == (0x40, 0x98, 0xB0) and header_at(data, 0) == header_at(expected, 0):
+        data[:200] = (
+            expected[:0x40] + data[0x40:0x50] + expected[0x50:0x98] + data[0x98:0xA0]
+            + expected[0xA0:0xB0] + data[0xB0:0xB8] + expected[0xB8:]
+        )  # fmt: skip
 
 
 def put(data: bytearray, at: int, value: int) -> None:

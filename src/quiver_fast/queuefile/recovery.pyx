@@ -129,7 +129,8 @@ cdef bint survived(
 
 
 cdef bint lands_on(
-        const CycleFile *file, size_t at, int64_t sequence, size_t place, int64_t there) noexcept nogil:
+        const CycleFile *file, size_t at, int64_t sequence, size_t place,
+        int64_t there) noexcept nogil:
     """Say whether a walk from one entry comes to that of sequence ``there`` at ``place``."""
     cdef uint32_t header
     while at < place:

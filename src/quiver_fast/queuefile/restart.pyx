@@ -2,6 +2,7 @@
 
 from libc.errno cimport EINVAL, errno
 from libc.stdint cimport INT64_MAX, int64_t
+from libc.string cimport memset
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 
@@ -11,9 +12,11 @@ from pathlib import Path
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.create import sync_folder
-from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_close, cycle_open, cycle_understand
+from quiver_fast.queuefile.cyclefile cimport (
+    CycleFile, cycle_close, cycle_open, cycle_understand, load,
+)
 from quiver_fast.queuefile.durability import boot_id
-from quiver_fast.queuefile.layout import RollCycle
+from quiver_fast.queuefile.layout import RollCycle, cycle_file_head
 from quiver_fast.queuefile.recovery cimport TEXT_CHECK, Extent, TextCheck, cycle_end, cycle_repair
 from quiver_fast.queuefile.table import Table, cycles_in
 
@@ -123,15 +126,18 @@ def repair_file(
     cdef int64_t sequence = trusted
     cdef bint from_index = not whole
     cdef bint mark = ended
+    cdef bint mended
     cdef TextCheck check = NULL
     cdef int code
     if text_check is not None:
         check = <TextCheck>PyCapsule_GetPointer(text_check, TEXT_CHECK)
     code = cycle_open(&file, name, True)
     if code == 0:
+        cycle_understand(&file)
+        mended = mend_head(&file)
         with nogil:
-            cycle_understand(&file)
             code = cycle_repair(&file, &extent, sequence, from_index, check)
+            extent.changed |= mended
             if code == 0 and mark and not extent.ended:
                 extent.changed = True
                 code = cycle_end(&file, extent.tail)
@@ -148,3 +154,35 @@ def repair_file(
     finally:
         cycle_close(&file)
     return extent.sequence
+
+
+cdef bint mend_head(CycleFile *file) except -1:
+    """Set right what Java needs of the first document and we do not; say if that was anything.
+
+    Only where every word is at its place, as in all files that we and Java write (A.4).
+    """
+    cdef CycleFile model
+    cdef bytes head = cycle_file_head(RollCycle("", 0, "", file.count, file.spacing))
+    cdef const char *expected = head
+    cdef bint changed = False
+    cdef size_t at
+    memset(&model, 0, sizeof(model))
+    model.base = <char *>expected
+    model.size = len(head)
+    if (not cycle_understand(&model) or load(file.base) != load(model.base)
+            or model.write_position != file.write_position
+            or model.index2index_word != file.index2index_word
+            or model.last_index_word != file.last_index_word):
+        return False
+    for at in range(4, model.size):
+        if file.base[at] != expected[at] and not is_word(file, at):
+            file.base[at] = expected[at]
+            changed = True
+    return changed
+
+
+cdef bint is_word(const CycleFile *file, size_t at) noexcept nogil:
+    """Say whether a byte of the first document is one that changes as entries come."""
+    return (file.write_position <= at < file.write_position + 16
+            or file.index2index_word <= at < file.index2index_word + 8
+            or file.last_index_word <= at < file.last_index_word + 8)

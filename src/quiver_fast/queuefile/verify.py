@@ -30,6 +30,18 @@ CONTROLS = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 CHECKPOINT = re.compile(rb"checkpoint: \{ seq: (\d+), pos: (\d+), crc32c: ([0-9a-f]{8}) \}")
 KEYS = ("listing.highestCycle", "listing.lowestCycle", "listing.modCount")
 
+# The first document of a file by A.4, but for its numbers and words.
+HEAD_SIZE = 197
+HEAD_PARTS = {
+    4: bytes.fromhex("b906686561646572b60853435153746f726582aa000000cd7772697465506f736974696f6e"),
+    0x29: bytes.fromhex("8e01000000008d02000000000000000200000000000000"),
+    0x50: bytes.fromhex(
+        "c8696e646578696e67b60c53435153496e646578696e67824c000000ca696e646578436f756e74"
+    ),
+    0xA0: bytes.fromhex("c96c617374496e6465788e00000000a7"),
+    0xB8: bytes.fromhex("ca64617461466f726d6174a101"),
+}
+
 Progress = Callable[[int, int], None]
 
 
@@ -242,6 +254,7 @@ class _FileCheck:
             value = _number_of(head, name.encode())
             if value != expected:
                 self._wrong(0, f"{name} is {value}, not {expected}")
+        self._check_constants(head, words)
         # A file's own numbers hold for it.
         self._count = _number_of(head, b"indexCount") or self._count
         self._spacing = _number_of(head, b"indexSpacing") or self._spacing
@@ -249,6 +262,15 @@ class _FileCheck:
         for name in missing:
             self._wrong(0, f"no aligned word {name}")
         return None if missing else {name: at for name, at in words.items() if at is not None}
+
+    def _check_constants(self, head: bytes, words: dict[str, int | None]) -> None:
+        """Check what comes before the words, of a file whose words are where all have them."""
+        if tuple(words.values()) != (0x40, 0x98, 0xB0) or len(head) != HEAD_SIZE:
+            return
+        for at, expected in HEAD_PARTS.items():
+            actual = head[at : at + len(expected)]
+            if actual != expected:
+                self._wrong(at, f"the header has {actual.hex()}, not {expected.hex()}")
 
     def _walk(self, progress: Callable[[int], object]) -> int:
         """Check every document; return where they end."""

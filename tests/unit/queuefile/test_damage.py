@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.queue_damage import DAMAGES, INTACT_KINDS, ROLL, Damage, intact
-from support.recovery_twin import Recovered, Unsupported, plain_text, recovered
+from support.recovery_twin import Recovered, UnsupportedError, plain_text, recovered
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender, boot_id
@@ -151,7 +151,7 @@ def test_recovery_is_the_twins(files: list[tuple[int, list[Damage]]], state: Sta
         place(directory, contents, state)
         try:
             expected = expect(contents, state)
-        except Unsupported:
+        except UnsupportedError:
             with pytest.raises(OutputError, match=r"before 5\.19\.11"):
                 start(directory, state)
             return
@@ -198,7 +198,8 @@ def test_any_table(damages: list[Damage]) -> None:
             start(directory, state)
         except OutputError as error:
             # A damaged lock word may name a living process.
-            assert "writes to this queue" in str(error)
+            if "writes to this queue" not in str(error):
+                raise
             return
         before = snapshot(directory)
         start(directory, state)
