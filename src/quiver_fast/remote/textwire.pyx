@@ -17,6 +17,9 @@ break. Beyond the grammar's words that means:
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
+from cpython.pycapsule cimport PyCapsule_New
+
+from quiver_fast.queuefile.recovery cimport TEXT_CHECK
 from quiver_fast.remote.scalars cimport (
     BREAK, CLASSES, TAG_CHARACTER, Scan, begins_slashes, fail, is_space, skip_blanks,
     skip_double_quoted, skip_plain, skip_single_quoted, skip_space,
@@ -293,6 +296,17 @@ cdef bint is_stored_form(const char *text, size_t size) noexcept nogil:
     cdef Value value
     return (scan_value(text, size, &value) and not value.missing and value.gaps == 0
             and not value.cut and value.start == text and value.end == text + size)
+
+
+cdef bint is_value(const char *text, size_t size) noexcept nogil:
+    """Say whether an entry is a value, in whatever spelling."""
+    cdef Value value
+    return scan_value(text, size, &value) and not value.missing
+
+
+def text_check() -> object:
+    """Return what a recovery asks of texts that may be damaged: this scanner (A.10, rule 8)."""
+    return PyCapsule_New(<void *>is_value, TEXT_CHECK, NULL)
 
 
 cdef size_t stored_size(const Value *value) noexcept nogil:
