@@ -156,7 +156,7 @@ def test_waiting_tailers_go_on_across_rolls(tmp_path: Path) -> None:
             appender = queue.appender()
             tailers = [first.tailer(), second.tailer()]
             written = []
-            deadline = time.monotonic() + 3.3
+            deadline = time.monotonic() + 2.2
             while time.monotonic() < deadline:
                 written.append(appender.submit(str(len(written))))
                 for tailer in tailers:
