@@ -31,6 +31,10 @@ cdef class Appender:
     # Bytes of the file that have disk space.
     cdef size_t reserved
     cdef size_t step
+    # Bytes of the file that are in memory, as far as the writer made them so.
+    cdef size_t populated
+    # Beyond an entry: what may come with it.
+    cdef size_t room
     cdef readonly size_t max_entry
     # The entry that is being written.
     cdef size_t entry_size
@@ -63,6 +67,7 @@ cdef class Appender:
     cdef bint ready_for(self, size_t size) noexcept nogil
     cdef bint rolled(self) noexcept nogil
     cdef bint reserve(self, size_t end) noexcept nogil
+    cdef void populate(self, size_t end) noexcept nogil
     cdef void publish(self, size_t size, bint meta) noexcept nogil
     cdef bint write_checkpoint(self) noexcept nogil
     cdef int sync_file(self) noexcept nogil

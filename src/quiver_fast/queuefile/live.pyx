@@ -8,7 +8,7 @@ removed. Three documents, all binary wire, which every other reader skips:
     quiver.commit    they are all here; without it none of them counts
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from cpython cimport array
@@ -16,6 +16,7 @@ from cpython cimport array
 import array
 
 from quiver_fast.queuefile.appender cimport Appender
+from quiver_fast.queuefile.cyclefile cimport put32
 from quiver_fast.queuefile.tailer cimport TAILER_FAILED, TAILER_FOUND, Step, Tailer
 
 cdef const char *REMOVED = b"\xb9\x0equiver.removed\x82"
@@ -34,20 +35,21 @@ cdef int write_removals(
         Appender appender, const uint64_t *indexes, size_t count) noexcept nogil:
     """Write down that entries are removed; return 0, or -1: see the appender's error."""
     cdef char[65558] document
-    cdef uint64_t *ranges = <uint64_t *>(document + HEAD)
+    cdef uint64_t[2] bounds
     cdef size_t at = 0
     cdef size_t used
     while at < count:
         used = 0
         while at < count and used < RANGES:
-            ranges[2 * used] = indexes[at]
+            bounds[0] = indexes[at]
             while at + 1 < count and indexes[at + 1] == indexes[at] + 1:
                 at += 1
-            ranges[2 * used + 1] = indexes[at]
+            bounds[1] = indexes[at]
+            memcpy(document + HEAD + 16 * used, bounds, 16)
             used += 1
             at += 1
         memcpy(document, REMOVED, REMOVED_SIZE)
-        (<uint32_t *>(document + REMOVED_SIZE))[0] = <uint32_t>(16 * used + 1)
+        put32(document + REMOVED_SIZE, 16 * used + 1)
         document[HEAD - 1] = <char>0x8A
         if appender.append_meta(document, HEAD + 16 * used) != 0:
             return -1
@@ -109,16 +111,16 @@ cdef class LiveEntries:
                 self.mark(self.torn_from, last)
 
     cdef int take_note(self, const char *start, size_t size, int64_t index) except -1:
-        cdef const uint64_t *ranges
+        cdef uint64_t[2] bounds
         cdef size_t i
         if size == BEGIN_SIZE and memcmp(start, BEGIN, size) == 0:
             self.torn_from = index
         elif size == COMMIT_SIZE and memcmp(start, COMMIT, size) == 0:
             self.torn_from = -1
         elif size > HEAD and memcmp(start, REMOVED, REMOVED_SIZE) == 0:
-            ranges = <const uint64_t *>(start + HEAD)
             for i in range((size - HEAD) // 16):
-                self.mark(ranges[2 * i], ranges[2 * i + 1])
+                memcpy(bounds, start + HEAD + 16 * i, 16)
+                self.mark(bounds[0], bounds[1])
         return 0
 
     def mark(self, first: int, last: int) -> None:
