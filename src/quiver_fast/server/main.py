@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from quiver_fast.engine import interrupt
@@ -45,22 +49,41 @@ def serve(config: ServerConfig) -> None:
         QuiverError: the server cannot begin; its class tells why.
     """
     interrupt.install()
+    raise_descriptor_limit()
     reactor = Reactor()
-    files = None
-    if config.store is not None:
-        from quiver_fast.remote.textwire import text_check
-
-        files = QueueDirectory(
-            config.store,
-            roll=config.roll,
-            durability=config.durability,
-            text_check=text_check(),
-        )
-    try:
+    with queue_files(config) as files:
         serve_on(reactor, config, files)
-    finally:
-        if files is not None:
-            files.close()
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process have all the descriptors that it may: a connection is one, a file one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+@contextmanager
+def queue_files(config: ServerConfig) -> Iterator[QueueDirectory | None]:
+    """Have the queues' files open; remote queues without a store have them until the end.
+
+    Raises:
+        QuiverError: the directory cannot be used.
+    """
+    with ExitStack() as stack:
+        store = config.store
+        if config.is_temporary:
+            store = stack.enter_context(tempfile.TemporaryDirectory(prefix="quiver-queues-"))
+        files = None
+        if store is not None:
+            from quiver_fast.remote.textwire import text_check
+
+            files = QueueDirectory(
+                store,
+                roll=config.roll,
+                durability=config.durability,
+                text_check=text_check(),
+            )
+            stack.callback(files.close)
+        yield files
 
 
 def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | None) -> None:
@@ -91,6 +114,9 @@ def open_remote_queues(reactor: Reactor, config: ServerConfig, files: QueueDirec
     from quiver_fast.remote.service import Service
     from quiver_fast.remote.store import Store
 
+    if config.scheme == "csp":
+        for name in config.addresses:
+            files.appender(name)
     service = Service(reactor, Store(files, create=not config.no_create))
     for sock in listen(config.host, config.csp_port, backlog=BACKLOG):
         service.listen(sock)
@@ -161,7 +187,9 @@ def announce(config: ServerConfig) -> None:
         OutputError: the ready file cannot be written.
     """
     if not config.quiet:
-        sys.stderr.write(f"{PROGRAM}: listening on {config.scheme}://{config.host}:{config.port}\n")
+        what = "; what is in the queues goes with this server" if config.is_temporary else ""
+        url = f"{config.scheme}://{config.host}:{config.port}"
+        sys.stderr.write(f"{PROGRAM}: listening on {url}{what}\n")
     if config.ready_file is not None:
         write_ready(config.ready_file)
 
