@@ -67,7 +67,6 @@ cdef class Appender:
     cdef bint ready_for(self, size_t size) noexcept nogil
     cdef bint rolled(self) noexcept nogil
     cdef bint reserve(self, size_t end) noexcept nogil
-    cdef void populate(self, size_t end) noexcept nogil
     cdef void publish(self, size_t size, bint meta) noexcept nogil
     cdef bint write_checkpoint(self) noexcept nogil
     cdef int sync_file(self) noexcept nogil

@@ -27,6 +27,7 @@ from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.lock import WriterLock
 from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair, fallocate_all
 from quiver_fast.queuefile.restart import recover_queue
+from quiver_fast.queuefile.space cimport PAGE, populate, round_up
 from quiver_fast.queuefile.table import Table, cycles_in, find_roll
 
 __all__ = ["Appender", "boot_id", "parse_durability"]
@@ -34,19 +35,6 @@ __all__ = ["Appender", "boot_id", "parse_durability"]
 cdef extern from "<unistd.h>" nogil:
     int fdatasync(int fd)
 
-cdef extern from "<sys/mman.h>" nogil:
-    """
-    #ifndef MADV_POPULATE_WRITE
-    #define MADV_POPULATE_WRITE 23
-    #endif
-    """
-    int madvise(void *address, size_t size, int advice)
-    const int MADV_POPULATE_WRITE
-
-cdef enum:
-    PAGE = 4096
-    # Bytes that are made ready in memory beyond the next entry.
-    POPULATED = 1 << 16
 cdef size_t STEP_MIN = 1 << 20
 cdef size_t STEP_MAX = 64 << 20
 MAX_ENTRY = 16 << 20
@@ -59,10 +47,6 @@ cdef size_t RAW_HEAD = 6
 cdef size_t SLACK = CHECKPOINT_MAX + 32
 
 LOG = logging.getLogger(__name__)
-
-
-cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
-    return (size + unit - 1) // unit * unit
 
 
 cdef class Appender:
@@ -276,7 +260,8 @@ cdef class Appender:
         if not self.reserve(self.tail + size + self.room):
             return False
         if self.tail + size + 8 > self.populated:
-            self.populate(self.tail + size)
+            self.populated = populate(
+                self.file.base, self.tail, self.tail + size, self.reserved)
         # A.7, 3: also where a crash or another writer left none. Spacings are powers of two.
         if self.sequence & (self.file.spacing - 1) == 0 and page_missing(&self.file, self.sequence):
             self.tail = write_page(&self.file, self.tail, self.sequence)
@@ -313,14 +298,6 @@ cdef class Appender:
         self.reserved = target
         self.step = min(2 * self.step, STEP_MAX)
         return True
-
-    cdef void populate(self, size_t end) noexcept nogil:
-        """Have the next pages in memory: one call costs less than a fault for each."""
-        cdef size_t start = self.tail // PAGE * PAGE
-        cdef size_t size = min(round_up(end, PAGE) + POPULATED, self.reserved) - start
-        # A kernel before 5.14 does not know it; faults do the same.
-        madvise(self.file.base + start, size, MADV_POPULATE_WRITE)
-        self.populated = start + size
 
     cdef char *begin(self, size_t size) noexcept nogil:
         """Return where to write a data document of ``size`` bytes, at least 1; NULL: see error."""
