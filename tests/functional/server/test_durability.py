@@ -158,7 +158,7 @@ def test_large_durable_messages(tmp_path: Path, store: Path) -> None:
 def test_a_torn_transaction_never_was(tmp_path: Path, store: Path) -> None:
     appender = Appender(store / QUEUE)
     appender.append_raw(bytes(encoded(1)))
-    mark_transaction(appender, begin=True)
+    mark_transaction(appender, "begin")
     appender.append_raw(bytes(encoded(2)))
     appender.append_raw(bytes(encoded(3)))
     appender.close()
