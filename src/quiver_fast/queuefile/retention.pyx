@@ -53,14 +53,16 @@ cdef class Retention:
         appender: the queue's writer.
         removed: bit maps of the removed sequences, by cycle.
         oldest: the oldest cycle that each cycle's file has removals of, by cycle.
-        roll_size: bytes from which on a file is ended that is mostly removed.
+        roll_size: bytes of entries from which on a file is ended that is mostly removed.
     """
 
     def __init__(self, appender: Appender, removed: dict[int, bytearray],
                  oldest: dict[int, int], roll_size: int) -> None:
         cdef FileNotes notes
         self.appender = appender
-        self.roll_size = self.roll_at = roll_size
+        # A new file has its index before any entry (A.4).
+        self.roll_size = roll_size + 16 * appender.file.count
+        self.roll_at = self.roll_size
         self.files = {}
         for cycle in cycles_in(appender.directory, appender.roll):
             notes = self.notes_of(cycle)
@@ -123,6 +125,7 @@ cdef class Retention:
             self.roll_at = self.appender.tail + self.roll_size
             return False
         self.roll_at = self.roll_size
+        self.notes_of(self.appender.cycle)
         return self.appender.cycle != ended
 
     def entries_of(self, cycle: int) -> int:
