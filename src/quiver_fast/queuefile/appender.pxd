@@ -34,6 +34,8 @@ cdef class Appender:
     cdef readonly size_t max_entry
     # Several documents have to be in one file: the cycle may be over before it ends.
     cdef bint held
+    # Whoever has the file rolled sees to it that it gets to disk.
+    cdef bint sync_elsewhere
     # The entry that is being written.
     cdef size_t entry_size
     # errno of the last failure; a failed sync ends all writing.

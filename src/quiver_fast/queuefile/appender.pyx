@@ -189,8 +189,9 @@ cdef class Appender:
         if self.syncing is not None:
             self.syncing.pause()
         try:
-            with nogil:
-                self.sync_file()
+            if not self.sync_elsewhere:
+                with nogil:
+                    self.sync_file()
             if self.broken:
                 raise OSError(self.error, os.strerror(self.error))
             self.shrink()

@@ -89,6 +89,8 @@ cdef class Broker:
         self.finish_stores()
         if self.syncer is not None:
             self.syncer.stop()
+            for store in self.stores:
+                store.sync_ended()
             self.container.syncer = NULL
         for queue in self.queues.values():
             queue_free(<Queue *><size_t>queue)

@@ -7,11 +7,13 @@ serves all links, and while it runs the next one's work is gathered (group commi
 specification A.11).
 """
 
-from libc.errno cimport EIO, errno
+from libc.errno cimport errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
+from posix.unistd cimport close, dup
 
+import os
 import sys
 
 from quiver_fast.errors import QuiverError
@@ -27,7 +29,9 @@ from quiver_fast.server.message cimport (
     message_release, message_space,
 )
 from quiver_fast.server.queue cimport queue_append
-from quiver_fast.server.structures cimport Container, Link, Pending, Queue, peer_dirty
+from quiver_fast.server.structures cimport (
+    INLET, Container, Inlet, Link, Pending, Queue, inlet_wake, peer_dirty,
+)
 from quiver_fast.server.syncer cimport SyncJob, Syncer
 
 # Removals gathered before they are written down in the midst of a turn.
@@ -37,8 +41,8 @@ cdef size_t RAW_HEAD = 6
 # What a message leaves of the disk space that the file has: on a full disk messages are
 # refused while removals can still be written.
 cdef size_t NOTES_ROOM = 262144
-# Deliveries that wait for a sync; with more the loop waits too, and so do their senders.
-cdef size_t PENDING_MAX = 262144
+# Bytes after which an ended file is synced, if its messages have not gone by then.
+cdef size_t ENDED_AGE = 16777216
 
 
 cdef class Store:
@@ -50,6 +54,8 @@ cdef class Store:
 
     def __cinit__(self, appender: Appender) -> None:
         self.appender = appender
+        self.ended_fd = -1
+        self.deleted = []
         self.removed_capacity = REMOVALS
         self.removed = <uint64_t *>malloc(REMOVALS * sizeof(uint64_t))
         if self.removed == NULL:
@@ -57,6 +63,8 @@ cdef class Store:
 
     def __dealloc__(self) -> None:
         free(self.removed)
+        if self.ended_fd >= 0:
+            close(self.ended_fd)
 
     cdef int fill(self, Queue *queue, object committed) except -1:
         """Put the messages that were not removed into a queue.
@@ -87,22 +95,71 @@ cdef class Store:
         """Give back what disk space can be.
 
         Raises:
-            OutputError: a file cannot be deleted, or what it says be kept.
+            OSError, OutputError: a file cannot be deleted, or what it says be kept.
         """
         if self.retention.due_to_roll():
-            self.retention.roll()
-            self.may_roll = False
-        self.retention.sweep()
+            self.roll()
+        self.retention.sweep(self.deleted)
+        if self.ended_fd >= 0 and not self.retention.holds(self.ended_cycle):
+            self.deleted.append(self.ended_fd)
+            self.ended_fd = -1
+        self.has_deleted = len(self.deleted) > 0
 
     def tidy_at_start(self) -> None:
         """Give back what the last run left, when all queues are filled.
 
         Raises:
-            OutputError: a file cannot be deleted, or what it says be kept.
+            OSError, OutputError: a file cannot be deleted, or what it says be kept.
         """
         if self.retention.is_spent():
             self.retention.roll()
         self.retention.sweep()
+
+    def roll(self) -> None:
+        """End the newest file, and leave it to the syncer or to its deletion.
+
+        What is synced anyway has little left to be synced.
+        """
+        if self.appender.policy != DURABLE_NEVER:
+            self.retention.roll()
+            return
+        self.sync_ended()
+        self.ended_fd = os.dup(self.appender.file.fd)
+        self.ended_cycle = self.appender.cycle
+        self.ended_last = self.appender.last
+        self.appender.sync_elsewhere = True
+        rolled = self.retention.roll()
+        self.appender.sync_elsewhere = False
+        if not rolled:
+            os.close(self.ended_fd)
+            self.ended_fd = -1
+
+    def sync_ended(self) -> None:
+        """Have the file that was ended last on disk.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self.ended_fd >= 0:
+            os.fdatasync(self.ended_fd)
+            os.close(self.ended_fd)
+            self.ended_fd = -1
+
+    cdef bint wants_sync(self) noexcept nogil:
+        """Say whether there is something for the syncer besides what is appended."""
+        return self.has_deleted or self.ended_fd >= 0 and self.appender.tail >= ENDED_AGE
+
+    def give_deleted(self, syncer: Syncer) -> None:
+        """Have the deleted files closed."""
+        cdef SyncJob job
+        job.sync = False
+        job.owner = NULL
+        for fd in self.deleted:
+            job.fd = fd
+            if not syncer.add(job):
+                os.close(fd)
+        self.deleted.clear()
+        self.has_deleted = False
 
     def take(self, count: int, writer: int) -> None:
         """Take the first removals as written down, from the file of ``writer`` on."""
@@ -234,6 +291,8 @@ cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:
     container.pending[container.pending_count].link = link
     container.pending[container.pending_count].delivery = delivery
     container.pending_count += 1
+    if link.kind == INLET:
+        (<Inlet *>link).unsynced += 1
     return True
 
 
@@ -281,26 +340,22 @@ cdef void stores_flush(Container *container) noexcept nogil:
         (<Store>store).dirty = False
         if (<Store>store).removed_count:
             if flush_removals(<Store>store):
-                tidy(container, <Store>store)
+                tidy(<Store>store)
             else:
                 report(<Store>store)
-        if container.group:
+        if container.group or (<Store>store).wants_sync():
             want_sync(container, store)
         store = following
     sync_next(container)
-    if container.pending_count >= PENDING_MAX:
-        (<Syncer>container.syncer).wait()
 
 
-cdef void tidy(Container *container, Store store) noexcept nogil:
+cdef void tidy(Store store) noexcept nogil:
     """Give back disk space after removals, and roll a large file, on disk by then (A.8)."""
     with gil:
-        if store.retention.due_to_roll() and not (
-                store.may_roll or store.appender.policy != DURABLE_NEVER):
-            want_sync(container, <void *>store)
-            return
         try:
             store.tidy()
+        except OSError as error:
+            say(f"{store.appender.directory}: {error.strerror}")
         except QuiverError as error:
             say(str(error))
 
@@ -321,18 +376,37 @@ cdef void sync_next(Container *container) noexcept nogil:
 
 cdef void begin_sync(Container *container, Syncer syncer) noexcept nogil:
     cdef void *store = container.unsynced_stores
-    cdef int64_t last
     container.unsynced_stores = NULL
     syncer.count = 0
     container.syncing_count = container.pending_count
     while store != NULL:
         (<Store>store).unsynced = False
-        last = (<Store>store).appender.prepare_sync()
-        if not syncer.add((<Store>store).appender.file.fd, store, last):
-            (<Store>store).appender.finish_sync(last, errno or EIO)
-            container.sync_failed = True
+        add_to_sync(container, <Store>store, syncer)
+        if (<Store>store).has_deleted:
+            with gil:
+                (<Store>store).give_deleted(syncer)
         store = (<Store>store).next_unsynced
     syncer.start()
+
+
+cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept nogil:
+    """Have what was appended synced where that is the policy, else an ended file."""
+    cdef SyncJob job
+    job.sync = True
+    job.owner = <void *>store
+    if container.group:
+        job.last = store.appender.prepare_sync()
+        # The appender may close it meanwhile.
+        job.fd = dup(store.appender.file.fd)
+    elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
+        job.last = store.ended_last
+        job.fd = store.ended_fd
+        store.ended_fd = -1
+    else:
+        return
+    if job.fd < 0 or not syncer.add(job):
+        store.appender.finish_sync(job.last, errno)
+        container.sync_failed = True
 
 
 cdef void synced(void *owner) noexcept nogil:
@@ -351,11 +425,9 @@ cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
     container.sync_failed = False
     for i in range(syncer.count):
         job = &syncer.jobs[i]
-        (<Store>job.owner).appender.finish_sync(job.last, job.error)
-        good = good and not (<Store>job.owner).appender.broken
-        if not container.group:
-            (<Store>job.owner).may_roll = True
-            tidy(container, <Store>job.owner)
+        if job.owner != NULL:
+            (<Store>job.owner).appender.finish_sync(job.last, job.error)
+            good = good and not (<Store>job.owner).appender.broken
     return good
 
 
@@ -375,6 +447,10 @@ cdef void settle_pending(Container *container, bint good) noexcept nogil:
             pn_delivery_update(pending.delivery, PN_MODIFIED)
         pn_delivery_settle(pending.delivery)
         peer_dirty(pending.link.peer)
+        if pending.link.kind == INLET:
+            (<Inlet *>pending.link).unsynced -= 1
+            # It may have more credit now.
+            inlet_wake(<Inlet *>pending.link)
     container.syncing_count = 0
     container.pending_count -= count
     memmove(container.pending, container.pending + count,
