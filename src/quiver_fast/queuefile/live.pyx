@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quiver_fast.queuefile.appender cimport Appender
-from quiver_fast.queuefile.tailer cimport TAILER_FAILED, TAILER_FOUND, Step, Tailer
+from quiver_fast.queuefile.tailer cimport TAILER_FOUND, Step, Tailer
 
 cdef const char *REMOVED = b"\xb9\x0equiver.removed\x82"
 cdef const char *BEGIN = b"\xb9\x0cquiver.begin"
@@ -114,7 +114,7 @@ cdef bint is_decision(const char *start, size_t size, uint64_t *id) noexcept nog
     return True
 
 
-def was_committed(directory: Path, id: int) -> bool:
+def was_committed(directory: Path, transaction: int) -> bool:
     """Say whether a queue's files tell that a transaction of several queues was committed.
 
     Raises:
@@ -125,7 +125,7 @@ def was_committed(directory: Path, id: int) -> bool:
     cdef int64_t index
     cdef bint meta
     cdef uint64_t found
-    cdef uint64_t wanted = id
+    cdef uint64_t wanted = transaction
     cdef Tailer tailer = Tailer(directory)
     cdef Step step = tailer.next_meta(&start, &size, &index, &meta)
     while step == TAILER_FOUND:
@@ -303,20 +303,20 @@ def mark_transaction(appender: Appender, event: str) -> None:
     appender.checked(write_mark(appender, <Mark><int>marks[event]))
 
 
-def mark_prepared(appender: Appender, id: int, home: str) -> None:
+def mark_prepared(appender: Appender, transaction: int, home: str) -> None:
     """Write that a transaction is all here, which the queue ``home`` knows the end of.
 
     Raises:
         OutputError: it could not be written.
     """
     cdef bytes name = home.encode()
-    appender.checked(write_prepared(appender, id, name, len(name)))
+    appender.checked(write_prepared(appender, transaction, name, len(name)))
 
 
-def mark_decision(appender: Appender, id: int) -> None:
+def mark_decision(appender: Appender, transaction: int) -> None:
     """Write that a transaction of several queues is committed.
 
     Raises:
         OutputError: it could not be written.
     """
-    appender.checked(write_decision(appender, id))
+    appender.checked(write_decision(appender, transaction))

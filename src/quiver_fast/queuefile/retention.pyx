@@ -122,12 +122,20 @@ cdef class Retention:
         After a failure it is due again when the file has grown: it may have to grow on.
         """
         cdef int64_t ended = self.appender.cycle
-        if not self.appender.rolled():
+        if not self.has_next() or not self.appender.rolled():
             self.roll_at = self.appender.tail + self.roll_size
             return False
         self.roll_at = self.roll_size
         self.notes_of(self.appender.cycle)
         return self.appender.cycle != ended
+
+    def has_next(self) -> bool:
+        """Say whether there is a date for one more cycle: years have four digits."""
+        try:
+            self.appender.path_of(self.appender.cycle + 1)
+        except OverflowError:
+            return False
+        return True
 
     def entries_of(self, cycle: int) -> int:
         """Return how many entries a file has that is not the newest."""

@@ -18,6 +18,8 @@ cdef class Store:
     # Has something to write down; in the container's list.
     cdef bint dirty
     cdef void *next_dirty
+    # Entries were removed since its files were looked at.
+    cdef bint untidy
     # Has something to sync, or files to close; in a list too.
     cdef bint unsynced
     cdef void *next_unsynced

@@ -21,7 +21,7 @@ from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, pn_delivery_local, pn_delivery_settle, pn_delivery_t,
     pn_delivery_update, pn_disposition_set_failed,
 )
-from quiver_fast.queuefile.appender cimport DURABLE_GROUP, DURABLE_NEVER, Appender
+from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
 from quiver_fast.queuefile.live cimport MARK_NONE, LiveEntries, write_mark, write_removals
 from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.message cimport (
@@ -163,10 +163,12 @@ cdef class Store:
 
     def take(self, count: int, writer: int) -> None:
         """Take the first removals as written down, from the file of ``writer`` on."""
+        self.untidy = True
         self.retention.note(self.removed, count, writer)
 
     def take_range(self, first: int, end: int) -> None:
         """Take entries as removed from ``first`` to the one before ``end``."""
+        self.untidy = True
         self.retention.note_all(range(first, end))
 
 
@@ -339,10 +341,10 @@ cdef void stores_flush(Container *container) noexcept nogil:
         following = (<Store>store).next_dirty
         (<Store>store).dirty = False
         if (<Store>store).removed_count:
-            if flush_removals(<Store>store):
-                tidy(<Store>store)
-            else:
+            if not flush_removals(<Store>store):
                 report(<Store>store)
+        if (<Store>store).untidy:
+            tidy(<Store>store)
         if container.group or (<Store>store).wants_sync():
             want_sync(container, store)
         store = following
@@ -350,14 +352,15 @@ cdef void stores_flush(Container *container) noexcept nogil:
 
 
 cdef void tidy(Store store) noexcept nogil:
-    """Give back disk space after removals, and roll a large file, on disk by then (A.8)."""
+    """Give back disk space after removals. What fails is said once, as of appends."""
+    store.untidy = False
     with gil:
         try:
             store.tidy()
-        except OSError as error:
-            say(f"{store.appender.directory}: {error.strerror}")
-        except QuiverError as error:
-            say(str(error))
+        except (OSError, QuiverError) as error:
+            if not store.failing:
+                store.failing = True
+                say(f"{store.appender.directory}: {error}")
 
 
 cdef void want_sync(Container *container, void *store) noexcept nogil:

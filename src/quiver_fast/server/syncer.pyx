@@ -58,7 +58,6 @@ cdef class Syncer:
 
     def run(self) -> None:
         """Sync one batch after the other, until `stop`."""
-        cdef uint64_t count
         cdef size_t i
         cdef int code
         with nogil:
