@@ -31,6 +31,10 @@ cdef class Appender:
     # Bytes of the file that have disk space.
     cdef size_t reserved
     cdef size_t step
+    # Bytes of the file that are in memory, as far as the writer made them so.
+    cdef size_t populated
+    # Beyond an entry: what may come with it.
+    cdef size_t room
     cdef readonly size_t max_entry
     # Several documents have to be in one file: the cycle may be over before it ends.
     cdef bint held
@@ -72,6 +76,7 @@ cdef class Appender:
     cdef bint ready_for(self, size_t size) noexcept nogil
     cdef bint due_to_roll(self, int64_t entries) noexcept nogil
     cdef bint reserve(self, size_t end) noexcept nogil
+    cdef void populate(self, size_t end) noexcept nogil
     cdef void publish(self, size_t size, bint meta) noexcept nogil
     cdef bint write_checkpoint(self) noexcept nogil
     cdef int sync_file(self) noexcept nogil

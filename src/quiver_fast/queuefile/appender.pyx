@@ -7,7 +7,7 @@ what `recovery` puts right.
 
 from libc.errno cimport EBADF, EFBIG, EINVAL, EIO, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 import logging
 import os
@@ -19,7 +19,7 @@ from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_
 from quiver_fast.queuefile.create import create_cycle_file
 from quiver_fast.queuefile.cyclefile cimport (
     META_DATA, CycleFile, cycle_close, cycle_open, cycle_remap, cycle_understand, next_document,
-    store, store_long,
+    put32, store, store_long,
 )
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
@@ -34,7 +34,19 @@ __all__ = ["Appender", "boot_id", "parse_durability"]
 cdef extern from "<unistd.h>" nogil:
     int fdatasync(int fd)
 
-cdef size_t PAGE = 4096
+cdef extern from "<sys/mman.h>" nogil:
+    """
+    #ifndef MADV_POPULATE_WRITE
+    #define MADV_POPULATE_WRITE 23
+    #endif
+    """
+    int madvise(void *address, size_t size, int advice)
+    const int MADV_POPULATE_WRITE
+
+cdef enum:
+    PAGE = 4096
+    # Bytes that are made ready in memory beyond the next entry.
+    POPULATED = 1 << 16
 cdef size_t STEP_MIN = 1 << 20
 cdef size_t STEP_MAX = 64 << 20
 MAX_ENTRY = 16 << 20
@@ -66,6 +78,8 @@ cdef class Appender:
         max_entry: the most bytes of an entry, as it is in the file.
         retain: how many cycles to keep, counted back from the current one; files of
             older ones are deleted at start and at every roll. 0 keeps all.
+        text_check: what a text that may have been damaged by a power loss must pass to
+            be kept: `remote.textwire.text_check()`; None for any UTF-8.
 
     Raises:
         OutputError: another process writes to it, or the files cannot be used.
@@ -81,7 +95,8 @@ cdef class Appender:
 
     def __init__(self, directory: str | Path, *, roll: str = DEFAULT_ROLL,
                  durability: str = "none", verify: bool = False,
-                 max_entry: int = MAX_ENTRY, retain: int = 0) -> None:
+                 max_entry: int = MAX_ENTRY, retain: int = 0,
+                 text_check: object = None) -> None:
         self.policy, interval = parse_durability(durability)
         if not 0 < max_entry <= DOCUMENT_MAX:
             raise ValueError(f"max_entry must be between 1 and {DOCUMENT_MAX}")
@@ -100,7 +115,7 @@ cdef class Appender:
         self.shift = self.roll.shift
         self.lock = WriterLock(self.directory)
         try:
-            self.start(verify)
+            self.start(verify, text_check)
         except BaseException as error:
             cycle_close(&self.file)
             self.lock.release()
@@ -120,11 +135,12 @@ cdef class Appender:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
 
-    def start(self, verify: bool) -> None:
+    def start(self, verify: bool, text_check: object) -> None:
         """Put right what a crash left, and go on where the queue ended (A.10)."""
         self.table = Table(self.directory, self.roll)
         self.lock.mark(self.table)
-        cycles, self.last = recover_queue(self.directory, self.roll, self.table, verify=verify)
+        cycles, self.last = recover_queue(
+            self.directory, self.roll, self.table, verify=verify, text_check=text_check)
         self.synced = self.last
         if cycles:
             self.open_cycle(max(cycles))
@@ -157,7 +173,7 @@ cdef class Appender:
         if not cycle_understand(&file):
             cycle_close(&file)
             raise OSError(EINVAL, os.strerror(EINVAL))
-        if cycle_repair(&file, &extent, INT64_MAX, True) != 0:
+        if cycle_repair(&file, &extent, INT64_MAX, True, NULL) != 0:
             code = errno
             cycle_close(&file)
             raise OSError(code, os.strerror(code))
@@ -178,6 +194,8 @@ cdef class Appender:
         self.checkpoint_due = False
         # Beyond the tail's page the recovery left holes.
         self.reserved = min(file.size, round_up(self.tail, PAGE))
+        self.populated = 0
+        self.room = page_size(0, file.count) + SLACK
         return 0
 
     cdef int roll_over(self) except -1:
@@ -194,6 +212,8 @@ cdef class Appender:
                     self.sync_file()
             if self.broken:
                 raise OSError(self.error, os.strerror(self.error))
+            # A file that a later one follows was synced: rule 8 must be able to tell.
+            self.table.sync()
             self.shrink()
             self.open_cycle(self.create_cycle(self.cycle + 1))
         finally:
@@ -263,10 +283,12 @@ cdef class Appender:
             return False
         if self.checkpoint_due:
             self.write_checkpoint()
-        if not self.reserve(self.tail + size + page_size(0, self.file.count) + SLACK):
+        if not self.reserve(self.tail + size + self.room):
             return False
-        # A.7, 3: also where a crash or another writer left none.
-        if self.sequence % self.file.spacing == 0 and page_missing(&self.file, self.sequence):
+        if self.tail + size + 8 > self.populated:
+            self.populate(self.tail + size)
+        # A.7, 3: also where a crash or another writer left none. Spacings are powers of two.
+        if self.sequence & (self.file.spacing - 1) == 0 and page_missing(&self.file, self.sequence):
             self.tail = write_page(&self.file, self.tail, self.sequence)
         return True
 
@@ -305,10 +327,12 @@ cdef class Appender:
 
     cdef bint reserve(self, size_t end) noexcept nogil:
         """Have disk space up to ``end``, so that a full disk is an error and no SIGBUS (A.12)."""
-        cdef size_t least = round_up(end, PAGE)
-        cdef size_t target = round_up(end, self.step)
+        cdef size_t least
+        cdef size_t target
         if end <= self.reserved:
             return True
+        least = round_up(end, PAGE)
+        target = round_up(end, self.step)
         self.error = fallocate_all(self.file.fd, self.reserved, target)
         while self.error and target > least:
             # Perhaps there is room for less.
@@ -323,6 +347,14 @@ cdef class Appender:
         self.step = min(2 * self.step, STEP_MAX)
         return True
 
+    cdef void populate(self, size_t end) noexcept nogil:
+        """Have the next pages in memory: one call costs less than a fault for each."""
+        cdef size_t start = self.tail // PAGE * PAGE
+        cdef size_t size = min(round_up(end, PAGE) + POPULATED, self.reserved) - start
+        # A kernel before 5.14 does not know it; faults do the same.
+        madvise(self.file.base + start, size, MADV_POPULATE_WRITE)
+        self.populated = start + size
+
     cdef char *begin(self, size_t size) noexcept nogil:
         """Return where to write a data document of ``size`` bytes, at least 1; NULL: see error."""
         if not self.ready_for(size):
@@ -336,7 +368,7 @@ cdef class Appender:
         if out == NULL:
             return NULL
         out[0] = <char>0x82
-        (<uint32_t *>(out + 1))[0] = <uint32_t>(size + 1)
+        put32(out + 1, <uint32_t>(size + 1))
         out[5] = <char>0x8A
         return out + RAW_HEAD
 
@@ -345,7 +377,11 @@ cdef class Appender:
         cdef char *content = self.file.base + self.tail + 4
         cdef uint32_t header = <uint32_t>size | (META_DATA if meta else 0)
         cdef size_t following = next_document(self.tail, header)
-        memset(content + size, 0, following - self.tail - size)
+        cdef size_t end = self.tail + 4 + size
+        while end < following:
+            self.file.base[end] = 0
+            end += 1
+        put32(self.file.base + following, 0)
         if self.policy != DURABLE_NEVER:
             self.sum = add_document(self.sum, header, content, size)
         store(self.file.base + self.tail, header)
@@ -359,7 +395,7 @@ cdef class Appender:
         store_long(
             self.file.base + self.file.sequence_word,
             <int64_t>((<uint64_t>at << self.file.shift) | <uint64_t>self.sequence))
-        if self.sequence % self.file.spacing == 0:
+        if self.sequence & (self.file.spacing - 1) == 0:
             index_entry(&self.file, self.sequence, at)
             store_long(self.file.base + self.file.last_index_word,
                        self.sequence + self.file.spacing)

@@ -15,7 +15,7 @@ short. Whoever writes next ends it first, so that nothing that follows is taken 
 its own.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from cpython cimport array
@@ -25,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quiver_fast.queuefile.appender cimport Appender
+from quiver_fast.queuefile.cyclefile cimport put32
 from quiver_fast.queuefile.tailer cimport TAILER_FOUND, Step, Tailer
 
 cdef const char *REMOVED = b"\xb9\x0equiver.removed\x82"
@@ -52,20 +53,21 @@ cdef int write_removals(
         Appender appender, const uint64_t *indexes, size_t count) noexcept nogil:
     """Write down that entries are removed; return 0, or -1: see the appender's error."""
     cdef char[65558] document
-    cdef uint64_t *ranges = <uint64_t *>(document + HEAD)
+    cdef uint64_t[2] bounds
     cdef size_t at = 0
     cdef size_t used
     while at < count:
         used = 0
         while at < count and used < RANGES:
-            ranges[2 * used] = indexes[at]
+            bounds[0] = indexes[at]
             while at + 1 < count and indexes[at + 1] == indexes[at] + 1:
                 at += 1
-            ranges[2 * used + 1] = indexes[at]
+            bounds[1] = indexes[at]
+            memcpy(document + HEAD + 16 * used, bounds, 16)
             used += 1
             at += 1
         memcpy(document, REMOVED, REMOVED_SIZE)
-        (<uint32_t *>(document + REMOVED_SIZE))[0] = <uint32_t>(16 * used + 1)
+        put32(document + REMOVED_SIZE, 16 * used + 1)
         document[HEAD - 1] = <char>0x8A
         if appender.append_meta(document, HEAD + 16 * used) != 0:
             return -1
@@ -86,11 +88,12 @@ cdef int write_block(
         size_t name_size) noexcept nogil:
     cdef char[1100] document
     memcpy(document, event, size)
-    (<uint32_t *>(document + size))[0] = <uint32_t>(1 + sizeof(id) + name_size)
+    put32(document + size, <unsigned>(1 + sizeof(id) + name_size))
     document[size + BLOCK_HEAD - 1] = <char>0x8A
     size += BLOCK_HEAD
     memcpy(document + size, &id, sizeof(id))
-    memcpy(document + size + sizeof(id), name, name_size)
+    if name_size:
+        memcpy(document + size + sizeof(id), name, name_size)
     return appender.append_meta(document, size + sizeof(id) + name_size)
 
 
