@@ -5,7 +5,7 @@ copied once. All state that decides is the file's; a crash at any moment leaves
 what `recovery` puts right.
 """
 
-from libc.errno cimport EBADF, EFBIG, EINVAL, EIO, errno
+from libc.errno cimport EBADF, EINVAL, EIO, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -18,15 +18,18 @@ from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
 from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_checkpoint
 from quiver_fast.queuefile.create import create_cycle_file
 from quiver_fast.queuefile.cyclefile cimport (
-    META_DATA, CycleFile, cycle_close, cycle_open, cycle_remap, cycle_understand, next_document,
+    META_DATA, CycleFile, cycle_close, cycle_open, cycle_understand, next_document,
     put32, store, store_long,
 )
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.lock import WriterLock
-from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair, fallocate_all
+from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
 from quiver_fast.queuefile.restart import recover_queue
+from quiver_fast.queuefile.space cimport (
+    PAGE, round_up, space_begin, space_populate, space_reserve,
+)
 from quiver_fast.queuefile.table import Table, cycles_in, find_roll
 
 __all__ = ["Appender", "boot_id", "parse_durability"]
@@ -34,21 +37,6 @@ __all__ = ["Appender", "boot_id", "parse_durability"]
 cdef extern from "<unistd.h>" nogil:
     int fdatasync(int fd)
 
-cdef extern from "<sys/mman.h>" nogil:
-    """
-    #ifndef MADV_POPULATE_WRITE
-    #define MADV_POPULATE_WRITE 23
-    #endif
-    """
-    int madvise(void *address, size_t size, int advice)
-    const int MADV_POPULATE_WRITE
-
-cdef enum:
-    PAGE = 4096
-    # Bytes that are made ready in memory beyond the next entry.
-    POPULATED = 1 << 16
-cdef size_t STEP_MIN = 1 << 20
-cdef size_t STEP_MAX = 64 << 20
 MAX_ENTRY = 16 << 20
 # The longest document that a header can tell (A.12).
 DOCUMENT_MAX = (1 << 30) - 1
@@ -59,10 +47,6 @@ cdef size_t RAW_HEAD = 6
 cdef size_t SLACK = CHECKPOINT_MAX + 32
 
 LOG = logging.getLogger(__name__)
-
-
-cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
-    return (size + unit - 1) // unit * unit
 
 
 cdef class Appender:
@@ -104,7 +88,6 @@ cdef class Appender:
             raise ValueError("retain must not be negative")
         self.directory = Path(directory)
         self.roll = roll_cycle(roll)
-        self.step = STEP_MIN
         self.max_entry = max_entry
         self.retained = retain
         try:
@@ -192,9 +175,7 @@ cdef class Appender:
         self.summed_from = self.tail
         self.sum = 0
         self.checkpoint_due = False
-        # Beyond the tail's page the recovery left holes.
-        self.reserved = min(file.size, round_up(self.tail, PAGE))
-        self.populated = 0
+        space_begin(&self.space, &file, self.tail)
         self.room = page_size(0, file.count) + SLACK
         return 0
 
@@ -285,8 +266,8 @@ cdef class Appender:
             self.write_checkpoint()
         if not self.reserve(self.tail + size + self.room):
             return False
-        if self.tail + size + 8 > self.populated:
-            self.populate(self.tail + size)
+        if self.tail + size + 8 > self.space.populated:
+            space_populate(&self.space, &self.file, self.tail, self.tail + size)
         # A.7, 3: also where a crash or another writer left none. Spacings are powers of two.
         if self.sequence & (self.file.spacing - 1) == 0 and page_missing(&self.file, self.sequence):
             self.tail = write_page(&self.file, self.tail, self.sequence)
@@ -296,24 +277,6 @@ cdef class Appender:
         """Say whether the cycle is over, or its file has no room for so many entries."""
         return self.sequence + entries > self.capacity or not self.held and (
             clock_ns(CLOCK_REALTIME_COARSE) >= self.cycle_end * MILLISECOND)
-
-    cdef bint hold(self, int64_t entries) noexcept nogil:
-        """Have all documents up to `let_go` in one file, among them so many entries.
-
-        False with `error` set if that cannot be.
-        """
-        if self.broken:
-            return False
-        if entries > self.capacity:
-            self.error = EFBIG
-            return False
-        if self.due_to_roll(entries) and not self.rolled():
-            return False
-        self.held = True
-        return True
-
-    cdef void let_go(self) noexcept nogil:
-        self.held = False
 
     cdef bint rolled(self) noexcept nogil:
         """Roll over; False with `error` set."""
@@ -326,34 +289,11 @@ cdef class Appender:
         return True
 
     cdef bint reserve(self, size_t end) noexcept nogil:
-        """Have disk space up to ``end``, so that a full disk is an error and no SIGBUS (A.12)."""
-        cdef size_t least
-        cdef size_t target
-        if end <= self.reserved:
+        """Have disk space up to ``end``; False with `error` set (A.12)."""
+        if end <= self.space.reserved:
             return True
-        least = round_up(end, PAGE)
-        target = round_up(end, self.step)
-        self.error = fallocate_all(self.file.fd, self.reserved, target)
-        while self.error and target > least:
-            # Perhaps there is room for less.
-            target = max(least, (end + (target - end) // 2) // PAGE * PAGE)
-            self.step = STEP_MIN
-            self.error = fallocate_all(self.file.fd, self.reserved, target)
-        if self.error == 0 and cycle_remap(&self.file) != 0:
-            self.error = errno
-        if self.error:
-            return False
-        self.reserved = target
-        self.step = min(2 * self.step, STEP_MAX)
-        return True
-
-    cdef void populate(self, size_t end) noexcept nogil:
-        """Have the next pages in memory: one call costs less than a fault for each."""
-        cdef size_t start = self.tail // PAGE * PAGE
-        cdef size_t size = min(round_up(end, PAGE) + POPULATED, self.reserved) - start
-        # A kernel before 5.14 does not know it; faults do the same.
-        madvise(self.file.base + start, size, MADV_POPULATE_WRITE)
-        self.populated = start + size
+        self.error = space_reserve(&self.space, &self.file, end)
+        return self.error == 0
 
     cdef char *begin(self, size_t size) noexcept nogil:
         """Return where to write a data document of ``size`` bytes, at least 1; NULL: see error."""
@@ -442,24 +382,9 @@ cdef class Appender:
 
         It belongs to the writer's thread.
         """
-        self.prepare_sync()
-        return self.sync_file()
-
-    cdef int64_t prepare_sync(self) noexcept nogil:
-        """Write what a sync that begins now needs; return the last index that it covers."""
         if self.policy != DURABLE_NEVER and not self.broken:
             self.write_checkpoint()
-        return self.last
-
-    cdef void finish_sync(self, int64_t last, int error) noexcept nogil:
-        """Take the result of a sync of the file that somebody else made; 0 is success."""
-        if error:
-            self.error = error
-            self.broken = True
-        elif not self.broken and self.synced < last:
-            self.synced = last
-            with gil:
-                self.table["chronicle.lastIndexMSynced"] = last
+        return self.sync_file()
 
     cdef int sync_file(self) noexcept nogil:
         """Sync the file, in any thread.

@@ -15,6 +15,7 @@ short. Whoever writes next ends it first, so that nothing that follows is taken 
 its own.
 """
 
+from libc.errno cimport EFBIG
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
@@ -72,6 +73,27 @@ cdef int write_removals(
         if appender.append_meta(document, HEAD + 16 * used) != 0:
             return -1
     return 0
+
+
+cdef bint hold_file(Appender appender, int64_t entries) noexcept nogil:
+    """Have all documents up to `let_file_go` in one file, among them so many entries.
+
+    False, with the appender's error set, if that cannot be.
+    """
+    if appender.broken:
+        return False
+    if entries > appender.capacity:
+        appender.error = EFBIG
+        return False
+    if appender.due_to_roll(entries) and not appender.rolled():
+        return False
+    appender.held = True
+    return True
+
+
+cdef void let_file_go(Appender appender) noexcept nogil:
+    """Let the file end again when its cycle is over."""
+    appender.held = False
 
 
 cdef int write_mark(Appender appender, Mark mark) noexcept nogil:

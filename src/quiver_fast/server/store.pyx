@@ -22,7 +22,9 @@ from quiver_fast.proton.libproton cimport (
     pn_delivery_update, pn_disposition_set_failed,
 )
 from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
-from quiver_fast.queuefile.live cimport MARK_NONE, LiveEntries, write_mark, write_removals
+from quiver_fast.queuefile.live cimport (
+    MARK_NONE, LiveEntries, hold_file, let_file_go, write_mark, write_removals,
+)
 from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.message cimport (
     HEADER_READ, Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
@@ -86,9 +88,9 @@ cdef class Store:
             self.appender, live.removed, live.oldest, queue.container.roll_size)
         if live.owed != MARK_NONE:
             # In the file of what it ends; nothing may come before it.
-            self.appender.hold(0)
+            hold_file(self.appender, 0)
             self.appender.checked(write_mark(self.appender, live.owed))
-            self.appender.let_go()
+            let_file_go(self.appender)
         return 0
 
     def tidy(self) -> None:
@@ -314,7 +316,7 @@ cdef bint write_owed(Store store) noexcept nogil:
     if write_mark(store.appender, store.owed) != 0:
         return False
     store.owed = MARK_NONE
-    store.appender.let_go()
+    let_file_go(store.appender)
     return True
 
 
@@ -398,7 +400,7 @@ cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept
     job.sync = True
     job.owner = <void *>store
     if container.group:
-        job.last = store.appender.prepare_sync()
+        job.last = prepare_sync(store.appender)
         # The appender may close it meanwhile.
         job.fd = dup(store.appender.file.fd)
     elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
@@ -408,8 +410,26 @@ cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept
     else:
         return
     if job.fd < 0 or not syncer.add(job):
-        store.appender.finish_sync(job.last, errno)
+        finish_sync(store.appender, job.last, errno)
         container.sync_failed = True
+
+
+cdef int64_t prepare_sync(Appender appender) noexcept nogil:
+    """Write what a sync that begins now needs; return the last index that it covers."""
+    if not appender.broken:
+        appender.write_checkpoint()
+    return appender.last
+
+
+cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil:
+    """Take the result of a sync of the appender's file that it did not make itself (A.11)."""
+    if error:
+        appender.error = error
+        appender.broken = True
+    elif not appender.broken and appender.synced < last:
+        appender.synced = last
+        with gil:
+            appender.table["chronicle.lastIndexMSynced"] = last
 
 
 cdef void synced(void *owner) noexcept nogil:
@@ -429,7 +449,7 @@ cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
     for i in range(syncer.count):
         job = &syncer.jobs[i]
         if job.owner != NULL:
-            (<Store>job.owner).appender.finish_sync(job.last, job.error)
+            finish_sync((<Store>job.owner).appender, job.last, job.error)
             good = good and not (<Store>job.owner).appender.broken
     return good
 
