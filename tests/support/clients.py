@@ -342,8 +342,7 @@ def fill(
     sent: dict[Any, str] = {}
     for _ in range(FILL_ROUNDS):
         clients.pause(2 * QUIET_SECONDS)
-        # With credit left, a slow server is only behind.
-        if sent and not producer.link.credit and not all(each.remote_state for each in sent):
+        if sent and not all(each.remote_state for each in sent):
             return sent
         while producer.link.credit:
             body = f"{len(sent)}:".ljust(size, ".")
