@@ -11,6 +11,7 @@ from quiver_fast.proton.libproton cimport (
     pn_link_current, pn_link_flow, pn_link_queued, pn_link_recv, ssize_t,
 )
 from quiver_fast.server.broker cimport Broker, find_queue
+from quiver_fast.server.demand cimport has_demand
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
     message_address, message_filled, message_new, message_read_header, message_release,
@@ -505,6 +506,8 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     cdef int window
     cdef int credit
     if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
+        return
+    if inlet.streaming and inlet.queue != NULL and not has_demand(inlet.queue):
         return
     window = inlet.base.peer.container.limits.credit
     if inlet.mean_size:

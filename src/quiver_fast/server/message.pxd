@@ -48,8 +48,8 @@ cdef struct Message:
 # What one stream may hold in memory before its sender has to wait. With what the engine
 # holds of it, in and out, that is less than skupper-router's Q2 and one read: 320 KiB.
 cdef enum:
-    STREAM_HIGH = 131072
-    STREAM_LOW = 65536
+    STREAM_HIGH = 65536
+    STREAM_LOW = 49152
     # As much of a message has to come before it is a stream without having asked (Q2).
     STREAM_SIZE = 262144
 

@@ -42,8 +42,15 @@ DIGITS[:] = b"0123456789abcdef"
 
 
 cdef inline bint has_room(Outlet *outlet) noexcept nogil:
-    return pn_session_outgoing_bytes(outlet.base.session) < (
-        STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX)
+    return room(outlet) > 0
+
+
+cdef inline size_t room(Outlet *outlet) noexcept nogil:
+    """Return how many bytes more the engine may get for the outlet's session."""
+    cdef size_t limit = STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX
+    cdef size_t held = pn_session_outgoing_bytes(outlet.base.session)
+    # What is framed is not counted; so nothing is added while it cannot be written.
+    return 0 if outlet.base.peer.full or held >= limit else limit - held
 
 
 cdef inline size_t write_tag(uint64_t number, char *out) noexcept nogil:
@@ -157,6 +164,7 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
     cdef bint streaming = message.stream != NULL
     cdef Chunk *chunk
     cdef size_t size
+    cdef size_t free
     # It may go with its last entry, and is looked at after that.
     message.refs += 1
     if outlet.delivery == NULL:
@@ -165,10 +173,11 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
     while True:
         size = chunk.size - outlet.offset
         if size:
-            if not has_room(outlet):
+            free = room(outlet)
+            if free == 0:
                 clog(outlet)
                 break
-            size = min(size, PIECE)
+            size = min(size, min(free, PIECE))
             pn_link_send(outlet.base.link, chunk_bytes(chunk) + outlet.offset, size)
             outlet.offset += size
         elif chunk.next != NULL:

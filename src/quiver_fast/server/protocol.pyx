@@ -15,7 +15,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.attach cimport attach, detach
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_receive
-from quiver_fast.server.inlet cimport inlet_receive
+from quiver_fast.server.inlet cimport inlet_receive, inlet_top_up
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition
 from quiver_fast.server.structures cimport (
@@ -90,8 +90,13 @@ cdef void link_attached(Peer *peer, pn_link_t *engine_link) noexcept nogil:
 
 cdef void link_flow(pn_link_t *engine_link) noexcept nogil:
     cdef Link *link = link_of(engine_link)
-    if link != NULL and link.kind == OUTLET:
+    if link == NULL:
+        return
+    if link.kind == OUTLET:
         outlet_flow(<Outlet *>link)
+    elif link.kind == INLET:
+        # Drained credit: meanwhile there may be a use for it.
+        inlet_top_up(<Inlet *>link)
 
 
 cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept nogil:

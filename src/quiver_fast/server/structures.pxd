@@ -75,6 +75,8 @@ cdef struct Queue:
     bint trunk
     # Producers that wait for room.
     Inlet *waiting
+    # Producers of streams, which have credit only while there are consumers.
+    Inlet *streaming_inlets
     # A topic keeps nothing: each of its subscriptions is a queue of its own.
     bint multicast
     Queue *subscriptions
@@ -168,6 +170,7 @@ cdef struct Inlet:
     Message *receiving
     # The target has the capability qd.streaming-deliveries.
     bint streaming
+    Inlet *next_streaming
     # Streams whose outcome its sender waits for.
     Stream *streams
     # We attached it to another server for its queue's consumers; in the queue's list.
@@ -213,6 +216,8 @@ cdef struct Peer:
     bint beginning
     # The peer sent FIN or the socket failed; nothing more is read or written.
     bint cut
+    # The socket takes no more for now; until it does, nothing is framed for it.
+    bint full
     # Freed at the end of the turn.
     bint dead
     bint dirty
@@ -306,7 +311,7 @@ cdef struct Container:
 cdef enum:
     SESSION_WINDOW = 512
     # Bytes.
-    STREAM_WINDOW = 262144
+    STREAM_WINDOW = 131072
 
 
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:

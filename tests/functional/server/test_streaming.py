@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 from proton import Delivery, Endpoint, Receiver, Sender
+from support.arrows import arguments, pyfast, run_pyfast
 from support.engine_client import EngineClient
+from support.processes import Running
 from support.server import Server, running_server
 from support.streams import cpu_seconds, head, pair, rss
 
@@ -229,9 +232,9 @@ class TestFaults:
     @pytest.mark.parametrize("streaming_links", [False, True])
     def test_receiver_goes(self, server: Server, address: str, streaming_links: bool) -> None:
         with EngineClient(server.port) as producer:
-            sender = producer.sender(address, streaming=True)
             with EngineClient(server.port, streaming_links=streaming_links) as consumer:
                 base = consumer.receiver(address)
+                sender = producer.sender(address, streaming=True)
                 delivery = producer.start(sender, head(1000) + b"x" * 100)
                 consumer.read(consumer.take() if streaming_links else base, 108)
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
@@ -242,9 +245,9 @@ class TestFaults:
 
     def test_next_stream_goes_to_the_next_receiver(self, server: Server, address: str) -> None:
         with EngineClient(server.port) as producer, EngineClient(server.port) as survivor:
-            sender = producer.sender(address, streaming=True)
             with EngineClient(server.port) as victim:
                 receiver = victim.receiver(address)
+                sender = producer.sender(address, streaming=True)
                 delivery = producer.start(sender, head(10) + b"x")
                 victim.read(receiver, 9)
                 other = survivor.receiver(address)
@@ -254,8 +257,12 @@ class TestFaults:
             assert survivor.read(other, 9) == head(10) + b"y"
 
     def test_no_consumer_releases(self, server: Server, address: str) -> None:
+        """Its sender had credit, and does not give it back."""
         with EngineClient(server.port) as producer:
-            sender = producer.sender(address, streaming=True)
+            with EngineClient(server.port) as consumer:
+                consumer.receiver(address)
+                sender = producer.sender(address, streaming=True)
+            producer.until(lambda: sender.drain_mode)
             delivery = producer.start(sender, head(1_000_000) + b"x")
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
             sender.stream(b"x" * 999_999)
@@ -323,6 +330,61 @@ def leave(producer: EngineClient, sender: Sender, delivery: Delivery, way: str) 
     producer.pump(0)
     if way in ("fin", "reset"):
         producer.socket.close()
+
+
+class TestDemand:
+    """A sender of streams has credit while there is a consumer."""
+
+    @pytest.mark.parametrize("node", ["queue", "topic"])
+    def test_credit_comes_with_a_consumer(self, server: Server, address: str, node: str) -> None:
+        address = f"{node}.{address}"
+        with pair(server, streaming_links=False) as (producer, consumer):
+            sender = producer.sender(address, streaming=True, credit=False)
+            producer.rest(QUIET)
+            assert sender.credit == 0
+            receiver = consumer.receiver(address)
+            producer.until(lambda: sender.credit > 0)
+            producer.start(sender, head(9) + b"x")
+            assert consumer.read(receiver, 9) == head(9) + b"x"
+
+    @pytest.mark.parametrize("node", ["queue", "topic"])
+    def test_credit_goes_with_the_last_one(self, server: Server, address: str, node: str) -> None:
+        address = f"{node}.{address}"
+        with pair(server, streaming_links=False) as (producer, consumer):
+            last, first = consumer.receiver(address), consumer.receiver(address)
+            sender = producer.sender(address, streaming=True)
+            first.close()
+            consumer.until(lambda: bool(first.state & Endpoint.REMOTE_CLOSED))
+            producer.rest(0.1)
+            assert sender.credit > 0
+            assert not sender.drain_mode
+            last.close()
+            consumer.pump(0)
+            producer.until(lambda: sender.drain_mode)
+            sender.drained()
+            producer.pump(0)
+            assert sender.credit == 0
+            consumer.receiver(address)
+            producer.until(lambda: sender.credit > 0)
+
+    def test_messages_wait_for_a_consumer(self, server: Server, address: str) -> None:
+        """Without the capability a sender has credit, and its messages are kept."""
+        with pair(server, streaming_links=False) as (producer, consumer):
+            delivery = producer.send(producer.sender(address), head(3) + b"abc")
+            producer.until(lambda: delivery.remote_state == Delivery.ACCEPTED)
+            assert consumer.read(consumer.receiver(address), 11) == head(3) + b"abc"
+
+    def test_senders_of_streams_may_begin_first(self, start: Callable[..., Server]) -> None:
+        """`quiver --streaming` through a server, whoever of the two is earlier."""
+        server = start()
+        common = {"count": 3, "body_size": 300_000, "streaming": 1}
+        with Running(pyfast(*arguments("send", server.port, **common))) as sender:
+            time.sleep(QUIET)
+            assert sender.process.poll() is None
+            receiver = run_pyfast(*arguments("receive", server.port, **common))
+            assert receiver.code == 0, receiver
+            end = sender.wait()
+            assert end.code == 0, end
 
 
 class TestFlow:
