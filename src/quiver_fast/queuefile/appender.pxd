@@ -32,6 +32,8 @@ cdef class Appender:
     cdef size_t reserved
     cdef size_t step
     cdef readonly size_t max_entry
+    # Several documents have to be in one file: the cycle may be over before it ends.
+    cdef bint held
     # The entry that is being written.
     cdef size_t entry_size
     # errno of the last failure; a failed sync ends all writing.
@@ -56,12 +58,17 @@ cdef class Appender:
     cdef char *begin_bytes(self, size_t size) noexcept nogil
     cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil
     cdef int sync(self) noexcept nogil
+    cdef int64_t prepare_sync(self) noexcept nogil
+    cdef void finish_sync(self, int64_t last, int error) noexcept nogil
+    cdef bint hold(self, int64_t entries) noexcept nogil
+    cdef void let_go(self) noexcept nogil
+    cdef bint rolled(self) noexcept nogil
     cdef int64_t first_index(self) noexcept nogil
     cdef int64_t end_index(self) noexcept nogil
     cdef int64_t last_index(self) noexcept nogil
 
     cdef bint ready_for(self, size_t size) noexcept nogil
-    cdef bint rolled(self) noexcept nogil
+    cdef bint due_to_roll(self, int64_t entries) noexcept nogil
     cdef bint reserve(self, size_t end) noexcept nogil
     cdef void publish(self, size_t size, bint meta) noexcept nogil
     cdef bint write_checkpoint(self) noexcept nogil

@@ -5,7 +5,7 @@ copied once. All state that decides is the file's; a crash at any moment leaves
 what `recovery` puts right.
 """
 
-from libc.errno cimport EBADF, EINVAL, EIO, errno
+from libc.errno cimport EBADF, EFBIG, EINVAL, EIO, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -224,7 +224,18 @@ cdef class Appender:
         if cycles < 1:
             raise ValueError("the newest file is always kept")
         present = cycles_in(self.directory, self.roll)
-        paths = [self.path_of(cycle) for cycle in present if cycle <= self.cycle - cycles]
+        return self.delete([cycle for cycle in present if cycle <= self.cycle - cycles])
+
+    def delete(self, cycles: list[int]) -> list[Path]:
+        """Delete the files of cycles before the current one.
+
+        Returns:
+            The files deleted.
+
+        Raises:
+            OutputError: one cannot be deleted.
+        """
+        paths = [self.path_of(cycle) for cycle in cycles if cycle < self.cycle]
         try:
             for path in paths:
                 path.unlink()
@@ -247,10 +258,8 @@ cdef class Appender:
         if size > self.max_entry or size == 0:
             self.error = EINVAL
             return False
-        if (clock_ns(CLOCK_REALTIME_COARSE) >= self.cycle_end * MILLISECOND
-                or self.sequence >= self.capacity):
-            if not self.rolled():
-                return False
+        if self.due_to_roll(1) and not self.rolled():
+            return False
         if self.checkpoint_due:
             self.write_checkpoint()
         if not self.reserve(self.tail + size + page_size(0, self.file.count) + SLACK):
@@ -259,6 +268,29 @@ cdef class Appender:
         if self.sequence % self.file.spacing == 0 and page_missing(&self.file, self.sequence):
             self.tail = write_page(&self.file, self.tail, self.sequence)
         return True
+
+    cdef bint due_to_roll(self, int64_t entries) noexcept nogil:
+        """Say whether the cycle is over, or its file has no room for so many entries."""
+        return self.sequence + entries > self.capacity or not self.held and (
+            clock_ns(CLOCK_REALTIME_COARSE) >= self.cycle_end * MILLISECOND)
+
+    cdef bint hold(self, int64_t entries) noexcept nogil:
+        """Have all documents up to `let_go` in one file, among them so many entries.
+
+        False with `error` set if that cannot be.
+        """
+        if self.broken:
+            return False
+        if entries > self.capacity:
+            self.error = EFBIG
+            return False
+        if self.due_to_roll(entries) and not self.rolled():
+            return False
+        self.held = True
+        return True
+
+    cdef void let_go(self) noexcept nogil:
+        self.held = False
 
     cdef bint rolled(self) noexcept nogil:
         """Roll over; False with `error` set."""
@@ -373,9 +405,24 @@ cdef class Appender:
 
         It belongs to the writer's thread.
         """
+        self.prepare_sync()
+        return self.sync_file()
+
+    cdef int64_t prepare_sync(self) noexcept nogil:
+        """Write what a sync that begins now needs; return the last index that it covers."""
         if self.policy != DURABLE_NEVER and not self.broken:
             self.write_checkpoint()
-        return self.sync_file()
+        return self.last
+
+    cdef void finish_sync(self, int64_t last, int error) noexcept nogil:
+        """Take the result of a sync of the file that somebody else made; 0 is success."""
+        if error:
+            self.error = error
+            self.broken = True
+        elif not self.broken and self.synced < last:
+            self.synced = last
+            with gil:
+                self.table["chronicle.lastIndexMSynced"] = last
 
     cdef int sync_file(self) noexcept nogil:
         """Sync the file, in any thread.

@@ -2,30 +2,49 @@ from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.proton.libproton cimport pn_delivery_t
 from quiver_fast.queuefile.appender cimport Appender
+from quiver_fast.queuefile.live cimport Mark
+from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.message cimport Message
 from quiver_fast.server.structures cimport Container, Link, Queue
 
 cdef class Store:
+    cdef Queue *queue
     cdef Appender appender
+    cdef Retention retention
     # Entries that are done with, not written down yet.
     cdef uint64_t *removed
     cdef size_t removed_count
-    # Has something to write down or to sync; in the container's list.
+    cdef size_t removed_capacity
+    # Has something to write down; in the container's list.
     cdef bint dirty
     cdef void *next_dirty
-    # A transaction's entries are being written.
-    cdef bint in_transaction
+    # Has something to sync, or a large file to sync before it is rolled; in a list too.
+    cdef bint unsynced
+    cdef void *next_unsynced
+    # All but the end of the file that is to be rolled is on disk.
+    cdef bint may_roll
+    # A transaction's work is being written here; in its list. The first entry of it.
+    cdef bint joined
+    cdef void *next_joined
+    cdef int64_t joined_from
+    # How a transaction ended, which could not be written: nothing else may be before it.
+    cdef Mark owed
     # The last append failed, which was said.
     cdef bint failing
 
-    cdef int fill(self, Queue *queue) except -1
+    cdef int fill(self, Queue *queue, object committed) except -1
 
 cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil
 cdef bint store_append(Queue *queue, Message *message) noexcept nogil
 cdef void store_remove(Queue *queue, int64_t index) noexcept nogil
-cdef void store_end(Queue *queue) noexcept nogil
-cdef bint store_begin(Queue *queue) noexcept nogil
+cdef void report(Store store) noexcept nogil
+cdef void note_removal(Store store, int64_t index) noexcept nogil
+cdef bint flush_removals(Store store) noexcept nogil
+cdef bint write_owed(Store store) noexcept nogil
+cdef void mark_dirty(Container *container, void *store) noexcept nogil
 cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil
 cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil
 cdef void stores_flush(Container *container) noexcept nogil
+cdef void stores_finish(Container *container) noexcept nogil
+cdef void synced(void *container) noexcept nogil
 cdef void forget_pending(Link *link) noexcept nogil

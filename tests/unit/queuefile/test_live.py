@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver_fast.queuefile.appender import Appender
-from quiver_fast.queuefile.live import LiveEntries, mark_transaction, remove_entries
+from quiver_fast.queuefile.live import LiveEntries, Mark, mark_transaction, remove_entries
 
 # append n entries; remove the k-th live one onwards, m of them; a transaction of n
 # entries, ended or torn by a crash.
@@ -40,28 +40,27 @@ def test_equals_a_model(steps: list[tuple[object, ...]], torn: int) -> None:
             match step:
                 case ("append" | "transaction" as kind, int(count)):
                     if kind == "transaction":
-                        mark_transaction(appender, True)
+                        mark_transaction(appender, "begin")
                     for _ in range(count):
                         text = f"entry {number}"
                         model[appender.append_text(text)] = text.encode()
                         number += 1
                     if kind == "transaction":
-                        mark_transaction(appender, False)
+                        mark_transaction(appender, "commit")
                 case ("remove", int(first), int(count), int(stride)):
                     gone = list(model)[first::stride][:count]
                     remove_entries(appender, gone)
                     for index in gone:
                         del model[index]
         if torn:
-            mark_transaction(appender, True)
-            indexes = [appender.append_text("never was") for _ in range(torn)]
+            mark_transaction(appender, "begin")
+            for _ in range(torn):
+                appender.append_text("never was")
+            remove_entries(appender, list(model))
         appender.close()
         entries = LiveEntries(directory)
         assert dict(entries) == model
-        if torn:
-            assert (entries.torn_from, entries.torn_to) == (indexes[0], indexes[-1])
-        else:
-            assert entries.torn_from == -1
+        assert entries.owed == (Mark.MARK_ROLLBACK if torn else Mark.MARK_NONE)
 
 
 def test_removals_across_cycles(tmp_path: Path) -> None:
