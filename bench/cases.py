@@ -31,8 +31,8 @@ LATENCY = {
 }
 # How late the sender's own schedule is; below what one wake-up per message can follow.
 SCHEDULE = {
-    "schedule-1k": Case(2_000, rate=1_000),
-    "schedule-10k": Case(20_000, rate=10_000),
+    "schedule-1k": Case(2_000, rate=1_000, time_unit="us"),
+    "schedule-10k": Case(20_000, rate=10_000, time_unit="us"),
 }
 # Through the server against the same pair without one.
 STREAMS = {

@@ -10,7 +10,6 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from quiver_fast import __version__
 from quiver_fast.contract import USAGE, ArrowConfig, parse
 from quiver_fast.engine import interrupt, sockets
 from quiver_fast.engine.connection import Connection
@@ -20,7 +19,8 @@ from quiver_fast.engine.security import Security
 from quiver_fast.engine.sender import Sender
 from quiver_fast.engine.stream_receiver import StreamReceiver
 from quiver_fast.engine.template import MessageTemplate
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, SecurityError
+from quiver_fast.errors import QuiverError, SecurityError
+from quiver_fast.program import describe, run_program
 from quiver_fast.records.writer import RecordWriter
 
 if TYPE_CHECKING:
@@ -37,40 +37,8 @@ SETUP_TIMEOUT = 10.0
 
 def main(argv: list[str] | None = None) -> int:
     """Run the arrow with ``argv`` (default: the process's) and return its exit code."""
-    arguments = sys.argv[1:] if argv is None else argv
-    if not arguments:
-        sys.stdout.write(describe())
-        return EXIT_OK
-    if arguments[0] in ("-h", "--help"):
-        sys.stdout.write(USAGE)
-        return EXIT_OK
-    try:
-        run(parse(arguments))
-    except QuiverError as error:
-        return fail(str(error), error.exit_code)
-    except MemoryError:
-        return fail("out of memory", EXIT_FAILURE)
-    return EXIT_OK
-
-
-def fail(message: str, exit_code: int) -> int:
-    """Say ``message`` on one line of standard error and return ``exit_code``."""
-    sys.stderr.write(f"{PROGRAM}: error: {' '.join(message.split())}\n")
-    return exit_code
-
-
-def describe() -> str:
-    """Return what this arrow is, for the wrappers' ``--info``."""
-    from quiver_fast import features
-    from quiver_fast.proton import info
-
-    python = ".".join(map(str, sys.version_info[:3]))
-    engine = "bundled" if info.bundled() else "system"
-    return (
-        f"{PROGRAM} {__version__}\n"
-        f"Engine: Qpid Proton {info.engine_version()} ({engine})\n"
-        f"Python: {python}\n"
-        f"Features: {' '.join(features())}\n"
+    return run_program(
+        PROGRAM, argv, USAGE, lambda: describe(PROGRAM), lambda words: run(parse(words))
     )
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the peers of tests/interop that pip does not bring: RabbitMQ with its
 # AMQP 1.0 plugin, Node.js and rhea, Java, ActiveMQ Artemis and Chronicle Queue
-# (through Maven).
+# (through Maven), Chromium for the reports.
 # Idempotent; does nothing where all are there.
 #
 # Needs root on a Debian-like system to install packages; elsewhere it says what
@@ -21,6 +21,7 @@ missing_packages() {
     command -v npm >/dev/null 2>&1 || printf 'npm '
     command -v javac >/dev/null 2>&1 || printf 'default-jdk-headless '
     command -v mvn >/dev/null 2>&1 || printf 'maven '
+    command -v chromium >/dev/null 2>&1 || printf 'chromium '
     command -v openssl >/dev/null 2>&1 || printf 'openssl '
 }
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from support.arrows import arguments, pyfast
 from support.processes import Finished, Running, free_port
 
@@ -45,6 +47,11 @@ class Recorded:
 def rearm_peak(process: int) -> None:
     """Let the kernel begin anew with the peak of the resident memory."""
     Path(f"/proc/{process}/clear_refs").write_text("5")
+
+
+def cpu_seconds(process: int) -> float:
+    """Return how long a process has run, by its own clock."""
+    return sum(psutil.Process(process).cpu_times()[:2])
 
 
 def peak_bytes(process: int) -> int:

@@ -52,6 +52,10 @@ def _missing_chronicle() -> str | None:
     return None
 
 
+def _missing_browser() -> str | None:
+    return None if shutil.which("chromium") else f"Chromium is not installed: {HOW}"
+
+
 _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "proton": _missing_proton,
     "rhea": _missing_rhea,
@@ -59,6 +63,7 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "artemis": partial(_missing_broker, "artemis"),
     "spark": _missing_spark,
     "chronicle": _missing_chronicle,
+    "chromium": _missing_browser,
 }
 
 

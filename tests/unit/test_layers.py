@@ -24,6 +24,7 @@ FLOORS = {
     "errors": 0,
     "arguments": 1,
     "process": 1,
+    "program": 1,
     "ready_file": 1,
     "proton": 0,
     "records": 1,

@@ -21,8 +21,9 @@ from quiver_fast import __version__, arguments
 from quiver_fast.brokers.probe import accepts_amqp
 from quiver_fast.engine import interrupt
 from quiver_fast.engine.sockets import listen
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, SignalError, UsageError
+from quiver_fast.errors import QuiverError, SignalError, UsageError
 from quiver_fast.process import Child, exit_text
+from quiver_fast.program import run_program
 from quiver_fast.ready_file import write_ready
 from quiver_fast.server.config import REQUIRED, ServerConfig, parse
 
@@ -112,25 +113,14 @@ class Broker(ABC):
 def main(broker: Broker, words: list[str]) -> int:
     """Launch ``broker`` as ``words`` say, until a signal comes; return the exit code."""
     program = f"quiver-server-{broker.name}"
-    if not words:
-        sys.stdout.write(_description(broker, program))
-        return EXIT_OK
-    if words[0] in ("-h", "--help"):
-        sys.stdout.write(_USAGE.format(program=program, product=broker.product))
-        return EXIT_OK
-    try:
-        _serve(broker, _parse(words), program)
-    except SignalError:
-        return EXIT_OK  # Being told to end is how a server ends.
-    except QuiverError as error:
-        return _fail(program, str(error), error.exit_code)
-    except OSError as error:
-        return _fail(program, error.strerror or str(error), EXIT_FAILURE)
 
+    def work(words: list[str]) -> None:
+        # Being told to end is how a server ends.
+        with contextlib.suppress(SignalError):
+            _serve(broker, _parse(words), program)
 
-def _fail(program: str, message: str, exit_code: int) -> int:
-    _say(f"{program}: error: {' '.join(message.split())}")
-    return exit_code
+    usage = _USAGE.format(program=program, product=broker.product)
+    return run_program(program, words, usage, lambda: _description(broker, program), work)
 
 
 def _say(line: str) -> None:

@@ -19,6 +19,9 @@ from quiver_fast.errors import QuiverError, UsageError
 
 __all__ = ["ServerPlan", "server_arguments", "server_plan"]
 
+# What remote queues have of SERVER_EXTENSIONS.
+_CSP_EXTENSIONS = frozenset({"durability", "no-create", "store"})
+
 
 @dataclass(frozen=True)
 class ServerPlan:
@@ -64,8 +67,28 @@ class ServerPlan:
         for key in self.extensions:
             if key not in implementation.keys:
                 raise UsageError(f"implementation '{implementation.name}' does not support --{key}")
+        if self.url.scheme == "csp":
+            self._check_csp()
         if implementation.unavailable is not None:
             raise QuiverError(implementation.unavailable)
+
+    def _check_csp(self) -> None:
+        """Refuse what remote queues have no counterpart of."""
+        if "csp-port" not in self.implementation.keys:
+            raise UsageError(
+                f"implementation '{self.implementation.name}' does not support csp URLs"
+            )
+        amqp_only: dict[str, Any] = {
+            "a user": self.user,
+            "a password": self.password,
+            "--cert": self.cert,
+            "--key": self.key,
+            "--trust-store": self.trust_store,
+        }
+        amqp_only |= {f"--{key}": key not in _CSP_EXTENSIONS for key in self.extensions}
+        for flag, value in amqp_only.items():
+            if value:
+                raise UsageError(f"a csp URL does not go with {flag}")
 
 
 def server_plan(

@@ -40,6 +40,7 @@ cdef class Connection:
     cdef bytes hostname
 
     cdef int exchange(self, int64_t wait_until) except -1 nogil
+    cdef int exchange_awake(self, int64_t until) except -1 nogil
     cdef int linger(self) noexcept nogil
     cdef int write(self) noexcept nogil
     cdef int read(self) noexcept nogil

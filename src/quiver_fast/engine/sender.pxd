@@ -9,6 +9,8 @@ cdef class Sender(Endpoint):
     cdef MessageTemplate template
     # None: as fast as can be.
     cdef Schedule schedule
+    # The schedule is kept awake, not asleep.
+    cdef bint is_exact
     cdef bint with_ids
     cdef bint settlement
     cdef bint presettled
@@ -42,6 +44,7 @@ cdef class Sender(Endpoint):
     cdef readonly str first_refusal
 
     cdef int loop(self) except -1 nogil
+    cdef int await_next(self, int64_t wake) except -1 nogil
     cdef bint is_done(self, int64_t now) noexcept nogil
     cdef int64_t allowance(self, int64_t now) noexcept nogil
     cdef int burst(self, int64_t now) except -1 nogil

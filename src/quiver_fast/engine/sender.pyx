@@ -82,6 +82,8 @@ cdef class Sender(Endpoint):
         self.first_refusal = ""
         if self.limits.rate:
             self.schedule = Schedule(self.limits.rate)
+            # Milliseconds do not show what a sleep adds; finer records do.
+            self.is_exact = time_unit != "ms"
 
     def prepare(self) -> None:
         mode = PN_SND_SETTLED if self.presettled else PN_SND_UNSETTLED
@@ -134,7 +136,6 @@ cdef class Sender(Endpoint):
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now
-        cdef int64_t wake
         cdef bint closed
         while True:
             now = monotonic_ns()
@@ -165,10 +166,17 @@ cdef class Sender(Endpoint):
                     return 0
                 with gil:
                     self.fail_silent()
-            wake = self.next_wake(now)
-            if wake and self.schedule is None and not self.stopping and self.connection.linger():
-                wake = 0
-            self.connection.exchange(wake)
+            self.await_next(self.next_wake(now))
+
+    cdef int await_next(self, int64_t wake) except -1 nogil:
+        """Exchange with the peer, and wait for it or for the next message's time."""
+        if wake == 0 or self.stopping:
+            return self.connection.exchange(wake)
+        if self.schedule is None:
+            return self.connection.exchange(0 if self.connection.linger() else wake)
+        if self.is_exact:
+            return self.connection.exchange_awake(wake)
+        return self.connection.exchange(wake)
 
     cdef int fail_silent(self) except -1:
         raise PeerError(

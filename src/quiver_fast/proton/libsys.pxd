@@ -7,6 +7,9 @@ cdef extern from "<time.h>" nogil:
     # Of the last tick of the system, some ms old, for a tenth of the cost.
     const int CLOCK_REALTIME_COARSE
 
+cdef extern from "<sched.h>" nogil:
+    int sched_yield()
+
 cdef extern from "<poll.h>" nogil:
     struct pollfd:
         int fd

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 from quiver_fast.errors import LinkError, PeerError, UsageError
 from quiver_fast.remote.channel import message_of
-from quiver_fast.remote.sender import cid_of
+from quiver_fast.remote.endpoint import cid_of
 
 __all__ = ["Appender", "Entry", "Queue", "Tailer", "Value", "quote"]
 

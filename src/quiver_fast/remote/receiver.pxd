@@ -1,19 +1,12 @@
 from libc.stdint cimport int64_t
 
-from quiver_fast.engine.course cimport Course
-from quiver_fast.remote.channel cimport Channel, Reply
+from quiver_fast.remote.channel cimport Reply
+from quiver_fast.remote.endpoint cimport Endpoint
 from quiver_fast.remote.textwire cimport Slice
 
-cdef class Receiver(Course):
-    cdef Channel channel
-    cdef readonly str queue
-    cdef bytes prefix
-    cdef const char *prefix_text
-    cdef size_t prefix_size
+cdef class Receiver(Endpoint):
     cdef int64_t batch
-    cdef bint with_ids
     cdef bint from_end
-    cdef int64_t cid
     cdef int64_t next_tid
     cdef int64_t outstanding
     cdef bytes event            # the request, always the same
@@ -22,7 +15,6 @@ cdef class Receiver(Course):
     # Entries of other runs, passed over.
     cdef readonly int64_t foreign
 
-    cdef int loop(self) except -1 nogil
     cdef int ask(self) except -1 nogil
     cdef int take_replies(self) except -1 nogil
     cdef int take_batch(self, const Reply *reply) except -1 nogil

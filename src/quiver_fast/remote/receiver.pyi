@@ -1,9 +1,9 @@
-from quiver_fast.engine.course import Course, Limits
+from quiver_fast.engine.course import Limits
 from quiver_fast.records.writer import RecordWriter
 from quiver_fast.remote.channel import Channel
+from quiver_fast.remote.endpoint import Endpoint
 
-class Receiver(Course):
-    queue: str
+class Receiver(Endpoint):
     received: int
     foreign: int
     def __init__(
@@ -19,6 +19,3 @@ class Receiver(Course):
         from_end: bool = False,
         time_unit: str = "ms",
     ) -> None: ...
-    def attach(self, timeout: float) -> None: ...
-    def run(self) -> None: ...
-    def transfer(self, timeout: float) -> None: ...

@@ -3,13 +3,12 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memchr, memcmp, memset
 
-from quiver_fast.engine.course cimport Course, Limits
+from quiver_fast.engine.course cimport Limits
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.remote.channel import message_of
 from quiver_fast.remote.channel cimport Channel, Reply, starts
-from quiver_fast.remote.sender import cid_of
+from quiver_fast.remote.endpoint cimport Endpoint
 from quiver_fast.remote.scalars cimport Scan
 from quiver_fast.remote.textwire cimport (
     Slice, Value, equals, next_pair, open_map, parse_int64, unquoted,
@@ -18,50 +17,30 @@ from quiver_fast.remote.textwire cimport (
 # "keep 2–4 hasNext outstanding with batch = credit/outstanding, wait: 10000"
 cdef int OUTSTANDING = 3
 cdef int WAIT_MS = 10000
-cdef int64_t SECOND = 1000000000
 
 
-cdef class Receiver(Course):
+cdef class Receiver(Endpoint):
     """Read a queue's entries and record every one of this run.
 
     Args:
-        channel: a connected channel.
-        writer, limits, time_unit: see Course.
-        queue: the queue's name.
+        channel, writer, limits, queue, with_ids, time_unit: see Endpoint.
         window: how many entries may be asked for ahead.
         id_prefix: that of this run; entries without it are passed over. "" takes all.
-        with_ids: write ids into the records (revisions v1 and v2).
         from_end: begin after the last entry there is, instead of with the first.
     """
 
     def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
                  window: int, id_prefix: str = "", with_ids: bool = False,
                  from_end: bool = False, time_unit: str = "ms") -> None:
-        super().__init__(writer, limits, time_unit)
-        self.channel = channel
-        self.queue = queue
-        self.prefix = id_prefix.encode("ascii")
-        self.prefix_text = self.prefix
-        self.prefix_size = len(self.prefix)
+        super().__init__(channel, writer, limits, queue=queue, id_prefix=id_prefix,
+                         with_ids=with_ids, time_unit=time_unit)
         self.batch = max(1, window // OUTSTANDING)
-        self.with_ids = with_ids
         self.from_end = from_end
         self.next_tid = 1
 
     def attach(self, timeout: float) -> None:
-        """Create the tailer, and ask for the first entries.
-
-        Args:
-            timeout: seconds to wait for the server's answer.
-
-        Raises:
-            LinkError: the server refused it.
-            PeerError: it did not answer.
-        """
-        csp = f"//{self.channel.peer}/{self.queue}#Queue".encode()
-        deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
-        reply = self.channel.call(csp, b"createTailer: { }\n", deadline)
-        self.cid = cid_of(reply, self.channel.peer)
+        """Create the tailer, and ask for the first entries; see `Endpoint.attach`."""
+        reply = self.create(b"createTailer: { }\n", timeout)
         # The tailer stands at the start; one request moves it, the others follow.
         event = f"hasNext: {{ batch: {self.batch}, wait: {WAIT_MS} }}\n"
         self.event = event.encode()
@@ -73,32 +52,6 @@ cdef class Receiver(Course):
             self.next_tid += 1
             self.outstanding = 1
         self.start_clock()
-
-    def transfer(self, timeout: float) -> None:
-        """Attach, run to the end, and close the channel, whatever happens between.
-
-        Args:
-            timeout: see `attach`.
-
-        Raises:
-            QuiverError: see `attach` and `run`.
-        """
-        try:
-            self.attach(timeout)
-            self.run()
-        finally:
-            self.channel.close()
-
-    def run(self) -> None:
-        """Receive until a limit or a signal.
-
-        Raises:
-            MessageError: an entry is not one of an arrow's.
-            LinkError, PeerError: the server refused a request, or the connection was lost.
-            OutputError: the records could not be written.
-        """
-        with nogil:
-            self.loop()
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now
@@ -208,4 +161,4 @@ cdef class Receiver(Course):
         raise MessageError(f"{self.channel.peer}: entry {self.received + self.foreign + 1} {what}")
 
     cdef int fail_reply(self, const Reply *reply) except -1:
-        raise LinkError(f"{self.channel.peer}: {message_of(reply.body.start[:reply.body.size])}")
+        raise LinkError(f"{self.channel.peer}: {self.reason_of(reply)}")

@@ -1,24 +1,17 @@
 from libc.stdint cimport int64_t
 
-from quiver_fast.engine.course cimport Course
 from quiver_fast.engine.pacer cimport DelayHistogram, Schedule
-from quiver_fast.remote.channel cimport Channel, Reply
+from quiver_fast.remote.channel cimport Reply
+from quiver_fast.remote.endpoint cimport Endpoint
 
-cdef class Sender(Course):
-    cdef Channel channel
+cdef class Sender(Endpoint):
     # None: as fast as can be.
     cdef Schedule schedule
-    cdef readonly str queue
-    cdef bytes prefix
-    cdef const char *prefix_text
-    cdef size_t prefix_size
     cdef bytes body
     cdef const char *body_text
     cdef size_t body_size
     cdef int64_t window
-    cdef bint with_ids
     cdef bint settlement
-    cdef int64_t cid
     # The tid of the last reply, and how many replies had it: a batch's requests share one.
     cdef int64_t reply_tid
     cdef int64_t reply_count
@@ -28,7 +21,6 @@ cdef class Sender(Course):
     cdef readonly int64_t rejected
     cdef readonly str first_refusal
 
-    cdef int loop(self) except -1 nogil
     cdef bint is_done(self, int64_t now) noexcept nogil
     cdef int64_t allowance(self, int64_t now) noexcept nogil
     cdef int burst(self, int64_t now) except -1 nogil

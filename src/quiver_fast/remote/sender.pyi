@@ -1,11 +1,11 @@
-from quiver_fast.engine.course import Course, Limits
+from quiver_fast.engine.course import Limits
 from quiver_fast.engine.pacer import DelayHistogram
 from quiver_fast.records.writer import RecordWriter
 from quiver_fast.remote.channel import Channel
+from quiver_fast.remote.endpoint import Endpoint
 
-class Sender(Course):
+class Sender(Endpoint):
     delays: DelayHistogram | None
-    queue: str
     sent: int
     settled: int
     unsettled: int
@@ -26,8 +26,3 @@ class Sender(Course):
         settlement: bool = False,
         time_unit: str = "ms",
     ) -> None: ...
-    def attach(self, timeout: float) -> None: ...
-    def run(self) -> None: ...
-    def transfer(self, timeout: float) -> None: ...
-
-def cid_of(reply: bytes, peer: str) -> int: ...

@@ -8,15 +8,15 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, strlen
 
-from quiver_fast.engine.course cimport Course, Limits
+from quiver_fast.engine.course cimport Limits
 from quiver_fast.errors import LinkError, OutcomeError, PeerError
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.remote.buffer cimport pending
-from quiver_fast.remote.channel import message_of
 from quiver_fast.remote.channel cimport Channel, Reply, starts
+from quiver_fast.remote.endpoint cimport Endpoint
 from quiver_fast.remote.wire cimport HEADER_SIZE, MORE, end_document
 
 cdef int BURST = 256
@@ -36,69 +36,34 @@ cdef inline char *put(char *out, const char *text) noexcept nogil:
     return out + size
 
 
-cdef class Sender(Course):
+cdef class Sender(Endpoint):
     """Submit values with bodies of ``x`` and account for every one of them.
 
     Args:
-        channel: a connected channel.
-        writer, limits, time_unit: see Course.
-        queue: the queue's name.
+        channel, writer, limits, queue, id_prefix, with_ids, time_unit: see Endpoint.
         body_size: characters of a body.
         window: how many submits may be without a reply.
-        id_prefix: what makes this run's ids unlike another's.
-        with_ids: write ids into the records (revisions v1 and v2).
         settlement: write S and s records, as indexes come.
     """
 
     def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
                  body_size: int, window: int, id_prefix: str = "", with_ids: bool = False,
                  settlement: bool = False, time_unit: str = "ms") -> None:
-        super().__init__(writer, limits, time_unit)
-        self.channel = channel
-        self.queue = queue
-        self.prefix = id_prefix.encode("ascii")
-        self.prefix_text = self.prefix
-        self.prefix_size = len(self.prefix)
+        super().__init__(channel, writer, limits, queue=queue, id_prefix=id_prefix,
+                         with_ids=with_ids, time_unit=time_unit)
         self.body = b"x" * body_size
         self.body_text = self.body
         self.body_size = body_size
         self.window = window
-        self.with_ids = with_ids
         self.settlement = settlement
         self.first_refusal = ""
         if self.limits.rate:
             self.schedule = Schedule(self.limits.rate)
 
     def attach(self, timeout: float) -> None:
-        """Create the appender.
-
-        Args:
-            timeout: seconds to wait for the server's answer.
-
-        Raises:
-            LinkError: the server refused it.
-            PeerError: it did not answer.
-        """
-        csp = f"//{self.channel.peer}/{self.queue}#Queue".encode()
-        deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
-        reply = self.channel.call(csp, b"createAppender: { }\n", deadline)
-        self.cid = cid_of(reply, self.channel.peer)
+        """Create the appender; see `Endpoint.attach`."""
+        self.create(b"createAppender: { }\n", timeout)
         self.start_clock()
-
-    def transfer(self, timeout: float) -> None:
-        """Attach, run to the end, and close the channel, whatever happens between.
-
-        Args:
-            timeout: see `attach`.
-
-        Raises:
-            QuiverError: see `attach` and `run`.
-        """
-        try:
-            self.attach(timeout)
-            self.run()
-        finally:
-            self.channel.close()
 
     def run(self) -> None:
         """Send until a limit or a signal, then wait for every reply.
@@ -111,8 +76,7 @@ cdef class Sender(Course):
         if self.schedule is not None:
             # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
             prctl(PR_SET_TIMERSLACK, 1)
-        with nogil:
-            self.loop()
+        super().run()
         if self.rejected:
             raise OutcomeError(
                 f"{self.channel.peer}: {self.rejected} of {self.sent} submits were refused "
@@ -239,7 +203,7 @@ cdef class Sender(Course):
         return 0
 
     cdef int refuse_reply(self, const Reply *reply) except -1:
-        reason = message_of(reply.body.start[:reply.body.size])
+        reason = self.reason_of(reply)
         if reply.tid == 0:
             raise LinkError(f"{self.channel.peer}: the server ended the connection: {reason}")
         self.rejected += 1
@@ -265,16 +229,3 @@ cdef class Sender(Course):
         if self.schedule is not None:
             wake = min(wake, self.schedule.wake(self.sent))
         return wake
-
-
-def cid_of(reply: bytes, peer: str) -> int:
-    """Return the cid that a create event's reply names, leniently: the RFC's is not YAML.
-
-    Raises:
-        PeerError: there is none.
-    """
-    _, found, rest = reply.partition(b"cid:")
-    digits = rest.strip().partition(b",")[0].partition(b"}")[0].strip()
-    if not found or not digits.isdigit():
-        raise PeerError(f"{peer}: a reply without a cid: {reply[:200]!r}")
-    return int(digits)

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from quiver_fast.queuefile.appender cimport Appender
+from quiver_fast.remote.readers cimport Cursor, Readers
 from quiver_fast.remote.reply cimport Failure
 from quiver_fast.remote.target cimport Target, Timers
 from quiver_fast.remote.textwire cimport Slice, Value
@@ -37,6 +38,7 @@ cdef struct Refusal:
 cdef class Queue:
     cdef readonly str name
     cdef readonly Appender appender
+    cdef Readers readers
     cdef void *store            # Store, which owns this
     # The tailers that wait for the next entry.
     cdef Target *waiting
@@ -48,22 +50,18 @@ cdef class Queue:
     cdef void *next_unsynced
 
     cdef int64_t append_value(self, const Value *value, Refusal *refusal) noexcept nogil
-    cdef int64_t append_bytes(
-        self, const char *bytes, size_t size, Refusal *refusal) noexcept nogil
     cdef int64_t first_index(self) noexcept nogil
     cdef int64_t end_index(self) noexcept nogil
     cdef int64_t last_index(self) noexcept nogil
     cdef bint holds_replies(self) noexcept nogil
     cdef Durable durable(self, int64_t index) noexcept nogil
-    cdef Found read(self, void **cursor, int64_t index, Entry *entry) noexcept nogil
-    cdef void close_cursor(self, void **cursor) noexcept nogil
+    cdef Found read(self, Cursor *cursor, int64_t index, Entry *entry) noexcept nogil
     cdef void add_waiting(self, Target *target) noexcept nogil
     cdef void remove_waiting(self, Target *target) noexcept nogil
     cdef void wake_waiting(self, wake_function wake, int64_t now) noexcept nogil
 
     cdef int64_t commit(self, Refusal *refusal) noexcept nogil
     cdef int64_t refuse(self, Refusal *refusal) noexcept nogil
-    cdef bint open_cursor(self, void **cursor) noexcept nogil
 
 # Let go the replies of all sessions that hold some; given by the sessions' module.
 ctypedef void (*release_function)(Store store) noexcept nogil

@@ -1,6 +1,5 @@
 """The queues of one data directory, each with its one writer, for all connections (B.3, B.9)."""
 
-from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EINVAL
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
@@ -9,8 +8,9 @@ from libc.string cimport memcpy, strerror
 from quiver_fast.errors import QuiverError
 from quiver_fast.queuefile.appender cimport DURABLE_GROUP
 from quiver_fast.queuefile.directory import QueueDirectory
-from quiver_fast.queuefile.tailer cimport TAILER_AT_END, TAILER_FAILED, TAILER_FOUND, Step, Tailer
+from quiver_fast.queuefile.tailer cimport TAILER_FAILED, TAILER_FOUND, Step
 from quiver_fast.remote.base64 cimport decode, decoded_size
+from quiver_fast.remote.readers cimport Cursor, Readers
 from quiver_fast.remote.reply cimport ILLEGAL_ARGUMENT, IO_FAILURE, NO_SUCH_QUEUE
 from quiver_fast.remote.target cimport Target
 from quiver_fast.remote.textwire cimport Slice, Value, store_value, stored_size
@@ -59,15 +59,6 @@ cdef class Queue:
         store_value(value, out + padded)
         return self.commit(refusal)
 
-    cdef int64_t append_bytes(
-            self, const char *bytes, size_t size, Refusal *refusal) noexcept nogil:
-        """Append bytes as they are (A.6, form 2); -1 with ``refusal``."""
-        cdef char *out = self.appender.begin_bytes(size)
-        if out == NULL:
-            return self.refuse(refusal)
-        memcpy(out, bytes, size)
-        return self.commit(refusal)
-
     cdef int64_t commit(self, Refusal *refusal) noexcept nogil:
         cdef int64_t index = self.appender.commit()
         if index < 0:
@@ -108,45 +99,19 @@ cdef class Queue:
             return DURABLE
         return NEVER_DURABLE if self.appender.broken else NOT_DURABLE_YET
 
-    cdef Found read(self, void **cursor, int64_t index, Entry *entry) noexcept nogil:
+    cdef Found read(self, Cursor *cursor, int64_t index, Entry *entry) noexcept nogil:
         """Read the first entry whose index is ``index`` or more.
 
-        Its bytes are valid until the cursor's next read.
+        Its bytes are valid until the queue's next read; `readers.failure` says what failed.
         """
         cdef Step step
         if self.appender.last_index() < index:
             return NOT_YET
-        if cursor[0] == NULL and not self.open_cursor(cursor):
-            return READ_FAILED
-        step = TAILER_FOUND
-        if (<Tailer>cursor[0]).position() != index:
-            step = (<Tailer>cursor[0]).seek(index)
-        if step != TAILER_FAILED:
-            step = (<Tailer>cursor[0]).next(&entry.start, &entry.size, &entry.index)
-        if step == TAILER_AT_END:
-            # There is more, in a later file that the tailer has not looked for yet.
-            (<Tailer>cursor[0]).seek(index)
-            step = (<Tailer>cursor[0]).next(&entry.start, &entry.size, &entry.index)
+        step = self.readers.read(cursor, max(index, self.first_index()),
+                                 &entry.start, &entry.size, &entry.index)
         if step == TAILER_FAILED:
             return READ_FAILED
         return FOUND if step == TAILER_FOUND else NOT_YET
-
-    cdef bint open_cursor(self, void **cursor) noexcept nogil:
-        with gil:
-            try:
-                tailer = Tailer(self.appender.directory)
-            except (OSError, QuiverError, MemoryError):
-                return False
-            Py_INCREF(tailer)
-            cursor[0] = <void *>tailer
-            return True
-
-    cdef void close_cursor(self, void **cursor) noexcept nogil:
-        if cursor[0] == NULL:
-            return
-        with gil:
-            Py_DECREF(<object>cursor[0])
-        cursor[0] = NULL
 
     # ---- those that wait ---------------------------------------------------------
 
@@ -211,6 +176,7 @@ cdef class Store:
         except (OSError, QuiverError, MemoryError) as error:
             refuse(refusal, IO_FAILURE, str(error))
             return 0
+        queue.readers = Readers(queue.appender.directory, queue.appender.shift)
         queue.name = name.decode()
         queue.store = <void *>self
         queue.appender.on_entry = note_entry

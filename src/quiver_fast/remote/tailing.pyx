@@ -9,7 +9,9 @@ from quiver_fast.remote.reply cimport (
     IO_FAILURE, OUT_OF_BOUNDS, Failure, begin_batch, end_batch, put_entry, put_exception,
     put_nothing_new,
 )
-from quiver_fast.remote.store cimport FOUND, READ_FAILED, Entry, Found, Queue, Store
+from quiver_fast.remote.store cimport (
+    FOUND, MESSAGE_SIZE, READ_FAILED, Entry, Found, Queue, Store,
+)
 from quiver_fast.remote.target cimport (
     Target, Wait, add_wait, clear_timer, pop_wait, set_timer,
 )
@@ -91,14 +93,16 @@ cdef class Tailing(Outbox):
     cdef bint answer_wait(self, Target *target, const Wait *wait, int64_t now) noexcept nogil:
         """Answer a request; False if it must wait longer."""
         cdef int64_t index = position_of(target)
-        cdef char[128] message
+        cdef char[512] message
         cdef Entry entry
         cdef Found found
         if is_beyond(target, index, message):
             return self.fail_wait(wait, OUT_OF_BOUNDS, message)
         found = (<Queue>target.queue).read(&target.cursor, index, &entry)
         if found == READ_FAILED:
-            return self.fail_wait(wait, IO_FAILURE, b"the queue's files cannot be read")
+            snprintf(message, MESSAGE_SIZE, "the queue's files cannot be read: %s",
+                     (<Queue>target.queue).readers.failure)
+            return self.fail_wait(wait, IO_FAILURE, message)
         if found == FOUND:
             return self.put_batch(target, wait, &entry)
         if now < wait.deadline and not self.ended:
@@ -178,5 +182,5 @@ cdef class Tailing(Outbox):
     cdef void dispose(self, Target *target) noexcept nogil:
         """Free a target on which nothing waits any more."""
         self.unlist_target(target)
-        (<Queue>target.queue).close_cursor(&target.cursor)
+        (<Queue>target.queue).readers.release(&target.cursor)
         free(target)

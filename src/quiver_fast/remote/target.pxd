@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t
 
+from quiver_fast.remote.readers cimport Cursor
 from quiver_fast.remote.wire cimport Tid
 
 cdef enum TargetKind:
@@ -24,7 +25,7 @@ cdef struct Target:
     void *session           # session.Session, whose own this is
     int64_t last_index      # appender: the last index written, or -1
     int64_t position        # tailer: where it stands
-    void *cursor            # tailer: its place in the files
+    Cursor cursor           # tailer: its place in the files
     Wait *first             # tailer: what waits, in order of arrival
     Wait *last
     # Neighbours among the targets with waits, of the queue and of the session.

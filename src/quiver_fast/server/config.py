@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from quiver_fast import arguments
 from quiver_fast.errors import UsageError
+from quiver_fast.queuefile.directory import valid_name
 
 __all__ = ["USAGE", "ServerConfig", "Target", "parse"]
 
@@ -43,7 +44,8 @@ Addresses and messages:
 
 Remote queues:
   csp-port=NUMBER                 serve the queues of store on this port besides; with
-                                  scheme=csp they are all that is served (port 9876)
+                                  scheme=csp they are all that is served (port 9876), without
+                                  store from a temporary directory that goes with the server
   no-create=0|1 (0)               csp clients may not create queues
   roll=NAME (FAST_DAILY)          how often a new queue's csp writer begins a new file
 
@@ -92,6 +94,11 @@ TEXTS = (
     "store", "durability", "roll", "connect", "connect-user", "connect-password",
     "connect-password-fd", "connect-trust-store",
 )  # fmt: skip
+
+# What remote queues have of all this: no users, no TLS, and the limits of their protocol.
+CSP_KEYS = frozenset(
+    {*REQUIRED, "scheme", "store", "durability", "roll", "no-create", "quiet", "verbose"}
+)
 
 
 @dataclass(frozen=True)
@@ -172,6 +179,11 @@ class ServerConfig:
         for key, value in values.items():
             setattr(self, key.replace("-", "_"), value)
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether remote queues are served from a directory that goes with the server."""
+        return self.scheme == "csp" and self.store is None
+
 
 def _values(given: dict[str, str]) -> dict[str, object]:
     values: dict[str, object] = {
@@ -218,12 +230,21 @@ def _check(config: ServerConfig) -> None:
         raise UsageError("durability needs store")
     if config.scheme == "csp":
         config.csp_port = config.port
-    if config.csp_port and config.store is None:
-        raise UsageError("remote queues (csp) need store=DIR")
+    elif config.csp_port and config.store is None:
+        raise UsageError("csp-port needs store")
     if (config.user is None) != (config.password is None):
         raise UsageError("user and password need each other")
     if (config.connect_user is None) != (config.connect_password is None):
         raise UsageError("connect-user and connect-password need each other")
+
+
+def _check_csp(given: dict[str, str]) -> None:
+    """Refuse what remote queues have no counterpart of, before anybody relies on it."""
+    unfit = sorted(set(given) - CSP_KEYS)
+    if unfit:
+        raise UsageError(f"scheme=csp does not support {', '.join(unfit)}")
+    if given["path"] and not valid_name(given["path"]):
+        raise UsageError(f"'{given['path']}' cannot be the name of a queue")
 
 
 def parse(words: list[str]) -> ServerConfig:
@@ -233,6 +254,8 @@ def parse(words: list[str]) -> ServerConfig:
         UsageError: an argument is unknown, missing, malformed or does not fit another.
     """
     given = arguments.split(words, {*TEXTS, *NUMBERS, *SWITCHES}, REQUIRED)
+    if given.get("scheme") == "csp":
+        _check_csp(given)
     config = ServerConfig(_values(given))
     _check(config)
     return config

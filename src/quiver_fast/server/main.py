@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import resource
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from quiver_fast import __version__
 from quiver_fast.engine import interrupt
 from quiver_fast.engine.security import Security
 from quiver_fast.engine.sockets import listen
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError
+from quiver_fast.program import describe, run_program
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.ready_file import write_ready
 from quiver_fast.server.broker import Broker
@@ -30,42 +33,12 @@ BACKLOG = 4096
 
 def main(argv: list[str] | None = None) -> int:
     """Run the server with ``argv`` (default: the process's) and return its exit code."""
-    words = sys.argv[1:] if argv is None else argv
-    if not words:
-        sys.stdout.write(describe())
-        return EXIT_OK
-    if words[0] in ("-h", "--help"):
-        sys.stdout.write(USAGE)
-        return EXIT_OK
-    try:
-        serve(parse(words))
-    except QuiverError as error:
-        return fail(str(error), error.exit_code)
-    except OSError as error:
-        return fail(error.strerror or str(error), EXIT_FAILURE)
-    except MemoryError:
-        return fail("out of memory", EXIT_FAILURE)
-    return EXIT_OK
-
-
-def fail(message: str, exit_code: int) -> int:
-    """Say ``message`` on one line of standard error and return ``exit_code``."""
-    sys.stderr.write(f"{PROGRAM}: error: {' '.join(message.split())}\n")
-    return exit_code
-
-
-def describe() -> str:
-    """Return what this server is, for the wrapper's ``--info``."""
-    from quiver_fast import features
-    from quiver_fast.proton import info
-
-    python = ".".join(map(str, sys.version_info[:3]))
-    engine = "bundled" if info.bundled() else "system"
-    return (
-        f"{PROGRAM} {__version__}\n"
-        f"Engine: Qpid Proton {info.engine_version()} ({engine})\n"
-        f"Python: {python}\n"
-        f"Features: {' '.join(features())} queues topics transactions\n"
+    return run_program(
+        PROGRAM,
+        argv,
+        USAGE,
+        lambda: describe(PROGRAM, "queues", "topics"),
+        lambda words: serve(parse(words)),
     )
 
 
@@ -76,15 +49,34 @@ def serve(config: ServerConfig) -> None:
         QuiverError: the server cannot begin; its class tells why.
     """
     interrupt.install()
+    raise_descriptor_limit()
     reactor = Reactor()
-    files = None
-    if config.store is not None:
-        files = QueueDirectory(config.store, roll=config.roll, durability=config.durability)
-    try:
+    with queue_files(config) as files:
         serve_on(reactor, config, files)
-    finally:
-        if files is not None:
-            files.close()
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process have all the descriptors that it may: a connection is one, a file one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+@contextmanager
+def queue_files(config: ServerConfig) -> Iterator[QueueDirectory | None]:
+    """Have the queues' files open; remote queues without a store have them until the end.
+
+    Raises:
+        QuiverError: the directory cannot be used.
+    """
+    with ExitStack() as stack:
+        store = config.store
+        if config.is_temporary:
+            store = stack.enter_context(tempfile.TemporaryDirectory(prefix="quiver-queues-"))
+        files = None
+        if store is not None:
+            files = QueueDirectory(store, roll=config.roll, durability=config.durability)
+            stack.callback(files.close)
+        yield files
 
 
 def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | None) -> None:
@@ -115,6 +107,9 @@ def open_remote_queues(reactor: Reactor, config: ServerConfig, files: QueueDirec
     from quiver_fast.remote.service import Service
     from quiver_fast.remote.store import Store
 
+    if config.scheme == "csp":
+        for name in config.addresses:
+            files.appender(name)
     service = Service(reactor, Store(files, create=not config.no_create))
     for sock in listen(config.host, config.csp_port, backlog=BACKLOG):
         service.listen(sock)
@@ -185,7 +180,9 @@ def announce(config: ServerConfig) -> None:
         OutputError: the ready file cannot be written.
     """
     if not config.quiet:
-        sys.stderr.write(f"{PROGRAM}: listening on {config.scheme}://{config.host}:{config.port}\n")
+        what = "; what is in the queues goes with this server" if config.is_temporary else ""
+        url = f"{config.scheme}://{config.host}:{config.port}"
+        sys.stderr.write(f"{PROGRAM}: listening on {url}{what}\n")
     if config.ready_file is not None:
         write_ready(config.ready_file)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import socket
 import sys
@@ -155,11 +156,36 @@ def test_files_that_cannot_be_opened_are_an_error_of_the_reader_alone(tmp_path: 
             used = len(os.listdir(f"/proc/{server.process.pid}/fd"))
             with limited(server, resource.RLIMIT_NOFILE, used):
                 sock.sendall(read)
-                assert failure(receive(sock, 1))[:2] == (5, IO_ERROR)
+                said = receive(sock, 1)
+                assert failure(said)[:2] == (5, IO_ERROR)
+                assert re.search("cannot be read: .*Too many open files", failure(said)[2])
                 submit(sock, "two")
             for expected in ("one", "two"):
                 sock.sendall(read)
                 assert reply(receive(sock, 1))[1]["reply"] == [expected]
+        server.process.terminate()
+        assert server.wait().code == 0
+
+
+def test_queues_beyond_the_descriptors_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    with Running(server_command(tmp_path, port)) as server:
+        wait_for_port(server, port)
+        descriptors = Path(f"/proc/{server.process.pid}/fd")
+        with connected(port) as sock:
+            submit(sock, "one")
+            used = len(list(descriptors.iterdir()))
+            # Too few for a queue's lock, table and file, at each of these places.
+            for room in range(3):
+                with limited(server, resource.RLIMIT_NOFILE, used + room):
+                    for name in ("new", "other/new"):
+                        said = ask(sock, "createAppender: { }", f"//h/{name}#Queue", room)
+                        assert failure(said)[:2] == (room, IO_ERROR)
+                        assert "Too many open files" in failure(said)[2]
+                    submit(sock, "still here")
+                assert len(list(descriptors.iterdir())) == used
+            said = ask(sock, "submit: a", "//h/new#appender")
+            assert "index" in reply(said)[1]
         server.process.terminate()
         assert server.wait().code == 0
 

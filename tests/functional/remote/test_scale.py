@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import socket
 import threading
 import time
@@ -13,6 +14,8 @@ import pytest
 from support.processes import Running, free_port, wait_until
 from support.remote import receive, replies, reply, request, server_command, serving
 
+from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.layout import roll_cycle
 from quiver_fast.remote.client import Queue
 
 CONNECTIONS = 2000
@@ -77,8 +80,7 @@ def test_thousands_of_tailers_of_one_connection(tmp_path: Path) -> None:
         assert all(content["reply"] == ["news"] for content in said.values())
 
 
-def test_a_connection_that_ends_gives_everything_back(tmp_path: Path) -> None:
-    """The tailers of 50 connections had the queue's file open, each for itself."""
+def test_tailers_share_descriptors_and_connections_give_theirs_back(tmp_path: Path) -> None:
     port = free_port()
     with Running(server_command(tmp_path, port)) as server:
         server.wait_until_listening(port)
@@ -86,13 +88,41 @@ def test_a_connection_that_ends_gives_everything_back(tmp_path: Path) -> None:
         with Queue(f"csp://127.0.0.1:{port}/q") as queue, queue.appender() as appender:
             appender.submit("a")
             before = len(list(descriptors.iterdir()))
-            queues = [Queue(f"csp://127.0.0.1:{port}/q") for _ in range(50)]
+            queues = [Queue(f"csp://127.0.0.1:{port}/q") for _ in range(20)]
             for each in queues:
-                assert [entry.value for entry in each.tailer().read()] == ["a"]
-            assert len(list(descriptors.iterdir())) >= before + 100
+                for _ in range(20):
+                    assert [entry.value for entry in each.tailer().read()] == ["a"]
+            # A socket each, and the queue's file once for all 400 tailers.
+            assert len(list(descriptors.iterdir())) == before + 21
             for each in queues:
                 each.close()
             wait_until(lambda: len(list(descriptors.iterdir())) == before, "all are closed")
+
+
+def test_hundreds_of_tailers_in_many_files_have_their_own_places(tmp_path: Path) -> None:
+    """More files are read at once than the server keeps open, by tailers that take turns."""
+    roll, folder = roll_cycle("TEST_SECONDLY"), tmp_path / "q"
+    with Appender(folder, roll=roll.name) as appender:
+        for number in range(5):
+            last = appender.append_text(str(number))
+    # The name is the only record of a file's cycle (A.5): seven more files, of the days before.
+    cycles = [(last >> 32) - 86_400 * days for days in range(8)]
+    for cycle in cycles[1:]:
+        shutil.copy(folder / roll.file_name(cycles[0]), folder / roll.file_name(cycle))
+    entries = [(cycle << 32 | n, str(n)) for cycle in sorted(cycles) for n in range(5)]
+    port = free_port()
+    with Running(server_command(tmp_path, port)) as server:
+        server.wait_until_listening(port)
+        descriptors = Path(f"/proc/{server.process.pid}/fd")
+        with Queue(f"csp://127.0.0.1:{port}/q") as queue:
+            queue.last_index()
+            before = len(list(descriptors.iterdir()))
+            tailers = [queue.tailer(index) for index, _ in entries for _ in range(6)]
+            for turn in range(3):
+                for number, tailer in enumerate(tailers):
+                    found = [(entry.index, entry.value) for entry in tailer.read(batch=1)]
+                    assert found == entries[number // 6 + turn :][:1]
+            assert len(list(descriptors.iterdir())) <= before + 4
 
 
 def test_submits_of_many_clients_have_one_order(tmp_path: Path) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processes import Finished, run
+from support.processes import Finished, Running, free_port, run, wait_until
 from support.remote import serving
 
+from quiver_fast.cli import server as server_command
+from quiver_fast.errors import UsageError
 from quiver_fast.records.parser import read_transfers
+from quiver_fast.server import config as server_config
 
 DELIVERY = ("lost", "foreign", "duplicate", "reordered", "negative_latency")
 ARROW_FILES = ["snapshots.csv", "summary.json", "transfers.csv.zst"]
@@ -143,3 +147,82 @@ def test_nobody_there_is_said_by_the_arrow_and_by_its_wrapper() -> None:
     assert ended.code == 1
     for line in ended.stderr.splitlines():
         assert "cannot connect to 127.0.0.1:1: Connection refused" in line
+
+
+# ---- quiver-server -------------------------------------------------------------------
+
+
+def server_tool(url: str, *words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "quiver_fast.cli.server", url, *map(str, words)]
+
+
+def test_the_server_command_serves_a_queue_by_its_url(tmp_path: Path) -> None:
+    """As for AMQP: nothing but the URL is needed, and the ready file tells when it serves."""
+    port, ready = free_port(), tmp_path / "ready"
+    url = f"csp://127.0.0.1:{port}/orders/new"
+    with Running(server_tool(url, "--ready-file", ready, "--no-create")) as server:
+        wait_until(lambda: ready.exists(), "the server is ready")
+        assert ready.read_text() == "ready\n"
+        assert measure(url, "-c", "100")["results"]["message_count"] == 100
+        # The URL's queue is there from the start, and no other comes into being.
+        other = tool("queue", "append", f"csp://127.0.0.1:{port}/other", "x")
+        assert "FileNotFoundException" in other.stderr
+        server.process.send_signal(signal.SIGTERM)
+        ended = server.wait()
+    assert ended.code == 143
+    assert ended.stderr == (
+        f"quiver-server-pyfast: listening on csp://127.0.0.1:{port}; "
+        "what is in the queues goes with this server\n"
+    )
+
+
+def test_the_server_command_keeps_what_it_is_told_to_keep(tmp_path: Path) -> None:
+    for turn in (1, 2):
+        port, ready = free_port(), tmp_path / f"ready-{turn}"
+        words = ["--store", tmp_path / "store", "--durability", "group", "--quiet"]
+        url = f"csp://127.0.0.1:{port}/q"
+        with Running(server_tool(url, "--ready-file", ready, *words)) as server:
+            wait_until(lambda ready=ready: ready.exists(), "the server is ready")
+            assert tool("queue", "append", url, str(turn), "--quiet").code == 0
+            server.process.send_signal(signal.SIGINT)
+            ended = server.wait()
+            assert (ended.code, ended.stderr) == (130, "")
+    dumped = tool("queue", "dump", str(tmp_path / "store" / "q")).stdout
+    assert [line.split()[-1] for line in dumped.splitlines()] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--user", "me", "--password", "p"], ["--trust-store", "FILE"], ["--csp-port", "7"],
+        ["--cert", "FILE", "--key", "FILE"], ["--queue-limit", "1m"], ["--idle-timeout", "5"],
+        ["--max-message-size", "0"], ["--max-connections", "5"], ["--addresses", "a"],
+        ["--allow-insecure-plain"], ["--connect", "amqp://h"],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_what_a_queue_server_has_not_is_an_error_at_start(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    words = [word.replace("FILE", str(tmp_path / "file")) for word in words]
+    flag = "a user" if words[0] == "--user" else words[0]
+    assert server_command.main(["csp://127.0.0.1/q", *words]) == 2
+    assert capsys.readouterr() == ("", f"quiver-server: error: a csp URL does not go with {flag}\n")
+    key = words[0].removeprefix("--")
+    contract = ["host=127.0.0.1", "port=-", "path=q", "ready-file=-", "scheme=csp", f"{key}=1"]
+    with pytest.raises(UsageError, match=f"scheme=csp does not support {key}$"):
+        server_config.parse(contract)
+
+
+def test_a_broker_of_amqp_serves_no_remote_queue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert server_command.main(["csp://127.0.0.1/q", "--impl", "rabbitmq"]) == 2
+    assert capsys.readouterr().err == (
+        "quiver-server: error: implementation 'rabbitmq' does not support csp URLs\n"
+    )
+
+
+def test_a_name_that_no_queue_can_have_is_an_error_at_start() -> None:
+    ended = run(server_tool("csp://127.0.0.1/a/../b", "--quiet"))
+    assert ended.code == 1
+    assert "quiver-server-pyfast: error: 'a/../b' cannot be the name of a queue" in ended.stderr

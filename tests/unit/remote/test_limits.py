@@ -11,7 +11,7 @@ from support.remote import META, MORE, document, failure, meta, replies, reply, 
 
 from quiver_fast.errors import PeerError
 from quiver_fast.queuefile.directory import QueueDirectory
-from quiver_fast.remote.sender import cid_of
+from quiver_fast.remote.endpoint import cid_of
 from quiver_fast.remote.store import Store
 
 QUEUE, APPENDER, TAILER = "//h/q#Queue", "//h/q#appender", "//h/q#tailer"

@@ -1,0 +1,68 @@
+"""An arrow or server of the contract as a process: answer, work, and say what failed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from quiver_fast import __version__
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError
+
+__all__ = ["describe", "run_program"]
+
+
+def run_program(
+    name: str,
+    argv: list[str] | None,
+    usage: str,
+    description: Callable[[], str],
+    work: Callable[[list[str]], None],
+) -> int:
+    """Run a program of the contract and return its exit code.
+
+    Without arguments it describes itself, which is what a wrapper's ``--info`` shows.
+
+    Args:
+        name: what the program is called.
+        argv: its arguments; None for the process's own.
+        usage: the text of ``--help``.
+        description: makes the text that describes the program.
+        work: does what the arguments say.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
+        sys.stdout.write(description())
+        return EXIT_OK
+    if words[0] in ("-h", "--help"):
+        sys.stdout.write(usage)
+        return EXIT_OK
+    try:
+        work(words)
+    except QuiverError as error:
+        return _fail(name, str(error), error.exit_code)
+    except OSError as error:
+        return _fail(name, error.strerror or str(error), EXIT_FAILURE)
+    except MemoryError:
+        return _fail(name, "out of memory", EXIT_FAILURE)
+    return EXIT_OK
+
+
+def _fail(name: str, message: str, exit_code: int) -> int:
+    """Say ``message`` on one line of standard error and return ``exit_code``."""
+    sys.stderr.write(f"{name}: error: {' '.join(message.split())}\n")
+    return exit_code
+
+
+def describe(name: str, *extra_features: str) -> str:
+    """Return what a program on our engine is: versions, and what it was built to do."""
+    from quiver_fast import features
+    from quiver_fast.proton import info
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    engine = "bundled" if info.bundled() else "system"
+    return (
+        f"{name} {__version__}\n"
+        f"Engine: Qpid Proton {info.engine_version()} ({engine})\n"
+        f"Python: {python}\n"
+        f"Features: {' '.join([*features(), *extra_features])}\n"
+    )

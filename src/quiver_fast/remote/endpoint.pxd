@@ -1,0 +1,19 @@
+from libc.stdint cimport int64_t
+
+from quiver_fast.engine.course cimport Course
+from quiver_fast.remote.channel cimport Channel, Reply
+
+cdef class Endpoint(Course):
+    cdef Channel channel
+    cdef readonly str queue
+    # What this run's ids begin with.
+    cdef bytes prefix
+    cdef const char *prefix_text
+    cdef size_t prefix_size
+    cdef bint with_ids
+    # Of our appender or tailer.
+    cdef int64_t cid
+
+    cdef bytes create(self, bytes event, double timeout)
+    cdef int loop(self) except -1 nogil
+    cdef str reason_of(self, const Reply *reply)

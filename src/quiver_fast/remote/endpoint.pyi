@@ -1,0 +1,22 @@
+from quiver_fast.engine.course import Course, Limits
+from quiver_fast.records.writer import RecordWriter
+from quiver_fast.remote.channel import Channel
+
+class Endpoint(Course):
+    queue: str
+    def __init__(
+        self,
+        channel: Channel,
+        writer: RecordWriter,
+        limits: Limits,
+        *,
+        queue: str,
+        id_prefix: str,
+        with_ids: bool,
+        time_unit: str,
+    ) -> None: ...
+    def attach(self, timeout: float) -> None: ...
+    def run(self) -> None: ...
+    def transfer(self, timeout: float) -> None: ...
+
+def cid_of(reply: bytes, peer: str) -> int: ...

@@ -1,0 +1,115 @@
+"""The open files that all tailers of a queue share: descriptors do not grow with tailers.
+
+A tailer is a place (cycle and offset); whoever reads next puts a reader of that cycle
+there. Tailers that follow a queue are in one file and share one reader; those in more
+files than there may be readers take turns, and pay for opening.
+"""
+
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, strerror, strlen
+
+from quiver_fast.errors import QuiverError
+from quiver_fast.queuefile.tailer cimport TAILER_AT_END, TAILER_FAILED, TAILER_FOUND, Step, Tailer
+
+
+cdef class Readers:
+    """The readers of one queue.
+
+    Args:
+        directory: where its files are.
+        shift: how many bits of an index are the sequence.
+    """
+
+    def __init__(self, directory: object, shift: int) -> None:
+        self.directory = directory
+        self.shift = shift
+
+    def __dealloc__(self) -> None:
+        self.free_all()
+
+    cdef Step read(self, Cursor *cursor, int64_t index, const char **start, size_t *size,
+                   int64_t *found) noexcept nogil:
+        """Read the first entry whose index is ``index`` or more, which there is.
+
+        The cursor then stands behind it.
+        """
+        cdef bint goes_on = cursor.at != 0 and cursor.index == index
+        cdef void *reader = self.reader_in(cursor.cycle if goes_on else index >> self.shift)
+        cdef Step step = TAILER_FOUND
+        if reader == NULL:
+            return TAILER_FAILED
+        if not cursor.counted:
+            cursor.counted = True
+            self.cursors += 1
+        if goes_on and (<Tailer>reader).cycle == cursor.cycle:
+            (<Tailer>reader).at = cursor.at
+            (<Tailer>reader).sequence = index & ((<int64_t>1 << self.shift) - 1)
+        else:
+            step = (<Tailer>reader).seek(index)
+        if step != TAILER_FAILED:
+            step = (<Tailer>reader).next(start, size, found)
+        if step == TAILER_AT_END:
+            # It is in a later file, which the reader has not looked for yet.
+            (<Tailer>reader).seek(index)
+            step = (<Tailer>reader).next(start, size, found)
+        if step == TAILER_FAILED:
+            self.fail(strerror((<Tailer>reader).error))
+        cursor.cycle = (<Tailer>reader).cycle
+        cursor.index = (<Tailer>reader).position()
+        cursor.at = (<Tailer>reader).at
+        return step
+
+    cdef void release(self, Cursor *cursor) noexcept nogil:
+        """Forget a cursor; with the last one the files are closed."""
+        if not cursor.counted:
+            return
+        cursor.counted = False
+        self.cursors -= 1
+        if self.cursors == 0:
+            self.free_all()
+
+    cdef void *reader_in(self, int64_t cycle) noexcept nogil:
+        """Return the reader that is in a cycle's file, else one to move there; NULL: none."""
+        cdef void *reader
+        cdef int i = 0
+        while i < self.count and (<Tailer>self.readers[i]).cycle != cycle:
+            i += 1
+        if i == self.count:
+            if self.count < MAX_READERS and not self.add_reader():
+                return NULL
+            # The new one, or the one whose last use was longest ago.
+            i = self.count - 1
+        reader = self.readers[i]
+        while i > 0:
+            self.readers[i] = self.readers[i - 1]
+            i -= 1
+        self.readers[0] = reader
+        return reader
+
+    cdef bint add_reader(self) noexcept nogil:
+        """Open one more reader; False with `failure` set."""
+        with gil:
+            try:
+                reader = Tailer(self.directory)
+            except (OSError, QuiverError, MemoryError) as error:
+                reason = (getattr(error, "strerror", None) or str(error)).encode()
+                self.fail(reason)
+                return False
+            Py_INCREF(reader)
+            self.readers[self.count] = <void *>reader
+            self.count += 1
+            return True
+
+    cdef void fail(self, const char *reason) noexcept nogil:
+        cdef size_t size = min(strlen(reason), <size_t>(FAILURE_SIZE - 1))
+        memcpy(self.failure, reason, size)
+        self.failure[size] = 0
+
+    cdef void free_all(self) noexcept nogil:
+        if self.count == 0:
+            return
+        with gil:
+            while self.count > 0:
+                self.count -= 1
+                Py_DECREF(<object>self.readers[self.count])
