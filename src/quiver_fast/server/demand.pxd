@@ -5,7 +5,7 @@ cdef inline bint has_demand(const Queue *queue) noexcept nogil:
     """Say whether a stream to this address would find somebody, or a file."""
     if queue.multicast:
         return queue.subscriptions != NULL
-    return queue.consumer_count > 0 or queue.store != NULL
+    return queue.consumer_count > 0 or queue.storable
 
 
 cdef void demand_join(Inlet *inlet) noexcept nogil

@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from quiver_fast.proton.libproton cimport (
     pn_connection_driver_t, pn_delivery_t, pn_link_t, pn_session_t,
 )
+from quiver_fast.server.chain cimport ChainReader
 from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.reactor cimport Hook, Watch
 
@@ -157,6 +158,8 @@ cdef struct Outlet:
     pn_delivery_t *delivery
     Chunk *chunk
     size_t offset
+    # Where its reading from the file stands, if it is there in parts.
+    ChainReader *reader
     # Waits for its session's output to drain; in its peer's list.
     bint clogged
     Outlet *next_clogged

@@ -12,26 +12,10 @@ from support.certificates import Certificates
 from support.engine_client import EngineClient
 from support.network import TcpServer, reset, splice
 from support.processes import run, wait_until
-from support.server import Server, command, running_server
+from support.server import Server, command, connected, running_server
 from support.streams import head, received
 
 QUIET = 0.3
-
-
-@contextlib.contextmanager
-def connected(directory: Path, **keys: object) -> Iterator[tuple[Server, Server]]:
-    """Run two servers, the second connected to the first."""
-    with (
-        running_server(directory) as first,
-        running_server(directory, connect=f"127.0.0.1:{first.port}", **keys) as second,
-    ):
-        yield first, second
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
-    with connected(tmp_path_factory.mktemp("trunk")) as both:
-        yield both
 
 
 @pytest.fixture(scope="module", params=["toward the listener", "toward the connector"])
