@@ -40,9 +40,7 @@ def pair(server: Server, *, streaming_links: bool) -> Iterator[tuple[EngineClien
         yield producer, consumer
 
 
-def received(
-    consumer: EngineClient, receiver: Receiver, size: int, *others: EngineClient
-) -> bytes:
+def received(consumer: EngineClient, receiver: Receiver, size: int, *others: EngineClient) -> bytes:
     """Read a message to its end, of which ``size`` bytes are left, and accept it.
 
     Args:

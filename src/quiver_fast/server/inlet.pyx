@@ -30,7 +30,7 @@ from quiver_fast.server.stream cimport (
     subscription_count,
 )
 from quiver_fast.server.structures cimport (
-    Container, Inlet, Limits, Queue, peer_dirty, queue_dirty,
+    Container, Inlet, Limits, Queue, peer_dirty,
 )
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,

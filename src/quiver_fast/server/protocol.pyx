@@ -132,6 +132,7 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
     """Answer the begins of this turn, with the window that their links call for."""
     cdef pn_session_t *session
     cdef int window
+    cdef int mark
     peer.beginning = False
     while True:
         session = pn_session_head(
@@ -139,9 +140,13 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
         if session == NULL:
             break
         window = SESSION_WINDOW
+        mark = window // 2
         if has_streaming_inlet(peer, session):
             window = max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
-        pn_session_set_incoming_window_and_lwm(session, window, window // 2)
+            # So few that the sender hears of all that was read: waiting for more may be for
+            # what its own socket keeps back until it hears something.
+            mark = window - 1
+        pn_session_set_incoming_window_and_lwm(session, window, mark)
         pn_session_open(session)
     peer_dirty(peer)
 

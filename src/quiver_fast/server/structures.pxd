@@ -333,7 +333,7 @@ cdef struct Container:
 cdef enum:
     SESSION_WINDOW = 512
     # Bytes.
-    STREAM_WINDOW = 131072
+    STREAM_WINDOW = 98304
 
 
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:

@@ -334,7 +334,7 @@ class TestManyAtOnce:
 
 
 class TestMemory:
-    @pytest.mark.parametrize(("shared", "limit"), [(True, 640 << 10), (False, 1 << 20)])
+    @pytest.mark.parametrize(("shared", "limit"), [(True, 320 << 10), (False, 1 << 20)])
     def test_stalled_streams(self, start: Start, address: str, shared: bool, limit: int) -> None:
         """32 of them on one connection, or each on its own; and nothing of them stays."""
         server = start()
