@@ -36,9 +36,9 @@ SCHEDULE = {
 }
 # Through the server against the same pair without one.
 STREAMS = {
-    "stream-1m": Case(600, body_size=1_000_000, credit=10),
-    "stream-100m": Case(12, body_size=100_000_000, credit=4),
-    "stream-10g": Case(1, body_size=10_000_000_000, credit=1),
+    "stream-1m": Case(600, body_size=1_000_000, credit=10, streaming=True, time_unit="us"),
+    "stream-100m": Case(12, body_size=100_000_000, credit=4, streaming=True, time_unit="us"),
+    "stream-10g": Case(1, body_size=10_000_000_000, credit=1, streaming=True, time_unit="us"),
 }
 # Through a server: sender and receiver are its clients, three processes in all.
 THROUGH_SERVER = {

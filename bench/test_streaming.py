@@ -54,7 +54,7 @@ def test_first_fragment() -> None:
 
 
 def test_small_messages_beside_streams() -> None:
-    """Eight streams run on the same connections, and none of them is waited for."""
+    """Eight streams run on other connections of the same server; none is waited for."""
     assert on_a_server(beside_streams, SMALL) <= BESIDE_US
 
 

@@ -141,8 +141,9 @@ class EngineClient:
         streaming: bool = False,
         session: Session | None = None,
         settled: bool = False,
+        credit: bool = True,
     ) -> Sender:
-        """Attach a sender and wait for its credit."""
+        """Attach a sender and wait for its credit, unless that is not to be expected."""
         self._tag += 1
         link: Sender = (session or self.session()).sender(f"sender-{id(self)}-{self._tag}")
         link.target.address = address
@@ -154,7 +155,10 @@ class EngineClient:
             link.target.capabilities.put_symbol(STREAMING_DELIVERIES)
             link.target.capabilities.exit()
         link.open()
-        self.until(lambda: link.credit > 0)
+        if credit:
+            self.until(lambda: link.credit > 0)
+        else:
+            self.until(lambda: bool(link.state & Endpoint.REMOTE_ACTIVE))
         return link
 
     def receiver(
@@ -177,7 +181,7 @@ class EngineClient:
             link.session.open()
         link.open()
         link.flow(credit)
-        self.pump()
+        self.pump(0)
         return link
 
     def start(self, sender: Sender, data: bytes) -> Delivery:
@@ -203,12 +207,14 @@ class EngineClient:
         """Read at least ``size`` bytes of the receiver's current delivery."""
         data = b""
         deadline = time.monotonic() + timeout
-        while len(data) < size:
-            assert time.monotonic() < deadline, f"{len(data)} of {size} bytes came"
-            self.pump()
+        self.pump(0)
+        while True:
             while receiver.current is not None and (part := receiver.recv(65536)):
                 data += part
-        return data
+            if len(data) >= size:
+                return data
+            assert time.monotonic() < deadline, f"{len(data)} of {size} bytes came"
+            self.pump()
 
     def accept(self, receiver: Receiver) -> None:
         """Accept and settle the current delivery."""

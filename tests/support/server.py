@@ -112,3 +112,13 @@ def running_server(
         elif not server.killed:
             # A test that ended it on purpose has judged how; a crash is nobody's purpose.
             assert running.process.returncode >= 0, f"the server crashed: {running.wait()}"
+
+
+@contextlib.contextmanager
+def connected(directory: Path, **keys: object) -> Iterator[tuple[Server, Server]]:
+    """Run two servers, the second connected to the first."""
+    with (
+        running_server(directory) as first,
+        running_server(directory, connect=f"127.0.0.1:{first.port}", **keys) as second,
+    ):
+        yield first, second

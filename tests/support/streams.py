@@ -40,9 +40,22 @@ def pair(server: Server, *, streaming_links: bool) -> Iterator[tuple[EngineClien
         yield producer, consumer
 
 
-def received(consumer: EngineClient, receiver: Receiver, size: int) -> bytes:
-    """Read a message to its end, of which ``size`` bytes are left, and accept it."""
+def received(consumer: EngineClient, receiver: Receiver, size: int, *others: EngineClient) -> bytes:
+    """Read a message to its end, of which ``size`` bytes are left, and accept it.
+
+    Args:
+        consumer: whose receiver it is.
+        receiver: the link it comes by.
+        size: bytes to read.
+        others: clients that have something to say meanwhile, such as the end of it.
+    """
     data = consumer.read(receiver, size)
-    consumer.until(lambda: not receiver.current.partial)
+
+    def ended() -> bool:
+        for other in others:
+            other.pump(0)
+        return not receiver.current.partial
+
+    consumer.until(ended)
     consumer.accept(receiver)
     return data

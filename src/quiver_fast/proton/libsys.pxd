@@ -59,6 +59,10 @@ cdef extern from "<netinet/tcp.h>" nogil:
 cdef extern from "<malloc.h>" nogil:
     int malloc_trim(size_t pad)
 
+cdef extern from "<sys/mman.h>" nogil:
+    const int MADV_DONTNEED
+    int madvise(void *start, size_t size, int advice)
+
 cdef extern from "<sys/prctl.h>" nogil:
     const int PR_SET_TIMERSLACK
     int prctl(int option, unsigned long argument)

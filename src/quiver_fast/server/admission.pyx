@@ -93,6 +93,8 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
     cdef Peer *peer = <Peer *>watch.owner
     if peer.dead:
         return
+    if events & EPOLLOUT:
+        peer.full = False
     if events & ~EPOLLOUT:
         peer_read(peer)
         peer_process(peer)

@@ -20,6 +20,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.broker cimport Broker, is_dynamic
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_receive
+from quiver_fast.server.demand cimport demand_began, demand_ended, demand_join, demand_leave
 from quiver_fast.server.inlet cimport inlet_detached, inlet_top_up, queue_left
 from quiver_fast.server.links cimport link_delete, link_new
 from quiver_fast.server.outlet cimport outlet_detached
@@ -139,6 +140,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     limit_size(peer, link)
     pn_link_open(link)
     trunks_announce(node_of_queue(queue))
+    demand_began(node_of_queue(queue))
     return 0
 
 
@@ -162,6 +164,8 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         pn_terminus_capabilities(theirs), b"qd.streaming-deliveries")
     if queue != NULL:
         queue.links += 1
+        if inlet.streaming:
+            demand_join(inlet)
     pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
     pn_link_set_rcv_settle_mode(link, PN_RCV_FIRST)
     limit_size(peer, link)
@@ -189,6 +193,7 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
     cdef Peer *peer = link.peer
     cdef pn_link_t *engine_link = link.link
     cdef Queue *queue = NULL
+    cdef Queue *sought = NULL
     cdef bint ours = False
     if link.kind == OUTLET:
         ours = (<Outlet *>link).ours
@@ -197,10 +202,14 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
         outlet_detached(<Outlet *>link)
         if queue != NULL:
             trunks_withdraw(node_of_queue(queue))
+            # Its senders keep it.
+            if node_of_queue(queue).streaming_inlets != NULL:
+                sought = node_of_queue(queue)
     elif link.kind == INLET:
         queue = (<Inlet *>link).queue
         ours = (<Inlet *>link).announced
         trunk_detached(<Inlet *>link)
+        demand_leave(<Inlet *>link)
         inlet_detached(<Inlet *>link)
     else:
         coordinator_detached(link)
@@ -214,4 +223,6 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
     link_delete(link)
     if queue != NULL:
         queue_left(queue)
+    if sought != NULL:
+        demand_ended(sought)
     peer_dirty(peer)

@@ -1,10 +1,8 @@
-from quiver_fast.server.message cimport Message
 from quiver_fast.server.structures cimport Container, Inlet, Queue
 
 cdef void inlet_receive(Inlet *inlet) noexcept nogil
 cdef void inlet_top_up(Inlet *inlet) noexcept nogil
 cdef void inlet_detached(Inlet *inlet) noexcept nogil
-cdef bint publish(Queue *queue, Message *message) noexcept nogil
 cdef void inlets_awake(Container *container) noexcept nogil
 cdef void queue_resume(Queue *queue) noexcept nogil
 cdef void queue_left(Queue *queue) noexcept nogil

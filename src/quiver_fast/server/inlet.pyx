@@ -1,7 +1,6 @@
 """Messages in: from a producer's link into a queue, as far as there is room for them."""
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcmp
 
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, pn_delivery_aborted, pn_delivery_local,
@@ -10,25 +9,28 @@ from quiver_fast.proton.libproton cimport (
     pn_disposition_condition, pn_disposition_set_failed, pn_link_advance, pn_link_credit,
     pn_link_current, pn_link_flow, pn_link_queued, pn_link_recv, ssize_t,
 )
-from quiver_fast.server.broker cimport Broker, find_queue
+from quiver_fast.server.address cimport (
+    can_pass, named_queue, publish, queue_of_message, queue_of_stream,
+)
+from quiver_fast.server.broker cimport Broker
+from quiver_fast.server.demand cimport has_demand
 from quiver_fast.server.message cimport (
-    HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
-    message_address, message_filled, message_new, message_read_header, message_release,
+    HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
+    message_filled, message_new, message_read_header, message_release,
     message_space,
 )
 from quiver_fast.server.outlet cimport stream_abort, stream_advance
 from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
-from quiver_fast.server.queue cimport queue_append
 from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
 from quiver_fast.server.store cimport (
-    accept_later, forget_pending, is_stored, must_wait, store_append,
+    accept_later, forget_pending, is_stored, must_wait, store_append, store_part, store_remove,
 )
 from quiver_fast.server.stream cimport (
-    is_for, stream_begin, stream_decide, stream_of, stream_orphan, stream_received,
+    stream_begin, stream_decide, stream_of, stream_orphan, stream_received,
     subscription_count,
 )
 from quiver_fast.server.structures cimport (
-    Container, Inlet, Limits, Queue, peer_dirty, queue_dirty,
+    Container, Inlet, Limits, Queue, peer_dirty,
 )
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
@@ -98,6 +100,7 @@ cdef void give_up(Inlet *inlet) noexcept nogil:
     cdef Message *message = inlet.receiving
     if message == NULL:
         return
+    drop_parts(inlet)
     inlet.receiving = NULL
     if message.stream != NULL:
         if stream_of(message).inlet != NULL:
@@ -195,7 +198,9 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         return out_of_memory(inlet)
     if too_large(inlet, message):
         return False
-    if inlet.routed and (inlet.destination == NULL or not partial):
+    if message.chain != NULL and partial:
+        return keep_part(inlet, delivery, message)
+    if message.chain == NULL and inlet.routed and (inlet.destination == NULL or not partial):
         return receive_routed(inlet, delivery, message, partial)
     if partial:
         return may_stream(inlet, delivery, message) and stream_start(inlet, delivery, message)
@@ -271,8 +276,11 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     if queue == NULL:
         return refuse_stream(
             inlet, delivery, message, b"the message names no address of this server in 'to'")
-    if is_stored(queue, message) or not inlet.streaming and not can_pass(queue):
-        # Its queue keeps it: in its file, or for a consumer to come.
+    if is_stored(queue, message) or queue.storable and not message.routed and not can_pass(queue):
+        inlet.destination = queue
+        return keep_part(inlet, delivery, message)
+    if not inlet.streaming and not can_pass(queue):
+        # Its queue keeps it for a consumer to come.
         return False
     entries = subscription_count(queue, message) if queue.multicast else 1
     if not stream_begin(inlet, delivery, message, entries):
@@ -284,18 +292,27 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     return True
 
 
-cdef bint can_pass(const Queue *queue) noexcept nogil:
-    """Say whether a message would go to a consumer at once, not wait in the queue."""
-    return queue.multicast or queue.available == 0 and queue.ready != NULL
+cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Write what has come of a long message to its queue's file; return False: no more to do.
+
+    It is accepted, and delivered, when it is whole.
+    """
+    if message.held < STREAM_HIGH:
+        return False
+    if store_part(inlet.destination, message, False):
+        return False
+    # The disk takes no more: the sender may try again, and what still comes is dropped.
+    drop_parts(inlet)
+    if not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    stream_decide(stream_of(message), PN_MODIFIED, True, False)
+    return True
 
 
-cdef Queue *queue_of_stream(Inlet *inlet, const Message *message) noexcept nogil:
-    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL if it names none."""
-    cdef const char *address
-    cdef size_t size
-    if message_address(message, &address, &size) != HEADER_READ or size == 0:
-        return NULL
-    return named_queue(inlet, address, size)
+cdef void drop_parts(Inlet *inlet) noexcept nogil:
+    """Take what the file has of a message that will not be whole as removed."""
+    if inlet.receiving.chain != NULL and inlet.destination != NULL:
+        store_remove(inlet.destination, inlet.receiving)
 
 
 cdef bint refuse_stream(
@@ -372,7 +389,9 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
     cdef Queue *queue
     cdef bint waits
     note_size(inlet, message)
-    if message_read_header(message, inlet.base.peer.container.now_ms) != HEADER_READ:
+    # The beginning of a chain is in the file already, and was read before.
+    if message.chain == NULL and message_read_header(
+            message, inlet.base.peer.container.now_ms) != HEADER_READ:
         delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
         message_release(message)
         return
@@ -385,7 +404,9 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
     if pn_delivery_remote_state(delivery) == TRANSACTIONAL_STATE:
         take_in_transaction(inlet, delivery, message, queue)
         return
-    if is_stored(queue, message) and not store_append(queue, message):
+    if (is_stored(queue, message) or message.chain != NULL) and not store_append(queue, message):
+        if message.chain != NULL:
+            store_remove(queue, message)
         message_release(message)
         refuse_for_now(delivery)
         return
@@ -439,62 +460,6 @@ cdef void take_in_transaction(
     pn_delivery_settle(delivery)
 
 
-cdef Queue *queue_of_message(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
-    """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
-    cdef const char *address
-    cdef size_t size
-    cdef Queue *queue
-    if message_address(message, &address, &size) == HEADER_MALFORMED:
-        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
-        return NULL
-    if size == 0:
-        delivery_reject(delivery, b"amqp:precondition-failed",
-                        b"a message to the anonymous terminus names its address in 'to'")
-        return NULL
-    queue = named_queue(inlet, address, size)
-    if queue == NULL:
-        delivery_reject(delivery, b"amqp:not-found", b"there is no such address here")
-    return queue
-
-
-cdef Queue *named_queue(Inlet *inlet, const char *address, size_t size) noexcept nogil:
-    """Find a queue by address, quickly if it is the one of the message before."""
-    cdef Queue *queue = inlet.last
-    if queue == NULL or queue.address_size != size or memcmp(
-            queue.address, address, size) != 0:
-        queue = find_queue(inlet.base.peer.container, address, size)
-        inlet.last = queue
-    return queue
-
-
-cdef bint publish(Queue *queue, Message *message) noexcept nogil:
-    """Put a message into a queue, or into each subscription of a topic.
-
-    Takes over one reference. Returns False if there was no memory for it.
-    """
-    cdef Queue *subscription
-    cdef bint done = True
-    if not queue.multicast:
-        if queue_append(queue, message) == NULL:
-            message_release(message)
-            return False
-        queue_dirty(queue)
-        return True
-    subscription = queue.subscriptions
-    while subscription != NULL:
-        if not is_for(subscription, message):
-            pass
-        elif queue_append(subscription, message) == NULL:
-            done = False
-        else:
-            message.refs += 1
-            queue_dirty(subscription)
-        subscription = subscription.next_subscription
-    message_release(message)
-    return done
-
-
 cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     """Keep the producer's credit between half and all of its window (part 2.6.7)."""
     cdef int window
@@ -502,6 +467,8 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
         return
     if inlet.unsynced >= UNSYNCED_MAX:
+        return
+    if inlet.streaming and inlet.queue != NULL and not has_demand(inlet.queue):
         return
     window = inlet.base.peer.container.limits.credit
     if inlet.mean_size:

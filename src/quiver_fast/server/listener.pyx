@@ -188,7 +188,7 @@ cdef void write_one(Container *container, Peer *peer) noexcept nogil:
     if peer_finished(peer):
         declare_dead(peer)
         return
-    if peer.clogged != NULL:
+    if peer.clogged != NULL and not peer.full:
         outlets_drained(peer)
 
 

@@ -32,6 +32,9 @@ cdef struct Message:
     # Of a message that passes through while it is being received: its Stream, else NULL.
     # What all its entries have sent is dropped, so it cannot be sent again.
     void *stream
+    # Of a message that is in its queue's file in parts: its Chain, else NULL. Nothing of
+    # it is held that is there.
+    void *chain
     # Entries that have still to send it.
     uint32_t readers
     Header header
@@ -48,8 +51,8 @@ cdef struct Message:
 # What one stream may hold in memory before its sender has to wait. With what the engine
 # holds of it, in and out, that is less than skupper-router's Q2 and one read: 320 KiB.
 cdef enum:
-    STREAM_HIGH = 131072
-    STREAM_LOW = 65536
+    STREAM_HIGH = 65536
+    STREAM_LOW = 49152
     # As much of a message has to come before it is a stream without having asked (Q2).
     STREAM_SIZE = 262144
 
@@ -65,6 +68,7 @@ cdef Message *message_new(size_t capacity) noexcept nogil
 cdef void message_release(Message *message) noexcept nogil
 cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil
 cdef void message_filled(Message *message, size_t size) noexcept nogil
+cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
 cdef void message_trim(Message *message) noexcept nogil
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil
 cdef HeaderResult as_header_result(ScanResult result) noexcept nogil

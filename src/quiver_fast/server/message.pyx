@@ -7,6 +7,7 @@ part 3.2.1) is the only one that a node rewrites; the bare message passes as it 
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memmove
 
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MORE, Cursor, ScanResult, enter_compound, next_value, section_code,
@@ -40,6 +41,7 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
     message.aborted = False
     message.routed = False
     message.stream = NULL
+    message.chain = NULL
     message.readers = 0
     message.expires = 0
     message.size = 0
@@ -73,6 +75,7 @@ cdef void message_release(Message *message) noexcept nogil:
         chunk_free(message, chunk)
         chunk = following
     free(message.stream)
+    free(message.chain)
     free(message)
 
 
@@ -98,6 +101,32 @@ cdef void message_filled(Message *message, size_t size) noexcept nogil:
     message.last.size += <uint32_t>size
     message.size += size
     message.held += size
+
+
+cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil:
+    """Move the first ``size`` bytes that are held elsewhere; NULL: nowhere.
+
+    Not for a stream: its entries count on what they have not sent.
+    """
+    cdef Chunk *chunk = message.first
+    cdef size_t part
+    message.held -= size
+    while size:
+        part = min(size, <size_t>chunk.size)
+        if out != NULL:
+            memcpy(out, chunk_bytes(chunk), part)
+            out += part
+        size -= part
+        if part < chunk.size:
+            # The rest of it goes next.
+            memmove(chunk_bytes(chunk), chunk_bytes(chunk) + part, chunk.size - part)
+            chunk.size -= <uint32_t>part
+        elif chunk.next != NULL:
+            message.first = chunk.next
+            chunk_free(message, chunk)
+            chunk = message.first
+        else:
+            chunk.size = 0
 
 
 cdef void message_trim(Message *message) noexcept nogil:

@@ -11,6 +11,7 @@ from quiver_fast.proton.libproton cimport (
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
     pn_unsettled_head, pn_unsettled_next,
 )
+from quiver_fast.server.chain cimport chain_close, chain_open, chain_read
 from quiver_fast.server.message cimport (
     HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_leave,
     message_release, message_trim,
@@ -42,8 +43,15 @@ DIGITS[:] = b"0123456789abcdef"
 
 
 cdef inline bint has_room(Outlet *outlet) noexcept nogil:
-    return pn_session_outgoing_bytes(outlet.base.session) < (
-        STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX)
+    return room(outlet) > 0
+
+
+cdef inline size_t room(Outlet *outlet) noexcept nogil:
+    """Return how many bytes more the engine may get for the outlet's session."""
+    cdef size_t limit = STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX
+    cdef size_t held = pn_session_outgoing_bytes(outlet.base.session)
+    # What is framed is not counted; so nothing is added while it cannot be written.
+    return 0 if outlet.base.peer.full or held >= limit else limit - held
 
 
 cdef inline size_t write_tag(uint64_t number, char *out) noexcept nogil:
@@ -61,7 +69,7 @@ cdef void entry_done(Entry *entry) noexcept nogil:
     """End an acquired entry or a copy, and let producers on that waited for its room."""
     cdef Queue *queue = entry.queue
     if queue != NULL and entry.message.index >= 0:
-        store_remove(queue, entry.message.index)
+        store_remove(queue, entry.message)
     entry_drop(entry)
     if queue != NULL and queue.waiting != NULL:
         queue_dirty(queue)
@@ -157,18 +165,25 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
     cdef bint streaming = message.stream != NULL
     cdef Chunk *chunk
     cdef size_t size
+    cdef size_t free
     # It may go with its last entry, and is looked at after that.
     message.refs += 1
     if outlet.delivery == NULL:
         start_delivery(outlet, outlet.sending)
+    if message.chain != NULL:
+        send_chain(outlet, message)
+        message_release(message)
+        update_readiness(outlet)
+        return
     chunk = outlet.chunk
     while True:
         size = chunk.size - outlet.offset
         if size:
-            if not has_room(outlet):
+            free = room(outlet)
+            if free == 0:
                 clog(outlet)
                 break
-            size = min(size, PIECE)
+            size = min(size, min(free, PIECE))
             pn_link_send(outlet.base.link, chunk_bytes(chunk) + outlet.offset, size)
             outlet.offset += size
         elif chunk.next != NULL:
@@ -185,6 +200,42 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
         stream_sent(message)
     message_release(message)
     update_readiness(outlet)
+
+
+cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
+    """Send more of a message from its queue's file, as far as there is room."""
+    cdef size_t size
+    if outlet.reader == NULL:
+        outlet.reader = chain_open(message)
+    while True:
+        if outlet.reader == NULL or not chain_read(outlet.reader, message):
+            send_no_more(outlet)
+            return
+        if outlet.reader.left == 0:
+            outlet_sent(outlet)
+            return
+        # Its header section was sent anew.
+        size = min(outlet.offset, outlet.reader.left)
+        outlet.offset -= size
+        outlet.reader.at += size
+        outlet.reader.left -= size
+        size = min(outlet.reader.left, min(room(outlet), PIECE))
+        if size == 0 and outlet.reader.left:
+            clog(outlet)
+            return
+        pn_link_send(outlet.base.link, outlet.reader.at, size)
+        outlet.reader.at += size
+        outlet.reader.left -= size
+
+
+cdef void send_no_more(Outlet *outlet) noexcept nogil:
+    """The file cannot be read: the message stays in it, for the next start of the server."""
+    cdef Entry *entry = outlet.sending
+    cdef pn_delivery_t *delivery = outlet.delivery
+    end_sending(outlet)
+    pn_delivery_set_context(delivery, NULL)
+    pn_delivery_abort(delivery)
+    entry_drop(entry)
 
 
 cdef void stream_sent(Message *message) noexcept nogil:
@@ -223,6 +274,8 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
     if outlet.consumer_link != NULL:
         outlet.consumer_link.streams -= 1
         outlet.consumer_link = NULL
+    chain_close(outlet.reader)
+    outlet.reader = NULL
     outlet.sending = NULL
     outlet.delivery = NULL
     if outlet.ours:

@@ -75,15 +75,22 @@ cdef void peer_cut(Peer *peer) noexcept nogil:
 
 
 cdef void peer_write(Peer *peer) noexcept nogil:
-    """Give the socket what the engine has, and wait for the socket where it is full."""
-    cdef pn_bytes_t data = pn_connection_driver_write_buffer(&peer.driver)
+    """Give the socket what the engine has, and wait for the socket where it is full.
+
+    The engine is not asked while it is full: it would frame whatever it has.
+    """
+    cdef pn_bytes_t data
     cdef uint32_t events = EPOLLIN
     cdef ssize_t n
+    if peer.full:
+        return
+    data = pn_connection_driver_write_buffer(&peer.driver)
     while data.size > 0 and not peer.cut:
         n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if n < 0 and errno == EINTR:
             continue
         if n < 0 and errno == EAGAIN:
+            peer.full = True
             events |= EPOLLOUT
             break
         if n < 0:

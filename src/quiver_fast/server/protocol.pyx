@@ -15,7 +15,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.attach cimport attach, detach
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_receive
-from quiver_fast.server.inlet cimport inlet_receive
+from quiver_fast.server.inlet cimport inlet_receive, inlet_top_up
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition
 from quiver_fast.server.structures cimport (
@@ -90,8 +90,13 @@ cdef void link_attached(Peer *peer, pn_link_t *engine_link) noexcept nogil:
 
 cdef void link_flow(pn_link_t *engine_link) noexcept nogil:
     cdef Link *link = link_of(engine_link)
-    if link != NULL and link.kind == OUTLET:
+    if link == NULL:
+        return
+    if link.kind == OUTLET:
         outlet_flow(<Outlet *>link)
+    elif link.kind == INLET:
+        # Drained credit: meanwhile there may be a use for it.
+        inlet_top_up(<Inlet *>link)
 
 
 cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept nogil:
@@ -127,6 +132,7 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
     """Answer the begins of this turn, with the window that their links call for."""
     cdef pn_session_t *session
     cdef int window
+    cdef int mark
     peer.beginning = False
     while True:
         session = pn_session_head(
@@ -134,9 +140,13 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
         if session == NULL:
             break
         window = SESSION_WINDOW
+        mark = window // 2
         if has_streaming_inlet(peer, session):
             window = max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
-        pn_session_set_incoming_window_and_lwm(session, window, window // 2)
+            # So few that the sender hears of all that was read: waiting for more may be for
+            # what its own socket keeps back until it hears something.
+            mark = window - 1
+        pn_session_set_incoming_window_and_lwm(session, window, mark)
         pn_session_open(session)
     peer_dirty(peer)
 

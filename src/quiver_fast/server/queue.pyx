@@ -108,8 +108,8 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     queue.tail = entry
     queue.available += 1
     queue.depth += 1
-    # A stream's bytes only pass through.
-    entry.bytes = message.size + OVERHEAD if message.complete else 0
+    # A stream's bytes only pass through; a chain's are in the file.
+    entry.bytes = message.held + OVERHEAD if message.complete else 0
     queue.bytes += entry.bytes
     note_expiry(queue, message)
     if queue.browser_count:

@@ -26,6 +26,7 @@ from quiver_fast.queuefile.live cimport (
     MARK_NONE, LiveEntries, hold_file, let_file_go, write_mark, write_removals,
 )
 from quiver_fast.queuefile.retention cimport Retention
+from quiver_fast.server.chain cimport Chain, ChainRestorer, chain_is_part, chain_write
 from quiver_fast.server.message cimport (
     HEADER_READ, Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
     message_release, message_space,
@@ -79,11 +80,21 @@ cdef class Store:
         cdef const char *start
         cdef size_t size
         cdef int64_t index
+        cdef Message *whole
+        cdef ChainRestorer chains = ChainRestorer(self.appender)
         self.queue = queue
         live = LiveEntries(self.appender.directory, committed)
         while live.next(&start, &size, &index):
-            if is_raw(start, size):
-                restore_message(queue, start + RAW_HEAD, size - RAW_HEAD, index)
+            if not is_raw(start, size):
+                continue
+            start += RAW_HEAD
+            size -= RAW_HEAD
+            if not chain_is_part(start, size):
+                restore_message(queue, start, size, index)
+                continue
+            whole = chains.add(start, size, index, queue.container.now_ms)
+            if whole != NULL:
+                restore_whole(queue, whole)
         self.retention = Retention(
             self.appender, live.removed, live.oldest, queue.container.roll_size)
         if live.owed != MARK_NONE:
@@ -91,6 +102,10 @@ cdef class Store:
             hold_file(self.appender, 0)
             self.appender.checked(write_mark(self.appender, live.owed))
             let_file_go(self.appender)
+        for first, last in chains.torn():
+            for index in range(first, last + 1):
+                note_removal(self, index)
+        flush_removals(self)
         return 0
 
     def tidy(self) -> None:
@@ -194,7 +209,12 @@ cdef int restore_message(
     message.index = index
     if message_read_header(message, queue.container.now_ms) != HEADER_READ:
         message_release(message)
-    elif queue_append(queue, message) == NULL:
+        return 0
+    return restore_whole(queue, message)
+
+
+cdef int restore_whole(Queue *queue, Message *message) except -1:
+    if queue_append(queue, message) == NULL:
         message_release(message)
         raise MemoryError("no memory for a stored message")
     return 0
@@ -217,6 +237,8 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
     """Write a message to the queue's file and give it its index; False if that failed."""
     cdef const Chunk *chunk = message.first
     cdef char *out
+    if message.chain != NULL:
+        return store_part(queue, message, True)
     if queue.store == NULL and not queue.container.open_store(queue):
         return False
     out = begin_message(<Store>queue.store, message.size)
@@ -228,6 +250,27 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
         out += chunk.size
         chunk = chunk.next
     message.index = (<Store>queue.store).appender.commit()
+    (<Store>queue.store).failing = False
+    mark_dirty(queue.container, queue.store)
+    return True
+
+
+cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil:
+    """Write what is held of a long message to the queue's file; False if that failed.
+
+    Args:
+        last: with that it is whole, and gets its index.
+    """
+    cdef size_t end
+    if queue.store == NULL and not queue.container.open_store(queue):
+        return False
+    end = (<Store>queue.store).appender.tail + message.held + NOTES_ROOM
+    if not (write_owed(<Store>queue.store) and (<Store>queue.store).appender.reserve(end)
+            and chain_write((<Store>queue.store).appender, message, last)):
+        report(<Store>queue.store)
+        return False
+    if last:
+        message.index = (<Store>queue.store).appender.last_index()
     (<Store>queue.store).failing = False
     mark_dirty(queue.container, queue.store)
     return True
@@ -269,9 +312,25 @@ cdef void note_removal(Store store, int64_t index) noexcept nogil:
     store.removed_count += 1
 
 
-cdef void store_remove(Queue *queue, int64_t index) noexcept nogil:
-    """Write down, by the end of the turn, that an entry is done with."""
-    note_removal(<Store>queue.store, index)
+cdef void note_message(Store store, const Message *message) noexcept nogil:
+    """Take a message as removed: its entry, or all of its chain."""
+    cdef Chain *chain = <Chain *>message.chain
+    cdef uint32_t i
+    cdef uint64_t index
+    # First what makes a chain whole: without it the rest is nothing.
+    if message.index >= 0:
+        note_removal(store, message.index)
+    for i in range(chain.count if chain != NULL else 0):
+        index = chain.spans[i].first
+        while index <= chain.spans[i].last:
+            if <int64_t>index != message.index:
+                note_removal(store, index)
+            index += 1
+
+
+cdef void store_remove(Queue *queue, const Message *message) noexcept nogil:
+    """Write down, by the end of the turn, that a message is done with."""
+    note_message(<Store>queue.store, message)
     mark_dirty(queue.container, queue.store)
 
 

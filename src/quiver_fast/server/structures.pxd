@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from quiver_fast.proton.libproton cimport (
     pn_connection_driver_t, pn_delivery_t, pn_link_t, pn_session_t,
 )
+from quiver_fast.server.chain cimport ChainReader
 from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.reactor cimport Hook, Watch
 
@@ -75,6 +76,8 @@ cdef struct Queue:
     bint trunk
     # Producers that wait for room.
     Inlet *waiting
+    # Producers of streams, which have credit only while there are consumers.
+    Inlet *streaming_inlets
     # A topic keeps nothing: each of its subscriptions is a queue of its own.
     bint multicast
     Queue *subscriptions
@@ -155,6 +158,8 @@ cdef struct Outlet:
     pn_delivery_t *delivery
     Chunk *chunk
     size_t offset
+    # Where its reading from the file stands, if it is there in parts.
+    ChainReader *reader
     # Waits for its session's output to drain; in its peer's list.
     bint clogged
     Outlet *next_clogged
@@ -170,6 +175,7 @@ cdef struct Inlet:
     Message *receiving
     # The target has the capability qd.streaming-deliveries.
     bint streaming
+    Inlet *next_streaming
     # Streams whose outcome its sender waits for.
     Stream *streams
     # We attached it to another server for its queue's consumers; in the queue's list.
@@ -217,6 +223,8 @@ cdef struct Peer:
     bint beginning
     # The peer sent FIN or the socket failed; nothing more is read or written.
     bint cut
+    # The socket takes no more for now; until it does, nothing is framed for it.
+    bint full
     # Freed at the end of the turn.
     bint dead
     bint dirty
@@ -327,7 +335,7 @@ cdef struct Container:
 cdef enum:
     SESSION_WINDOW = 512
     # Bytes.
-    STREAM_WINDOW = 262144
+    STREAM_WINDOW = 98304
 
 
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:

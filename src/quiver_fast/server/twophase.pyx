@@ -14,7 +14,7 @@ from quiver_fast.queuefile.live cimport (
     write_mark, write_prepared, write_removals,
 )
 from quiver_fast.server.store cimport (
-    Store, flush_removals, is_stored, mark_dirty, note_removal, report, store_append, write_owed,
+    Store, flush_removals, is_stored, mark_dirty, note_message, report, store_append, write_owed,
 )
 from quiver_fast.server.structures cimport Container, Queue, Transaction, Work
 
@@ -59,7 +59,7 @@ cdef bint write_work(Transaction *transaction, void **joined) noexcept nogil:
         elif removes(work):
             if not join(work.queue, count, joined):
                 return False
-            note_removal(<Store>work.queue.store, work.entry.message.index)
+            note_message(<Store>work.queue.store, work.entry.message)
         work = work.next
     return True
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.clients import Clients
-from support.server import Server, running_server
+from support.server import Server, connected, running_server
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for a module's tests; each uses addresses of its own."""
     with running_server(tmp_path_factory.mktemp("server")) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    """Two servers for a module's tests, the second connected to the first."""
+    with connected(tmp_path_factory.mktemp("trunk")) as both:
+        yield both
 
 
 @pytest.fixture

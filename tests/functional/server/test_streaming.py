@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
-from proton import Delivery, Endpoint, Receiver, Sender
+from proton import Delivery, Endpoint, Receiver
+from support.arrows import arguments, pyfast, run_pyfast
 from support.engine_client import EngineClient
+from support.processes import Running
 from support.server import Server, running_server
 from support.streams import cpu_seconds, head, pair, rss
 
 QUIET = 0.3
+# How a client may go (SIGKILL: test_streaming_more), and after how much of a message.
+WAYS = ["detach", "end", "close", "fin", "reset"]
+SIZE = 40_000
+PARTS = [9, SIZE // 2, SIZE + 8]
 
 
 @pytest.fixture(scope="module")
@@ -205,18 +212,20 @@ class TestFaults:
     """What one side hears when the other fails."""
 
     @pytest.mark.parametrize("streaming_links", [False, True])
-    @pytest.mark.parametrize("way", ["abort", "detach", "end", "close", "fin", "reset"])
+    @pytest.mark.parametrize("part", PARTS)
+    @pytest.mark.parametrize("way", ["abort", *WAYS])
     def test_sender_goes(
-        self, server: Server, address: str, way: str, streaming_links: bool
+        self, server: Server, address: str, way: str, part: int, streaming_links: bool
     ) -> None:
         with pair(server, streaming_links=streaming_links) as (producer, consumer):
             base = consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
-            delivery = producer.start(sender, head(1000) + b"x" * 100)
+            delivery = producer.start(sender, (head(SIZE) + b"x" * SIZE)[:part])
             receiver = consumer.take() if streaming_links else base
-            consumer.read(receiver, 108)
+            assert len(consumer.read(receiver, part)) == part
             seen = receiver.current
-            leave(producer, sender, delivery, way)
+            assert seen.partial
+            leave(producer, delivery, way)
             consumer.until(lambda: seen.aborted)
             seen.settle()
             receiver.flow(10)
@@ -227,24 +236,48 @@ class TestFaults:
                 assert consumer.attached == []
 
     @pytest.mark.parametrize("streaming_links", [False, True])
-    def test_receiver_goes(self, server: Server, address: str, streaming_links: bool) -> None:
-        with EngineClient(server.port) as producer:
+    @pytest.mark.parametrize("part", PARTS)
+    @pytest.mark.parametrize("way", WAYS)
+    def test_receiver_goes(
+        self, server: Server, address: str, way: str, part: int, streaming_links: bool
+    ) -> None:
+        message = head(SIZE) + b"x" * SIZE
+        with pair(server, streaming_links=streaming_links) as (producer, consumer):
+            base = consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
-            with EngineClient(server.port, streaming_links=streaming_links) as consumer:
-                base = consumer.receiver(address)
-                delivery = producer.start(sender, head(1000) + b"x" * 100)
-                consumer.read(consumer.take() if streaming_links else base, 108)
+            delivery = producer.start(sender, message[:part])
+            receiver = consumer.take() if streaming_links else base
+            consumer.read(receiver, part)
+            leave(consumer, receiver.current, way)
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
             # The rest is read and dropped.
-            sender.stream(b"x" * 900)
+            sender.stream(message[part:])
             sender.advance()
             producer.until(lambda: delivery.settled)
 
+    @pytest.mark.parametrize("way", WAYS)
+    def test_receiver_goes_after_the_end(self, server: Server, address: str, way: str) -> None:
+        """It may have used what it had: modified, delivery-failed."""
+        with pair(server, streaming_links=True) as (producer, consumer):
+            consumer.receiver(address)
+            sender = producer.sender(address, streaming=True)
+            delivery = producer.start(sender, head(2) + b"x")
+            link = consumer.take()
+            consumer.read(link, 9)
+            sender.stream(b"x")
+            sender.advance()
+            producer.pump(0)
+            consumer.read(link, 1)
+            consumer.until(lambda: not link.current.partial)
+            leave(consumer, link.current, way)
+            producer.until(lambda: delivery.remote_state == Delivery.MODIFIED)
+            assert delivery.remote.failed
+
     def test_next_stream_goes_to_the_next_receiver(self, server: Server, address: str) -> None:
         with EngineClient(server.port) as producer, EngineClient(server.port) as survivor:
-            sender = producer.sender(address, streaming=True)
             with EngineClient(server.port) as victim:
                 receiver = victim.receiver(address)
+                sender = producer.sender(address, streaming=True)
                 delivery = producer.start(sender, head(10) + b"x")
                 victim.read(receiver, 9)
                 other = survivor.receiver(address)
@@ -254,8 +287,12 @@ class TestFaults:
             assert survivor.read(other, 9) == head(10) + b"y"
 
     def test_no_consumer_releases(self, server: Server, address: str) -> None:
+        """Its sender had credit, and does not give it back."""
         with EngineClient(server.port) as producer:
-            sender = producer.sender(address, streaming=True)
+            with EngineClient(server.port) as consumer:
+                consumer.receiver(address)
+                sender = producer.sender(address, streaming=True)
+            producer.until(lambda: sender.drain_mode)
             delivery = producer.start(sender, head(1_000_000) + b"x")
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
             sender.stream(b"x" * 999_999)
@@ -290,12 +327,12 @@ class TestFaults:
                 delivery = producer.start(sender, head(1000) + b"x" * (number % 3))
                 link = link or consumer.take(1000)
                 if number % 2:
-                    consumer.until(lambda link=link: unfinished(link))
+                    consumer.until(lambda link=link: producer.pump(0) or unfinished(link))
                 delivery.abort()
                 producer.pump(0)
                 if number == 100:
                     before = rss(server)
-            consumer.until(lambda: not unfinished(link))
+            consumer.until(lambda: producer.pump(0) or not unfinished(link))
             producer.until(lambda: sender.credit > 0)
             assert consumer.attached == []
             assert rss(server) - before < 1 << 20
@@ -308,8 +345,8 @@ def unfinished(link: Receiver) -> bool:
     return link.current is not None
 
 
-def leave(producer: EngineClient, sender: Sender, delivery: Delivery, way: str) -> None:
-    """Have the producer go in one of the ways there are."""
+def leave(client: EngineClient, delivery: Delivery, way: str) -> None:
+    """Have a client go in one of the ways there are."""
     if way == "abort":
         delivery.abort()
     elif way == "detach":
@@ -317,12 +354,67 @@ def leave(producer: EngineClient, sender: Sender, delivery: Delivery, way: str) 
     elif way == "end":
         delivery.link.session.close()
     elif way == "close":
-        producer.connection.close()
+        client.connection.close()
     elif way == "reset":
-        producer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    producer.pump(0)
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.pump(0)
     if way in ("fin", "reset"):
-        producer.socket.close()
+        client.socket.close()
+
+
+class TestDemand:
+    """A sender of streams has credit while there is a consumer."""
+
+    @pytest.mark.parametrize("node", ["queue", "topic"])
+    def test_credit_comes_with_a_consumer(self, server: Server, address: str, node: str) -> None:
+        address = f"{node}.{address}"
+        with pair(server, streaming_links=False) as (producer, consumer):
+            sender = producer.sender(address, streaming=True, credit=False)
+            producer.rest(QUIET)
+            assert sender.credit == 0
+            receiver = consumer.receiver(address)
+            producer.until(lambda: sender.credit > 0)
+            producer.start(sender, head(9) + b"x")
+            assert consumer.read(receiver, 9) == head(9) + b"x"
+
+    @pytest.mark.parametrize("node", ["queue", "topic"])
+    def test_credit_goes_with_the_last_one(self, server: Server, address: str, node: str) -> None:
+        address = f"{node}.{address}"
+        with pair(server, streaming_links=False) as (producer, consumer):
+            last, first = consumer.receiver(address), consumer.receiver(address)
+            sender = producer.sender(address, streaming=True)
+            first.close()
+            consumer.until(lambda: bool(first.state & Endpoint.REMOTE_CLOSED))
+            producer.rest(0.1)
+            assert sender.credit > 0
+            assert not sender.drain_mode
+            last.close()
+            consumer.pump(0)
+            producer.until(lambda: sender.drain_mode)
+            sender.drained()
+            producer.pump(0)
+            assert sender.credit == 0
+            consumer.receiver(address)
+            producer.until(lambda: sender.credit > 0)
+
+    def test_messages_wait_for_a_consumer(self, server: Server, address: str) -> None:
+        """Without the capability a sender has credit, and its messages are kept."""
+        with pair(server, streaming_links=False) as (producer, consumer):
+            delivery = producer.send(producer.sender(address), head(3) + b"abc")
+            producer.until(lambda: delivery.remote_state == Delivery.ACCEPTED)
+            assert consumer.read(consumer.receiver(address), 11) == head(3) + b"abc"
+
+    def test_senders_of_streams_may_begin_first(self, start: Callable[..., Server]) -> None:
+        """`quiver --streaming` through a server, whoever of the two is earlier."""
+        server = start()
+        common = {"count": 3, "body_size": 300_000, "streaming": 1}
+        with Running(pyfast(*arguments("send", server.port, **common))) as sender:
+            time.sleep(QUIET)
+            assert sender.process.poll() is None
+            receiver = run_pyfast(*arguments("receive", server.port, **common))
+            assert receiver.code == 0, receiver
+            end = sender.wait()
+            assert end.code == 0, end
 
 
 class TestFlow:

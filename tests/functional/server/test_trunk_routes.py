@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proton import Delivery
 from support.engine_client import EngineClient
-from support.server import Server, running_server
+from support.server import Server
 from support.streams import head, received
 
 QUIET = 0.3
-
-
-@contextlib.contextmanager
-def connected(directory: Path, **keys: object) -> Iterator[tuple[Server, Server]]:
-    """Run two servers, the second connected to the first."""
-    with (
-        running_server(directory) as first,
-        running_server(directory, connect=f"127.0.0.1:{first.port}", **keys) as second,
-    ):
-        yield first, second
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
-    with connected(tmp_path_factory.mktemp("trunk")) as both:
-        yield both
 
 
 def route(address: str, flags: int = 1) -> bytes:
@@ -74,7 +55,8 @@ class TestRoutes:
             # The end of a delivery is no bytes to wait for.
             peer.pump(0)
             peer.until(lambda: sender.session.outgoing_bytes == 0)
-            assert received(consumer, receiver, len(header) + 28) == header + head(20) + b"x" * 20
+            got = received(consumer, receiver, len(header) + 28, peer)
+            assert got == header + head(20) + b"x" * 20
             peer.until(lambda: delivery.settled)
             assert delivery.remote_state == Delivery.ACCEPTED
 

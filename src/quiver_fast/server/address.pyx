@@ -1,0 +1,83 @@
+"""Where a message goes: by its link's target, or by its own `to`."""
+
+from libc.string cimport memcmp
+
+from quiver_fast.proton.libproton cimport pn_delivery_t
+from quiver_fast.server.broker cimport find_queue
+from quiver_fast.server.message cimport (
+    HEADER_MALFORMED, HEADER_READ, Message, message_address, message_release,
+)
+from quiver_fast.server.peer cimport delivery_reject
+from quiver_fast.server.queue cimport queue_append
+from quiver_fast.server.stream cimport is_for
+from quiver_fast.server.structures cimport Inlet, Queue, queue_dirty
+
+
+cdef bint publish(Queue *queue, Message *message) noexcept nogil:
+    """Put a message into a queue, or into each subscription of a topic.
+
+    Takes over one reference. Returns False if there was no memory for it.
+    """
+    cdef Queue *subscription
+    cdef bint done = True
+    if not queue.multicast:
+        if queue_append(queue, message) == NULL:
+            message_release(message)
+            return False
+        queue_dirty(queue)
+        return True
+    subscription = queue.subscriptions
+    while subscription != NULL:
+        if not is_for(subscription, message):
+            pass
+        elif queue_append(subscription, message) == NULL:
+            done = False
+        else:
+            message.refs += 1
+            queue_dirty(subscription)
+        subscription = subscription.next_subscription
+    message_release(message)
+    return done
+
+
+cdef Queue *queue_of_message(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
+    cdef const char *address
+    cdef size_t size
+    cdef Queue *queue
+    if message_address(message, &address, &size) == HEADER_MALFORMED:
+        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        return NULL
+    if size == 0:
+        delivery_reject(delivery, b"amqp:precondition-failed",
+                        b"a message to the anonymous terminus names its address in 'to'")
+        return NULL
+    queue = named_queue(inlet, address, size)
+    if queue == NULL:
+        delivery_reject(delivery, b"amqp:not-found", b"there is no such address here")
+    return queue
+
+
+cdef Queue *queue_of_stream(Inlet *inlet, const Message *message) noexcept nogil:
+    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL if it names none."""
+    cdef const char *address
+    cdef size_t size
+    if message_address(message, &address, &size) != HEADER_READ or size == 0:
+        return NULL
+    return named_queue(inlet, address, size)
+
+
+cdef Queue *named_queue(Inlet *inlet, const char *address, size_t size) noexcept nogil:
+    """Find a queue by address, quickly if it is the one of the message before."""
+    cdef Queue *queue = inlet.last
+    if queue == NULL or queue.address_size != size or memcmp(
+            queue.address, address, size) != 0:
+        queue = find_queue(inlet.base.peer.container, address, size)
+        inlet.last = queue
+    return queue
+
+
+cdef bint can_pass(const Queue *queue) noexcept nogil:
+    """Say whether a message would go to a consumer at once, not wait in the queue."""
+    return queue.multicast or queue.available == 0 and queue.ready != NULL
