@@ -95,6 +95,8 @@ def running_server(
     """
     port = port or free_port()
     ready_file = directory / f"ready-{port}"
+    # One that was killed on this port left its own.
+    ready_file.unlink(missing_ok=True)
     words = command(port, ready_file, **keys)  # type: ignore[arg-type]
     with Running(words, env=environment) as running:
         wait_until(

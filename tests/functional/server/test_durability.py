@@ -229,12 +229,12 @@ def test_a_torn_transaction_never_was(tmp_path: Path, store: Path) -> None:
 
 
 class TestKill:
-    """kill -9 under load, at random moments; how often, QUIVER_FAST_KILLS says (default 8).
+    """kill -9 under load, at random moments; how often, QUIVER_FAST_KILLS says (default 6).
 
     Files are rolled after 64 KiB, so that some are rolled and deleted all the time.
     """
 
-    KILLS = int(os.environ.get("QUIVER_FAST_KILLS", "8"))
+    KILLS = int(os.environ.get("QUIVER_FAST_KILLS", "6"))
 
     @pytest.mark.timeout(60 + 5 * KILLS)
     @pytest.mark.parametrize("durability", ["none", "interval:5", "group"])

@@ -32,7 +32,7 @@ int fdatasync(int fd) {
     return 0;
 }
 """
-SLOW_MS = 400
+SLOW_MS = 250
 
 
 @pytest.fixture(scope="module")

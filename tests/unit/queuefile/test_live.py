@@ -57,7 +57,7 @@ def end(appender: Appender, how: str) -> bool:
     return how != "rollback"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps=steps, torn=st.integers(0, 5), home_says=st.sampled_from([None, False, True]))
 def test_equals_a_model(steps: list[tuple[object, ...]], torn: int, home_says: bool | None) -> None:
     """`home_says`: the torn transaction is prepared, and what its home knows; None: it is not."""
