@@ -43,8 +43,8 @@ def write_records(path: Path, rows: int) -> None:
             part.unlink()
 
 
-def session() -> SparkSession:
-    return make_session("local[2]", shuffle_partitions=2)
+def session(*, light: bool = False) -> SparkSession:
+    return make_session("local[2]", shuffle_partitions=2, light=light)
 
 
 def summarise(spark: SparkSession, path: Path) -> int:
@@ -93,7 +93,7 @@ def measure(spark: SparkSession, rows: int) -> None:
 
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--cold"]:
-        summarise(session(), Path(arguments[1]))
+        summarise(session(light=True), Path(arguments[1]))
         return
     spark = session()
     for rows in [int(word) for word in arguments] or [20_000_000]:

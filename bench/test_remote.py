@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from bench.append_latency import appends, copies
 from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench
 from bench.reference.build import References
@@ -15,7 +17,12 @@ from bench.remote_rates import CREDIT, PERCENTILES, ROUND_TRIP_RATE, QueueServer
 pytestmark = [pytest.mark.timeout(600), pytest.mark.benchmark(timer=RATIO_CLOCK)]
 
 COUNT = 1_000_000
-TRIPS = 100_000
+# How many more of them bare TCP gets: both must run about equally long, or a machine with
+# others at work interrupts only the one that takes its time.
+REFERENCE_SUBMITS, REFERENCE_ENTRIES = 10, 25
+# Half a second: in a tail are mostly the others at work on the machine, whom neighbouring
+# short rounds meet alike and long ones do not.
+TRIPS = 25_000
 # Bytes of the documents that the arrow and the server exchange for 100-byte bodies: a submit
 # (in a batch that shares its meta-data; alone), `index: …`, hasNext, an entry of a batch.
 SUBMIT, SUBMIT_ALONE, INDEX, HAS_NEXT, ENTRY = 161, 188, 48, 62, 154
@@ -42,7 +49,9 @@ def test_submits(bench: Bench, references: References, server: QueueServer) -> N
     """One client on one connection, a window of 1000 submits."""
 
     def reference() -> Figures:
-        return {"rate": _frames(references, SUBMIT, INDEX, COUNT, CREDIT)["rate"]}
+        return {
+            "rate": _frames(references, SUBMIT, INDEX, REFERENCE_SUBMITS * COUNT, CREDIT)["rate"]
+        }
 
     def submit() -> Figures:
         return server.submit_and_read(COUNT)[0]
@@ -54,7 +63,8 @@ def test_entries(bench: Bench, references: References, server: QueueServer) -> N
     """One tailer, three batches ahead."""
 
     def reference() -> Figures:
-        found = _frames(references, HAS_NEXT, ENTRY * BATCH, COUNT // BATCH, OUTSTANDING)
+        batches = REFERENCE_ENTRIES * COUNT // BATCH
+        found = _frames(references, HAS_NEXT, ENTRY * BATCH, batches, OUTSTANDING)
         return {"rate": found["rate"] * BATCH}
 
     def read() -> Figures:
@@ -70,4 +80,12 @@ def test_round_trips(bench: Bench, references: References, server: QueueServer) 
         found = _frames(references, SUBMIT_ALONE, INDEX, TRIPS, CREDIT, ROUND_TRIP_RATE)
         return {name: found[name] for name in PERCENTILES}
 
+    bench.rounds *= 4
     bench.interleave("remote-50k", "p50", lambda: server.round_trips(TRIPS), reference)
+
+
+def test_paced_appends(bench: Bench, tmp_path: Path) -> None:
+    """What of a round trip's tail could be the files': one append, by the same schedule."""
+    bench.interleave(
+        "remote-append", "p50", lambda: appends(tmp_path, TRIPS), lambda: copies(TRIPS)
+    )

@@ -34,7 +34,7 @@ grep -q __asan_init "$site"/quiver_fast/proton/libquiver-proton.so || fail "not 
 # malloc, because Python's own allocator hides where an object ends.
 LD_PRELOAD=$preload PYTHONPATH=$site PYTHONMALLOC=malloc \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-    "$bin/python" -m pytest tests/fuzz tests/unit/remote tests/functional/remote \
+    "$bin/python" -m pytest tests/fuzz tests/unit/queuefile tests/unit/remote tests/functional/remote \
     tests/functional/server tests/functional/test_arrow_sasl.py \
     --ignore tests/functional/server/test_memory.py \
     --deselect tests/functional/server/test_streaming.py::TestFlow::test_an_unread_stream_stops_its_sender \

@@ -105,6 +105,8 @@ class _Search:
         return text.split(b"\n")[:-1]
 
     def _is_record(self, line: bytes) -> bool:
+        if formats.is_streamed(line):
+            return True
         if self._format is None:
             return False
         return formats.detect(line, self._format, self._operation) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -25,20 +26,27 @@ __all__ = ["load_run", "run_loader"]
 _RUN = "run"
 
 
-def run_loader(master: str | None) -> Callable[[RunFiles, Progress], RunData]:
+def run_loader(
+    master: str | None, runs: Sequence[RunFiles]
+) -> Callable[[RunFiles, Progress], RunData]:
     """Return what reads a run on Spark; the session starts with the first one.
 
     Args:
         master: a Spark master; None for ``local[*]``.
+        runs: all that will be read.
 
     Raises:
         QuiverError: by the loader: Java is missing or too old, records are damaged, or
             Spark failed.
     """
 
+    @cache
+    def session() -> SparkSession:
+        return make_session(master, light=all(can_be_folded(_described(run)) for run in runs))
+
     def load(files: RunFiles, progress: Progress) -> RunData:
         try:
-            return load_run(make_session(master), files, progress)
+            return load_run(session(), files, progress)
         except (PySparkException, Py4JError) as error:
             raise QuiverError(reason(error)) from None
 

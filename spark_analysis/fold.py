@@ -59,6 +59,7 @@ def _fold(split: Split) -> Iterator[pa.RecordBatch]:
     found = analyze_runs(stamps.watched(scan_split(split)), unit=split.file.unit)
     yield from _histogram(split, found)
     place = split.start
+    streams = found.streams
     one: list[tuple[str, int | None, int | None, int | None, str | None]] = [
         (transforms.LINES, place, stamps.lines, None, None),
         (transforms.FIRST, place, found.first_time, None, None),
@@ -69,6 +70,12 @@ def _fold(split: Split) -> Iterator[pa.RecordBatch]:
         (transforms.TRUNCATED, None, None, int(found.truncated), None),
         (transforms.REORDERED, None, None, found.reordered, None),
     ]
+    if streams is not None:
+        for part in streams.first_byte.parts():
+            yield _batch(split, transforms.FIRST_BYTE, None, part.values, part.counts)
+        one.append((transforms.BODY_BYTES, None, None, streams.body_bytes, None))
+        one.append((transforms.STREAM_START, place, streams.start, None, None))
+        one.append((transforms.STREAM_END, place, streams.end, None, None))
     if found.first_malformed is not None:
         line, text = found.first_malformed
         one.append((transforms.FIRST_BAD, place, line, None, text))

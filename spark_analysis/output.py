@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.sets import RunFigures, changes_of, compare_figures
+from quiver_fast.cli.json_text import json_text
 from quiver_fast.errors import UsageError
 from spark_analysis import schema
 from spark_analysis.facts import facts
@@ -152,4 +153,4 @@ def _write(table: DataFrame, folder: Path, *partitions: str) -> None:
 
 
 def _write_json(path: Path, document: Any) -> None:
-    path.write_text(json.dumps(document, indent=2) + "\n")
+    path.write_text(json_text(document) + "\n")

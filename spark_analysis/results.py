@@ -32,6 +32,7 @@ from quiver_fast.analysis.settlement import Settlement
 from quiver_fast.analysis.sources import RunData, run_data
 from quiver_fast.analysis.spilled import HistogramRows, Latencies, LatencyRows
 from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.analysis.streams import Streams
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records import formats
 from spark_analysis import transforms
@@ -121,8 +122,19 @@ def file_analysis(file: RecordFile, table: pa.Table) -> FileAnalysis:
         malformed=facts.total(transforms.MALFORMED),
         first_malformed=_first_malformed(facts),
         truncated=facts.total(transforms.TRUNCATED) > 0,
-        # Lines of streaming mode are for the local engine: they say nothing of transfers.
-        streams=None,
+        streams=_streams(facts),
+    )
+
+
+def _streams(facts: _Facts) -> Streams | None:
+    starts, ends = facts.by_split(transforms.STREAM_START), facts.by_split(transforms.STREAM_END)
+    if not starts:
+        return None
+    return Streams(
+        facts.total(transforms.BODY_BYTES),
+        min(start for _, start, _ in starts),
+        max(end for _, end, _ in ends),
+        facts.latencies(transforms.FIRST_BYTE),
     )
 
 

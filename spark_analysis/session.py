@@ -13,16 +13,23 @@ from spark_analysis.java import why_java_is_missing
 
 __all__ = ["make_session", "reason"]
 
+# A short job is over before the second compiler has paid its work back, and on few cores it
+# takes them from what starts.
+_LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OWN_ERROR = re.compile(r"\s*(quiver_fast\.errors\.\w+|\w*Error): ")
 
 
-def make_session(master: str | None = None, shuffle_partitions: int | None = None) -> SparkSession:
+def make_session(
+    master: str | None = None, shuffle_partitions: int | None = None, *, light: bool = False
+) -> SparkSession:
     """Return the session that there is, ``spark-submit``'s for one, or a new one.
 
     Args:
         master: a Spark master; None for ``spark-submit``'s, else ``local[*]``.
         shuffle_partitions: the number of partitions after a shuffle; None for two per
             core on this machine, and Spark's own number on a cluster.
+        light: on this machine, Java starts sooner and runs slower: for jobs whose work is
+            in Python alone.
 
     Raises:
         QuiverError: Java is missing or too old.
@@ -46,6 +53,8 @@ def make_session(master: str | None = None, shuffle_partitions: int | None = Non
         master = "local[*]"
     if master is not None:
         builder = builder.master(master)
+        if master.startswith("local") and light:
+            builder = builder.config("spark.driver.extraJavaOptions", _LIGHT_JAVA)
         if master.startswith("local") and shuffle_partitions is None:
             # Each costs a task in Python; Spark's 200 are for a cluster.
             shuffle_partitions = 2 * (os.cpu_count() or 1)

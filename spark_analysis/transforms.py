@@ -15,10 +15,10 @@ from quiver_fast.analysis.units import PER_SECOND
 from spark_analysis import schema
 
 __all__ = [
-    "ARROW", "FIRST", "FIRST_BAD", "LAST", "LATENCY", "LINES", "MALFORMED", "REORDERED",
-    "SAMPLED", "SENT", "SETTLED", "TRUNCATED", "UNMATCHED", "UNSETTLED", "as_facts", "extents",
-    "quotient", "settlement_residuals", "settlements_across", "sums", "ticks_per_second",
-    "together",
+    "ARROW", "BODY_BYTES", "FIRST", "FIRST_BAD", "FIRST_BYTE", "LAST", "LATENCY", "LINES",
+    "MALFORMED", "REORDERED", "SAMPLED", "SENT", "SETTLED", "STREAM_END", "STREAM_START",
+    "TRUNCATED", "UNMATCHED", "UNSETTLED", "as_facts", "extents", "quotient",
+    "settlement_residuals", "settlements_across", "sums", "ticks_per_second", "together",
 ]  # fmt: skip
 
 ARROW = ("run", "arrow")
@@ -33,10 +33,14 @@ UNMATCHED = "unmatched"
 MALFORMED = "malformed"
 REORDERED = "reordered"  # receipts of a receiver without a sender
 TRUNCATED = "truncated"
+BODY_BYTES = "body bytes"  # of streaming mode
+FIRST_BYTE = "first byte"  # value: first byte minus send time
 # Facts of each split; its place in the file stands as the second.
 LINES = "lines"
 FIRST = "first"  # own time of the first transfer
 LAST = "last"  # own time of the last transfer
+STREAM_START = "stream start"  # the earliest first byte
+STREAM_END = "stream end"  # the latest line
 FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
 
 
@@ -79,11 +83,15 @@ def sums(records: DataFrame) -> DataFrame:
         .when(settled, F.when(F.col("sampled"), SAMPLED).otherwise(SETTLED))
         .when(kind == schema.BAD, MALFORMED)
         .when(kind == schema.TRUNCATED, TRUNCATED)
+        .when(kind == schema.STREAM, BODY_BYTES)
+        .when(kind == schema.FIRST_BYTE, FIRST_BYTE)
     )
     own = F.coalesce("received", "sent")
     second = F.when(transfer, quotient(own, ticks_per_second()))
-    value = F.when(transfer & receipt, F.col("received") - F.col("sent")).when(
-        settled, F.col("settled") - F.col("sent")
+    value = (
+        F.when(transfer & receipt, F.col("received") - F.col("sent"))
+        .when(settled, F.col("settled") - F.col("sent"))
+        .when(kind == schema.FIRST_BYTE, F.col("received"))
     )
     rows = records.select(
         *ARROW, fact.alias("fact"), second.alias("second"), value.alias("value"), "n"
@@ -99,13 +107,16 @@ def _summed(rows: DataFrame) -> DataFrame:
 
 def extents(records: DataFrame) -> DataFrame:
     """Return what each split says of its place in the file: a few rows, not summed up."""
-    splits = records.where(F.col("kind") == schema.EXTENT)
+    splits = records.where(F.col("kind").isin(schema.EXTENT, schema.STREAM))
     nothing = F.lit(None).cast("bigint"), F.lit(None).cast("string")
+    extent, stream = (F.col("kind") == kind for kind in (schema.EXTENT, schema.STREAM))
     said = {
-        LINES: (F.col("n"), nothing[1]),
-        FIRST: (F.col("sent"), nothing[1]),
-        LAST: (F.col("received"), nothing[1]),
+        LINES: (F.when(extent, F.col("n")), nothing[1]),
+        FIRST: (F.when(extent, F.col("sent")), nothing[1]),
+        LAST: (F.when(extent, F.col("received")), nothing[1]),
         FIRST_BAD: (F.when(F.col("text").isNotNull(), F.col("position")), F.col("text")),
+        STREAM_START: (F.when(stream, F.col("sent")), nothing[1]),
+        STREAM_END: (F.when(stream, F.col("received")), nothing[1]),
     }
     facts = [
         F.struct(F.lit(fact).alias("fact"), value.alias("value"), text.alias("text"))

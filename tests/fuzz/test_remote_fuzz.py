@@ -1,16 +1,21 @@
 """Any bytes at all: a specified answer or a specified error, and nobody else disturbed."""
 
+import base64
+import os
 import socket
 import struct
 import tempfile
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from quiver_fast.remote.exchange import Exchange
 from support.remote import META, document, documents, receive, replies, reply, request, serving
+from textwire_twin import stored_form as slow_stored_form
 
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.remote.client import Entry
+from quiver_fast.remote.client import _entries as entries_of
 from quiver_fast.remote.store import Store
 
 CLASSES = {
@@ -21,6 +26,8 @@ CLASSES = {
     "java.util.concurrent.RejectedExecutionException",
     "java.io.StreamCorruptedException",
 }
+# Each example makes queues, which are synced to disk: where there is one, a disk of memory.
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 lines = st.lists(
     st.sampled_from(
         [
@@ -55,7 +62,7 @@ pieces = st.one_of(
 @settings(deadline=None, max_examples=600)
 def test_any_bytes_get_an_answer_or_an_error(parts, cuts):
     data = b"".join(parts)
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
         store = Store(QueueDirectory(directory))
         session, other = Exchange(store), Exchange(store)
         other.send(request("createAppender: { }", csp="//h/other", tid=1))
@@ -81,6 +88,43 @@ def test_any_bytes_get_an_answer_or_an_error(parts, cuts):
         answer = reply(other.send(request(mine, csp="//h/other#tailer", tid=4)))[1]
         assert answer["reply"] == ["mine"]
         store.files.close()
+
+
+characters = st.text(
+    st.sampled_from(list("{}[]!<>,:#'\\\"-|&* \n\r\tab1é\x85\u2028\0/?")), max_size=30
+)
+
+
+@given(st.one_of(characters.map(str.encode), st.binary(max_size=30)), st.binary(max_size=30))
+@settings(
+    deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_what_is_accepted_comes_back_the_same(store, text, raw):
+    """A value is refused, or every tailer gets its stored form; bytes always come back."""
+    assume(b"!!binary" not in text)
+    session = Exchange(store)
+    said = session.send(request(b"submit: " + text, csp="//h/same#appender", tid=1))
+    content = reply(said)[1]
+    expected = slow_stored_form(text)
+    value = base64.b64encode(raw) or b'""'
+    last = session.send(request(b"submit: !!binary " + value, csp="//h/same#appender", tid=2))
+    index = int(reply(last)[1]["index"])
+    got = [Entry(index, raw)]
+    if "exception" in content:
+        assert expected is None
+    else:
+        index -= 1
+        assert int(content["index"]) == index
+        got = [Entry(index, expected.decode()), *got]
+    asked = request(f"hasNext: {{ index: {index}, batch: 9 }}", csp="//h/same#tailer", tid=3)
+    assert entries_of(documents(session.send(asked))[1][1]) == got
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    store = Store(QueueDirectory(tmp_path_factory.mktemp("values")))
+    yield store
+    store.files.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from support.chronicle import READER, command, entries, run_java
+from support.chronicle import READER, command, entries, read_queues, run_java
+from support.queue_damage import KINDS, ROLL, Damage, intact
+from support.queue_kills import killed_writer
 from support.queue_twin import raw
 
 from quiver_fast.errors import OutputError
@@ -15,7 +19,7 @@ from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.dump import Form, read_entries
 from quiver_fast.queuefile.layout import ROLL_CYCLES
 from quiver_fast.queuefile.tailer import Tailer
-from quiver_fast.queuefile.verify import verify_queue
+from quiver_fast.queuefile.verify import Deviation, verify_queue
 
 pytestmark = [pytest.mark.peer("chronicle"), pytest.mark.timeout(200)]
 
@@ -35,7 +39,7 @@ def test_java_reads_and_seeks_our_files(tmp_path: Path, roll: str, durability: s
                 appender.append_meta_data(b"note: { }")
                 appender.flush()
     written = ours(tmp_path)
-    assert entries(run_java("read", tmp_path).stdout) == written
+    assert read_queues(tmp_path) == [written]
     # Borders of slots (4, 16, 256) and pages (128) among them.
     places = [written[i] for i in (0, 3, 4, 5, 15, 16, 127, 128, 129, 255, 256, 257, 3999)]
     sought = run_java("seek", tmp_path, *(index for index, _ in places)).stdout
@@ -51,7 +55,59 @@ def test_java_reads_what_recovery_left(tmp_path: Path) -> None:
     with Appender(tmp_path) as appender:
         index = appender.append_text("after")
     assert index & 0xFFFFFFFF == 700
-    assert entries(run_java("read", tmp_path).stdout) == ours(tmp_path)
+    assert read_queues(tmp_path) == [ours(tmp_path)]
+
+
+def test_java_reads_what_recovery_left_of_damaged_queues(tmp_path: Path) -> None:
+    """Any damage anywhere in the newest file and the one before it (A.10)."""
+    generator = random.Random(1)
+    cycle = 20_000
+    for number in range(60):
+        directory = tmp_path / str(number)
+        Appender(directory, roll=ROLL.name).close()
+        (first,) = directory.glob("*.cq4")
+        first.unlink()
+        for older in (1, 0):
+            data = bytearray(intact(4 if older else generator.randrange(1, 4)))
+            for _ in range(generator.randrange(3)):
+                place, value = generator.random(), generator.randrange(1 << 40)
+                Damage(generator.choice(KINDS), place, value).do(data)
+            (directory / ROLL.file_name(cycle - older)).write_bytes(data)
+        with contextlib.suppress(OutputError):
+            # One of another version is refused, and left alone.
+            Appender(directory, verify=True).close()
+            assert not any(map(is_fault_of_form, verify_queue(directory).deviations))
+    queues = [tmp_path / str(number) for number in range(60)]
+    readable = [queue for queue in queues if any(queue.glob("*.cq4")) and is_ours(queue)]
+    assert len(readable) > 50
+    assert read_queues(*readable) == [ours(queue) for queue in readable]
+
+
+def is_ours(directory: Path) -> bool:
+    try:
+        Tailer(directory)
+    except OutputError:
+        return False
+    return True
+
+
+def is_fault_of_form(deviation: Deviation) -> bool:
+    """Say whether it is one that recovery mends: bytes inside of entries it cannot know."""
+    words = ("control character", "not UTF-8", "raw bytes of", "checkpoint")
+    return not any(word in deviation.text for word in words)
+
+
+def test_java_reads_what_kills_left(tmp_path: Path) -> None:
+    generator = random.Random(2)
+    queues = [tmp_path / str(number) for number in range(4)]
+    for number, directory in enumerate(queues):
+        roll = ("FAST_DAILY", "TEST4_DAILY")[number % 2]
+        count = 0
+        for _ in range(3):
+            killed_writer(directory, roll, "none", count, generator)
+            Appender(directory, roll=roll).close()
+            count = len(ours(directory))
+    assert read_queues(*queues) == [ours(directory) for directory in queues]
 
 
 def test_java_follows_live_across_rolls(tmp_path: Path) -> None:
@@ -90,7 +146,7 @@ def test_java_appends_when_we_are_stopped(tmp_path: Path, roll: str) -> None:
         b"\xc6number\xa5W\x02",
         b"ours again",
     ]
-    assert entries(run_java("read", tmp_path).stdout) == ours(tmp_path)
+    assert read_queues(tmp_path) == [ours(tmp_path)]
     assert verify_queue(tmp_path).deviations == []
 
 
@@ -98,7 +154,7 @@ def test_we_read_a_queue_of_javas(tmp_path: Path) -> None:
     run_java("append", tmp_path, 3000)
     report = verify_queue(tmp_path)
     assert (report.entries, report.deviations) == (3000, [])
-    assert entries(run_java("read", tmp_path).stdout) == ours(tmp_path)
+    assert read_queues(tmp_path) == [ours(tmp_path)]
     with Appender(tmp_path) as appender:
         appender.append_raw(b"\0\1\2")
     assert ours(tmp_path)[-1][1] == raw(b"\0\1\2")
@@ -112,7 +168,7 @@ def test_one_writer_of_both(tmp_path: Path) -> None:
         refused = run_java("append", tmp_path, 1, check=False)
         assert refused.returncode != 0
         assert "lock is being held" in refused.stderr
-        assert entries(run_java("read", tmp_path).stdout) == ours(tmp_path)
+        assert read_queues(tmp_path) == [ours(tmp_path)]
     assert len(run_java("append", tmp_path, 1).stdout.split()) == 1
 
 

@@ -27,6 +27,14 @@ JAVA = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "SPARK_DAEMON_MEMORY": "256m",
 }
+SETTINGS = [
+    "spark.driver.host=127.0.0.1",
+    "spark.executor.memory=512m",
+    "spark.sql.shuffle.partitions=2",
+    # As in conftest.py: nothing here pays the compiling of a query back.
+    "spark.sql.codegen.wholeStage=false",
+    "spark.sql.adaptive.enabled=false",
+]
 
 
 def program(name: str) -> str:
@@ -58,8 +66,9 @@ def master(tmp_path: Path) -> Iterator[str]:
 def test_spark_submit_on_a_cluster(master: str, tmp_path: Path) -> None:
     write_pair(tmp_path / "run", Traffic(1, 2000), "v1")
     output = tmp_path / "out"
-    options = ["--master", master, "--conf", "spark.sql.shuffle.partitions=2"]
-    options += ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
+    options = ["--master", master]
+    for setting in SETTINGS:
+        options += ["--conf", setting]
     job = [jobs.__file__, str(tmp_path / "run"), "--output", str(output)]
     environment = JAVA | {"PYSPARK_PYTHON": sys.executable}
     finished = run([program("spark-submit"), *options, *job], timeout=LIMIT, env=environment)

@@ -16,6 +16,7 @@ from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sources import load_run as load_here
 from quiver_fast.cli.analyze import main as quiver_analyze
 from quiver_fast.errors import RecordError
+from quiver_fast.records.formats import STREAMED_LINES
 
 if why_missing("spark") is None:
     from spark_analysis.engine import load_run
@@ -27,6 +28,20 @@ if TYPE_CHECKING:
 
 COUNT = 20_000
 SPLIT = 223_457
+
+
+# As an arrow of streaming mode adds them, to be put among the records.
+STREAMED = [
+    STREAMED_LINES["going"].format(sent=10**12 + 5, first=10**12 + 9, time=10**12 + 12, bytes=7),
+    STREAMED_LINES["whole"].format(sent=10**12 + 5, first=10**12 + 9, time=10**12 + 90, bytes=70),
+    STREAMED_LINES["whole"].format(sent=10**12 + 8, first=10**12 + 7, time=10**12 + 80, bytes=1),
+]
+
+
+def with_streams(lines: list[str]) -> list[str]:
+    """Put lines of streaming mode among records, one after every hundred."""
+    parts = [lines[start : start + 100] for start in range(0, len(lines), 100)]
+    return [line for n, part in enumerate(parts) for line in (*part, STREAMED[n % len(STREAMED)])]
 
 
 def ignore(_done: int, _total: int) -> None:
@@ -64,6 +79,9 @@ def test_a_pair_with_every_fault(
     spark: SparkSession, tmp_path: Path, seed: int, record_format: str, unit: str
 ) -> None:
     write_pair(tmp_path / "run", Traffic(seed, COUNT, unit=unit), record_format)
+    if record_format != "v1":
+        for path in (tmp_path / "run").iterdir():
+            path.write_text("".join(with_streams(path.read_text().splitlines(keepends=True))))
     with (tmp_path / "run" / "receiver-transfers.csv").open("a") as lines:
         lines.write("not a record\n1,2,3,4\n17")
     found = check(spark, the_run(tmp_path))
@@ -72,17 +90,20 @@ def test_a_pair_with_every_fault(
     assert found["receiver"]["records"]["malformed"] == 2
     assert found["receiver"]["records"]["truncated"]
     assert ("settlement" in found["sender"]) == (record_format == "v2")
+    for end in ("sender", "receiver"):
+        assert ("streaming" in found[end]) == (record_format != "v1")
 
 
 @pytest.mark.parametrize("record_format", ["v1", "v3"])
 def test_a_receiver_alone_in_frames(
     spark: SparkSession, tmp_path: Path, record_format: str
 ) -> None:
-    lines = receiver_lines(Traffic(5, COUNT // 2), record_format)
+    lines = with_streams(receiver_lines(Traffic(5, COUNT // 2), record_format))
     path = tmp_path / "receiver-transfers.csv.zst"
     path.write_bytes(zstandard.compress("".join([*lines, "junk\n"]).encode()))
     found = check(spark, the_run(tmp_path))
     assert found["delivery"]["reordered"] > 0
+    assert found["receiver"]["streaming"]["first_byte_latency"]["negative"] > 0
     assert (found["delivery"]["duplicate"] is None) == (record_format == "v3")
 
 

@@ -129,7 +129,7 @@ def test_other_peoples_folders_are_left_alone(spark: SparkSession, runs: Path) -
 
 def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None:
     """Each part is written when the one before is processed: nothing depends on time."""
-    text = "".join(receiver_lines(Traffic(7, 2000), "v1"))
+    text = "".join(receiver_lines(Traffic(7, 2000), "v3"))
     path, output = tmp_path / "run" / "receiver-transfers.csv", tmp_path / "out"
     path.parent.mkdir()
 

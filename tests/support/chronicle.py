@@ -54,6 +54,13 @@ def run_java(
     )
 
 
+def read_queues(*directories: Path) -> list[list[tuple[int, bytes]]]:
+    """Return the entries of each queue, as Java reads them."""
+    *queues, rest = run_java("read", *directories).stdout.split("end\n")
+    assert rest == ""
+    return [entries(queue) for queue in queues]
+
+
 def entries(output: str) -> list[tuple[int, bytes]]:
     """Return the entries that it printed."""
     pairs = (line.split(" ") for line in output.splitlines())

@@ -58,21 +58,6 @@ class SecondHistogram:
         starts = np.flatnonzero(fresh)
         return cls(seconds[starts], latencies[starts], np.add.reduceat(counts, starts), unit)
 
-    def merged(self, other: SecondHistogram) -> SecondHistogram:
-        """Return the histogram of both.
-
-        Raises:
-            ValueError: they have different units.
-        """
-        if self.unit != other.unit:
-            raise ValueError(f"cannot merge latencies in {self.unit} and in {other.unit}")
-        return SecondHistogram.from_rows(
-            np.concatenate((self.seconds, other.seconds)),
-            np.concatenate((self.latencies, other.latencies)),
-            np.concatenate((self.counts, other.counts)),
-            self.unit,
-        )
-
     def parts(self) -> Iterator[SecondHistogram]:
         """Yield the histogram, as those that are on file do in pieces."""
         yield self

@@ -23,7 +23,7 @@ from quiver_fast.analysis.merging import Merging
 from quiver_fast.analysis.order import Order
 from quiver_fast.analysis.settlement import Settlement, SettlementJoin
 from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies
-from quiver_fast.analysis.streams import Streams
+from quiver_fast.analysis.streams import Streams, StreamSums
 from quiver_fast.analysis.tally import counts_per_second, second_latency_table
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records.formats import RECEIVE, V1, V2, time_unit
@@ -141,7 +141,7 @@ class _Fold:
     ids: IdTable = field(default_factory=IdTable)
     ticks: Ticks = field(default_factory=Ticks)
     settlement: SettlementJoin = field(default_factory=SettlementJoin)
-    streams: Streams | None = None
+    streams: StreamSums = field(default_factory=StreamSums)
 
     def __post_init__(self) -> None:
         none = Distribution.none()
@@ -156,7 +156,7 @@ class _Fold:
         self.ids_hashed |= batch.ids_hashed
         self.settling |= len(batch.settled_ids) > 0
         if batch.streamed is not None:
-            self.streams = Streams.of(batch.streamed).after(self.streams)
+            self.streams.add(batch.streamed)
         if len(batch):
             self._add_transfers(batch)
         if batch.received is None:
@@ -209,7 +209,7 @@ class _Fold:
             malformed=self.malformed,
             first_malformed=self.first_malformed,
             truncated=self.truncated,
-            streams=self.streams,
+            streams=self.streams.total(),
         )
 
     def _total_histogram(self, operation: str | None) -> Histogram | None:

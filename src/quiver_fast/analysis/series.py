@@ -57,7 +57,7 @@ def percentiles_per_second(
     seconds, tables = [np.empty(0, np.int64)], [np.empty((0, len(ranks)))]
     for group in _groups(histogram):
         if isinstance(group, SecondHistogram):
-            seconds.append(np.unique(group.seconds))
+            seconds.append(group.seconds[_starts(group)])
             tables.append(_percentile_table(group, ranks))
         else:
             seconds.append(np.array([group[0]]))

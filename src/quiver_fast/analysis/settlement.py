@@ -9,10 +9,11 @@ import numpy as np
 
 from quiver_fast.analysis.distribution import Int64Array
 from quiver_fast.analysis.id_table import cut_blocks
-from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint, split_at
+from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint
 from quiver_fast.analysis.latency import exact_latency
 from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.analysis.spilled import Latencies, LatencyRows
+from quiver_fast.analysis.tally import located_pieces
 
 if TYPE_CHECKING:
     from quiver_fast.records.transfers import RunBatch
@@ -53,6 +54,8 @@ _SAMPLED = 4
 def _first_sends(rows: Rows) -> Rows:
     """Keep of an id that was sent more than once its first send."""
     firsts, lengths = (rows[:, column].view(np.uint64) for column in (_FIRST, _LENGTH))
+    if bool(np.all(firsts[1:] >= firsts[:-1] + lengths[:-1])):
+        return rows
     firsts, lengths, origin, _ = disjoint(firsts, lengths)
     found = rows[origin]
     found[:, _FIRST], found[:, _LENGTH] = firsts.view(np.int64), lengths.view(np.int64)
@@ -115,28 +118,16 @@ def _match(settled: Rows, sends: Rows) -> tuple[Rows, int, int]:
         The settlements of ids that were sent, with latencies for times; the number of
         sends without a settlement, and of settlements without a send.
     """
-    firsts, ends = _ends(sends)
-    settled = _cut(settled, np.unique(np.concatenate((firsts, ends))))
-    starts, stops = _ends(settled)
-    places = np.searchsorted(firsts, starts, "right") - 1
-    hit = places >= 0
-    hit[hit] = starts[hit] < ends[places[hit]]
-    found = settled[hit]
-    found[:, _TIME] -= sends[places[hit], _TIME]
-    _, matched, _, _ = disjoint(starts[hit], (stops - starts)[hit])
+    pieces, sizes, origin, place = located_pieces(*_runs(sends), *_runs(settled))
+    hit = place >= 0
+    found = settled[origin[hit]]
+    found[:, _LENGTH] = sizes[hit].view(np.int64)
+    found[:, _TIME] -= sends[place[hit], _TIME]
+    _, matched, _, _ = disjoint(pieces[hit], sizes[hit])
     unsettled = int(sends[:, _LENGTH].sum()) - int(matched.sum())
-    return found, unsettled, int(settled[~hit, _LENGTH].sum())
+    return found, unsettled, int(sizes[~hit].sum())
 
 
-def _ends(rows: Rows) -> tuple[UInt64Array, UInt64Array]:
-    """Return the first id of each row, and the one after its last."""
-    firsts = rows[:, _FIRST].view(np.uint64)
-    return firsts, firsts + rows[:, _LENGTH].view(np.uint64)
-
-
-def _cut(rows: Rows, borders: UInt64Array) -> Rows:
-    firsts, ends = _ends(rows)
-    pieces, sizes, origin = split_at(firsts, ends - firsts, borders)
-    cut = rows[origin]
-    cut[:, _FIRST], cut[:, _LENGTH] = pieces.view(np.int64), sizes.view(np.int64)
-    return cut
+def _runs(rows: Rows) -> tuple[UInt64Array, UInt64Array]:
+    """Return the first id of each row, and how many there are."""
+    return rows[:, _FIRST].view(np.uint64), rows[:, _LENGTH].view(np.uint64)

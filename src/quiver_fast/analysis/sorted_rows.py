@@ -113,10 +113,23 @@ class SortedRows:
         self._tidy()
         # What became few by combining may go on in memory.
         if self._held_rows > self._most // 2:
-            self._levels = self._levels or [[]]
-            self._levels[0].append(_Run.of(self._held))
+            self._spill(self._held[0])
             self._held, self._held_rows = [], 0
             self._merge_levels()
+
+    def _spill(self, rows: Rows) -> None:
+        """Write sorted rows; behind the last run where they go on, as they mostly do."""
+        self._levels = self._levels or [[]]
+        latest = self._levels[0]
+        if latest and self._goes_on(latest[-1].last, rows[0]):
+            latest[-1].append(rows)
+        else:
+            latest.append(_Run.of([rows]))
+
+    def _goes_on(self, last: Rows, first: Rows) -> bool:
+        """Say whether a row may follow another in a run: two keys tell all rows apart."""
+        before, after = tuple(last[: self._keys].tolist()), tuple(first[: self._keys].tolist())
+        return before < after or (before == after and self._keys == 1)
 
     def _tidy(self) -> None:
         """Make the rows in memory one sorted piece."""
@@ -126,12 +139,16 @@ class SortedRows:
 
     def _sorted(self, parts: list[Rows]) -> Rows:
         rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        if self._keys == 1:
-            order = np.argsort(rows[:, 0], kind="stable")
-        else:
-            order = _order_of_two(rows[:, 0], rows[:, 1])
-        rows = rows[order]
+        order = self._order(rows)
+        rows = rows if order is None else rows[order]
         return rows if self._combine is None else self._combine(rows)
+
+    def _order(self, rows: Rows) -> NDArray[np.intp] | None:
+        """Return the order of rows; None if they are in it already."""
+        if self._keys == 2:
+            return _order_of_two(rows[:, 0], rows[:, 1])
+        keys = rows[:, 0]
+        return None if np.all(keys[1:] >= keys[:-1]) else np.argsort(keys, kind="stable")
 
     def _merge_levels(self) -> None:
         """Merge each level that has many runs into one run of the next."""
@@ -167,6 +184,7 @@ class _Run:
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self.width = width
         self.rows = 0
+        self.last: Rows = _NO_ROWS[:0, 0]
 
     @classmethod
     def of(cls, chunks: Iterable[Rows]) -> _Run:
@@ -181,6 +199,7 @@ class _Run:
     def append(self, rows: Rows) -> None:
         self._file.write(np.ascontiguousarray(rows).data)
         self.rows += len(rows)
+        self.last = rows[-1].copy()
 
     def read(self, start: int, count: int) -> Rows:
         size = self.width * _ITEM

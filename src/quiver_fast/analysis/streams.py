@@ -7,11 +7,12 @@ from typing import Any
 
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.latency import exact_latency
+from quiver_fast.analysis.spilled import Latencies, LatencyRows
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records.formats import time_unit
 from quiver_fast.records.transfers import Streamed
 
-__all__ = ["Streams"]
+__all__ = ["StreamSums", "Streams"]
 
 
 @dataclass(frozen=True)
@@ -30,24 +31,7 @@ class Streams:
     body_bytes: int
     start: int
     end: int
-    first_byte: Distribution
-
-    @classmethod
-    def of(cls, streamed: Streamed) -> Streams:
-        """Return the statistics of one batch of lines."""
-        latencies = Distribution.of(streamed.first_byte_latencies)
-        return cls(streamed.body_bytes, streamed.start, streamed.end, latencies)
-
-    def after(self, before: Streams | None) -> Streams:
-        """Return what both batches say together."""
-        if before is None:
-            return self
-        return Streams(
-            before.body_bytes + self.body_bytes,
-            min(before.start, self.start),
-            max(before.end, self.end),
-            before.first_byte.merged(self.first_byte),
-        )
+    first_byte: Latencies
 
     def section(self) -> dict[str, Any]:
         """Return the ``streaming`` section of a summary.
@@ -62,3 +46,27 @@ class Streams:
             "throughput": self.body_bytes / seconds if seconds > 0 else None,
             "first_byte_latency": exact_latency(self.first_byte, unit),
         }
+
+
+class StreamSums:
+    """Adds up the lines of streaming mode of one file."""
+
+    def __init__(self) -> None:
+        self._body_bytes = 0
+        self._start: int | None = None
+        self._end = 0
+        self._first_byte = LatencyRows()
+
+    def add(self, streamed: Streamed) -> None:
+        """Add a batch of lines."""
+        self._body_bytes += streamed.body_bytes
+        self._start = streamed.start if self._start is None else min(self._start, streamed.start)
+        self._end = max(self._end, streamed.end)
+        latencies = Distribution.of(streamed.first_byte_latencies)
+        self._first_byte.add(latencies.values, latencies.counts)
+
+    def total(self) -> Streams | None:
+        """Return what all lines say; None without any."""
+        if self._start is None:
+            return None
+        return Streams(self._body_bytes, self._start, self._end, self._first_byte.total())

@@ -22,3 +22,9 @@ def joined_runs(
     lengths: NDArray[np.uint64],
     labels: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_] | None]: ...
+def located_pieces(
+    firsts: NDArray[np.uint64],
+    lengths: NDArray[np.uint64],
+    starts: NDArray[np.uint64],
+    sizes: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]: ...

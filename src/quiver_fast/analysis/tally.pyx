@@ -155,3 +155,81 @@ def joined_runs(const uint64_t[::1] firsts, const uint64_t[::1] lengths, labels=
     last += 1
     found = made_labels[:last].view(numpy.bool_) if labelled else None
     return made_firsts[:last].copy(), made_lengths[:last].copy(), found
+
+
+def located_pieces(
+        const uint64_t[:] firsts, const uint64_t[:] lengths, const uint64_t[:] starts,
+        const uint64_t[:] sizes):
+    """Cut runs of numbers where runs of a table begin and end, and find each piece there.
+
+    Args:
+        firsts: uint64[n], the first number of each run of the table; they ascend and do
+            not overlap.
+        lengths: uint64[n], numbers in each, at least 1.
+        starts: uint64[m], the first number of each run to find, in any order.
+        sizes: uint64[m], numbers in each, at least 1.
+
+    Returns:
+        (pieces, sizes, origin, place), each [k], k >= m: the first number of each piece
+        and its length, uint64; the run that it was cut from, and the row of the table that
+        holds it, -1 for none, int64. Pieces of a run are in its order.
+    """
+    cdef Py_ssize_t found = 0, room = starts.shape[0]
+    made = numpy.empty((4, room), numpy.int64)
+    found = _locate(firsts, lengths, starts, sizes, made)
+    if found > room:                # where rates are low few runs are cut
+        made = numpy.empty((4, found), numpy.int64)
+        _locate(firsts, lengths, starts, sizes, made)
+    return (made[0, :found].view(numpy.uint64), made[1, :found].view(numpy.uint64),
+            made[2, :found], made[3, :found])
+
+
+cdef Py_ssize_t _locate(
+        const uint64_t[:] firsts, const uint64_t[:] lengths, const uint64_t[:] starts,
+        const uint64_t[:] sizes, int64_t[:, ::1] made) noexcept nogil:
+    """Fill in as many pieces as there is room for; return how many there are."""
+    cdef Py_ssize_t index, row = -1, found = 0, room = made.shape[1], rows = firsts.shape[0]
+    cdef uint64_t number, stop, until
+    cdef bint inside
+    for index in range(starts.shape[0]):
+        number = starts[index]
+        stop = number + sizes[index]
+        while number < stop:
+            row = _row_at(firsts, row, number)
+            inside = row >= 0 and number - firsts[row] < lengths[row]
+            until = stop
+            if inside:
+                until = min(stop, firsts[row] + lengths[row])
+            elif row + 1 < rows:
+                until = min(stop, firsts[row + 1])
+            if found < room:
+                made[0, found] = <int64_t>number
+                made[1, found] = <int64_t>(until - number)
+                made[2, found] = index
+                made[3, found] = row if inside else -1
+            found += 1
+            number = until
+    return found
+
+
+cdef inline Py_ssize_t _row_at(
+        const uint64_t[:] firsts, Py_ssize_t row, uint64_t number) noexcept nogil:
+    """Return the last row that begins at ``number`` or before, -1 for none.
+
+    It is mostly the row that was found before, or the one after that.
+    """
+    cdef Py_ssize_t low = -1, high = firsts.shape[0], middle
+    if row >= 0 and firsts[row] <= number:
+        low = row
+        for middle in range(row + 1, min(row + 4, firsts.shape[0])):
+            if firsts[middle] > number:
+                high = middle
+                break
+            low = middle
+    while high - low > 1:
+        middle = (low + high) // 2
+        if firsts[middle] <= number:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any, TextIO
+
+from quiver_fast.cli.json_text import json_text
 
 __all__ = ["Console", "add_console_options"]
 
@@ -44,7 +45,7 @@ class Console:
     def document(self, document: dict[str, Any]) -> None:
         """Print ``document`` on standard output, if it was asked for."""
         if self._json:
-            print(json.dumps(document, indent=2), flush=True)
+            print(json_text(document), flush=True)
 
 
 def add_console_options(parser: argparse.ArgumentParser) -> None:

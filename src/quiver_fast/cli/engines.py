@@ -47,7 +47,7 @@ def choose_engine(asked: str, master: str | None, runs: Sequence[RunFiles]) -> E
         big = master is not None or estimated_records(runs) >= LOCAL_LIMIT
         asked = "spark" if big else "local"
     if asked == "spark":
-        return Engine("spark", _spark_loader(master))
+        return Engine("spark", _spark_loader(master, runs))
     if master is not None:
         raise UsageError("--master is for --engine spark")
     return Engine("local", load_run)
@@ -63,7 +63,9 @@ def estimated_records(runs: Sequence[RunFiles]) -> int:
     return total
 
 
-def _spark_loader(master: str | None) -> Callable[[RunFiles, Progress], RunData]:
+def _spark_loader(
+    master: str | None, runs: Sequence[RunFiles]
+) -> Callable[[RunFiles, Progress], RunData]:
     try:
         engine = importlib.import_module("spark_analysis.engine")
     except ModuleNotFoundError as error:
@@ -72,5 +74,5 @@ def _spark_loader(master: str | None) -> Callable[[RunFiles, Progress], RunData]
             f"--engine spark needs {missing}, which is not installed: "
             "pip install 'quiver-fast[spark]' (--engine local does without)"
         ) from None
-    loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master)
+    loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master, runs)
     return loader

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from quiver_fast.cli.json_text import json_text
 from quiver_fast.errors import UsageError
 from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
@@ -75,7 +75,7 @@ def _is_free(directory: Path, roles: tuple[str, ...]) -> bool:
 
 def write_json(file: Path, document: dict[str, Any]) -> None:
     """Write ``document`` to ``file``, which appears complete or not at all."""
-    write_text(file, json.dumps(document, indent=2) + "\n")
+    write_text(file, json_text(document) + "\n")
 
 
 def write_text(file: Path, text: str) -> None:

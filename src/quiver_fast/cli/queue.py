@@ -8,19 +8,18 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 
 from quiver_fast import __version__
 from quiver_fast.cli.common import ArgumentParser, duration, run_command
 from quiver_fast.cli.progress import Progress
-from quiver_fast.cli.queue_check import check_file
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.tailer import Tailer
+from quiver_fast.queuefile.verify import FileReport, Report, verify_queue
 from quiver_fast.remote import client
 from quiver_fast.remote.client import Entry, Value
-from quiver_fast.remote.textwire import stored_form
+from quiver_fast.remote.textwire import stored_form, text_check
 
 __all__ = ["main"]
 
@@ -201,27 +200,29 @@ def _tail_files(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     if _is_remote(args.queue):
         raise UsageError("verify needs the queue's directory: a server's files are its own")
-    directory = Path(args.queue)
     _open_files(args.queue)
-    names = sorted(path.name for path in directory.glob("*.cq4"))
-    reports = []
     with Progress("Verifying", not args.quiet) as progress:
-        for name in names:
-            path = directory / name
-            reports.append(check_file(path, name == names[-1], progress.update))
-    damaged = sorted(path.name for path in directory.glob("*.damaged"))
-    faults = [f"{report.name}: {fault}" for report in reports for fault in report.faults]
-    faults += [f"{name}: put aside by a recovery" for name in damaged]
-    entries = sum(report.entries for report in reports)
+        report = verify_queue(args.queue, progress.update)
+    faults = [f"{found.path.name}: at {found.offset}: {found.text}" for found in report.deviations]
+    aside = sorted(path.name for path in Path(args.queue).glob("*.damaged"))
+    faults += [f"{name}: put aside by a recovery" for name in aside]
     if args.json:
-        files = [asdict(report) for report in reports]
-        print(json.dumps({"queue": args.queue, "entries": entries, "files": files,
+        files = [_described(file, report) for file in report.files]
+        print(json.dumps({"queue": args.queue, "entries": report.entries, "files": files,
                           "faults": faults}))  # fmt: skip
     else:
-        print(f"{entries} entries in {len(reports)} files, {len(faults)} faults")
+        print(f"{report.entries} entries in {len(report.files)} files, {len(faults)} faults")
         for fault in faults:
             print(f"fault: {fault}")
     return EXIT_FAILURE if faults else EXIT_OK
+
+
+def _described(file: FileReport, report: Report) -> dict[str, object]:
+    """Return a file's report for --json."""
+    faults = [f"at {found.offset}: {found.text}" for found in report.deviations
+              if found.path == file.path]  # fmt: skip
+    return {"name": file.path.name, "entries": file.entries, "size": file.size,
+            "ended": file.ended, "faults": faults}  # fmt: skip
 
 
 # ---- appending -----------------------------------------------------------------------
@@ -234,7 +235,7 @@ def _append(args: argparse.Namespace) -> int:
             for index in appender.submit_all(values):
                 _show_index(index, args)
         return EXIT_OK
-    with closing(Appender(args.queue)) as local:
+    with closing(Appender(args.queue, text_check=text_check())) as local:
         for value in values:
             index = _append_locally(local, value)
             _show_index(index, args)

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from quiver_fast.queuefile.cyclefile cimport CycleFile
+from quiver_fast.queuefile.space cimport Space
 
 # When an append is on disk, A.11.
 cdef enum Durability:
@@ -28,12 +29,14 @@ cdef class Appender:
     cdef int64_t cycle_end
     cdef size_t tail
     cdef int64_t sequence
-    # Bytes of the file that have disk space.
-    cdef size_t reserved
-    cdef size_t step
+    cdef Space space
+    # Beyond an entry: what may come with it.
+    cdef size_t room
     cdef readonly size_t max_entry
     # Several documents have to be in one file: the cycle may be over before it ends.
     cdef bint held
+    # Whoever has the file rolled sees to it that it gets to disk.
+    cdef bint sync_elsewhere
     # The entry that is being written.
     cdef size_t entry_size
     # errno of the last failure; a failed sync ends all writing.
@@ -58,10 +61,6 @@ cdef class Appender:
     cdef char *begin_bytes(self, size_t size) noexcept nogil
     cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil
     cdef int sync(self) noexcept nogil
-    cdef int64_t prepare_sync(self) noexcept nogil
-    cdef void finish_sync(self, int64_t last, int error) noexcept nogil
-    cdef bint hold(self, int64_t entries) noexcept nogil
-    cdef void let_go(self) noexcept nogil
     cdef bint rolled(self) noexcept nogil
     cdef int64_t first_index(self) noexcept nogil
     cdef int64_t end_index(self) noexcept nogil

@@ -16,6 +16,7 @@ class Appender:
         verify: bool = False,
         max_entry: int = 16777216,
         retain: int = 0,
+        text_check: object = None,
     ) -> None: ...
     def __enter__(self) -> Appender: ...
     def __exit__(

@@ -5,9 +5,9 @@ copied once. All state that decides is the file's; a crash at any moment leaves
 what `recovery` puts right.
 """
 
-from libc.errno cimport EBADF, EFBIG, EINVAL, EIO, errno
+from libc.errno cimport EBADF, EINVAL, EIO, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 import logging
 import os
@@ -18,15 +18,18 @@ from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
 from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_checkpoint
 from quiver_fast.queuefile.create import create_cycle_file
 from quiver_fast.queuefile.cyclefile cimport (
-    META_DATA, CycleFile, cycle_close, cycle_open, cycle_remap, cycle_understand, next_document,
-    store, store_long,
+    META_DATA, CycleFile, cycle_close, cycle_open, cycle_understand, next_document,
+    put32, store, store_long,
 )
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.lock import WriterLock
-from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair, fallocate_all
+from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
 from quiver_fast.queuefile.restart import recover_queue
+from quiver_fast.queuefile.space cimport (
+    PAGE, round_up, space_begin, space_populate, space_reserve,
+)
 from quiver_fast.queuefile.table import Table, cycles_in, find_roll
 
 __all__ = ["Appender", "boot_id", "parse_durability"]
@@ -34,9 +37,6 @@ __all__ = ["Appender", "boot_id", "parse_durability"]
 cdef extern from "<unistd.h>" nogil:
     int fdatasync(int fd)
 
-cdef size_t PAGE = 4096
-cdef size_t STEP_MIN = 1 << 20
-cdef size_t STEP_MAX = 64 << 20
 MAX_ENTRY = 16 << 20
 # The longest document that a header can tell (A.12).
 DOCUMENT_MAX = (1 << 30) - 1
@@ -47,10 +47,6 @@ cdef size_t RAW_HEAD = 6
 cdef size_t SLACK = CHECKPOINT_MAX + 32
 
 LOG = logging.getLogger(__name__)
-
-
-cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
-    return (size + unit - 1) // unit * unit
 
 
 cdef class Appender:
@@ -66,6 +62,8 @@ cdef class Appender:
         max_entry: the most bytes of an entry, as it is in the file.
         retain: how many cycles to keep, counted back from the current one; files of
             older ones are deleted at start and at every roll. 0 keeps all.
+        text_check: what a text that may have been damaged by a power loss must pass to
+            be kept: `remote.textwire.text_check()`; None for any UTF-8.
 
     Raises:
         OutputError: another process writes to it, or the files cannot be used.
@@ -81,7 +79,8 @@ cdef class Appender:
 
     def __init__(self, directory: str | Path, *, roll: str = DEFAULT_ROLL,
                  durability: str = "none", verify: bool = False,
-                 max_entry: int = MAX_ENTRY, retain: int = 0) -> None:
+                 max_entry: int = MAX_ENTRY, retain: int = 0,
+                 text_check: object = None) -> None:
         self.policy, interval = parse_durability(durability)
         if not 0 < max_entry <= DOCUMENT_MAX:
             raise ValueError(f"max_entry must be between 1 and {DOCUMENT_MAX}")
@@ -89,7 +88,6 @@ cdef class Appender:
             raise ValueError("retain must not be negative")
         self.directory = Path(directory)
         self.roll = roll_cycle(roll)
-        self.step = STEP_MIN
         self.max_entry = max_entry
         self.retained = retain
         try:
@@ -100,7 +98,7 @@ cdef class Appender:
         self.shift = self.roll.shift
         self.lock = WriterLock(self.directory)
         try:
-            self.start(verify)
+            self.start(verify, text_check)
         except BaseException as error:
             cycle_close(&self.file)
             self.lock.release()
@@ -120,11 +118,12 @@ cdef class Appender:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
 
-    def start(self, verify: bool) -> None:
+    def start(self, verify: bool, text_check: object) -> None:
         """Put right what a crash left, and go on where the queue ended (A.10)."""
         self.table = Table(self.directory, self.roll)
         self.lock.mark(self.table)
-        cycles, self.last = recover_queue(self.directory, self.roll, self.table, verify=verify)
+        cycles, self.last = recover_queue(
+            self.directory, self.roll, self.table, verify=verify, text_check=text_check)
         self.synced = self.last
         if cycles:
             self.open_cycle(max(cycles))
@@ -157,7 +156,7 @@ cdef class Appender:
         if not cycle_understand(&file):
             cycle_close(&file)
             raise OSError(EINVAL, os.strerror(EINVAL))
-        if cycle_repair(&file, &extent, INT64_MAX, True) != 0:
+        if cycle_repair(&file, &extent, INT64_MAX, True, NULL) != 0:
             code = errno
             cycle_close(&file)
             raise OSError(code, os.strerror(code))
@@ -176,8 +175,8 @@ cdef class Appender:
         self.summed_from = self.tail
         self.sum = 0
         self.checkpoint_due = False
-        # Beyond the tail's page the recovery left holes.
-        self.reserved = min(file.size, round_up(self.tail, PAGE))
+        space_begin(&self.space, &file, self.tail)
+        self.room = page_size(0, file.count) + SLACK
         return 0
 
     cdef int roll_over(self) except -1:
@@ -189,10 +188,13 @@ cdef class Appender:
         if self.syncing is not None:
             self.syncing.pause()
         try:
-            with nogil:
-                self.sync_file()
+            if not self.sync_elsewhere:
+                with nogil:
+                    self.sync_file()
             if self.broken:
                 raise OSError(self.error, os.strerror(self.error))
+            # A file that a later one follows was synced: rule 8 must be able to tell.
+            self.table.sync()
             self.shrink()
             self.open_cycle(self.create_cycle(self.cycle + 1))
         finally:
@@ -262,10 +264,12 @@ cdef class Appender:
             return False
         if self.checkpoint_due:
             self.write_checkpoint()
-        if not self.reserve(self.tail + size + page_size(0, self.file.count) + SLACK):
+        if not self.reserve(self.tail + size + self.room):
             return False
-        # A.7, 3: also where a crash or another writer left none.
-        if self.sequence % self.file.spacing == 0 and page_missing(&self.file, self.sequence):
+        if self.tail + size + 8 > self.space.populated:
+            space_populate(&self.space, &self.file, self.tail, self.tail + size)
+        # A.7, 3: also where a crash or another writer left none. Spacings are powers of two.
+        if self.sequence & (self.file.spacing - 1) == 0 and page_missing(&self.file, self.sequence):
             self.tail = write_page(&self.file, self.tail, self.sequence)
         return True
 
@@ -273,24 +277,6 @@ cdef class Appender:
         """Say whether the cycle is over, or its file has no room for so many entries."""
         return self.sequence + entries > self.capacity or not self.held and (
             clock_ns(CLOCK_REALTIME_COARSE) >= self.cycle_end * MILLISECOND)
-
-    cdef bint hold(self, int64_t entries) noexcept nogil:
-        """Have all documents up to `let_go` in one file, among them so many entries.
-
-        False with `error` set if that cannot be.
-        """
-        if self.broken:
-            return False
-        if entries > self.capacity:
-            self.error = EFBIG
-            return False
-        if self.due_to_roll(entries) and not self.rolled():
-            return False
-        self.held = True
-        return True
-
-    cdef void let_go(self) noexcept nogil:
-        self.held = False
 
     cdef bint rolled(self) noexcept nogil:
         """Roll over; False with `error` set."""
@@ -303,24 +289,11 @@ cdef class Appender:
         return True
 
     cdef bint reserve(self, size_t end) noexcept nogil:
-        """Have disk space up to ``end``, so that a full disk is an error and no SIGBUS (A.12)."""
-        cdef size_t least = round_up(end, PAGE)
-        cdef size_t target = round_up(end, self.step)
-        if end <= self.reserved:
+        """Have disk space up to ``end``; False with `error` set (A.12)."""
+        if end <= self.space.reserved:
             return True
-        self.error = fallocate_all(self.file.fd, self.reserved, target)
-        while self.error and target > least:
-            # Perhaps there is room for less.
-            target = max(least, (end + (target - end) // 2) // PAGE * PAGE)
-            self.step = STEP_MIN
-            self.error = fallocate_all(self.file.fd, self.reserved, target)
-        if self.error == 0 and cycle_remap(&self.file) != 0:
-            self.error = errno
-        if self.error:
-            return False
-        self.reserved = target
-        self.step = min(2 * self.step, STEP_MAX)
-        return True
+        self.error = space_reserve(&self.space, &self.file, end)
+        return self.error == 0
 
     cdef char *begin(self, size_t size) noexcept nogil:
         """Return where to write a data document of ``size`` bytes, at least 1; NULL: see error."""
@@ -335,7 +308,7 @@ cdef class Appender:
         if out == NULL:
             return NULL
         out[0] = <char>0x82
-        (<uint32_t *>(out + 1))[0] = <uint32_t>(size + 1)
+        put32(out + 1, <uint32_t>(size + 1))
         out[5] = <char>0x8A
         return out + RAW_HEAD
 
@@ -344,7 +317,11 @@ cdef class Appender:
         cdef char *content = self.file.base + self.tail + 4
         cdef uint32_t header = <uint32_t>size | (META_DATA if meta else 0)
         cdef size_t following = next_document(self.tail, header)
-        memset(content + size, 0, following - self.tail - size)
+        cdef size_t end = self.tail + 4 + size
+        while end < following:
+            self.file.base[end] = 0
+            end += 1
+        put32(self.file.base + following, 0)
         if self.policy != DURABLE_NEVER:
             self.sum = add_document(self.sum, header, content, size)
         store(self.file.base + self.tail, header)
@@ -358,7 +335,7 @@ cdef class Appender:
         store_long(
             self.file.base + self.file.sequence_word,
             <int64_t>((<uint64_t>at << self.file.shift) | <uint64_t>self.sequence))
-        if self.sequence % self.file.spacing == 0:
+        if self.sequence & (self.file.spacing - 1) == 0:
             index_entry(&self.file, self.sequence, at)
             store_long(self.file.base + self.file.last_index_word,
                        self.sequence + self.file.spacing)
@@ -405,24 +382,9 @@ cdef class Appender:
 
         It belongs to the writer's thread.
         """
-        self.prepare_sync()
-        return self.sync_file()
-
-    cdef int64_t prepare_sync(self) noexcept nogil:
-        """Write what a sync that begins now needs; return the last index that it covers."""
         if self.policy != DURABLE_NEVER and not self.broken:
             self.write_checkpoint()
-        return self.last
-
-    cdef void finish_sync(self, int64_t last, int error) noexcept nogil:
-        """Take the result of a sync of the file that somebody else made; 0 is success."""
-        if error:
-            self.error = error
-            self.broken = True
-        elif not self.broken and self.synced < last:
-            self.synced = last
-            with gil:
-                self.table["chronicle.lastIndexMSynced"] = last
+        return self.sync_file()
 
     cdef int sync_file(self) noexcept nogil:
         """Sync the file, in any thread.

@@ -59,6 +59,7 @@ cdef bint is_checkpoint(const char *content, size_t size) noexcept nogil:
 cdef bint parse_checkpoint(
         const char *content, size_t size, size_t *position, uint32_t *crc) noexcept nogil:
     cdef char[CHECKPOINT_MAX] text
+    cdef char[CHECKPOINT_MAX] again
     cdef long long sequence
     cdef unsigned long long at
     cdef unsigned int value
@@ -69,6 +70,9 @@ cdef bint parse_checkpoint(
     if sscanf(text, b"checkpoint: { seq: %lld, pos: %llu, crc32c: %8x }",
               &sequence, &at, &value) != 3:
         return False
+    # What is damaged may still be numbers to sscanf.
+    if put_checkpoint(again, sequence, at, value) != size or memcmp(again, text, size) != 0:
+        return False
     position[0] = at
     crc[0] = value
     return True
@@ -78,7 +82,7 @@ cdef void next_covered(
         const CycleFile *file, size_t at, size_t *start, size_t *end) noexcept nogil:
     """Find what the next checkpoint from ``at`` on covers: documents from ``start`` to ``end``.
 
-    ``end`` is the checkpoint's own, or the end of the file where there is none; nothing
+    ``end`` is the checkpoint's own, or where documents end before there is one; nothing
     is covered where both are the same.
     """
     cdef uint32_t header
@@ -96,7 +100,7 @@ cdef void next_covered(
                 start[0] = end[0]
             return
         at = next_document(at, header)
-    start[0] = end[0] = file.size
+    start[0] = end[0] = at
 
 
 cdef bint sum_between(

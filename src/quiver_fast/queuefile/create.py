@@ -8,7 +8,7 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.layout import RollCycle, cycle_file_head, index_document
 
-__all__ = ["create_complete", "create_cycle_file"]
+__all__ = ["create_complete", "create_cycle_file", "sync_folder"]
 
 
 def create_complete(path: Path, content: bytes) -> None:
@@ -23,7 +23,16 @@ def create_complete(path: Path, content: bytes) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     partial.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder on disk.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
     finally:

@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 # Headers of documents, A.2.
 cdef enum:
@@ -24,12 +24,13 @@ cdef struct CycleFile:
     int64_t count
     int64_t spacing
     int shift
-    # 1: every document is aligned; -1 in files of Chronicle Queue before 5.19.11.
+    # 1: every document is aligned; 0 in files of Chronicle Queue before 5.19.11.
     int64_t data_format
 
 cdef extern from *:
     """
     #include <stdint.h>
+    #include <string.h>
     static inline uint32_t quiver_load(const void *at) {
         return __atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE);
     }
@@ -42,7 +43,24 @@ cdef extern from *:
     static inline int64_t quiver_load_long(const void *at) {
         return __atomic_load_n((const int64_t *)at, __ATOMIC_ACQUIRE);
     }
+    /* Numbers inside of documents have no alignment. */
+    static inline uint16_t quiver_get16(const void *at) {
+        uint16_t value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    static inline uint32_t quiver_get32(const void *at) {
+        uint32_t value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    static inline void quiver_put32(void *at, uint32_t value) {
+        memcpy(at, &value, sizeof value);
+    }
     """
+    uint16_t get16 "quiver_get16" (const void *at) noexcept nogil
+    uint32_t get32 "quiver_get32" (const void *at) noexcept nogil
+    void put32 "quiver_put32" (void *at, uint32_t value) noexcept nogil
     uint32_t load "quiver_load" (const void *at) noexcept nogil
     void store "quiver_store" (void *at, uint32_t value) noexcept nogil
     void store_long "quiver_store_long" (void *at, int64_t value) noexcept nogil

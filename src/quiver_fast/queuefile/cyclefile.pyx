@@ -7,7 +7,7 @@ against the file before it is followed (specification, part A).
 
 from libc cimport errno
 from libc.errno cimport EINVAL
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset, strlen
 from posix.fcntl cimport O_CLOEXEC, O_RDONLY, O_RDWR, open
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, PROT_WRITE, mmap, munmap
@@ -96,22 +96,23 @@ cdef size_t skip_pad(const CycleFile *file, size_t at, size_t end) noexcept nogi
         if <uint8_t>file.base[at] == PAD:
             at += 1
         elif <uint8_t>file.base[at] == PADS and at + 5 <= end:
-            at += 5 + (<uint32_t *>(file.base + at + 1))[0]
+            at += 5 + get32(file.base + at + 1)
         else:
             break
     return at
 
 
 cdef size_t word_after(
-        const CycleFile *file, size_t at, size_t end, uint8_t code, size_t skip) noexcept nogil:
-    """Return the offset of the aligned value of a field, 0 if it is not what it should be."""
+        const CycleFile *file, size_t at, size_t end, uint8_t code, size_t skip,
+        size_t words) noexcept nogil:
+    """Return the offset of a field's aligned words, 0 if it is not what it should be."""
     if at == 0:
         return 0
     at = skip_pad(file, at, end)
     if at >= end or <uint8_t>file.base[at] != code:
         return 0
     at += 1 + skip
-    return at if at % 8 == 0 and at + 8 <= end else 0
+    return at if at % 8 == 0 and at + 8 * words <= end else 0
 
 
 cdef int64_t int_after(const CycleFile *file, size_t at, size_t end) noexcept nogil:
@@ -125,11 +126,11 @@ cdef int64_t int_after(const CycleFile *file, size_t at, size_t end) noexcept no
     if at + 5 > end:
         return -1
     if code == 0xA5:
-        return (<short *>(file.base + at + 1))[0]
+        return <int16_t>get16(file.base + at + 1)
     if code == 0xA2:
-        return (<unsigned short *>(file.base + at + 1))[0]
+        return get16(file.base + at + 1)
     if code == 0xA6:
-        return (<int *>(file.base + at + 1))[0]
+        return <int32_t>get32(file.base + at + 1)
     return -1
 
 
@@ -151,18 +152,23 @@ cdef bint cycle_understand(CycleFile *file) noexcept nogil:
     if memcmp(file.base + 4, b"\xb9\x06header\xb6\x08SCQStore", 18) != 0:
         return False
     file.write_position = word_after(
-        file, find_name(file, 4, end, b"writePosition"), end, LONGS, 16)
+        file, find_name(file, 4, end, b"writePosition"), end, LONGS, 16, 2)
     file.sequence_word = file.write_position + 8
     file.index2index_word = word_after(
-        file, find_name(file, 4, end, b"index2Index"), end, LONG, 0)
+        file, find_name(file, 4, end, b"index2Index"), end, LONG, 0, 1)
     file.last_index_word = word_after(
-        file, find_name(file, 4, end, b"lastIndex"), end, LONG, 0)
-    file.data_format = int_after(file, find_name(file, 4, end, b"dataFormat"), end)
+        file, find_name(file, 4, end, b"lastIndex"), end, LONG, 0, 1)
     file.count = int_after(file, find_name(file, 4, end, b"indexCount"), end)
     file.spacing = int_after(file, find_name(file, 4, end, b"indexSpacing"), end)
     if not (file.write_position and file.index2index_word and file.last_index_word):
         return False
     if not is_power_of_two(file.count) or not is_power_of_two(file.spacing):
+        return False
+    file.data_format = int_after(file, find_name(file, 4, end, b"dataFormat"), end)
+    if file.data_format < 0 and end < file.last_index_word + 16:
+        # Older versions had no such field; elsewhere it is damaged.
+        file.data_format = 0
+    if file.data_format != 0 and file.data_format != 1:
         return False
     file.first_document = next_document(0, header)
     bits = 0
@@ -193,24 +199,25 @@ cdef size_t page_of(const CycleFile *file, int64_t number) noexcept nogil:
 cdef size_t slots_of(const CycleFile *file, size_t at) noexcept nogil:
     """Return where the slots of the index document at ``at`` begin; 0 if it is not sane."""
     cdef uint32_t header
-    cdef size_t name
+    cdef size_t end
+    cdef size_t array
     # An offset near 2^64 would wrap.
-    if at % 4 or at < file.first_document or at >= file.size or at + 32 > file.size:
+    if at % 4 or at < file.first_document or at >= file.size or at + 8 > file.size:
         return 0
     header = load(file.base + at)
-    if not header & META_DATA or header & NOT_READY:
+    end = at + 4 + (header & LENGTH_MASK)
+    if not header & META_DATA or header & NOT_READY or end > file.size:
         return 0
     # The event's name: code, length, letters.
-    name = at + 6 + <uint8_t>file.base[at + 5]
-    if <uint8_t>file.base[at + 4] != 0xB9 or name + 32 > file.size:
+    if <uint8_t>file.base[at + 4] != 0xB9:
         return 0
-    name = skip_pad(file, name, name + 16)
-    if <uint8_t>file.base[name] != LONGS or (name + 1) % 8:
+    array = skip_pad(file, at + 6 + <uint8_t>file.base[at + 5], end)
+    # The array's code, capacity and used come before the slots, which end the document.
+    if array + 17 + 8 * <size_t>file.count != end or (array + 1) % 8:
         return 0
-    # Capacity and used come before the slots.
-    if name + 17 + 8 * <size_t>file.count > file.size:
+    if <uint8_t>file.base[array] != LONGS or load_long(file.base + array + 1) != file.count:
         return 0
-    return name + 17
+    return array + 17
 
 
 cdef size_t cycle_slot(

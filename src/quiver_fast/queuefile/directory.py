@@ -37,6 +37,7 @@ class QueueDirectory:
         path: the directory; made if it does not exist.
         roll: roll cycle of new queues.
         durability: ``none``, ``interval:<ms>`` or ``group``.
+        text_check: see `Appender`.
 
     Raises:
         UsageError: there is no such roll cycle or durability.
@@ -44,7 +45,12 @@ class QueueDirectory:
     """
 
     def __init__(
-        self, path: str | Path, *, roll: str = DEFAULT_ROLL, durability: str = "none"
+        self,
+        path: str | Path,
+        *,
+        roll: str = DEFAULT_ROLL,
+        durability: str = "none",
+        text_check: object = None,
     ) -> None:
         try:
             parse_durability(durability)
@@ -57,6 +63,7 @@ class QueueDirectory:
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from None
         self._durability = durability
+        self._text_check = text_check
         self._appenders: dict[str, Appender] = {}
 
     def names(self) -> list[str]:
@@ -80,7 +87,10 @@ class QueueDirectory:
             if not valid_name(name):
                 raise UsageError(f"'{name}' cannot be the name of a queue")
             self._appenders[name] = Appender(
-                self.path / name, roll=self._roll, durability=self._durability
+                self.path / name,
+                roll=self._roll,
+                durability=self._durability,
+                text_check=self._text_check,
             )
         return self._appenders[name]
 

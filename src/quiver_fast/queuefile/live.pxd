@@ -29,6 +29,8 @@ cdef class LiveEntries:
     cdef int take_ranges(self, const char *start, size_t size, int64_t cycle) except -1
 
 cdef int write_removals(Appender appender, const uint64_t *indexes, size_t count) noexcept nogil
+cdef bint hold_file(Appender appender, int64_t entries) noexcept nogil
+cdef void let_file_go(Appender appender) noexcept nogil
 cdef int write_mark(Appender appender, Mark mark) noexcept nogil
 cdef int write_prepared(
     Appender appender, uint64_t id, const char *home, size_t size) noexcept nogil

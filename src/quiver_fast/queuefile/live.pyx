@@ -15,7 +15,8 @@ short. Whoever writes next ends it first, so that nothing that follows is taken 
 its own.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.errno cimport EFBIG
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from cpython cimport array
@@ -25,7 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quiver_fast.queuefile.appender cimport Appender
-from quiver_fast.queuefile.tailer cimport TAILER_FAILED, TAILER_FOUND, Step, Tailer
+from quiver_fast.queuefile.cyclefile cimport put32
+from quiver_fast.queuefile.tailer cimport TAILER_FOUND, Step, Tailer
 
 cdef const char *REMOVED = b"\xb9\x0equiver.removed\x82"
 cdef const char *BEGIN = b"\xb9\x0cquiver.begin"
@@ -52,24 +54,46 @@ cdef int write_removals(
         Appender appender, const uint64_t *indexes, size_t count) noexcept nogil:
     """Write down that entries are removed; return 0, or -1: see the appender's error."""
     cdef char[65558] document
-    cdef uint64_t *ranges = <uint64_t *>(document + HEAD)
+    cdef uint64_t[2] bounds
     cdef size_t at = 0
     cdef size_t used
     while at < count:
         used = 0
         while at < count and used < RANGES:
-            ranges[2 * used] = indexes[at]
+            bounds[0] = indexes[at]
             while at + 1 < count and indexes[at + 1] == indexes[at] + 1:
                 at += 1
-            ranges[2 * used + 1] = indexes[at]
+            bounds[1] = indexes[at]
+            memcpy(document + HEAD + 16 * used, bounds, 16)
             used += 1
             at += 1
         memcpy(document, REMOVED, REMOVED_SIZE)
-        (<uint32_t *>(document + REMOVED_SIZE))[0] = <uint32_t>(16 * used + 1)
+        put32(document + REMOVED_SIZE, 16 * used + 1)
         document[HEAD - 1] = <char>0x8A
         if appender.append_meta(document, HEAD + 16 * used) != 0:
             return -1
     return 0
+
+
+cdef bint hold_file(Appender appender, int64_t entries) noexcept nogil:
+    """Have all documents up to `let_file_go` in one file, among them so many entries.
+
+    False, with the appender's error set, if that cannot be.
+    """
+    if appender.broken:
+        return False
+    if entries > appender.capacity:
+        appender.error = EFBIG
+        return False
+    if appender.due_to_roll(entries) and not appender.rolled():
+        return False
+    appender.held = True
+    return True
+
+
+cdef void let_file_go(Appender appender) noexcept nogil:
+    """Let the file end again when its cycle is over."""
+    appender.held = False
 
 
 cdef int write_mark(Appender appender, Mark mark) noexcept nogil:
@@ -86,11 +110,12 @@ cdef int write_block(
         size_t name_size) noexcept nogil:
     cdef char[1100] document
     memcpy(document, event, size)
-    (<uint32_t *>(document + size))[0] = <uint32_t>(1 + sizeof(id) + name_size)
+    put32(document + size, <unsigned>(1 + sizeof(id) + name_size))
     document[size + BLOCK_HEAD - 1] = <char>0x8A
     size += BLOCK_HEAD
     memcpy(document + size, &id, sizeof(id))
-    memcpy(document + size + sizeof(id), name, name_size)
+    if name_size:
+        memcpy(document + size + sizeof(id), name, name_size)
     return appender.append_meta(document, size + sizeof(id) + name_size)
 
 
@@ -114,7 +139,7 @@ cdef bint is_decision(const char *start, size_t size, uint64_t *id) noexcept nog
     return True
 
 
-def was_committed(directory: Path, id: int) -> bool:
+def was_committed(directory: Path, transaction: int) -> bool:
     """Say whether a queue's files tell that a transaction of several queues was committed.
 
     Raises:
@@ -125,7 +150,7 @@ def was_committed(directory: Path, id: int) -> bool:
     cdef int64_t index
     cdef bint meta
     cdef uint64_t found
-    cdef uint64_t wanted = id
+    cdef uint64_t wanted = transaction
     cdef Tailer tailer = Tailer(directory)
     cdef Step step = tailer.next_meta(&start, &size, &index, &meta)
     while step == TAILER_FOUND:
@@ -303,20 +328,20 @@ def mark_transaction(appender: Appender, event: str) -> None:
     appender.checked(write_mark(appender, <Mark><int>marks[event]))
 
 
-def mark_prepared(appender: Appender, id: int, home: str) -> None:
+def mark_prepared(appender: Appender, transaction: int, home: str) -> None:
     """Write that a transaction is all here, which the queue ``home`` knows the end of.
 
     Raises:
         OutputError: it could not be written.
     """
     cdef bytes name = home.encode()
-    appender.checked(write_prepared(appender, id, name, len(name)))
+    appender.checked(write_prepared(appender, transaction, name, len(name)))
 
 
-def mark_decision(appender: Appender, id: int) -> None:
+def mark_decision(appender: Appender, transaction: int) -> None:
     """Write that a transaction of several queues is committed.
 
     Raises:
         OutputError: it could not be written.
     """
-    appender.checked(write_decision(appender, id))
+    appender.checked(write_decision(appender, transaction))

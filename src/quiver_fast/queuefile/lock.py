@@ -18,7 +18,8 @@ WORDS = ("chronicle.append.lock", "chronicle.write.lock")
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
+        # None, or a number that no process has.
         return False
     except OSError:
         return True
@@ -55,8 +56,8 @@ class WriterLock:
             OutputError: a living process has put its own there.
         """
         for word in WORDS:
-            # The upper half may hold a thread's id.
-            pid = table[word] & 0xFFFFFFFF if table[word] != FREE else 0
+            # The upper half may hold a thread's id; below 0 it is free, or damaged.
+            pid = table[word] & 0xFFFFFFFF if table[word] > 0 else 0
             if pid and pid != os.getpid() and _alive(pid):
                 raise OutputError(f"{self._directory}: process {pid} writes to this queue")
         table["chronicle.write.lock"] = FREE

@@ -14,7 +14,19 @@ cdef struct Extent:
     # Bytes of the file were changed.
     bint changed
 
+# Says whether bytes are a text that an entry can be; Part C's scanner has this form.
+ctypedef bint (*TextCheck)(const char *text, size_t size) noexcept nogil
+
+cdef extern from *:
+    """
+    /* The name of a capsule with a TextCheck. */
+    #define QUIVER_TEXT_CHECK "quiver_fast.text_check"
+    """
+    const char *TEXT_CHECK "QUIVER_TEXT_CHECK"
+
+# Returns 0; -1 with errno. Without a check any UTF-8 is text.
 cdef int cycle_repair(
-    CycleFile *file, Extent *extent, int64_t trusted, bint from_index) noexcept nogil
+    CycleFile *file, Extent *extent, int64_t trusted, bint from_index,
+    TextCheck text_check) noexcept nogil
 cdef int cycle_end(CycleFile *file, size_t tail) noexcept nogil
 cdef int fallocate_all(int fd, size_t start, size_t end) noexcept nogil

@@ -6,16 +6,19 @@ Running it twice changes nothing the second time.
 """
 
 from libc cimport errno
-from libc.errno cimport EINTR, EOPNOTSUPP
+from libc.errno cimport EINTR, ENOMEM, EOPNOTSUPP
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
+from posix.unistd cimport lseek
 
 from quiver_fast.queuefile.checkpoint cimport next_covered
 from quiver_fast.queuefile.cyclefile cimport (
     END_OF_FILE, LENGTH_MASK, META_DATA, NOT_READY, CycleFile, cycle_remap, cycle_slot, is_data,
     load, next_document, slots_of, store,
 )
-from quiver_fast.queuefile.index cimport index_entry, link_page, set_long, trim_index
+from quiver_fast.queuefile.reindex cimport (
+    Walked, forget, note_entry, note_page, repair_index, set_long,
+)
 
 cdef extern from "<fcntl.h>" nogil:
     int fallocate(int fd, int mode, long offset, long length)
@@ -23,7 +26,14 @@ cdef extern from "<fcntl.h>" nogil:
     const int FALLOC_FL_KEEP_SIZE
     const int FALLOC_FL_PUNCH_HOLE
 
+cdef extern from "<unistd.h>" nogil:
+    const int SEEK_DATA
+
 cdef size_t PAGE = 4096
+# What an abandoned reservation is filled with: pad of binary wire.
+cdef uint8_t FILLER = 0x8F
+# Java's, after an end mark (A.2).
+cdef const char *END_TEXT = b"\xc3EOF"
 # Documents that make what follows an abandoned reservation a plausible run (rule 4).
 cdef int PLAUSIBLE = 3
 
@@ -35,6 +45,8 @@ cdef struct Trust:
     # Documents between these offsets: a checkpoint covers them.
     size_t covered_from
     size_t covered_until
+    # Of entries beyond both; NULL for any UTF-8.
+    TextCheck text_check
 
 
 cdef bint plausible_run(const CycleFile *file, size_t at) noexcept nogil:
@@ -90,46 +102,102 @@ cdef bint is_text(const uint8_t *at, size_t size) noexcept nogil:
     return True
 
 
+cdef bint is_filler(const uint8_t *at, size_t size) noexcept nogil:
+    """Say whether a document is an abandoned reservation that was put right (rule 4)."""
+    cdef size_t i
+    for i in range(size):
+        if at[i] != FILLER:
+            return False
+    return True
+
+
 cdef bint survived(
         const CycleFile *file, size_t at, uint32_t header, Trust *trust) noexcept nogil:
     """Say whether a document that was never told to be on disk is whole (rule 8)."""
     cdef const uint8_t *content = <const uint8_t *>file.base + at + 4
+    cdef size_t size = header & LENGTH_MASK
     if at >= trust.covered_until:
         next_covered(file, at, &trust.covered_from, &trust.covered_until)
-    if at >= trust.covered_from:
+    if at >= trust.covered_from and at < trust.covered_until:
         return True
     if content[0] < 0x80:
-        return is_text(content, header & LENGTH_MASK)
+        if header & META_DATA or trust.text_check == NULL:
+            return is_text(content, size)
+        return trust.text_check(<const char *>content, size)
     # Of bytes nobody knows what they should be; an index page is set right anyway.
-    return header & META_DATA and slots_of(file, at) != 0
+    return header & META_DATA and (slots_of(file, at) != 0 or is_filler(content, size))
+
+
+cdef bint lands_on(
+        const CycleFile *file, size_t at, int64_t sequence, size_t place,
+        int64_t there) noexcept nogil:
+    """Say whether a walk from one entry comes to that of sequence ``there`` at ``place``."""
+    cdef uint32_t header
+    while at < place:
+        header = load(file.base + at)
+        if header == 0 or header & NOT_READY:
+            return False
+        if is_data(header):
+            if sequence == there:
+                return False
+            sequence += 1
+        at = next_document(at, header)
+    return at == place and sequence == there
+
+
+cdef size_t indexed_start(const CycleFile *file, int64_t *sequence) noexcept nogil:
+    """Return the last indexed entry that survives (rule 2), the first document without one.
+
+    A slot that a bit flip changed may point to something that looks like a document:
+    one is believed if the walk from the slot before it arrives there.
+    """
+    cdef int64_t earlier = 0
+    cdef size_t before
+    cdef size_t at = cycle_slot(file, file.count * file.count * file.spacing - 1, sequence)
+    while sequence[0] > 0:
+        before = cycle_slot(file, sequence[0] - 1, &earlier)
+        if lands_on(file, before, earlier, at, sequence[0]):
+            return at
+        at = before
+        sequence[0] = earlier
+    return file.first_document
 
 
 cdef int cycle_repair(
-        CycleFile *file, Extent *extent, int64_t trusted, bint from_index) noexcept nogil:
+        CycleFile *file, Extent *extent, int64_t trusted, bint from_index,
+        TextCheck text_check) noexcept nogil:
     """Walk a file and put right what is wrong with it; return 0, or -1 with errno.
 
     Args:
         trusted: the last sequence that is known to be on disk; INT64_MAX when the
             machine did not stop and so nothing was lost from its memory.
         from_index: begin at the last indexed entry that survives, not at the first.
+        text_check: what text entries that are not known to be on disk must pass.
     """
     cdef Trust trust
+    cdef Walked walked
+    cdef int code = -1
     memset(extent, 0, sizeof(Extent))
-    memset(&trust, 0, sizeof(Trust))
-    trust.sequence = trusted
-    extent.tail = file.first_document
-    if from_index:
-        extent.tail = cycle_slot(
-            file, file.count * file.count * file.spacing - 1, &extent.sequence)
-    while extent.tail + 4 <= file.size and step_over(file, extent, &trust):
+    memset(&walked, 0, sizeof(Walked))
+    trust = Trust(trusted, 0, 0, text_check)
+    extent.tail = indexed_start(file, &extent.sequence) if from_index else file.first_document
+    walked.start = extent.tail
+    walked.first = extent.sequence
+    while extent.tail + 4 <= file.size and step_over(file, extent, &trust, &walked):
         pass
-    if not extent.ended and clear_from(file, extent.tail, extent) != 0:
+    if not walked.failed:
+        code = clear_from(file, extent.tail, extent)
+    if code == 0:
+        write_words(file, extent, &walked)
+    forget(&walked)
+    if walked.failed:
+        errno.errno = ENOMEM
         return -1
-    write_words(file, extent)
-    return 0
+    return code
 
 
-cdef bint step_over(CycleFile *file, Extent *extent, Trust *trust) noexcept nogil:
+cdef bint step_over(
+        CycleFile *file, Extent *extent, Trust *trust, Walked *walked) noexcept nogil:
     """Judge the document at the tail and step over it; False if the tail is there."""
     cdef size_t at = extent.tail
     cdef uint32_t header = load(file.base + at)
@@ -143,31 +211,52 @@ cdef bint step_over(CycleFile *file, Extent *extent, Trust *trust) noexcept nogi
         if not plausible_run(file, next_document(at, header)):
             return False
         # An abandoned reservation (rule 4): readers skip meta-data.
-        memset(file.base + at + 4, 0x8F, size)
+        memset(file.base + at + 4, FILLER, size)
         header = size | META_DATA
         store(file.base + at, header)
         extent.changed = True
     if size and extent.sequence > trust.sequence and not survived(file, at, header, trust):
         return False
+    extent.changed |= clear_pad(file, at + 4 + size)
     if is_data(header):
         if extent.sequence % file.spacing == 0:
-            extent.changed |= index_entry(file, extent.sequence, at)
+            walked.failed |= not note_entry(walked, at)
         extent.last = at
         extent.sequence += 1
-    elif size and extent.sequence % file.spacing == 0:
-        # A crash between a page and its link leaves it without.
-        extent.changed |= link_page(file, at, extent.sequence)
+    elif size:
+        walked.failed |= not note_page(file, walked, at, extent.sequence)
     extent.tail = next_document(at, header)
-    return True
+    return not walked.failed
+
+
+cdef inline bint clear_pad(CycleFile *file, size_t at) noexcept nogil:
+    """Zero what stands between a document's end and the next one (A.2)."""
+    cdef bint changed = False
+    while at % 4 and at < file.size:
+        if file.base[at]:
+            file.base[at] = 0
+            changed = True
+        at += 1
+    return changed
 
 
 cdef int clear_from(CycleFile *file, size_t at, Extent *extent) noexcept nogil:
-    """Zero the file from ``at`` on (rule 5); whole pages by a hole."""
-    cdef size_t border = min((at + PAGE - 1) & ~(PAGE - 1), file.size)
+    """Zero the file from the tail at ``at`` on (rule 5), whole pages by a hole.
+
+    An end mark stays, and the text that Java puts behind it.
+    """
+    cdef size_t border
+    if extent.ended:
+        at += 4
+        if at + 4 <= file.size and memcmp(file.base + at, END_TEXT, 4) == 0:
+            at += 4
+    border = min((at + PAGE - 1) & ~(PAGE - 1), file.size)
     if border > at:
         clear_dirt(file, at, border, extent)
     if border >= file.size:
         return 0
+    # What is a hole already, or was never written, needs no sync.
+    extent.changed |= lseek(file.fd, border, SEEK_DATA) >= 0
     if fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                  border, file.size - border) == 0:
         return 0
@@ -186,18 +275,17 @@ cdef void clear_dirt(CycleFile *file, size_t at, size_t end, Extent *extent) noe
             extent.changed = True
 
 
-cdef void write_words(CycleFile *file, Extent *extent) noexcept nogil:
+cdef void write_words(CycleFile *file, Extent *extent, Walked *walked) noexcept nogil:
     """Set the words and the index of a file from what was found (rule 7)."""
     cdef int64_t sequence = extent.sequence
-    cdef int64_t indexed = 0
+    cdef int64_t indexed = (sequence + file.spacing - 1) // file.spacing * file.spacing
     cdef int64_t word = 0
     if sequence:
-        indexed = ((sequence - 1) // file.spacing + 1) * file.spacing
         word = <int64_t>((<uint64_t>extent.last << file.shift) | <uint64_t>(sequence - 1))
     extent.changed |= set_long(file, file.write_position, extent.last)
     extent.changed |= set_long(file, file.sequence_word, word)
     extent.changed |= set_long(file, file.last_index_word, indexed)
-    extent.changed |= trim_index(file, extent.tail, sequence)
+    extent.changed |= repair_index(file, walked, sequence)
 
 
 cdef int fallocate_all(int fd, size_t start, size_t end) noexcept nogil:

@@ -2,21 +2,39 @@
 
 from libc.errno cimport EINVAL, errno
 from libc.stdint cimport INT64_MAX, int64_t
+from libc.string cimport memset
 
+from cpython.pycapsule cimport PyCapsule_GetPointer
+
+import logging
 import os
 from pathlib import Path
 
 from quiver_fast.errors import OutputError
-from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_close, cycle_open, cycle_understand
+from quiver_fast.queuefile.create import sync_folder
+from quiver_fast.queuefile.cyclefile cimport (
+    CycleFile, cycle_close, cycle_open, cycle_understand, load,
+)
 from quiver_fast.queuefile.durability import boot_id
-from quiver_fast.queuefile.layout import RollCycle
-from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
+from quiver_fast.queuefile.layout import RollCycle, cycle_file_head
+from quiver_fast.queuefile.recovery cimport TEXT_CHECK, Extent, TextCheck, cycle_end, cycle_repair
 from quiver_fast.queuefile.table import Table, cycles_in
+
+LOG = logging.getLogger(__name__)
 
 
 def recover_queue(
-        directory: Path, roll: RollCycle, table: Table, *, verify: bool) -> tuple[list[int], int]:
+        directory: Path, roll: RollCycle, table: Table, *, verify: bool,
+        text_check: object = None) -> tuple[list[int], int]:
     """Put right what a crash left in every file, oldest first.
+
+    Args:
+        directory: the queue's.
+        roll: its roll cycle.
+        table: its table, whose lock word is ours.
+        verify: walk every file wholly, however the queue was left.
+        text_check: a `TEXT_CHECK` capsule: what texts must pass that a power loss may
+            have damaged; None for any UTF-8.
 
     Returns:
         The cycles that have a usable file, and the index of the last entry, -1 for none.
@@ -34,11 +52,11 @@ def recover_queue(
     last = -1
     for cycle in cycles:
         newest = cycle == max(cycles)
+        trusted = trusted_sequence(roll, cycle, synced)
         # Older files were synced when they ended: their last slot on is enough (rule 2).
-        whole = verify or newest and not (same_boot or orderly)
+        whole = verify or trusted != INT64_MAX or newest and not (same_boot or orderly)
         found = repair_file(
-            directory / roll.file_name(cycle), trusted_sequence(roll, cycle, synced),
-            whole, not newest)
+            directory / roll.file_name(cycle), trusted, whole, not newest, text_check)
         if found:
             last = (cycle << roll.shift) | (found - 1)
     # All that is there is on disk now (rule 9).
@@ -73,17 +91,31 @@ def usable(path: Path) -> bool:
     if understood and not aligned:
         raise OutputError(f"{path}: written by a Chronicle Queue before 5.19.11")
     if not understood:
-        path.rename(path.with_name(path.name + ".damaged"))
+        put_aside(path)
     return understood
 
 
-def repair_file(path: Path, trusted: int, whole: bool, ended: bool) -> int:
+def put_aside(path: Path) -> None:
+    """Rename a file that is no queue's, and keep one that was put aside before."""
+    number = 1
+    aside = path.with_name(f"{path.name}.damaged")
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.{number}.damaged")
+    path.rename(aside)
+    sync_folder(path.parent)
+    LOG.warning("%s: no queue file, put aside as %s", path, aside.name)
+
+
+def repair_file(
+        path: Path, trusted: int, whole: bool, ended: bool, text_check: object = None) -> int:
     """Repair one file; return how many entries it has.
 
     Args:
         trusted: the last sequence that is known to be on disk.
         whole: walk it from its beginning, not from its last index slot.
         ended: give it the end mark if it has none (rule 6).
+        text_check: see `recover_queue`.
 
     Raises:
         OutputError: it cannot be read or written.
@@ -94,11 +126,18 @@ def repair_file(path: Path, trusted: int, whole: bool, ended: bool) -> int:
     cdef int64_t sequence = trusted
     cdef bint from_index = not whole
     cdef bint mark = ended
-    cdef int code = cycle_open(&file, name, True)
+    cdef bint mended
+    cdef TextCheck check = NULL
+    cdef int code
+    if text_check is not None:
+        check = <TextCheck>PyCapsule_GetPointer(text_check, TEXT_CHECK)
+    code = cycle_open(&file, name, True)
     if code == 0:
+        cycle_understand(&file)
+        mended = mend_head(&file)
         with nogil:
-            cycle_understand(&file)
-            code = cycle_repair(&file, &extent, sequence, from_index)
+            code = cycle_repair(&file, &extent, sequence, from_index, check)
+            extent.changed |= mended
             if code == 0 and mark and not extent.ended:
                 extent.changed = True
                 code = cycle_end(&file, extent.tail)
@@ -115,3 +154,35 @@ def repair_file(path: Path, trusted: int, whole: bool, ended: bool) -> int:
     finally:
         cycle_close(&file)
     return extent.sequence
+
+
+cdef bint mend_head(CycleFile *file) except -1:
+    """Set right what Java needs of the first document and we do not; say if that was anything.
+
+    Only where every word is at its place, as in all files that we and Java write (A.4).
+    """
+    cdef CycleFile model
+    cdef bytes head = cycle_file_head(RollCycle("", 0, "", file.count, file.spacing))
+    cdef const char *expected = head
+    cdef bint changed = False
+    cdef size_t at
+    memset(&model, 0, sizeof(model))
+    model.base = <char *>expected
+    model.size = len(head)
+    if (not cycle_understand(&model) or load(file.base) != load(model.base)
+            or model.write_position != file.write_position
+            or model.index2index_word != file.index2index_word
+            or model.last_index_word != file.last_index_word):
+        return False
+    for at in range(4, model.size):
+        if file.base[at] != expected[at] and not is_word(file, at):
+            file.base[at] = expected[at]
+            changed = True
+    return changed
+
+
+cdef bint is_word(const CycleFile *file, size_t at) noexcept nogil:
+    """Say whether a byte of the first document is one that changes as entries come."""
+    return (file.write_position <= at < file.write_position + 16
+            or file.index2index_word <= at < file.index2index_word + 8
+            or file.last_index_word <= at < file.last_index_word + 8)

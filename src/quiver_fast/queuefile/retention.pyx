@@ -15,6 +15,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from cpython cimport array
 
 import array
+import os
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.live cimport write_removals
@@ -121,12 +122,20 @@ cdef class Retention:
         After a failure it is due again when the file has grown: it may have to grow on.
         """
         cdef int64_t ended = self.appender.cycle
-        if not self.appender.rolled():
+        if not self.has_next() or not self.appender.rolled():
             self.roll_at = self.appender.tail + self.roll_size
             return False
         self.roll_at = self.roll_size
         self.notes_of(self.appender.cycle)
         return self.appender.cycle != ended
+
+    def has_next(self) -> bool:
+        """Say whether there is a date for one more cycle: years have four digits."""
+        try:
+            self.appender.path_of(self.appender.cycle + 1)
+        except OverflowError:
+            return False
+        return True
 
     def entries_of(self, cycle: int) -> int:
         """Return how many entries a file has that is not the newest."""
@@ -140,14 +149,22 @@ cdef class Retention:
             notes.entries = tailer.index - first if same else INT64_MAX
         return notes.entries
 
-    def sweep(self) -> list[object]:
+    def holds(self, cycle: int) -> bool:
+        """Say whether a cycle's file is still there."""
+        return cycle in self.files
+
+    def sweep(self, held: list[int] | None = None) -> list[object]:
         """Delete the files that have nothing live, but not the newest.
+
+        Args:
+            held: gets a descriptor of each: its disk space is free when that is closed,
+                which for a large file takes a while.
 
         Returns:
             The files deleted.
 
         Raises:
-            OutputError: one cannot be deleted, or what it says cannot be kept.
+            OSError, OutputError: one cannot be deleted, or what it says cannot be kept.
         """
         cdef FileNotes notes
         gone = []
@@ -157,8 +174,10 @@ cdef class Retention:
                 continue
             self.keep_removals(cycle, notes.oldest)
             try:
+                if held is not None:
+                    held.append(os.open(self.appender.path_of(cycle), os.O_RDONLY | os.O_CLOEXEC))
                 gone += self.appender.delete([cycle])
-            except OutputError:
+            except (OSError, OutputError):
                 # Once is enough: it stays until the next start.
                 notes.entries = INT64_MAX
                 raise

@@ -51,53 +51,54 @@ def cycles_in(directory: Path, roll: RollCycle) -> list[int]:
 
 
 def find_roll(directory: Path, otherwise: RollCycle) -> RollCycle:
-    """Return the roll cycle of an existing queue: of its table, else of its file names."""
-    roll = _roll_of(directory / TABLE_NAME)
-    if roll is not None:
-        return roll
-    for roll in ROLL_CYCLES.values():
-        if cycles_in(directory, roll):
-            return roll
-    return otherwise
-
-
-def _roll_of(path: Path) -> RollCycle | None:
-    """Return the roll cycle that a table names; None if there is no usable table.
+    """Return the roll cycle of an existing queue: of its table, else of its file names.
 
     Raises:
         OutputError: it is one that we do not know; to take another would lose entries.
     """
+    path = directory / TABLE_NAME
+    setting = _setting_of(path)
+    for roll in ROLL_CYCLES.values():
+        if setting is not None and setting["roll"] in table_head(roll):
+            return roll
+    for roll in ROLL_CYCLES.values():
+        if cycles_in(directory, roll):
+            return roll
+    if setting is not None:
+        pattern = setting["pattern"].decode()
+        raise OutputError(f"{path}: roll cycle {pattern} is not supported")
+    return otherwise
+
+
+def _setting_of(path: Path) -> re.Match[bytes] | None:
+    """Return what a table says of the roll cycle; None if there is no readable table."""
     try:
         with path.open("rb") as stream:
             head = stream.read(HEAD_MAX)
     except OSError:
         return None
-    found = TABLE_HEAD.match(head)
-    if found is None:
-        return None
-    for roll in ROLL_CYCLES.values():
-        if found["roll"] in table_head(roll):
-            return roll
-    pattern = found["pattern"].decode()
-    raise OutputError(f"{path}: roll cycle {pattern} is not supported")
+    return TABLE_HEAD.match(head)
 
 
-def _documents(data: mmap.mmap) -> tuple[dict[str, int], int]:
-    """Return the offset of each key's value, and of what is free."""
+def _documents(data: bytes | mmap.mmap) -> tuple[dict[str, int], int, bool]:
+    """Return the offset of each key's value, that of what is free, and whether all is sound."""
     offsets: dict[str, int] = {}
     at = 0
     while at + 4 <= len(data):
         (header,) = struct.unpack_from("<I", data, at)
-        length = header & 0x3FFFFFFF
-        if header == 0 or header & 0x80000000 or at + 4 + length > len(data):
-            break
-        value = at + 4 + length - 8
-        # A key's event, then its aligned word (A.3).
-        if not header & 0x40000000 and data[at + 4] == 0xB9 and data[value - 1] == 0xA7:
+        value = at + 4 + (header & 0x3FFFFFFF) - 8
+        if header == 0:
+            return offsets, at, data[at:].count(0) == len(data) - at
+        if header & 0x80000000 or value + 8 > len(data):
+            return offsets, at, False
+        if not header & 0x40000000:
+            # A key's event, then its aligned word (A.3).
+            if value < at + 8 or value % 8 or (data[at + 4], data[value - 1]) != (0xB9, 0xA7):
+                return offsets, at, False
             name = data[at + 6 : at + 6 + data[at + 5]].decode("ascii", "replace")
             offsets[name] = value
-        at = (at + 4 + length + 3) & ~3
-    return offsets, at
+        at = (value + 8 + 3) & ~3
+    return offsets, at, False
 
 
 class Table:
@@ -114,13 +115,12 @@ class Table:
     def __init__(self, directory: Path, roll: RollCycle) -> None:
         path = directory / TABLE_NAME
         try:
-            if _roll_of(path) is None or path.stat().st_size < TABLE_MIN:
-                _create(path, roll)
+            _make_sound(path, roll)
             with path.open("r+b") as stream:
                 self._data = mmap.mmap(stream.fileno(), 0)
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from None
-        self._offsets, free = _documents(self._data)
+        self._offsets, free, _ = _documents(self._data)
         self._add_missing(free)
 
     def _add_missing(self, at: int) -> None:
@@ -162,9 +162,15 @@ class Table:
         self._data.close()
 
 
-def _create(path: Path, roll: RollCycle) -> None:
-    content = bytearray(table_head(roll))
+def _make_sound(path: Path, roll: RollCycle) -> None:
+    """Make the table anew if there is none, or a damaged one: keys that can be read stay."""
+    content = path.read_bytes() if path.exists() else b""
+    found = TABLE_HEAD.match(content[:HEAD_MAX])
+    offsets, _, sound = _documents(content)
+    if sound and found and found["roll"] in table_head(roll) and len(content) >= TABLE_MIN:
+        return
+    words = {key: struct.unpack_from("<q", content, at)[0] for key, at in offsets.items()}
+    anew = bytearray(table_head(roll))
     for key, value in DEFAULTS.items():
-        content += table_document(len(content), key, value)[0]
-    content += bytes(TABLE_SIZE - len(content))
-    create_complete(path, bytes(content))
+        anew += table_document(len(anew), key, words.get(key, value))[0]
+    create_complete(path, bytes(anew.ljust(TABLE_SIZE, b"\0")))

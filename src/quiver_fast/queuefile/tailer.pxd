@@ -16,6 +16,9 @@ cdef class Tailer:
     # The next document, and the sequence that it has if it is data.
     cdef size_t at
     cdef int64_t sequence
+    # Quarters of offsets of every so manieth entry that a seek came by; 0 is not known.
+    cdef uint32_t *marks
+    cdef size_t marks_size
     cdef int error
     # When the directory was last looked at for later files (monotonic ns).
     cdef int64_t looked_at
@@ -27,6 +30,10 @@ cdef class Tailer:
     cdef Step next_meta(
         self, const char **start, size_t *size, int64_t *index, bint *meta) noexcept nogil
 
+    cdef bint from_mark(self, int64_t wanted) noexcept nogil
+    cdef void set_mark(self, int64_t sequence, size_t at) noexcept nogil
+    cdef void forget_marks(self) noexcept nogil
+    cdef void step_to(self, int64_t wanted) noexcept nogil
     cdef bint whole(self, uint32_t *header) noexcept nogil
     cdef Step step_cycle(self, uint32_t header) noexcept nogil
     cdef Step look_for_later(self) noexcept with gil

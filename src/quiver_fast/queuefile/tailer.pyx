@@ -1,7 +1,9 @@
 """A reader of a queue: entries in order, from any index, across files, while they are written."""
 
 from libc.errno cimport EIO, EPROTO
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport UINT32_MAX, int64_t, uint32_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
 
 import os
 from pathlib import Path
@@ -10,7 +12,7 @@ from quiver_fast.errors import OutputError
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.queuefile.cyclefile cimport (
     END_OF_FILE, LENGTH_MASK, NOT_READY, CycleFile, cycle_close, cycle_open, cycle_remap,
-    cycle_slot, cycle_understand, is_data, load, next_document,
+    cycle_slot, cycle_understand, is_data, load, next_document, sane_header,
 )
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.table import cycles_in, find_roll
@@ -20,6 +22,11 @@ cdef extern from * nogil:
 
 # A seek reads headers that nobody read lately: each would wait for the memory.
 cdef size_t PREFETCH = 1536
+# Seeks mark the places that they come by, finer than the index: 4 bytes for so many
+# entries, and no more marks than 4 MiB hold.
+cdef enum:
+    MARK_SPACING = 32
+    MARKS_MAX = 1 << 20
 
 # How often a tailer at the end looks for a later file; after an end mark there is one soon (A.8).
 cdef int64_t LOOK_PERIOD = 100 * 1000000
@@ -46,6 +53,7 @@ cdef class Tailer:
         self.move_to(0)
 
     def __dealloc__(self) -> None:
+        self.forget_marks()
         cycle_close(&self.file)
 
     def find_roll(self) -> None:
@@ -81,6 +89,7 @@ cdef class Tailer:
                 cycle_close(&file)
                 raise OSError(EPROTO, f"{path}: written by a Chronicle Queue before 5.19.11")
             cycle_close(&self.file)
+            self.forget_marks()
             self.file = file
             self.cycle = found
             self.at = file.first_document
@@ -183,12 +192,72 @@ cdef class Tailer:
             step = self.open_file(cycle)
             if step != TAILER_FOUND or self.cycle > cycle:
                 return step
-        self.at = cycle_slot(&self.file, wanted, &self.sequence)
+        if not self.from_mark(wanted):
+            self.at = cycle_slot(&self.file, wanted, &self.sequence)
+        self.step_to(wanted)
+        # What came since the file was mapped.
         while self.sequence < wanted and self.whole(&header):
-            prefetch(self.file.base + self.at + PREFETCH)
             self.sequence += is_data(header)
             self.at = next_document(self.at, header)
         return TAILER_FOUND
+
+    cdef void step_to(self, int64_t wanted) noexcept nogil:
+        """Step over the entries before a sequence, as far as the file is mapped."""
+        cdef const char *base = self.file.base
+        cdef size_t at = self.at
+        cdef int64_t sequence = self.sequence
+        cdef uint32_t header
+        while sequence < wanted and at + 4 <= self.file.size:
+            header = load(base + at)
+            if (header == 0 or header & NOT_READY
+                    or at + 4 + (header & LENGTH_MASK) > self.file.size):
+                break
+            prefetch(base + at + PREFETCH)
+            if is_data(header):
+                if sequence % MARK_SPACING == 0:
+                    self.set_mark(sequence, at)
+                sequence += 1
+            at = next_document(at, header)
+        self.at = at
+        self.sequence = sequence
+
+    cdef bint from_mark(self, int64_t wanted) noexcept nogil:
+        """Stand at the last mark before a sequence, if there is one beyond the last slot."""
+        cdef int64_t mark = wanted // MARK_SPACING
+        cdef int64_t least = wanted // self.file.spacing * self.file.spacing // MARK_SPACING
+        cdef size_t at
+        mark = min(mark, <int64_t>self.marks_size - 1)
+        while mark > least:
+            at = 4 * <size_t>self.marks[mark]
+            # The slot's own check (A.8): the tail may have been cut since.
+            if at and sane_header(&self.file, at):
+                self.at = at
+                self.sequence = mark * MARK_SPACING
+                return True
+            mark -= 1
+        return False
+
+    cdef void set_mark(self, int64_t sequence, size_t at) noexcept nogil:
+        """Note where an entry is; without memory it is found all the same."""
+        cdef size_t mark = sequence // MARK_SPACING
+        cdef size_t size = self.marks_size
+        cdef void *marks
+        if mark >= <size_t>MARKS_MAX or at // 4 > UINT32_MAX:
+            return
+        if mark >= size:
+            size = min(max(mark + 1, 2 * size), <size_t>MARKS_MAX)
+            marks = realloc(self.marks, 4 * size)
+            if marks == NULL:
+                return
+            self.marks = <uint32_t *>marks
+            memset(self.marks + self.marks_size, 0, 4 * (size - self.marks_size))
+            self.marks_size = size
+        self.marks[mark] = <uint32_t>(at // 4)
+
+    cdef void forget_marks(self) noexcept nogil:
+        free(self.marks)
+        self.marks = NULL
+        self.marks_size = 0
 
     cdef Step open_file(self, int64_t cycle) noexcept with gil:
         try:

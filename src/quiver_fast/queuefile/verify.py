@@ -19,7 +19,7 @@ from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.checkpoint import crc32c
 from quiver_fast.queuefile.layout import ROLL_CYCLES, RollCycle
 
-__all__ = ["Deviation", "Report", "verify_queue"]
+__all__ = ["Deviation", "FileReport", "Report", "verify_queue"]
 
 META, NOT_READY, LENGTH, END = 0x40000000, 0x80000000, 0x3FFFFFFF, 0xC0000000
 # Java's text after an end mark (A.2).
@@ -29,6 +29,18 @@ PROGRESS_STEP = 1 << 26
 CONTROLS = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 CHECKPOINT = re.compile(rb"checkpoint: \{ seq: (\d+), pos: (\d+), crc32c: ([0-9a-f]{8}) \}")
 KEYS = ("listing.highestCycle", "listing.lowestCycle", "listing.modCount")
+
+# The first document of a file by A.4, but for its numbers and words.
+HEAD_SIZE = 197
+HEAD_PARTS = {
+    4: bytes.fromhex("b906686561646572b60853435153746f726582aa000000cd7772697465506f736974696f6e"),
+    0x29: bytes.fromhex("8e01000000008d02000000000000000200000000000000"),
+    0x50: bytes.fromhex(
+        "c8696e646578696e67b60c53435153496e646578696e67824c000000ca696e646578436f756e74"
+    ),
+    0xA0: bytes.fromhex("c96c617374496e6465788e00000000a7"),
+    0xB8: bytes.fromhex("ca64617461466f726d6174a101"),
+}
 
 Progress = Callable[[int, int], None]
 
@@ -52,20 +64,38 @@ class Deviation:
 
 
 @dataclass
+class FileReport:
+    """What one cycle file holds.
+
+    Attributes:
+        path: the file.
+        entries: data documents.
+        size: bytes of the file that documents take.
+        ended: whether there is an end mark.
+    """
+
+    path: Path
+    entries: int = 0
+    size: int = 0
+    ended: bool = False
+
+
+@dataclass
 class Report:
     """What was found in a queue's directory.
 
     Attributes:
-        files: cycle files that were read.
-        entries: data documents in them.
-        size: their bytes.
+        files: the cycle files, oldest first.
         deviations: what is wrong, in the order of the files.
     """
 
-    files: int = 0
-    entries: int = 0
-    size: int = 0
+    files: list[FileReport] = field(default_factory=list)
     deviations: list[Deviation] = field(default_factory=list)
+
+    @property
+    def entries(self) -> int:
+        """Data documents of all files."""
+        return sum(file.entries for file in self.files)
 
 
 def verify_queue(directory: str | Path, progress: Progress | None = None) -> Report:
@@ -87,12 +117,12 @@ def verify_queue(directory: str | Path, progress: Progress | None = None) -> Rep
         cycles = _cycles(folder, roll)
         paths = [folder / roll.file_name(cycle) for cycle in cycles]
         total = sum(path.stat().st_size for path in paths)
+        done = 0
         for path in paths:
-            report.files += 1
             _FileCheck(path, roll, report, path is not paths[-1]).run(
-                partial(_tell, progress, report.size, total)
+                partial(_tell, progress, done, total)
             )
-            report.size += path.stat().st_size
+            done += path.stat().st_size
     except OSError as error:
         raise OutputError(f"{error.filename or folder}: {error.strerror}") from None
     return report
@@ -166,12 +196,17 @@ class _FileCheck:
         self._path = path
         self._roll = roll
         self._report = report
+        self._found = FileReport(path)
+        report.files.append(self._found)
         self._older = older
         self._data: mmap.mmap | bytes = b""
         # Offsets of data documents whose sequence is a multiple of the spacing.
         self._indexed: list[int] = []
+        self._count, self._spacing = roll.count, roll.spacing
         # Offset of each index document, and of its first slot.
         self._pages: dict[int, int] = {}
+        # What is wrong with one that is none: it matters if something names it.
+        self._no_pages: dict[int, str] = {}
         self._last = 0
         self._entries = 0
 
@@ -191,11 +226,11 @@ class _FileCheck:
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as self._data:
                 words = self._check_head()
                 if words is not None:
-                    tail = self._walk(progress)
-                    self._check_tail(tail)
+                    self._found.size = self._walk(progress)
+                    self._check_tail(self._found.size)
                     self._check_words(words)
                     self._check_index(words["index2Index"])
-                self._report.entries += self._entries
+                self._found.entries = self._entries
 
     def _check_head(self) -> dict[str, int] | None:
         """Check `!SCQStore`; return where its words are, None if it is none."""
@@ -219,10 +254,23 @@ class _FileCheck:
             value = _number_of(head, name.encode())
             if value != expected:
                 self._wrong(0, f"{name} is {value}, not {expected}")
+        self._check_constants(head, words)
+        # A file's own numbers hold for it.
+        self._count = _number_of(head, b"indexCount") or self._count
+        self._spacing = _number_of(head, b"indexSpacing") or self._spacing
         missing = [name for name, at in words.items() if at is None]
         for name in missing:
             self._wrong(0, f"no aligned word {name}")
         return None if missing else {name: at for name, at in words.items() if at is not None}
+
+    def _check_constants(self, head: bytes, words: dict[str, int | None]) -> None:
+        """Check what comes before the words, of a file whose words are where all have them."""
+        if tuple(words.values()) != (0x40, 0x98, 0xB0) or len(head) != HEAD_SIZE:
+            return
+        for at, expected in HEAD_PARTS.items():
+            actual = head[at : at + len(expected)]
+            if actual != expected:
+                self._wrong(at, f"the header has {actual.hex()}, not {expected.hex()}")
 
     def _walk(self, progress: Callable[[int], object]) -> int:
         """Check every document; return where they end."""
@@ -264,7 +312,7 @@ class _FileCheck:
             (length,) = struct.unpack_from("<I", content, 1)
             if length != len(content) - 5:
                 self._wrong(at + 4, f"raw bytes of {length - 1} in a document of {len(content)}")
-        if self._entries % self._roll.spacing == 0:
+        if self._entries % self._spacing == 0:
             self._indexed.append(at)
         self._last = at
         self._entries += 1
@@ -286,12 +334,12 @@ class _FileCheck:
             self._check_checkpoint(at, content[: end - at - 4])
 
     def _take_page(self, at: int, end: int) -> None:
-        slots = end - 8 * self._roll.count
+        slots = end - 8 * self._count
         code = slots - 17
         if code < at + 10 or self._data[code] != WORDS or slots % 8:
-            self._wrong(at, "an index document without an aligned array")
-        elif self._long(code + 1) != self._roll.count:
-            self._wrong(code + 1, f"an index of {self._long(code + 1)}, not {self._roll.count}")
+            self._no_pages[at] = "an index document without an aligned array"
+        elif self._long(code + 1) != self._count:
+            self._no_pages[at] = f"an index of {self._long(code + 1)}, not {self._count}"
         else:
             self._pages[at] = slots
 
@@ -318,6 +366,7 @@ class _FileCheck:
         """Check what comes after the last document."""
         data = self._data
         ended = tail + 4 <= len(data) and struct.unpack_from("<I", data, tail)[0] == END
+        self._found.ended = ended
         if self._older and not ended:
             self._wrong(tail, "an older file without an end mark")
         at = tail + 4 if ended else tail
@@ -331,17 +380,21 @@ class _FileCheck:
                 return
             at += PROGRESS_STEP
 
+    def _shift(self) -> int:
+        """Bits of the sequence in the sequence word, by the file's own numbers (A.5)."""
+        return max(32, (self._count * self._count * self._spacing - 1).bit_length())
+
     def _check_words(self, words: dict[str, int]) -> None:
         """Check the words that tell of the last entry."""
         at = words["writePosition"]
         if self._long(at) != self._last:
             self._wrong(at, f"writePosition is {self._long(at)}, not {self._last}")
         if self._entries:
-            expected = (self._last << self._roll.shift) % (1 << 64) | (self._entries - 1)
+            expected = (self._last << self._shift()) % (1 << 64) | (self._entries - 1)
             (value,) = struct.unpack_from("<Q", self._data, at + 8)
             if value != expected:
                 self._wrong(at + 8, f"the sequence word is {value:016x}, not {expected:016x}")
-        indexed = len(self._indexed) * self._roll.spacing
+        indexed = len(self._indexed) * self._spacing
         if self._long(words["lastIndex"]) != indexed:
             value = self._long(words["lastIndex"])
             self._wrong(words["lastIndex"], f"lastIndex is {value}, not {indexed}")
@@ -352,28 +405,32 @@ class _FileCheck:
         if top == 0:
             return
         if top not in self._pages:
-            self._wrong(word, f"index2Index {top} is no index document")
+            self._wrong(word, f"index2Index {top} is {self._fault_of(top)}")
             return
         slots = self._pages[top]
-        pages = struct.unpack_from(f"<{self._roll.count}q", self._data, slots)
+        pages = struct.unpack_from(f"<{self._count}q", self._data, slots)
         self._check_used(slots, pages)
         for number, page in enumerate(pages):
             if page and page not in self._pages:
-                self._wrong(slots + 8 * number, f"{page} is no index document")
+                self._wrong(slots + 8 * number, f"{page} is {self._fault_of(page)}")
             elif page:
                 self._check_page(number, page)
 
+    def _fault_of(self, at: int) -> str:
+        return self._no_pages.get(at, "no index document")
+
     def _check_page(self, number: int, page: int) -> None:
         slots = self._pages[page]
-        filled = struct.unpack_from(f"<{self._roll.count}q", self._data, slots)
+        filled = struct.unpack_from(f"<{self._count}q", self._data, slots)
         self._check_used(slots, filled)
-        first = number * self._roll.count
+        first = number * self._count
         for slot, at in enumerate(filled):
             known = first + slot < len(self._indexed)
             expected = self._indexed[first + slot] if known else 0
+            sequence = (first + slot) * self._spacing
             # A page that was written late knows nothing of the entries before it.
             if at != expected and (at or expected > page):
-                self._wrong(slots + 8 * slot, f"slot {slot} is {at}, not {expected}")
+                self._wrong(slots + 8 * slot, f"index of entry {sequence} is {at}, not {expected}")
 
     def _check_used(self, slots: int, values: tuple[int, ...]) -> None:
         used = max((slot + 1 for slot, value in enumerate(values) if value), default=0)

@@ -29,6 +29,7 @@ __all__ = [
     "has_ids",
     "has_settlements",
     "is_sampled",
+    "is_streamed",
     "time_unit",
 ]
 
@@ -118,6 +119,12 @@ def detect(
         if record_format in (None, reading[0]) and operation in (None, reading[1]):
             return reading
     return None
+
+
+def is_streamed(line: bytes) -> bool:
+    """Say whether a line, without its newline, is one of streaming mode."""
+    kind, *fields = line.split(b",")
+    return kind in (b"F", b"B") and len(fields) == 4 and all(map(_is_time, fields))
 
 
 def _readings(fields: list[bytes], epoch_times: bool) -> list[tuple[str, str]]:

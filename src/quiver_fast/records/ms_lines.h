@@ -60,6 +60,7 @@ static quiver_text quiver_take_ms_received(
     const __m256i myriads = _mm256_set1_epi32(10000 | 1 << 16);
     const unsigned digits = QUIVER_DIGITS_MASK | (unsigned)QUIVER_DIGITS_MASK << 16;
     const quiver_rows at = *rows;
+    const quiver_text start = line;
     quiver_row last = quiver_last_row(&at, 1);
     for (; end - line >= QUIVER_MS_RECEIVED_LINE; line += QUIVER_MS_RECEIVED_LINE) {
         __m128i first = _mm_loadu_si128((const __m128i *)line);
@@ -87,6 +88,7 @@ static quiver_text quiver_take_ms_received(
         at.counts[last.index] = last.count;
     }
     rows->size = last.index + 1;
+    rows->lines += (size_t)(line - start) / QUIVER_MS_RECEIVED_LINE;
     return line;
 }
 
@@ -100,6 +102,7 @@ static quiver_text quiver_take_ms_sent(
     const __m128i myriads = _mm_set1_epi32(10000 | 1 << 16);
     const int digits = QUIVER_DIGITS_MASK;
     const quiver_rows at = *rows;
+    const quiver_text start = line;
     quiver_row last = quiver_last_row(&at, 0);
     for (; end - line >= QUIVER_MS_SENT_LINE; line += QUIVER_MS_SENT_LINE) {
         __m128i values = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)line), zeros);
@@ -120,6 +123,7 @@ static quiver_text quiver_take_ms_sent(
         at.counts[last.index] = last.count;
     }
     rows->size = last.index + 1;
+    rows->lines += (size_t)(line - start) / QUIVER_MS_SENT_LINE;
     return line;
 }
 #endif

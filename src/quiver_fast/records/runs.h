@@ -5,7 +5,7 @@
  * for the first mismatch. And of lines with ids that count up, ten in a row differ in
  * one digit only: the text that must come is made by adding to the text that came.
  *
- * No scanner reads outside of [line, end), but for the takers (ms_lines.h).
+ * No scanner reads outside of [line, end), but for the takers (ms_lines.h, id_lines.h).
  */
 #ifndef QUIVER_RUNS_H
 #define QUIVER_RUNS_H
@@ -26,23 +26,30 @@ typedef size_t (*quiver_successors_fn)(
 
 enum { QUIVER_WIDEST_SUCCESSOR = 64 };
 
-/* Rows of run-length records; `received` is not looked at where there is none. */
+/* Rows of run-length records. What a layout has none of is not looked at; `settled_ids`
+ * is NULL where lines that begin with S or s are no settlements. */
 typedef struct {
-    int64_t *sent, *received, *counts;
+    int64_t *ids, *sent, *received, *counts;
     size_t size;
+    int64_t *settled_ids, *settled_times, *settled_counts;
+    unsigned char *settled_sampled;
+    size_t settled_size;
+    size_t lines;                 /* that were taken */
+    quiver_successors_fn successors;
 } quiver_rows;
 
-/* Append lines of one fixed layout, from `line` on, to rows that have room for them;
- * return the first that is none, or is not whole. A line that repeats the last row adds
- * to its count. */
+/* Append lines of one layout, from `line` on, to rows that have room for them; return
+ * the first that is none, or is not whole. A line that continues the last row adds to
+ * its count. */
 typedef quiver_text (*quiver_take_fn)(quiver_text line, quiver_text end, quiver_rows *rows);
 
 typedef struct {
     const char *name;
     quiver_repeats_fn repeats;
     quiver_successors_fn successors;
-    /* Takers of v3 lines in milliseconds; NULL where one line at a time is as good. */
-    quiver_take_fn take_ms_received, take_ms_sent;
+    /* Takers of lines in milliseconds, v3 and with ids; NULL where one line at a time is
+     * as good. */
+    quiver_take_fn take_ms_received, take_ms_sent, take_id_received, take_id_sent;
 } quiver_scanner;
 
 /* ---- any machine ----------------------------------------------------------------- */
@@ -229,6 +236,7 @@ static size_t quiver_successors_avx512(
 #endif
 
 #include "ms_lines.h"
+#include "id_lines.h"
 
 /* ---- choice ---------------------------------------------------------------------- */
 
@@ -243,14 +251,17 @@ static quiver_scanner quiver_scanner_at(size_t rank) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
         found[count++] = (quiver_scanner){
             "avx512", quiver_repeats_avx512, quiver_successors_avx512,
-            quiver_take_ms_received, quiver_take_ms_sent};
+            quiver_take_ms_received, quiver_take_ms_sent,
+            quiver_take_id_received, quiver_take_id_sent};
     if (__builtin_cpu_supports("avx2"))
         found[count++] = (quiver_scanner){
             "avx2", quiver_repeats_avx2, quiver_successors_avx2,
-            quiver_take_ms_received, quiver_take_ms_sent};
+            quiver_take_ms_received, quiver_take_ms_sent,
+            quiver_take_id_received, quiver_take_id_sent};
 #endif
     found[count++] = (quiver_scanner){
-        "scalar", quiver_repeats_scalar, quiver_successors_scalar, NULL, NULL};
+        "scalar", quiver_repeats_scalar, quiver_successors_scalar,
+        NULL, NULL, NULL, NULL};
     return rank < count ? found[rank] : found[3];
 }
 

@@ -8,12 +8,22 @@ from quiver_fast.records.lines cimport LineParser
 
 cdef extern from "runs.h" nogil:
     ctypedef struct Rows "quiver_rows":
+        int64_t *ids
         int64_t *sent
         int64_t *received
         int64_t *counts
         size_t size
+        int64_t *settled_ids        # NULL where there are no settlements
+        int64_t *settled_times
+        int64_t *settled_counts
+        unsigned char *settled_sampled
+        size_t settled_size
+        size_t lines
+        size_t (*successors)(
+            const unsigned char *line, size_t width, size_t first, size_t last,
+            const unsigned char *end) noexcept nogil
 
-    # Appends lines of a fixed layout to rows that have room; returns the first other one.
+    # Appends lines of one layout to rows that have room; returns the first other one.
     ctypedef const unsigned char *(*TakeLines "quiver_take_fn")(
         const unsigned char *line, const unsigned char *end, Rows *rows) noexcept nogil
 
@@ -28,6 +38,8 @@ cdef extern from "runs.h" nogil:
             const unsigned char *end) noexcept nogil
         TakeLines take_ms_received  # NULL where lines are taken one by one
         TakeLines take_ms_sent
+        TakeLines take_id_received
+        TakeLines take_id_sent
 
     Scanner scanner_at "quiver_scanner_at"(size_t rank)
 
@@ -42,8 +54,9 @@ cdef class RunParser(LineParser):
     cdef int64_t _malformed_taken
 
     cdef void restart(self, record_format, operation) noexcept
-    cdef const unsigned char *_take_ms_lines(
+    cdef const unsigned char *_take_lines(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil
+    cdef TakeLines _taker(self) noexcept nogil
     cdef const unsigned char *_take_run(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef const unsigned char *_take_line(

@@ -77,32 +77,46 @@ cdef class RunParser(LineParser):
         cdef Text end = text + size
         cdef Text following = line
         while following != NULL:
-            line = self._take_ms_lines(following, end)
+            line = self._take_lines(following, end)
             following = self._take_run(line, end)
         return line - text
 
-    cdef const unsigned char *_take_ms_lines(
-            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
-        """Take the v3 lines of fixed layout by vectors; return the first other line."""
-        cdef TakeLines take = NULL
-        cdef size_t width = MS_RECEIVED_LINE
-        cdef Rows rows
-        cdef Text following
+    cdef TakeLines _taker(self) noexcept nogil:
+        """Return what takes lines of the layout by vectors; NULL if nothing does."""
         if self._layout == RECEIVED:
-            take = self._scanner.take_ms_received
-        elif self._layout == SENT:
-            take = self._scanner.take_ms_sent
-            width = MS_SENT_LINE
+            return self._scanner.take_ms_received
+        if self._layout == SENT:
+            return self._scanner.take_ms_sent
+        if self._layout == RECEIVED_WITH_ID:
+            return self._scanner.take_id_received
+        return self._scanner.take_id_sent
+
+    cdef const unsigned char *_take_lines(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Take the lines in milliseconds by vectors; return the first other line."""
+        cdef TakeLines take = self._taker()
+        cdef int64_t *settled_ids = NULL
+        cdef Rows rows
         if take == NULL:
             return line
-        rows = Rows(self.sent.numbers(), self.received.numbers(), self.counts.numbers(),
-                    self.sent.size)
-        following = take(line, end, &rows)
+        if self._settlements:
+            settled_ids = self.settled_ids.numbers()
+        rows = Rows(
+            self.ids.numbers(), self.sent.numbers(), self.received.numbers(),
+            self.counts.numbers(), self.sent.size,
+            settled_ids, self.settled_times.numbers(), self.settled_counts.numbers(),
+            self.settled_sampled.flags(), self.settled_ids.size, 0, self._scanner.successors)
+        line = take(line, end, &rows)
         self.sent.size = self.counts.size = rows.size
-        if self._layout == RECEIVED:
+        if self._layout == RECEIVED or self._layout == RECEIVED_WITH_ID:
             self.received.size = rows.size
-        self.lines += (following - line) / width
-        return following
+        if self._layout == SENT_WITH_ID or self._layout == RECEIVED_WITH_ID:
+            self.ids.size = rows.size
+        if self._settlements:
+            self.settled_ids.size = self.settled_times.size = rows.settled_size
+            self.settled_sampled.size = self.settled_counts.size = rows.settled_size
+        self.lines += rows.lines
+        return line
 
     cdef const unsigned char *_take_run(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:

@@ -34,4 +34,4 @@ cdef class Readers:
     cdef void *reader_in(self, int64_t cycle) noexcept nogil
     cdef bint add_reader(self) noexcept nogil
     cdef void fail(self, const char *reason) noexcept nogil
-    cdef void free_all(self) noexcept nogil
+    cdef void keep(self, int most) noexcept nogil

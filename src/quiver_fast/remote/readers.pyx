@@ -26,7 +26,7 @@ cdef class Readers:
         self.shift = shift
 
     def __dealloc__(self) -> None:
-        self.free_all()
+        self.keep(0)
 
     cdef Step read(self, Cursor *cursor, int64_t index, const char **start, size_t *size,
                    int64_t *found) noexcept nogil:
@@ -61,13 +61,12 @@ cdef class Readers:
         return step
 
     cdef void release(self, Cursor *cursor) noexcept nogil:
-        """Forget a cursor; with the last one the files are closed."""
+        """Forget a cursor; no more readers stay than cursors, so that old files are let go."""
         if not cursor.counted:
             return
         cursor.counted = False
         self.cursors -= 1
-        if self.cursors == 0:
-            self.free_all()
+        self.keep(self.cursors)
 
     cdef void *reader_in(self, int64_t cycle) noexcept nogil:
         """Return the reader that is in a cycle's file, else one to move there; NULL: none."""
@@ -106,10 +105,11 @@ cdef class Readers:
         memcpy(self.failure, reason, size)
         self.failure[size] = 0
 
-    cdef void free_all(self) noexcept nogil:
-        if self.count == 0:
+    cdef void keep(self, int most) noexcept nogil:
+        """Close all but the ``most`` readers that were used last."""
+        if self.count <= most:
             return
         with gil:
-            while self.count > 0:
+            while self.count > most:
                 self.count -= 1
                 Py_DECREF(<object>self.readers[self.count])

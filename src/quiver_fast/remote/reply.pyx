@@ -6,7 +6,7 @@ from libc.string cimport memchr, memcpy, strlen
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.remote.base64 cimport encode, encoded_size
 from quiver_fast.remote.buffer cimport Buffer, reserve
-from quiver_fast.remote.textwire cimport Slice, is_stored_form
+from quiver_fast.remote.textwire cimport Slice, text_of
 from quiver_fast.remote.wire cimport HEADER_SIZE, META, Tid, end_document
 
 cdef const char *CLASS_NAMES[8]
@@ -177,19 +177,15 @@ cdef bint put_entry(Buffer *buffer, const char *entry, size_t size) noexcept nog
     Files may hold text that did not come through our scanner; what could break the reply
     goes as the bytes that it is.
     """
-    cdef const char *text = entry
-    cdef size_t text_size = size
+    cdef Slice text
     if size > RAW_HEAD and is_raw(entry, size):
         return put_binary(buffer, entry + RAW_HEAD, size - RAW_HEAD)
     if size == RAW_HEAD and is_raw(entry, size):
         return put_binary(buffer, entry, 0)
-    if entry[0] == c"\n":
-        # The pad before a text whose first byte has the top bit set.
-        text += 1
-        text_size -= 1
-    if text_size == 0 or not is_stored_form(text, text_size):
+    text = text_of(entry, size)
+    if text.size == 0:
         return put_binary(buffer, entry, size)
-    return put_lines(buffer, text, text_size)
+    return put_lines(buffer, text.start, text.size)
 
 
 cdef bint is_raw(const char *entry, size_t size) noexcept nogil:

@@ -25,6 +25,7 @@ cdef struct Value:
 
 cdef bint scan_value(const char *text, size_t size, Value *value) noexcept nogil
 cdef bint is_stored_form(const char *text, size_t size) noexcept nogil
+cdef Slice text_of(const char *entry, size_t size) noexcept nogil
 cdef size_t stored_size(const Value *value) noexcept nogil
 cdef void store_value(const Value *value, char *out) noexcept nogil
 

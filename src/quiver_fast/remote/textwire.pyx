@@ -17,6 +17,9 @@ break. Beyond the grammar's words that means:
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
+from cpython.pycapsule cimport PyCapsule_New
+
+from quiver_fast.queuefile.recovery cimport TEXT_CHECK
 from quiver_fast.remote.scalars cimport (
     BREAK, CLASSES, TAG_CHARACTER, Scan, begins_slashes, fail, is_space, skip_blanks,
     skip_double_quoted, skip_plain, skip_single_quoted, skip_space,
@@ -295,6 +298,29 @@ cdef bint is_stored_form(const char *text, size_t size) noexcept nogil:
             and not value.cut and value.start == text and value.end == text + size)
 
 
+cdef bint is_value(const char *text, size_t size) noexcept nogil:
+    """Say whether an entry is a value, in whatever spelling."""
+    cdef Value value
+    return scan_value(text, size, &value) and not value.missing
+
+
+def text_check() -> object:
+    """Return what a recovery asks of texts that may be damaged: this scanner (A.10, rule 8)."""
+    return PyCapsule_New(<void *>is_value, TEXT_CHECK, NULL)
+
+
+cdef Slice text_of(const char *entry, size_t size) noexcept nogil:
+    """Return the value that an entry is, without its pad (A.6, form 1); empty if it is none."""
+    cdef Slice text
+    # The pad before a text whose first byte has the top bit set.
+    cdef size_t pad = size > 0 and entry[0] == c"\n"
+    text.start = entry + pad
+    text.size = size - pad
+    if not is_stored_form(text.start, text.size):
+        text.size = 0
+    return text
+
+
 cdef size_t stored_size(const Value *value) noexcept nogil:
     """Return the size of the form in which ``value`` is stored."""
     cdef size_t size = (value.end - value.start) + value.gaps
@@ -406,6 +432,14 @@ cdef bint parse_int64(Slice text, int64_t *number) noexcept nogil:
 
 
 # ---- for the tests and for the client ------------------------------------------------
+
+def is_text(bytes entry not None) -> bool:
+    """Say whether an entry of a queue file is a value of Part C, as a queue stores one (A.6).
+
+    What a crash left of an entry is none: a page that did not reach the disk reads as NULs.
+    """
+    return text_of(entry, len(entry)).size > 0
+
 
 def stored_form(bytes text not None) -> bytes:
     """Return the form in which a value (text wire, UTF-8) is stored.

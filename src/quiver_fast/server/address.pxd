@@ -3,8 +3,6 @@ from quiver_fast.server.message cimport Message
 from quiver_fast.server.structures cimport Inlet, Queue
 
 cdef bint publish(Queue *queue, Message *message) noexcept nogil
-cdef void reject(
-    pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil
 cdef Queue *queue_of_message(
     Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil
 cdef Queue *queue_of_stream(Inlet *inlet, const Message *message) noexcept nogil

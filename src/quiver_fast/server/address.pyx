@@ -2,15 +2,12 @@
 
 from libc.string cimport memcmp
 
-from quiver_fast.proton.libproton cimport (
-    PN_REJECTED, pn_delivery_local, pn_delivery_settle, pn_delivery_t, pn_delivery_update,
-    pn_disposition_condition,
-)
+from quiver_fast.proton.libproton cimport pn_delivery_t
 from quiver_fast.server.broker cimport find_queue
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_READ, Message, message_address, message_release,
 )
-from quiver_fast.server.peer cimport set_condition
+from quiver_fast.server.peer cimport delivery_reject
 from quiver_fast.server.queue cimport queue_append
 from quiver_fast.server.stream cimport is_for
 from quiver_fast.server.structures cimport Inlet, Queue, queue_dirty
@@ -43,13 +40,6 @@ cdef bint publish(Queue *queue, Message *message) noexcept nogil:
     return done
 
 
-cdef void reject(
-        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
-    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
-    pn_delivery_update(delivery, PN_REJECTED)
-    pn_delivery_settle(delivery)
-
-
 cdef Queue *queue_of_message(
         Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
     """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
@@ -57,15 +47,15 @@ cdef Queue *queue_of_message(
     cdef size_t size
     cdef Queue *queue
     if message_address(message, &address, &size) == HEADER_MALFORMED:
-        reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
         return NULL
     if size == 0:
-        reject(delivery, b"amqp:precondition-failed",
-               b"a message to the anonymous terminus names its address in 'to'")
+        delivery_reject(delivery, b"amqp:precondition-failed",
+                        b"a message to the anonymous terminus names its address in 'to'")
         return NULL
     queue = named_queue(inlet, address, size)
     if queue == NULL:
-        reject(delivery, b"amqp:not-found", b"there is no such address here")
+        delivery_reject(delivery, b"amqp:not-found", b"there is no such address here")
     return queue
 
 

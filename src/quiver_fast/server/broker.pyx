@@ -89,6 +89,8 @@ cdef class Broker:
         self.finish_stores()
         if self.syncer is not None:
             self.syncer.stop()
+            for store in self.stores:
+                store.sync_ended()
             self.container.syncer = NULL
         for queue in self.queues.values():
             queue_free(<Queue *><size_t>queue)
@@ -142,10 +144,10 @@ cdef class Broker:
         queue.store = <void *>store
         return 0
 
-    def was_committed(self, id: int, home: str) -> bool:
+    def was_committed(self, transaction: int, home: str) -> bool:
         """Say whether a transaction of several queues was committed, as its home knows."""
         return valid_name(home) and self.files.holds(home) and was_committed(
-            self.files.path / home, id)
+            self.files.path / home, transaction)
 
     cdef Queue *make_dynamic(self, bint topic):
         """Make a node with a name of its own, for as long as it has links (part 3.5.3)."""

@@ -199,7 +199,7 @@ cdef void commit(Transaction *transaction) noexcept nogil:
             publish(work.queue, work.message)
             work.message = NULL
         else:
-            if ends_message(work.outcome):
+            if work.queue != NULL and ends_message(work.outcome):
                 # Written down as removed already.
                 work.entry.message.index = -1
             apply_outcome(

@@ -10,7 +10,7 @@ from quiver_fast.proton.libproton cimport (
     pn_link_current, pn_link_flow, pn_link_queued, pn_link_recv, ssize_t,
 )
 from quiver_fast.server.address cimport (
-    can_pass, named_queue, publish, queue_of_message, queue_of_stream, reject,
+    can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
 from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.demand cimport has_demand
@@ -20,7 +20,7 @@ from quiver_fast.server.message cimport (
     message_space,
 )
 from quiver_fast.server.outlet cimport stream_abort, stream_advance
-from quiver_fast.server.peer cimport link_refuse, set_condition
+from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
 from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
 from quiver_fast.server.store cimport (
     accept_later, forget_pending, is_stored, must_wait, store_append, store_part, store_remove,
@@ -39,6 +39,8 @@ from quiver_fast.server.transaction cimport (
 # What a producer may send ahead, in bytes, by the mean size of what it sent so far.
 cdef size_t AHEAD_MAX = 4194304
 cdef int LEAST_CREDIT = 4
+# Deliveries that may wait for a sync; its end wakes the inlet.
+cdef int UNSYNCED_MAX = 32768
 # Before anything is known of the size. With more, a producer of large messages that has
 # to wait would fill the window of its session and stop the session's other links, a
 # coordinator's among them, whose commit may be what it waits for.
@@ -390,7 +392,7 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
     # The beginning of a chain is in the file already, and was read before.
     if message.chain == NULL and message_read_header(
             message, inlet.base.peer.container.now_ms) != HEADER_READ:
-        reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
         message_release(message)
         return
     queue = inlet.queue if inlet.queue != NULL else inlet.destination
@@ -410,7 +412,7 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
         return
     waits = must_wait(queue, message)
     if not publish(queue, message):
-        reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        delivery_reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
         return
     accept(inlet, delivery, waits)
 
@@ -465,6 +467,8 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
         return
     if inlet.streaming and inlet.queue != NULL and not has_demand(inlet.queue):
+        return
+    if inlet.unsynced >= UNSYNCED_MAX:
         return
     window = inlet.base.peer.container.limits.credit
     if inlet.mean_size:

@@ -74,7 +74,14 @@ def queue_files(config: ServerConfig) -> Iterator[QueueDirectory | None]:
             store = stack.enter_context(tempfile.TemporaryDirectory(prefix="quiver-queues-"))
         files = None
         if store is not None:
-            files = QueueDirectory(store, roll=config.roll, durability=config.durability)
+            from quiver_fast.remote.textwire import text_check
+
+            files = QueueDirectory(
+                store,
+                roll=config.roll,
+                durability=config.durability,
+                text_check=text_check(),
+            )
             stack.callback(files.close)
         yield files
 

@@ -4,14 +4,16 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 
 from quiver_fast.proton.libproton cimport (
-    PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REMOTE_CLOSED, pn_bytes_t, pn_condition_is_set,
+    PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REJECTED, PN_REMOTE_CLOSED, pn_bytes_t,
+    pn_condition_is_set,
     pn_condition_set_description, pn_condition_set_name, pn_condition_t, pn_connection_close,
     pn_connection_condition, pn_connection_driver_finished, pn_connection_driver_read_buffer,
     pn_connection_driver_read_buffer_sized, pn_connection_driver_read_close,
     pn_connection_driver_read_closed, pn_connection_driver_read_done,
     pn_connection_driver_write_buffer, pn_connection_driver_write_close,
-    pn_connection_driver_write_done, pn_connection_open, pn_connection_state, pn_link_close,
-    pn_link_condition, pn_rwbytes_t, pn_transport_close_tail, pn_transport_condition,
+    pn_connection_driver_write_done, pn_connection_open, pn_connection_state, pn_delivery_local,
+    pn_delivery_settle, pn_delivery_t, pn_delivery_update, pn_disposition_condition,
+    pn_link_close, pn_link_condition, pn_rwbytes_t, pn_transport_close_tail, pn_transport_condition,
     pn_transport_tick, ssize_t,
 )
 from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, recv, send
@@ -21,6 +23,8 @@ from quiver_fast.server.structures cimport Link, Peer, peer_dirty
 cdef size_t READ_SIZE = 32768
 # Reads of one peer in one turn, so that a fast one does not keep others waiting.
 cdef int READS = 4
+# As much is written at a time, if there is as much.
+cdef size_t WRITE_SIZE = 65536
 cdef int64_t MILLISECOND = 1000000
 
 
@@ -82,7 +86,7 @@ cdef void peer_write(Peer *peer) noexcept nogil:
     cdef ssize_t n
     if peer.full:
         return
-    data = pn_connection_driver_write_buffer(&peer.driver)
+    data = output(peer)
     while data.size > 0 and not peer.cut:
         n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if n < 0 and errno == EINTR:
@@ -98,6 +102,16 @@ cdef void peer_write(Peer *peer) noexcept nogil:
     if events != peer.events and not peer.cut:
         peer.events = events
         watch_change(peer.container.epoll, &peer.watch, events)
+
+
+cdef pn_bytes_t output(Peer *peer) noexcept nogil:
+    """Return what the engine has to write; asked again its buffer grows, if there is more."""
+    cdef pn_bytes_t data = pn_connection_driver_write_buffer(&peer.driver)
+    cdef size_t before = 0
+    while before < data.size < WRITE_SIZE:
+        before = data.size
+        data = pn_connection_driver_write_buffer(&peer.driver)
+    return data
 
 
 cdef bint peer_finished(Peer *peer) noexcept nogil:
@@ -143,6 +157,14 @@ cdef void peer_refuse(
     set_condition(pn_transport_condition(peer.driver.transport), condition, description)
     pn_transport_close_tail(peer.driver.transport)
     peer_dirty(peer)
+
+
+cdef void delivery_reject(
+        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
+    """Say that a delivery can never be taken, and why (part 3.4.3)."""
+    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
+    pn_delivery_update(delivery, PN_REJECTED)
+    pn_delivery_settle(delivery)
 
 
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:

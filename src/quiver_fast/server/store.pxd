@@ -18,11 +18,18 @@ cdef class Store:
     # Has something to write down; in the container's list.
     cdef bint dirty
     cdef void *next_dirty
-    # Has something to sync, or a large file to sync before it is rolled; in a list too.
+    # Entries were removed since its files were looked at.
+    cdef bint untidy
+    # Has something to sync, or files to close; in a list too.
     cdef bint unsynced
     cdef void *next_unsynced
-    # All but the end of the file that is to be rolled is on disk.
-    cdef bint may_roll
+    # The file that was ended last and is not on disk yet, and its last index; -1 for none.
+    cdef int ended_fd
+    cdef int64_t ended_cycle
+    cdef int64_t ended_last
+    # Descriptors of deleted files, to be closed.
+    cdef list deleted
+    cdef bint has_deleted
     # A transaction's work is being written here; in its list. The first entry of it.
     cdef bint joined
     cdef void *next_joined
@@ -33,6 +40,7 @@ cdef class Store:
     cdef bint failing
 
     cdef int fill(self, Queue *queue, object committed) except -1
+    cdef bint wants_sync(self) noexcept nogil
 
 cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil
 cdef bint store_append(Queue *queue, Message *message) noexcept nogil

@@ -7,11 +7,13 @@ serves all links, and while it runs the next one's work is gathered (group commi
 specification A.11).
 """
 
-from libc.errno cimport EIO, errno
+from libc.errno cimport errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
+from posix.unistd cimport close, dup
 
+import os
 import sys
 
 from quiver_fast.errors import QuiverError
@@ -19,8 +21,10 @@ from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, pn_delivery_local, pn_delivery_settle, pn_delivery_t,
     pn_delivery_update, pn_disposition_set_failed,
 )
-from quiver_fast.queuefile.appender cimport DURABLE_GROUP, DURABLE_NEVER, Appender
-from quiver_fast.queuefile.live cimport MARK_NONE, LiveEntries, write_mark, write_removals
+from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
+from quiver_fast.queuefile.live cimport (
+    MARK_NONE, LiveEntries, hold_file, let_file_go, write_mark, write_removals,
+)
 from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.chain cimport Chain, ChainRestorer, chain_is_part, chain_write
 from quiver_fast.server.message cimport (
@@ -28,7 +32,9 @@ from quiver_fast.server.message cimport (
     message_release, message_space,
 )
 from quiver_fast.server.queue cimport queue_append
-from quiver_fast.server.structures cimport Container, Link, Pending, Queue, peer_dirty
+from quiver_fast.server.structures cimport (
+    INLET, Container, Inlet, Link, Pending, Queue, inlet_wake, peer_dirty,
+)
 from quiver_fast.server.syncer cimport SyncJob, Syncer
 
 # Removals gathered before they are written down in the midst of a turn.
@@ -38,8 +44,8 @@ cdef size_t RAW_HEAD = 6
 # What a message leaves of the disk space that the file has: on a full disk messages are
 # refused while removals can still be written.
 cdef size_t NOTES_ROOM = 262144
-# Deliveries that wait for a sync; with more the loop waits too, and so do their senders.
-cdef size_t PENDING_MAX = 262144
+# Bytes after which an ended file is synced, if its messages have not gone by then.
+cdef size_t ENDED_AGE = 16777216
 
 
 cdef class Store:
@@ -51,6 +57,8 @@ cdef class Store:
 
     def __cinit__(self, appender: Appender) -> None:
         self.appender = appender
+        self.ended_fd = -1
+        self.deleted = []
         self.removed_capacity = REMOVALS
         self.removed = <uint64_t *>malloc(REMOVALS * sizeof(uint64_t))
         if self.removed == NULL:
@@ -58,6 +66,8 @@ cdef class Store:
 
     def __dealloc__(self) -> None:
         free(self.removed)
+        if self.ended_fd >= 0:
+            close(self.ended_fd)
 
     cdef int fill(self, Queue *queue, object committed) except -1:
         """Put the messages that were not removed into a queue.
@@ -89,9 +99,9 @@ cdef class Store:
             self.appender, live.removed, live.oldest, queue.container.roll_size)
         if live.owed != MARK_NONE:
             # In the file of what it ends; nothing may come before it.
-            self.appender.hold(0)
+            hold_file(self.appender, 0)
             self.appender.checked(write_mark(self.appender, live.owed))
-            self.appender.let_go()
+            let_file_go(self.appender)
         for first, last in chains.torn():
             for index in range(first, last + 1):
                 note_removal(self, index)
@@ -102,29 +112,80 @@ cdef class Store:
         """Give back what disk space can be.
 
         Raises:
-            OutputError: a file cannot be deleted, or what it says be kept.
+            OSError, OutputError: a file cannot be deleted, or what it says be kept.
         """
         if self.retention.due_to_roll():
-            self.retention.roll()
-            self.may_roll = False
-        self.retention.sweep()
+            self.roll()
+        self.retention.sweep(self.deleted)
+        if self.ended_fd >= 0 and not self.retention.holds(self.ended_cycle):
+            self.deleted.append(self.ended_fd)
+            self.ended_fd = -1
+        self.has_deleted = len(self.deleted) > 0
 
     def tidy_at_start(self) -> None:
         """Give back what the last run left, when all queues are filled.
 
         Raises:
-            OutputError: a file cannot be deleted, or what it says be kept.
+            OSError, OutputError: a file cannot be deleted, or what it says be kept.
         """
         if self.retention.is_spent():
             self.retention.roll()
         self.retention.sweep()
 
+    def roll(self) -> None:
+        """End the newest file, and leave it to the syncer or to its deletion.
+
+        What is synced anyway has little left to be synced.
+        """
+        if self.appender.policy != DURABLE_NEVER:
+            self.retention.roll()
+            return
+        self.sync_ended()
+        self.ended_fd = os.dup(self.appender.file.fd)
+        self.ended_cycle = self.appender.cycle
+        self.ended_last = self.appender.last
+        self.appender.sync_elsewhere = True
+        rolled = self.retention.roll()
+        self.appender.sync_elsewhere = False
+        if not rolled:
+            os.close(self.ended_fd)
+            self.ended_fd = -1
+
+    def sync_ended(self) -> None:
+        """Have the file that was ended last on disk.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self.ended_fd >= 0:
+            os.fdatasync(self.ended_fd)
+            os.close(self.ended_fd)
+            self.ended_fd = -1
+
+    cdef bint wants_sync(self) noexcept nogil:
+        """Say whether there is something for the syncer besides what is appended."""
+        return self.has_deleted or self.ended_fd >= 0 and self.appender.tail >= ENDED_AGE
+
+    def give_deleted(self, syncer: Syncer) -> None:
+        """Have the deleted files closed."""
+        cdef SyncJob job
+        job.sync = False
+        job.owner = NULL
+        for fd in self.deleted:
+            job.fd = fd
+            if not syncer.add(job):
+                os.close(fd)
+        self.deleted.clear()
+        self.has_deleted = False
+
     def take(self, count: int, writer: int) -> None:
         """Take the first removals as written down, from the file of ``writer`` on."""
+        self.untidy = True
         self.retention.note(self.removed, count, writer)
 
     def take_range(self, first: int, end: int) -> None:
         """Take entries as removed from ``first`` to the one before ``end``."""
+        self.untidy = True
         self.retention.note_all(range(first, end))
 
 
@@ -293,6 +354,8 @@ cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:
     container.pending[container.pending_count].link = link
     container.pending[container.pending_count].delivery = delivery
     container.pending_count += 1
+    if link.kind == INLET:
+        (<Inlet *>link).unsynced += 1
     return True
 
 
@@ -312,7 +375,7 @@ cdef bint write_owed(Store store) noexcept nogil:
     if write_mark(store.appender, store.owed) != 0:
         return False
     store.owed = MARK_NONE
-    store.appender.let_go()
+    let_file_go(store.appender)
     return True
 
 
@@ -339,29 +402,26 @@ cdef void stores_flush(Container *container) noexcept nogil:
         following = (<Store>store).next_dirty
         (<Store>store).dirty = False
         if (<Store>store).removed_count:
-            if flush_removals(<Store>store):
-                tidy(container, <Store>store)
-            else:
+            if not flush_removals(<Store>store):
                 report(<Store>store)
-        if container.group:
+        if (<Store>store).untidy:
+            tidy(<Store>store)
+        if container.group or (<Store>store).wants_sync():
             want_sync(container, store)
         store = following
     sync_next(container)
-    if container.pending_count >= PENDING_MAX:
-        (<Syncer>container.syncer).wait()
 
 
-cdef void tidy(Container *container, Store store) noexcept nogil:
-    """Give back disk space after removals, and roll a large file, on disk by then (A.8)."""
+cdef void tidy(Store store) noexcept nogil:
+    """Give back disk space after removals. What fails is said once, as of appends."""
+    store.untidy = False
     with gil:
-        if store.retention.due_to_roll() and not (
-                store.may_roll or store.appender.policy != DURABLE_NEVER):
-            want_sync(container, <void *>store)
-            return
         try:
             store.tidy()
-        except QuiverError as error:
-            say(str(error))
+        except (OSError, QuiverError) as error:
+            if not store.failing:
+                store.failing = True
+                say(f"{store.appender.directory}: {error}")
 
 
 cdef void want_sync(Container *container, void *store) noexcept nogil:
@@ -380,18 +440,55 @@ cdef void sync_next(Container *container) noexcept nogil:
 
 cdef void begin_sync(Container *container, Syncer syncer) noexcept nogil:
     cdef void *store = container.unsynced_stores
-    cdef int64_t last
     container.unsynced_stores = NULL
     syncer.count = 0
     container.syncing_count = container.pending_count
     while store != NULL:
         (<Store>store).unsynced = False
-        last = (<Store>store).appender.prepare_sync()
-        if not syncer.add((<Store>store).appender.file.fd, store, last):
-            (<Store>store).appender.finish_sync(last, errno or EIO)
-            container.sync_failed = True
+        add_to_sync(container, <Store>store, syncer)
+        if (<Store>store).has_deleted:
+            with gil:
+                (<Store>store).give_deleted(syncer)
         store = (<Store>store).next_unsynced
     syncer.start()
+
+
+cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept nogil:
+    """Have what was appended synced where that is the policy, else an ended file."""
+    cdef SyncJob job
+    job.sync = True
+    job.owner = <void *>store
+    if container.group:
+        job.last = prepare_sync(store.appender)
+        # The appender may close it meanwhile.
+        job.fd = dup(store.appender.file.fd)
+    elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
+        job.last = store.ended_last
+        job.fd = store.ended_fd
+        store.ended_fd = -1
+    else:
+        return
+    if job.fd < 0 or not syncer.add(job):
+        finish_sync(store.appender, job.last, errno)
+        container.sync_failed = True
+
+
+cdef int64_t prepare_sync(Appender appender) noexcept nogil:
+    """Write what a sync that begins now needs; return the last index that it covers."""
+    if not appender.broken:
+        appender.write_checkpoint()
+    return appender.last
+
+
+cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil:
+    """Take the result of a sync of the appender's file that it did not make itself (A.11)."""
+    if error:
+        appender.error = error
+        appender.broken = True
+    elif not appender.broken and appender.synced < last:
+        appender.synced = last
+        with gil:
+            appender.table["chronicle.lastIndexMSynced"] = last
 
 
 cdef void synced(void *owner) noexcept nogil:
@@ -410,11 +507,9 @@ cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
     container.sync_failed = False
     for i in range(syncer.count):
         job = &syncer.jobs[i]
-        (<Store>job.owner).appender.finish_sync(job.last, job.error)
-        good = good and not (<Store>job.owner).appender.broken
-        if not container.group:
-            (<Store>job.owner).may_roll = True
-            tidy(container, <Store>job.owner)
+        if job.owner != NULL:
+            finish_sync((<Store>job.owner).appender, job.last, job.error)
+            good = good and not (<Store>job.owner).appender.broken
     return good
 
 
@@ -434,6 +529,10 @@ cdef void settle_pending(Container *container, bint good) noexcept nogil:
             pn_delivery_update(pending.delivery, PN_MODIFIED)
         pn_delivery_settle(pending.delivery)
         peer_dirty(pending.link.peer)
+        if pending.link.kind == INLET:
+            (<Inlet *>pending.link).unsynced -= 1
+            # It may have more credit now.
+            inlet_wake(<Inlet *>pending.link)
     container.syncing_count = 0
     container.pending_count -= count
     memmove(container.pending, container.pending + count,

@@ -187,6 +187,8 @@ cdef struct Inlet:
     # Waits for its stream to be sent; in the container's list when it may go on.
     bint awake
     Inlet *next_awake
+    # Of its deliveries, those that wait to be on disk.
+    int unsynced
     # Mean size of its messages, which decides how many it may send ahead.
     size_t mean_size
     # Waits for room in a queue; in that queue's list.

@@ -2,10 +2,12 @@ from libc.stdint cimport int64_t, uint32_t
 
 from quiver_fast.server.reactor cimport Watch
 
-# A file to sync, what its owner knows it by, and how it went: 0 or an errno.
+# A file to sync and to close, or only to close, and how that went: 0 or an errno.
 cdef struct SyncJob:
     int fd
+    bint sync
     int error
+    # Whose it is; NULL for nobody who wants to know.
     void *owner
     # The last index that this sync covers.
     int64_t last
@@ -25,6 +27,6 @@ cdef class Syncer:
     cdef void (*finished)(void *owner) noexcept nogil
     cdef void *owner
 
-    cdef bint add(self, int fd, void *owner, int64_t last) noexcept nogil
+    cdef bint add(self, SyncJob job) noexcept nogil
     cdef void start(self) noexcept nogil
     cdef void wait(self) noexcept nogil

@@ -1,14 +1,15 @@
-"""A thread that syncs files to disk while the loop goes on.
+"""A thread that syncs files to disk, and closes large ones, while the loop goes on.
 
-fdatasync takes milliseconds, and far longer on a busy disk. The loop gives the thread
+fdatasync takes milliseconds, and far longer on a busy disk; so does the last close of
+a large file that was deleted. The loop gives the thread
 a batch of files and is told by a descriptor when all of them are done; what comes
 meanwhile goes with the next batch.
 """
 
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from posix.unistd cimport close, dup, read, write
+from posix.unistd cimport close, read, write
 
 import os
 import threading
@@ -57,13 +58,12 @@ cdef class Syncer:
 
     def run(self) -> None:
         """Sync one batch after the other, until `stop`."""
-        cdef uint64_t count
         cdef size_t i
         cdef int code
         with nogil:
             while take(self.request) and not self.stopping:
                 for i in range(self.count):
-                    code = fdatasync(self.jobs[i].fd)
+                    code = fdatasync(self.jobs[i].fd) if self.jobs[i].sync else 0
                     self.jobs[i].error = errno if code != 0 else 0
                     close(self.jobs[i].fd)
                 give(self.watch.fd)
@@ -78,26 +78,20 @@ cdef class Syncer:
         self.thread.join()
         self.thread = None
 
-    cdef bint add(self, int fd, void *owner, int64_t last) noexcept nogil:
-        """Put a file into the next batch, which must not be under way; False with errno.
+    cdef bint add(self, SyncJob job) noexcept nogil:
+        """Put a file into the next batch, which must not be under way; False without memory.
 
-        The file may be closed meanwhile.
+        The descriptor is the batch's from then on.
         """
         cdef SyncJob *grown
-        cdef SyncJob *job
         if self.count == self.capacity:
             grown = <SyncJob *>realloc(self.jobs, (2 * self.capacity + 8) * sizeof(SyncJob))
             if grown == NULL:
                 return False
             self.jobs = grown
             self.capacity = 2 * self.capacity + 8
-        job = &self.jobs[self.count]
-        job.fd = dup(fd)
-        if job.fd < 0:
-            return False
         job.error = 0
-        job.owner = owner
-        job.last = last
+        self.jobs[self.count] = job
         self.count += 1
         return True
 

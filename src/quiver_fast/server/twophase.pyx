@@ -10,8 +10,8 @@ from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.proton.libproton cimport PN_MODIFIED, PN_RELEASED
 from quiver_fast.queuefile.live cimport (
-    MARK_BEGIN, MARK_COMMIT, MARK_NONE, MARK_ROLLBACK, write_decision, write_mark,
-    write_prepared, write_removals,
+    MARK_BEGIN, MARK_COMMIT, MARK_NONE, MARK_ROLLBACK, hold_file, let_file_go, write_decision,
+    write_mark, write_prepared, write_removals,
 )
 from quiver_fast.server.store cimport (
     Store, flush_removals, is_stored, mark_dirty, note_message, report, store_append, write_owed,
@@ -78,11 +78,11 @@ cdef bint join(Queue *queue, int64_t count, void **joined) noexcept nogil:
 
 cdef bint begin(Store store, int64_t count, void **joined) noexcept nogil:
     # All in one file: what begins here must not go before what ends it.
-    if not (write_owed(store) and flush_removals(store) and store.appender.hold(count)):
+    if not (write_owed(store) and flush_removals(store) and hold_file(store.appender, count)):
         report(store)
         return False
     if write_mark(store.appender, MARK_BEGIN) != 0:
-        store.appender.let_go()
+        let_file_go(store.appender)
         report(store)
         return False
     store.joined = True
@@ -153,7 +153,7 @@ cdef void *leave(Container *container, Store store) noexcept nogil:
     store.joined = False
     # Until a mark that is owed is written, the file must not end.
     if store.owed == MARK_NONE:
-        store.appender.let_go()
+        let_file_go(store.appender)
     mark_dirty(container, <void *>store)
     return store.next_joined
 

@@ -19,6 +19,7 @@ from support.server import Server, command, running_server
 
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.live import mark_transaction
+from quiver_fast.queuefile.verify import verify_queue
 
 QUEUE = "orders"
 
@@ -109,6 +110,57 @@ def test_messages_that_are_not_durable_go(tmp_path: Path, store: Path) -> None:
         send_all(client, sender, messages)
     with running_server(tmp_path, store=store) as server:
         assert drain(server) == [0, 2, 4, 6, 8]
+
+
+def test_a_queue_gets_its_file_with_its_first_durable_message(tmp_path: Path, store: Path) -> None:
+    with running_server(tmp_path, store=store) as server, EngineClient(server.port) as client:
+        sender = client.sender(QUEUE)
+        send_all(client, sender, [encoded(0, durable=False)])
+        assert not (store / QUEUE).exists()
+        send_all(client, sender, [encoded(1)])
+        assert (store / QUEUE).exists()
+        assert drain(server) == [0, 1]
+
+
+def test_a_queue_that_cannot_have_a_file_says_so(tmp_path: Path, store: Path) -> None:
+    store.mkdir()
+    (store / QUEUE).write_text("in the way")
+    running = running_server(tmp_path, store=store, says=QUEUE)
+    with running as server, EngineClient(server.port) as client:
+        sender = client.sender(QUEUE)
+        states = [d.remote_state for d in send_all(client, sender, [encoded(0)])]
+        assert states == [Delivery.MODIFIED]
+        (store / QUEUE).unlink()
+        states = [d.remote_state for d in send_all(client, sender, [encoded(0)])]
+        assert states == [Delivery.ACCEPTED]
+
+
+def test_disk_space_is_given_back(tmp_path: Path, store: Path) -> None:
+    """Whatever goes through: a message that stays keeps its own file, the rest goes."""
+    keys = {"store": store, "roll_size": 65536}
+    with running_server(tmp_path, **keys) as server, EngineClient(server.port) as client:
+        sender, receiver = client.sender(QUEUE), client.receiver(QUEUE, credit=1)
+        send_all(client, sender, [encoded(0)])
+        assert receive(client, receiver) == 0
+        stuck = receiver.current
+        receiver.advance()
+        for first in range(1, 2001, 100):
+            receiver.flow(100)
+            numbers = range(first, first + 100)
+            send_all(client, sender, [encoded(number, body=b"x" * 1000) for number in numbers])
+            for number in numbers:
+                assert receive(client, receiver) == number
+                receiver.current.update(Delivery.ACCEPTED)
+                receiver.current.settle()
+            client.pump(0)
+        assert len(list((store / QUEUE).glob("*.cq4"))) <= 4
+        stuck.update(Delivery.RELEASED)
+        stuck.settle()
+        client.rest(0.1)
+        server.kill()
+    with running_server(tmp_path, **keys) as server:
+        assert drain(server) == [0]
+    assert verify_queue(store / QUEUE).deviations == []
 
 
 def test_order_and_outcomes_are_kept(tmp_path: Path, store: Path) -> None:

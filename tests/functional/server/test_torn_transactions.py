@@ -7,14 +7,15 @@ import struct
 from pathlib import Path
 
 import pytest
-from proton import Message
+from proton import Delivery, Described, Message
 from support.clients import Clients
 from support.server import running_server
 
 from quiver_fast.queuefile.dump import RAW_HEAD
 from quiver_fast.queuefile.live import LiveEntries, Mark
 from quiver_fast.queuefile.verify import verify_queue
-from tests.functional.server.test_transactions import Controller, retire
+from tests.functional.server.test_durability import small_disk
+from tests.functional.server.test_transactions import DISCHARGE, Controller, retire
 
 # What the server writes for the transaction of `whole`, in this order: the work as it
 # came, then in each file that all is there, then the decision, then the other's mark.
@@ -151,3 +152,27 @@ def test_recovery_alone_ends_it(tmp_path: Path, whole: Path) -> None:
     # Once is enough.
     marks = [content for _, content in documents(store, "a") if b"quiver.rollback" in content]
     assert len(marks) == 1
+
+
+def test_one_that_a_full_disk_cuts_short(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(1 << 20))
+        store = disk / "store"
+        running = running_server(tmp_path, store=store, says="No space left")
+        with running as server, Clients(server.port) as clients:
+            controller = Controller(clients, "a")
+            transaction = controller.declare()
+            for _ in range(50):
+                send(controller, transaction, "a", "x" * 100_000)
+            ended = controller.ask(Described(DISCHARGE, [transaction, False]))
+            assert ended.remote_state == Delivery.REJECTED
+            assert ended.remote.condition.name == "amqp:transaction:rollback"
+            # What is accepted later is not the torn transaction's.
+            ballast.unlink()
+            controller.producer = clients.producer(controller.connection, "a")
+            later = controller.producer.link.send(Message(body="later", durable=True))
+            clients.wait(lambda: bool(later.remote_state), "an outcome")
+            assert later.remote_state == Delivery.ACCEPTED
+            server.kill()
+        assert live(store, "a") == ["later"]

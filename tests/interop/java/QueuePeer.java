@@ -11,7 +11,8 @@ import net.openhft.chronicle.wire.DocumentContext;
  * The real Chronicle Queue, for tests: one operation on one directory.
  *
  * <pre>
- * read DIR                  entries from the first to the last, a line "index hex" each
+ * read DIR...               entries from the first to the last, a line "index hex" each;
+ *                           a line "end" after each queue
  * tail DIR COUNT            the same, live, until there were COUNT
  * seek DIR INDEX...         the entry at each index, or "index none"
  * append DIR COUNT          COUNT entries of binary wire; a line "index" each
@@ -27,7 +28,7 @@ public final class QueuePeer {
     public static void main(String[] arguments) throws IOException {
         String directory = arguments[1];
         switch (arguments[0]) {
-            case "read" -> read(directory);
+            case "read" -> readAll(arguments);
             case "tail" -> tail(directory, Integer.parseInt(arguments[2]));
             case "seek" -> seek(directory, arguments);
             case "append" -> append(directory, Integer.parseInt(arguments[2]));
@@ -49,6 +50,13 @@ public final class QueuePeer {
             byte[] content = context.wire().bytes().toByteArray();
             System.out.println(context.index() + " " + HexFormat.of().formatHex(content));
             return true;
+        }
+    }
+
+    private static void readAll(String[] arguments) {
+        for (int i = 1; i < arguments.length; i++) {
+            read(arguments[i]);
+            System.out.println("end");
         }
     }
 

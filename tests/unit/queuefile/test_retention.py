@@ -116,7 +116,6 @@ def test_listing_and_first_index_follow(tmp_path: Path) -> None:
         retention = opened(tmp_path, appender)
         first = appender.append_text("a")
         remove(appender, retention, [first])
-        before = (tmp_path / "metadata.cq4t").read_bytes()
         assert retention.roll()
         assert [path.name for path in retention.sweep()] == [before_name(files_of(tmp_path)[0])]
         assert appender.bounds[0] == ((first >> 32) + 1) << 32
@@ -162,7 +161,7 @@ def test_a_file_that_cannot_go_is_said_once(tmp_path: Path) -> None:
         # A folder in its place cannot be unlinked, whoever asks.
         (tmp_path / name).rename(tmp_path / "aside")
         (tmp_path / name).mkdir()
-        with pytest.raises(OutputError, match="directory|permitted"):
+        with pytest.raises(OutputError, match=r"directory|permitted"):
             retention.sweep()
         assert retention.sweep() == []
         (tmp_path / name).rmdir()

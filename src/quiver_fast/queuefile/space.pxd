@@ -1,0 +1,20 @@
+from quiver_fast.queuefile.cyclefile cimport CycleFile
+
+cdef enum:
+    PAGE = 4096
+
+# What the writer has of the file that it writes to.
+cdef struct Space:
+    # Bytes of the file that have disk space, and how many more come at a time.
+    size_t reserved
+    size_t step
+    # Bytes of the file that are in memory, as far as the writer made them so.
+    size_t populated
+
+cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
+    return (size + unit - 1) // unit * unit
+
+cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept nogil
+cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil
+cdef void space_populate(
+    Space *space, const CycleFile *file, size_t tail, size_t end) noexcept nogil
