@@ -25,6 +25,8 @@ cdef size_t READ_SIZE = 32768
 cdef int READS = 4
 # As much is written at a time, if there is as much.
 cdef size_t WRITE_SIZE = 65536
+# What the engine's buffer holds at first.
+cdef size_t ENGINE_BUFFER = 8192
 cdef int64_t MILLISECOND = 1000000
 
 
@@ -105,10 +107,13 @@ cdef void peer_write(Peer *peer) noexcept nogil:
 
 
 cdef pn_bytes_t output(Peer *peer) noexcept nogil:
-    """Return what the engine has to write; asked again its buffer grows, if there is more."""
+    """Return what the engine has to write.
+
+    Its buffer grows when it is asked again while it is full, up to the peer's frame size.
+    """
     cdef pn_bytes_t data = pn_connection_driver_write_buffer(&peer.driver)
     cdef size_t before = 0
-    while before < data.size < WRITE_SIZE:
+    while before < data.size < WRITE_SIZE and data.size % ENGINE_BUFFER == 0:
         before = data.size
         data = pn_connection_driver_write_buffer(&peer.driver)
     return data
