@@ -10,7 +10,16 @@ import pytest
 
 from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench
-from bench.queue_rates import append_rate, fill, read_rate, seconds, seek_seconds
+from bench.queue_rates import (
+    LARGE_BYTES,
+    append_rate,
+    fill,
+    leave_killed,
+    open_seconds,
+    read_rate,
+    seconds,
+    seek_seconds,
+)
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.tailer import Tailer
 
@@ -73,3 +82,12 @@ def test_seek_against_reading_one_entry(bench: Bench, queue: Appender) -> None:
         return {"p50": seconds(read_all) / 100_000 * 1e6}
 
     bench.interleave("queue-seek", "p50", ours, reference)
+
+
+def test_opening_a_large_queue(tmp_path: Path) -> None:
+    """1 GB: a second after a kill, 50 ms after an orderly stop; a share of nothing, so absolute."""
+    leave_killed(tmp_path, 1000, LARGE_BYTES // 1000)
+    killed, stopped = open_seconds(tmp_path)
+    assert killed <= 1.0
+    # Other work on the disk makes single ones slow.
+    assert min(stopped, *(open_seconds(tmp_path)[1] for _ in range(2))) <= 0.05
