@@ -466,9 +466,9 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     cdef int credit
     if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
         return
-    if inlet.unsynced >= UNSYNCED_MAX:
-        return
     if inlet.streaming and inlet.queue != NULL and not has_demand(inlet.queue):
+        return
+    if inlet.unsynced >= UNSYNCED_MAX:
         return
     window = inlet.base.peer.container.limits.credit
     if inlet.mean_size:

@@ -23,6 +23,10 @@ from quiver_fast.server.structures cimport Link, Peer, peer_dirty
 cdef size_t READ_SIZE = 32768
 # Reads of one peer in one turn, so that a fast one does not keep others waiting.
 cdef int READS = 4
+# As much is written at a time, if there is as much.
+cdef size_t WRITE_SIZE = 65536
+# What the engine's buffer holds at first.
+cdef size_t ENGINE_BUFFER = 8192
 cdef int64_t MILLISECOND = 1000000
 
 
@@ -84,7 +88,7 @@ cdef void peer_write(Peer *peer) noexcept nogil:
     cdef ssize_t n
     if peer.full:
         return
-    data = pn_connection_driver_write_buffer(&peer.driver)
+    data = output(peer)
     while data.size > 0 and not peer.cut:
         n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if n < 0 and errno == EINTR:
@@ -100,6 +104,19 @@ cdef void peer_write(Peer *peer) noexcept nogil:
     if events != peer.events and not peer.cut:
         peer.events = events
         watch_change(peer.container.epoll, &peer.watch, events)
+
+
+cdef pn_bytes_t output(Peer *peer) noexcept nogil:
+    """Return what the engine has to write.
+
+    Its buffer grows when it is asked again while it is full, up to the peer's frame size.
+    """
+    cdef pn_bytes_t data = pn_connection_driver_write_buffer(&peer.driver)
+    cdef size_t before = 0
+    while before < data.size < WRITE_SIZE and data.size % ENGINE_BUFFER == 0:
+        before = data.size
+        data = pn_connection_driver_write_buffer(&peer.driver)
+    return data
 
 
 cdef bint peer_finished(Peer *peer) noexcept nogil:
