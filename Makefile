@@ -39,9 +39,13 @@ help: ## Show this list
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
 	$(BIN)/quiver --duration 10s
 
+# Most tests wait more than they compute: one process per core. A file's tests stay together,
+# because they share what is slow to start, and files go in order, so that short ones end it.
+IN_PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/.test $(VENV)/.spark $(VENV)/.peers ## Run all tests against the installed wheel
 	$(in_site_packages)
-	QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" $(BIN)/pytest tests $(PYTEST_ARGS)
+	QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" $(BIN)/pytest tests $(IN_PARALLEL) $(PYTEST_ARGS)
 
 install: build/wheel.stamp ## Install under PREFIX; with QUIVER_HOME also into an upstream quiver
 	@PYTHON='$(PYTHON)' PREFIX='$(PREFIX)' QUIVER_HOME='$(QUIVER_HOME)' sh buildtools/install.sh

@@ -57,6 +57,7 @@ class Metric:
 METRICS = {
     "rate": Metric("k/s", larger_is_better=True),
     "throughput": Metric("MB/s", larger_is_better=True),
+    "per_sync": Metric("messages", larger_is_better=True, gate=_ours),
     "sender_cpu": Metric("ns"),
     "receiver_cpu": Metric("ns"),
     "server_cpu": Metric("ns"),

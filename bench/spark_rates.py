@@ -1,9 +1,10 @@
 """Rows per second from text on local[2]: the full summary, and Spark's CSV reader's histogram.
 
-    python -m bench.spark_rates [ROWS…]
+    python -m bench.spark_rates [--no-csv] [ROWS…]
 
 Both read the same file in the same session, warm, in turn; medians are printed. ``cold`` is
-our first summary with the start of the session, in a process of its own.
+our first summary with the start of the session, in a process of its own. Without CSV the
+growth with the rows is measured in little time.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ def seconds(action: Callable[[SparkSession, Path], int], spark: SparkSession, pa
     return time.perf_counter() - started
 
 
-def measure(spark: SparkSession, rows: int) -> None:
+def measure(spark: SparkSession, rows: int, *, csv: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="quiver-bench-") as folder:
         path = Path(folder, "receiver-transfers.csv")
         write_records(path, rows)
         started = time.perf_counter()
         subprocess.run([sys.executable, "-m", __spec__.name, "--cold", str(path)], check=True)
         cold = time.perf_counter() - started
-        sides = {"summary": summarise, "csv": count_csv}
+        sides = {"summary": summarise} | ({"csv": count_csv} if csv else {})
         assert {action(spark, path) for action in sides.values()} == {rows}
         times: dict[str, list[float]] = {name: [] for name in sides}
         for _ in range(ROUNDS):
@@ -87,7 +88,8 @@ def measure(spark: SparkSession, rows: int) -> None:
         print(
             f"{rows / 1e6:6.0f} M rows {name:8}{median:8.2f} s {rows / median / 1e6:8.1f} M rows/s"
         )
-    print(f"{rows / 1e6:6.0f} M rows ratio   {medians['csv'] / medians['summary']:8.1f}")
+    if csv:
+        print(f"{rows / 1e6:6.0f} M rows ratio   {medians['csv'] / medians['summary']:8.1f}")
     print(f"{rows / 1e6:6.0f} M rows cold    {cold:8.2f} s")
 
 
@@ -95,9 +97,11 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--cold"]:
         summarise(session(light=True), Path(arguments[1]))
         return
-    spark = session()
-    for rows in [int(word) for word in arguments] or [20_000_000]:
-        measure(spark, rows)
+    csv = "--no-csv" not in arguments
+    counts = [int(word) for word in arguments if word != "--no-csv"]
+    spark = session(light=not csv)
+    for rows in counts or [20_000_000]:
+        measure(spark, rows, csv=csv)
     spark.stop()
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
@@ -68,32 +68,30 @@ def _seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def _with_polars(path: str) -> object:
+def _with_polars(path: str, columns: Sequence[str]) -> object:
     """Count by second and latency, streaming."""
     pl = import_module("polars")
-    times = pl.scan_csv(path, has_header=False, new_columns=["sent", "received"])
+    times = pl.scan_csv(path, has_header=False, new_columns=list(columns))
     keys = [(pl.col("received") // 1000).alias("second"), pl.col("received") - pl.col("sent")]
     return times.group_by(keys).len().collect(engine="streaming")
 
 
-def _with_duckdb(path: str) -> object:
-    query = "SELECT column1 // 1000, column1 - column0, count(*) FROM records GROUP BY ALL"
-    return (
-        import_module("duckdb")
-        .sql(query.replace("records", f"read_csv('{path}', header=false)"))
-        .fetchnumpy()
-    )
+def _with_duckdb(path: str, columns: Sequence[str]) -> object:
+    query = "SELECT received // 1000, received - sent, count(*) FROM records GROUP BY ALL"
+    records = f"read_csv('{path}', header=false, names={list(columns)})"
+    return import_module("duckdb").sql(query.replace("records", records)).fetchnumpy()
 
 
-def _with_pyarrow(path: str) -> object:
+def _with_pyarrow(path: str, columns: Sequence[str]) -> object:
     csv, compute = import_module("pyarrow.csv"), import_module("pyarrow.compute")
-    table = csv.read_csv(path, csv.ReadOptions(column_names=["sent", "received"]))
+    table = csv.read_csv(path, csv.ReadOptions(column_names=list(columns)))
     latencies = compute.subtract(table["received"], table["sent"])
     seconds = compute.divide(table["received"], 1000)
     keyed = import_module("pyarrow").table({"second": seconds, "latency": latencies})
     return keyed.group_by(["second", "latency"]).aggregate([([], "count_all")])
 
 
+COLUMNS = ("sent", "received")
 READERS = {"pyarrow": _with_pyarrow, "polars": _with_polars, "duckdb": _with_duckdb}
 
 
@@ -128,11 +126,20 @@ def slow_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _write(tmp_path_factory.mktemp("slow"), sent, received)
 
 
-def _fastest_reader(path: Path) -> Figures:
+@pytest.fixture(scope="module")
+def slow_run_with_ids(slow_run: Path) -> Path:
+    """The same as a v1 receiver records it."""
+    path = slow_run.with_name("with-ids.csv")
+    with slow_run.open() as lines, path.open("w") as file:
+        file.writelines(f"{number},{line}" for number, line in enumerate(lines, start=1))
+    return path
+
+
+def _fastest_reader(path: Path, columns: Sequence[str] = COLUMNS) -> Figures:
     readers = [read for name, read in READERS.items() if find_spec(name)]
     if not readers:
         pytest.skip("none of pyarrow, polars and duckdb is installed to compare with")
-    seconds = min(_seconds(lambda read=read: read(str(path))) for read in readers)  # type: ignore[misc]
+    seconds = min(_seconds(lambda read=read: read(str(path), columns)) for read in readers)  # type: ignore[misc]
     return {"throughput": path.stat().st_size / seconds / 1e6, "rss": float("nan")}
 
 
@@ -153,6 +160,15 @@ def test_low_rate_summary_against_csv_engines(bench: Bench, slow_run: Path) -> N
         "throughput",
         lambda: _analyse(slow_run, 1),
         lambda: _fastest_reader(slow_run),
+    )
+
+
+def test_low_rate_summary_with_ids(bench: Bench, slow_run_with_ids: Path) -> None:
+    bench.interleave(
+        "summary-low-rate-ids",
+        "throughput",
+        lambda: _analyse(slow_run_with_ids, 1),
+        lambda: _fastest_reader(slow_run_with_ids, ("id", *COLUMNS)),
     )
 
 

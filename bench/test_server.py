@@ -6,6 +6,7 @@ import pytest
 
 from bench.cases import THROUGH_SERVER
 from bench.conftest import RATIO_CLOCK, Bench, case_parameters, sized
+from bench.durable import Result, run
 from bench.reference import build
 from bench.runner import Case, Command
 from bench.through import example_broker, our_server, run_through
@@ -13,7 +14,7 @@ from bench.through import example_broker, our_server, run_through
 pytestmark = [pytest.mark.timeout(900), pytest.mark.benchmark(timer=RATIO_CLOCK)]
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def _broker() -> None:
     """Build the reference before anything is measured."""
     try:
@@ -22,6 +23,7 @@ def _broker() -> None:
         pytest.skip(f"no Proton C example broker to compare with: {error}")
 
 
+@pytest.mark.usefixtures("_broker")
 @pytest.mark.parametrize(("name", "case"), case_parameters(THROUGH_SERVER))
 def test_through_server(bench: Bench, arrow: Command, name: str, case: Case) -> None:
     full = sized(bench, case)
@@ -30,4 +32,21 @@ def test_through_server(bench: Bench, arrow: Command, name: str, case: Case) -> 
         "rate",
         lambda: run_through(our_server, arrow, full),
         lambda: run_through(example_broker, arrow, full),
+    )
+
+
+def _figures(case: Case, result: Result) -> dict[str, float]:
+    per_sync = {"per_sync": case.count / result.syncs} if result.syncs else {"per_sync": 1.0}
+    return {"rate": result.rate / 1e3, "server_cpu": result.cpu * 1e9} | per_sync
+
+
+@pytest.mark.parametrize("durability", ["none", "group"])
+def test_durable(bench: Bench, durability: str) -> None:
+    """Stored against not stored, by the same server; `per_sync` is a count of messages."""
+    case = sized(bench, Case(200_000))
+    bench.interleave(
+        f"durable-{durability}",
+        "rate",
+        lambda: _figures(case, run(case, None, durability, durable=True)),
+        lambda: _figures(case, run(case, None, durability, durable=False)),
     )

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 from support.certificates import Certificates, make_certificates
 from support.peers import are_required, why_missing
+
+# How long an example takes is up to what else the machine does.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

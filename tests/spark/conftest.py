@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,11 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     from spark_analysis.session import make_session
 
-    # Many small queries: the second compiler would never pay its work back.
-    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    session = make_session("local[2]", shuffle_partitions=2)
+    with pytest.MonkeyPatch.context() as patch:
+        # Many small queries: the second compiler would never pay its work back. Only for this
+        # JVM: other tests of this process start brokers in Java.
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        session = make_session("local[2]", shuffle_partitions=2)
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.adaptive.enabled", "false")
     yield session
     session.stop()
-    del os.environ["JDK_JAVA_OPTIONS"]

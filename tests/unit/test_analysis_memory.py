@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from quiver_fast.records import frames
+from quiver_fast.records.sources import MARKER
 from quiver_fast.records.writer import RecordWriter, write_many
 
 EPOCH = 1_700_000_000_000
@@ -91,3 +93,25 @@ def test_a_send_time_of_its_own_for_each_message(tmp_path):
     lines = b"".join(b"%d,0\n" % time for time in sent.tolist())
     (tmp_path / "sender-transfers.csv").write_bytes(lines)
     assert analysed(tmp_path) == (1_500_000, "0")
+
+
+@pytest.mark.slow
+def test_ten_gigabytes(tmp_path):
+    """Of text, in frames as the arrows' wrappers write them."""
+    index = np.arange(2_000_000)
+    sent = EPOCH + index // 2000
+    source = tmp_path / "frame.csv"
+    write(source, sent, sent + index // 64 % 3)
+    with (tmp_path / "frame.zst").open("w+b") as file:
+        frames.write_frames(source, file)
+        file.flush()
+        (frame,) = frames.read_index(file.name)
+        file.seek(frame.start)
+        data = file.read(frame.size)
+    count = 10**10 // frame.text_size + 1
+    with (tmp_path / "receiver-transfers.csv.zst").open("wb") as file:
+        file.write(MARKER + data * count)
+        entry = (frame.size, frame.text_size)
+        frames._write_index(file, [(len(MARKER), 0), *[entry] * count])
+    source.unlink()
+    assert analysed(tmp_path) == (len(index) * count, "None")

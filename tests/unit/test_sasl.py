@@ -109,6 +109,15 @@ def test_a_password_is_not_given_up_silently() -> None:
     assert choose("ANONYMOUS", "u", "p", allowed="ANONYMOUS") == "ANONYMOUS"
 
 
+def test_a_password_is_not_sent_in_clear_silently() -> None:
+    keys = {"username": "u", "password": "p", "certificate": False, "readable": True}
+    with pytest.raises(SecurityError, match="use TLS, or allow that with sasl-mechanisms=PLAIN"):
+        choose_client_mechanism(["PLAIN"], allowed=None, **keys)
+    assert choose_client_mechanism(["PLAIN"], allowed=["PLAIN"], **keys).name == "PLAIN"
+    offered = ["PLAIN", "SCRAM-SHA-256"]
+    assert choose_client_mechanism(offered, allowed=None, **keys).name == "SCRAM-SHA-256"
+
+
 def test_plain_response_is_that_of_rfc_4616() -> None:
     mechanism = choose_client_mechanism(
         ["PLAIN"], username="tim", password="tanstaaftanstaaf", certificate=False, allowed=None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quiver_fast.analysis.distribution import Int64Array
 from quiver_fast.analysis.id_table import cut_blocks
@@ -46,6 +47,8 @@ class Settlement:
             "unmatched": self.unmatched,
         }
 
+
+_Found = tuple[Int64Array, Int64Array, NDArray[np.bool_]]
 
 _BLOCK, _FIRST, _LENGTH, _TIME = range(4)
 _SAMPLED = 4
@@ -94,9 +97,7 @@ class SettlementJoin:
         everything, sampled_only = LatencyRows(), LatencyRows()
         unsettled = unmatched = 0
         for sends, settled in aligned(self._sends, self._settled):
-            found, left, rest = _match(settled, sends)
-            values, counts = found[:, _TIME], found[:, _LENGTH]
-            sampled = found[:, _SAMPLED] > 0
+            (values, counts, sampled), left, rest = _match(settled, sends)
             everything.add(values, counts)
             sampled_only.add(values[sampled], counts[sampled])
             unsettled += left
@@ -111,21 +112,23 @@ def _rows(ids: Int64Array, counts: Int64Array, *values: Int64Array) -> list[Int6
     return [block, *numbers, *(column[origin] for column in values)]
 
 
-def _match(settled: Rows, sends: Rows) -> tuple[Rows, int, int]:
+def _match(settled: Rows, sends: Rows) -> tuple[_Found, int, int]:
     """Join the settlements of some blocks of ids to the sends of the same.
 
     Returns:
-        The settlements of ids that were sent, with latencies for times; the number of
-        sends without a settlement, and of settlements without a send.
+        (latencies, counts, whether sampled) of the settlements of ids that were sent; the
+        number of sends without a settlement, and of settlements without a send.
     """
     pieces, sizes, origin, place = located_pieces(*_runs(sends), *_runs(settled))
     hit = place >= 0
-    found = settled[origin[hit]]
-    found[:, _LENGTH] = sizes[hit].view(np.int64)
-    found[:, _TIME] -= sends[place[hit], _TIME]
-    _, matched, _, _ = disjoint(pieces[hit], sizes[hit])
+    unmatched = int(sizes[~hit].sum())
+    if unmatched:
+        pieces, sizes, origin, place = pieces[hit], sizes[hit], origin[hit], place[hit]
+    values = settled[origin, _TIME] - sends[place, _TIME]
+    _, matched, _, _ = disjoint(pieces, sizes)
     unsettled = int(sends[:, _LENGTH].sum()) - int(matched.sum())
-    return found, unsettled, int(sizes[~hit].sum())
+    found = values, sizes.view(np.int64), settled[origin, _SAMPLED] > 0
+    return found, unsettled, unmatched
 
 
 def _runs(rows: Rows) -> tuple[UInt64Array, UInt64Array]:

@@ -47,6 +47,7 @@ example usage:
   $ quiver-server //localhost/q0 &       # Our own server
   $ quiver-server //localhost:5673/q0 --impl rabbitmq --ready-file ready
   $ quiver-server --impl rabbitmq --info # Is it installed here?
+  $ quiver-server csp://localhost/orders --store queues  # Remote queues, kept in 'queues'
 
 Options marked (pyfast) need our own server.
 

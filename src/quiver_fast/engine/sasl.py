@@ -25,11 +25,12 @@ def choose_client_mechanism(
     password: str | None,
     certificate: bool,
     allowed: list[str] | None,
+    readable: bool = False,
 ) -> ClientMechanism:
     """Choose the strongest mechanism that the peer offers and the credentials serve.
 
-    A password is never given up silently: with one, ANONYMOUS is not taken
-    unless ``allowed`` names it.
+    A password is never given up silently: with one, ANONYMOUS is not taken, nor PLAIN
+    where others could read it, unless ``allowed`` names it.
 
     Args:
         offered: what the peer offers.
@@ -37,6 +38,7 @@ def choose_client_mechanism(
         password: password, or None.
         certificate: a client certificate was given over TLS.
         allowed: the only mechanisms to use, in order of preference; None for the default.
+        readable: what is sent crosses a network without TLS.
 
     Raises:
         SecurityError: no mechanism fits; the message says what was offered.
@@ -54,6 +56,11 @@ def choose_client_mechanism(
         raise SecurityError(
             f"SASL: the peer offers {' '.join(offered) or 'nothing'}, "
             f"usable here: {' '.join(usable) or 'nothing'}"
+        )
+    if name == "PLAIN" and readable and allowed is None:
+        raise SecurityError(
+            "SASL: the peer offers no mechanism that keeps the password from the network: "
+            "use TLS, or allow that with sasl-mechanisms=PLAIN"
         )
     if name.startswith("SCRAM"):
         # Its hashes and tables are not on the way of an arrow that needs none.

@@ -201,7 +201,7 @@ cdef class SaslExchange:
     Args:
         security: what to authenticate with.
         server: this side is the server.
-        loopback: the peer is on this machine; only a server asks.
+        loopback: the peer is on this machine.
     """
 
     def __cinit__(self, Security security, bint server, bint loopback=False) -> None:
@@ -214,7 +214,7 @@ cdef class SaslExchange:
         self.user = b""
         self.error = None
 
-    def choose(self, offered: str) -> None:
+    def choose(self, offered: str, encrypted: bool) -> None:
         """Choose the client's mechanism among ``offered`` and form its first response."""
         # Imported when a peer speaks SASL: hashes are not on every arrow's way.
         from quiver_fast.engine.sasl import choose_client_mechanism
@@ -222,7 +222,7 @@ cdef class SaslExchange:
         self.mechanism = choose_client_mechanism(
             offered.split(), username=security.username, password=security.password,
             certificate=security.tls and security.certificate is not None,
-            allowed=security.mechanisms)
+            allowed=security.mechanisms, readable=not (encrypted or self.loopback))
         self.outgoing = self.mechanism.initial
 
     def offer(self, encrypted: bool, external: bool) -> None:
@@ -421,7 +421,8 @@ cdef void on_response(pn_transport_t *transport, const pn_bytes_t *received) noe
 cdef c_bool on_mechanisms(pn_transport_t *transport, const char *offered) noexcept with gil:
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
     try:
-        exchange.choose(offered.decode("ascii", "replace"))
+        exchange.choose(
+            offered.decode("ascii", "replace"), pnx_sasl_is_transport_encrypted(transport))
         name = exchange.mechanism.name.encode()
         pnx_sasl_set_selected_mechanism(transport, name)
     except Exception as error:

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from quiver_fast.queuefile.cyclefile cimport CycleFile
+from quiver_fast.queuefile.space cimport Space
 
 # When an append is on disk, A.11.
 cdef enum Durability:
@@ -28,14 +29,14 @@ cdef class Appender:
     cdef int64_t cycle_end
     cdef size_t tail
     cdef int64_t sequence
-    # Bytes of the file that have disk space.
-    cdef size_t reserved
-    cdef size_t step
-    # Bytes of the file that are in memory, as far as the writer made them so.
-    cdef size_t populated
+    cdef Space space
     # Beyond an entry: what may come with it.
     cdef size_t room
     cdef readonly size_t max_entry
+    # Several documents have to be in one file: the cycle may be over before it ends.
+    cdef bint held
+    # Whoever has the file rolled sees to it that it gets to disk.
+    cdef bint sync_elsewhere
     # The entry that is being written.
     cdef size_t entry_size
     # errno of the last failure; a failed sync ends all writing.
@@ -60,12 +61,13 @@ cdef class Appender:
     cdef char *begin_bytes(self, size_t size) noexcept nogil
     cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil
     cdef int sync(self) noexcept nogil
+    cdef bint rolled(self) noexcept nogil
     cdef int64_t first_index(self) noexcept nogil
     cdef int64_t end_index(self) noexcept nogil
     cdef int64_t last_index(self) noexcept nogil
 
     cdef bint ready_for(self, size_t size) noexcept nogil
-    cdef bint rolled(self) noexcept nogil
+    cdef bint due_to_roll(self, int64_t entries) noexcept nogil
     cdef bint reserve(self, size_t end) noexcept nogil
     cdef void publish(self, size_t size, bint meta) noexcept nogil
     cdef bint write_checkpoint(self) noexcept nogil

@@ -18,16 +18,18 @@ from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
 from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_checkpoint
 from quiver_fast.queuefile.create import create_cycle_file
 from quiver_fast.queuefile.cyclefile cimport (
-    META_DATA, CycleFile, cycle_close, cycle_open, cycle_remap, cycle_understand, next_document,
+    META_DATA, CycleFile, cycle_close, cycle_open, cycle_understand, next_document,
     put32, store, store_long,
 )
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.lock import WriterLock
-from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair, fallocate_all
+from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
 from quiver_fast.queuefile.restart import recover_queue
-from quiver_fast.queuefile.space cimport PAGE, populate, round_up
+from quiver_fast.queuefile.space cimport (
+    PAGE, round_up, space_begin, space_populate, space_reserve,
+)
 from quiver_fast.queuefile.table import Table, cycles_in, find_roll
 
 __all__ = ["Appender", "boot_id", "parse_durability"]
@@ -35,8 +37,6 @@ __all__ = ["Appender", "boot_id", "parse_durability"]
 cdef extern from "<unistd.h>" nogil:
     int fdatasync(int fd)
 
-cdef size_t STEP_MIN = 1 << 20
-cdef size_t STEP_MAX = 64 << 20
 MAX_ENTRY = 16 << 20
 # The longest document that a header can tell (A.12).
 DOCUMENT_MAX = (1 << 30) - 1
@@ -88,7 +88,6 @@ cdef class Appender:
             raise ValueError("retain must not be negative")
         self.directory = Path(directory)
         self.roll = roll_cycle(roll)
-        self.step = STEP_MIN
         self.max_entry = max_entry
         self.retained = retain
         try:
@@ -176,9 +175,7 @@ cdef class Appender:
         self.summed_from = self.tail
         self.sum = 0
         self.checkpoint_due = False
-        # Beyond the tail's page the recovery left holes.
-        self.reserved = min(file.size, round_up(self.tail, PAGE))
-        self.populated = 0
+        space_begin(&self.space, &file, self.tail)
         self.room = page_size(0, file.count) + SLACK
         return 0
 
@@ -191,8 +188,9 @@ cdef class Appender:
         if self.syncing is not None:
             self.syncing.pause()
         try:
-            with nogil:
-                self.sync_file()
+            if not self.sync_elsewhere:
+                with nogil:
+                    self.sync_file()
             if self.broken:
                 raise OSError(self.error, os.strerror(self.error))
             # A file that a later one follows was synced: rule 8 must be able to tell.
@@ -228,7 +226,18 @@ cdef class Appender:
         if cycles < 1:
             raise ValueError("the newest file is always kept")
         present = cycles_in(self.directory, self.roll)
-        paths = [self.path_of(cycle) for cycle in present if cycle <= self.cycle - cycles]
+        return self.delete([cycle for cycle in present if cycle <= self.cycle - cycles])
+
+    def delete(self, cycles: list[int]) -> list[Path]:
+        """Delete the files of cycles before the current one.
+
+        Returns:
+            The files deleted.
+
+        Raises:
+            OutputError: one cannot be deleted.
+        """
+        paths = [self.path_of(cycle) for cycle in cycles if cycle < self.cycle]
         try:
             for path in paths:
                 path.unlink()
@@ -251,21 +260,23 @@ cdef class Appender:
         if size > self.max_entry or size == 0:
             self.error = EINVAL
             return False
-        if (clock_ns(CLOCK_REALTIME_COARSE) >= self.cycle_end * MILLISECOND
-                or self.sequence >= self.capacity):
-            if not self.rolled():
-                return False
+        if self.due_to_roll(1) and not self.rolled():
+            return False
         if self.checkpoint_due:
             self.write_checkpoint()
         if not self.reserve(self.tail + size + self.room):
             return False
-        if self.tail + size + 8 > self.populated:
-            self.populated = populate(
-                self.file.base, self.tail, self.tail + size, self.reserved)
+        if self.tail + size + 8 > self.space.populated:
+            space_populate(&self.space, &self.file, self.tail, self.tail + size)
         # A.7, 3: also where a crash or another writer left none. Spacings are powers of two.
         if self.sequence & (self.file.spacing - 1) == 0 and page_missing(&self.file, self.sequence):
             self.tail = write_page(&self.file, self.tail, self.sequence)
         return True
+
+    cdef bint due_to_roll(self, int64_t entries) noexcept nogil:
+        """Say whether the cycle is over, or its file has no room for so many entries."""
+        return self.sequence + entries > self.capacity or not self.held and (
+            clock_ns(CLOCK_REALTIME_COARSE) >= self.cycle_end * MILLISECOND)
 
     cdef bint rolled(self) noexcept nogil:
         """Roll over; False with `error` set."""
@@ -278,26 +289,11 @@ cdef class Appender:
         return True
 
     cdef bint reserve(self, size_t end) noexcept nogil:
-        """Have disk space up to ``end``, so that a full disk is an error and no SIGBUS (A.12)."""
-        cdef size_t least
-        cdef size_t target
-        if end <= self.reserved:
+        """Have disk space up to ``end``; False with `error` set (A.12)."""
+        if end <= self.space.reserved:
             return True
-        least = round_up(end, PAGE)
-        target = round_up(end, self.step)
-        self.error = fallocate_all(self.file.fd, self.reserved, target)
-        while self.error and target > least:
-            # Perhaps there is room for less.
-            target = max(least, (end + (target - end) // 2) // PAGE * PAGE)
-            self.step = STEP_MIN
-            self.error = fallocate_all(self.file.fd, self.reserved, target)
-        if self.error == 0 and cycle_remap(&self.file) != 0:
-            self.error = errno
-        if self.error:
-            return False
-        self.reserved = target
-        self.step = min(2 * self.step, STEP_MAX)
-        return True
+        self.error = space_reserve(&self.space, &self.file, end)
+        return self.error == 0
 
     cdef char *begin(self, size_t size) noexcept nogil:
         """Return where to write a data document of ``size`` bytes, at least 1; NULL: see error."""

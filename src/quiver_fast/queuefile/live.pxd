@@ -3,17 +3,36 @@ from libc.stdint cimport int64_t, uint64_t
 from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.queuefile.tailer cimport Tailer
 
+# How a transaction begins and ends.
+cpdef enum Mark:
+    MARK_NONE
+    MARK_BEGIN
+    MARK_COMMIT
+    MARK_ROLLBACK
+
 cdef class LiveEntries:
     cdef Tailer tailer
     cdef object directory
-    # Bit maps of removed sequences, by cycle.
-    cdef dict removed
-    # The first index of a transaction that was begun and not ended; -1 for none.
-    cdef readonly int64_t torn_from
-    cdef readonly int64_t torn_to
+    cdef readonly dict removed
+    cdef readonly dict oldest
+    cdef readonly Mark owed
+    # The first index of the transaction that is being read; -1 outside of one.
+    cdef int64_t open_from
+    # The last entry that was read.
+    cdef int64_t last
+    # What the transaction removes, and how it is known elsewhere.
+    cdef list tentative
+    cdef object prepared
 
     cdef bint next(self, const char **start, size_t *size, int64_t *index) except -1
     cdef int take_note(self, const char *start, size_t size, int64_t index) except -1
+    cdef int take_ranges(self, const char *start, size_t size, int64_t cycle) except -1
 
 cdef int write_removals(Appender appender, const uint64_t *indexes, size_t count) noexcept nogil
-cdef int write_mark(Appender appender, bint begin) noexcept nogil
+cdef bint hold_file(Appender appender, int64_t entries) noexcept nogil
+cdef void let_file_go(Appender appender) noexcept nogil
+cdef int write_mark(Appender appender, Mark mark) noexcept nogil
+cdef int write_prepared(
+    Appender appender, uint64_t id, const char *home, size_t size) noexcept nogil
+cdef int write_decision(Appender appender, uint64_t id) noexcept nogil
+cdef int set_bits(bytearray bits, int64_t first, int64_t last) except -1

@@ -1,34 +1,53 @@
 """What of a queue is still to be delivered: removals as meta-data documents, and their reading.
 
 A queue file is only appended to, so what a consumer accepted is written down as
-removed. Three documents, all binary wire, which every other reader skips:
+removed. Five documents, all binary wire, which every other reader skips:
 
-    quiver.removed   !!binary: pairs of u64, first and last index of a range
-    quiver.begin     a transaction's entries and removals follow
-    quiver.commit    they are all here; without it none of them counts
+    quiver.removed    !!binary: pairs of u64, first and last index of a range
+    quiver.begin      a transaction's entries and removals follow
+    quiver.prepared   they are all here, and count if the transaction was committed in
+                      another queue. !!binary: its id, u64, and that queue's name
+    quiver.commit     they count. !!binary: the id, where other queues look for it
+    quiver.rollback   they do not count
+
+A transaction that none of the last two ends does not count either: a crash cut it
+short. Whoever writes next ends it first, so that nothing that follows is taken for
+its own.
 """
 
+from libc.errno cimport EFBIG
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from cpython cimport array
 
 import array
+from collections.abc import Callable
+from pathlib import Path
 
 from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.queuefile.cyclefile cimport put32
-from quiver_fast.queuefile.tailer cimport TAILER_FAILED, TAILER_FOUND, Step, Tailer
+from quiver_fast.queuefile.tailer cimport TAILER_FOUND, Step, Tailer
 
 cdef const char *REMOVED = b"\xb9\x0equiver.removed\x82"
 cdef const char *BEGIN = b"\xb9\x0cquiver.begin"
+cdef const char *PREPARED = b"\xb9\x0fquiver.prepared\x82"
 cdef const char *COMMIT = b"\xb9\x0dquiver.commit"
+cdef const char *COMMIT_ID = b"\xb9\x0dquiver.commit\x82"
+cdef const char *ROLLBACK = b"\xb9\x0fquiver.rollback"
 cdef size_t REMOVED_SIZE = 17
 cdef size_t BEGIN_SIZE = 14
+cdef size_t PREPARED_SIZE = 18
 cdef size_t COMMIT_SIZE = 15
-# Event and block code, length, array code.
+cdef size_t ROLLBACK_SIZE = 17
+# After an event's block code: the length of what follows, the code of a byte array.
+cdef size_t BLOCK_HEAD = 5
+# Before a removal's ranges.
 cdef size_t HEAD = 22
 # Ranges of one document: its head and they stay far below the entry limit.
 cdef size_t RANGES = 4096
+# As a queue's name may be (B.3).
+cdef size_t NAME_MAX = 1024
 
 
 cdef int write_removals(
@@ -56,11 +75,90 @@ cdef int write_removals(
     return 0
 
 
-cdef int write_mark(Appender appender, bint begin) noexcept nogil:
-    """Write that a transaction begins, or is all here; return 0, or -1."""
-    if begin:
+cdef bint hold_file(Appender appender, int64_t entries) noexcept nogil:
+    """Have all documents up to `let_file_go` in one file, among them so many entries.
+
+    False, with the appender's error set, if that cannot be.
+    """
+    if appender.broken:
+        return False
+    if entries > appender.capacity:
+        appender.error = EFBIG
+        return False
+    if appender.due_to_roll(entries) and not appender.rolled():
+        return False
+    appender.held = True
+    return True
+
+
+cdef void let_file_go(Appender appender) noexcept nogil:
+    """Let the file end again when its cycle is over."""
+    appender.held = False
+
+
+cdef int write_mark(Appender appender, Mark mark) noexcept nogil:
+    """Write that a transaction begins, or how it ended; return 0, or -1."""
+    if mark == MARK_BEGIN:
         return appender.append_meta(BEGIN, BEGIN_SIZE)
-    return appender.append_meta(COMMIT, COMMIT_SIZE)
+    if mark == MARK_COMMIT:
+        return appender.append_meta(COMMIT, COMMIT_SIZE)
+    return appender.append_meta(ROLLBACK, ROLLBACK_SIZE)
+
+
+cdef int write_block(
+        Appender appender, const char *event, size_t size, uint64_t id, const char *name,
+        size_t name_size) noexcept nogil:
+    cdef char[1100] document
+    memcpy(document, event, size)
+    put32(document + size, <unsigned>(1 + sizeof(id) + name_size))
+    document[size + BLOCK_HEAD - 1] = <char>0x8A
+    size += BLOCK_HEAD
+    memcpy(document + size, &id, sizeof(id))
+    if name_size:
+        memcpy(document + size + sizeof(id), name, name_size)
+    return appender.append_meta(document, size + sizeof(id) + name_size)
+
+
+cdef int write_prepared(
+        Appender appender, uint64_t id, const char *home, size_t size) noexcept nogil:
+    """Write that a transaction is all here, and the name of the queue that tells whether
+    it was committed, at most 1024 bytes; return 0, or -1."""
+    return write_block(appender, PREPARED, PREPARED_SIZE, id, home, min(size, NAME_MAX))
+
+
+cdef int write_decision(Appender appender, uint64_t id) noexcept nogil:
+    """Write that a transaction of several queues is committed; return 0, or -1."""
+    return write_block(appender, COMMIT_ID, COMMIT_SIZE + 1, id, NULL, 0)
+
+
+cdef bint is_decision(const char *start, size_t size, uint64_t *id) noexcept nogil:
+    if size != COMMIT_SIZE + 1 + BLOCK_HEAD + sizeof(uint64_t) or (
+            memcmp(start, COMMIT_ID, COMMIT_SIZE + 1) != 0):
+        return False
+    memcpy(id, start + COMMIT_SIZE + 1 + BLOCK_HEAD, sizeof(uint64_t))
+    return True
+
+
+def was_committed(directory: Path, transaction: int) -> bool:
+    """Say whether a queue's files tell that a transaction of several queues was committed.
+
+    Raises:
+        OutputError: the files cannot be read.
+    """
+    cdef const char *start
+    cdef size_t size
+    cdef int64_t index
+    cdef bint meta
+    cdef uint64_t found
+    cdef uint64_t wanted = transaction
+    cdef Tailer tailer = Tailer(directory)
+    cdef Step step = tailer.next_meta(&start, &size, &index, &meta)
+    while step == TAILER_FOUND:
+        if meta and is_decision(start, size, &found) and found == wanted:
+            return True
+        step = tailer.next_meta(&start, &size, &index, &meta)
+    tailer.check(step)
+    return False
 
 
 cdef class LiveEntries:
@@ -70,30 +168,42 @@ cdef class LiveEntries:
 
     Args:
         directory: the queue's; nobody may write to it meanwhile.
+        committed: says whether the transaction of an id, all of whose work in this queue
+            is here, was committed in the queue of a name; without it none was.
 
     Attributes:
-        torn_from: the first index of a transaction that a crash cut short, -1 for
-            none; its entries are not live.
-        torn_to: the last index of it.
+        owed: how a transaction that a crash cut short has to be ended before anything
+            else is written; 0 for none.
+        removed: bit maps of the removed sequences, by cycle.
+        oldest: the oldest cycle with an entry that a cycle's file removes, by cycle.
 
     Raises:
         OutputError: the files cannot be read.
     """
 
-    def __init__(self, directory: object) -> None:
+    def __init__(
+            self, directory: Path, committed: Callable[[int, str], bool] | None = None) -> None:
         self.directory = directory
         self.removed = {}
-        self.torn_from = -1
-        self.torn_to = -1
+        self.oldest = {}
+        self.open_from = -1
+        self.last = -1
+        self.tentative = []
+        self.prepared = None
+        self.owed = MARK_NONE
         self.tailer = Tailer(directory)
         self.read_notes()
+        if self.open_from >= 0:
+            is_kept = self.prepared is not None and committed is not None and (
+                committed(*self.prepared))
+            self.owed = MARK_COMMIT if is_kept else MARK_ROLLBACK
+            self.end_transaction(is_kept)
 
     def read_notes(self) -> None:
         """Find what is removed."""
         cdef const char *start
         cdef size_t size
         cdef int64_t index
-        cdef int64_t last = -1
         cdef bint meta
         cdef Tailer tailer = Tailer(self.directory)
         cdef Step step = tailer.next_meta(&start, &size, &index, &meta)
@@ -101,27 +211,54 @@ cdef class LiveEntries:
             if meta:
                 self.take_note(start, size, index)
             else:
-                last = index
+                self.last = index
             step = tailer.next_meta(&start, &size, &index, &meta)
-        if step == TAILER_FAILED:
-            tailer.read()
-        if self.torn_from >= 0:
-            self.torn_to = last
-            if last >= self.torn_from:
-                self.mark(self.torn_from, last)
+        tailer.check(step)
 
     cdef int take_note(self, const char *start, size_t size, int64_t index) except -1:
-        cdef uint64_t[2] bounds
-        cdef size_t i
+        cdef uint64_t id
         if size == BEGIN_SIZE and memcmp(start, BEGIN, size) == 0:
-            self.torn_from = index
+            self.end_transaction(False)
+            self.open_from = index
         elif size == COMMIT_SIZE and memcmp(start, COMMIT, size) == 0:
-            self.torn_from = -1
+            self.end_transaction(True)
+        elif size == ROLLBACK_SIZE and memcmp(start, ROLLBACK, size) == 0:
+            self.end_transaction(False)
+        elif is_decision(start, size, &id):
+            self.end_transaction(True)
+        elif size >= PREPARED_SIZE + BLOCK_HEAD + sizeof(id) and memcmp(
+                start, PREPARED, PREPARED_SIZE) == 0:
+            start += PREPARED_SIZE + BLOCK_HEAD
+            size -= PREPARED_SIZE + BLOCK_HEAD + sizeof(id)
+            memcpy(&id, start, sizeof(id))
+            self.prepared = id, start[sizeof(id):sizeof(id) + size].decode("utf-8", "replace")
         elif size > HEAD and memcmp(start, REMOVED, REMOVED_SIZE) == 0:
-            for i in range((size - HEAD) // 16):
-                memcpy(bounds, start + HEAD + 16 * i, 16)
-                self.mark(bounds[0], bounds[1])
+            self.take_ranges(start + HEAD, size - HEAD, index >> self.tailer.shift)
         return 0
+
+    cdef int take_ranges(self, const char *start, size_t size, int64_t cycle) except -1:
+        cdef uint64_t[2] pair
+        cdef size_t i
+        for i in range(size // sizeof(pair)):
+            memcpy(pair, start + i * sizeof(pair), sizeof(pair))
+            named = <int64_t>pair[0] >> self.tailer.shift
+            self.oldest[cycle] = min(self.oldest.get(cycle, named), named)
+            if self.open_from >= 0:
+                self.tentative.append((pair[0], pair[1]))
+            else:
+                self.mark(pair[0], pair[1])
+        return 0
+
+    def end_transaction(self, committed: bool) -> None:
+        """Take what the open transaction removed as removed, or else what it appended."""
+        if self.open_from >= 0 and committed:
+            for first, last in self.tentative:
+                self.mark(first, last)
+        elif self.open_from >= 0 and self.last >= self.open_from:
+            self.mark(self.open_from, self.last)
+        self.open_from = -1
+        self.tentative = []
+        self.prepared = None
 
     def mark(self, first: int, last: int) -> None:
         """Take a range of indexes as removed."""
@@ -181,10 +318,30 @@ def remove_entries(appender: Appender, indexes: object) -> None:
         appender, <const uint64_t *>packed.data.as_ulonglongs, len(packed)))
 
 
-def mark_transaction(appender: Appender, begin: bool) -> None:
-    """Write that a transaction begins, or that it is all here.
+def mark_transaction(appender: Appender, event: str) -> None:
+    """Write that a transaction is at its ``begin``, or ended by ``commit`` or ``rollback``.
 
     Raises:
         OutputError: it could not be written.
     """
-    appender.checked(write_mark(appender, begin))
+    marks = {"begin": MARK_BEGIN, "commit": MARK_COMMIT, "rollback": MARK_ROLLBACK}
+    appender.checked(write_mark(appender, <Mark><int>marks[event]))
+
+
+def mark_prepared(appender: Appender, transaction: int, home: str) -> None:
+    """Write that a transaction is all here, which the queue ``home`` knows the end of.
+
+    Raises:
+        OutputError: it could not be written.
+    """
+    cdef bytes name = home.encode()
+    appender.checked(write_prepared(appender, transaction, name, len(name)))
+
+
+def mark_decision(appender: Appender, transaction: int) -> None:
+    """Write that a transaction of several queues is committed.
+
+    Raises:
+        OutputError: it could not be written.
+    """
+    appender.checked(write_decision(appender, transaction))

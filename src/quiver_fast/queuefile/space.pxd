@@ -1,32 +1,20 @@
-# Pages of a file, on disk and in memory.
-
-cdef extern from "<sys/mman.h>" nogil:
-    """
-    #ifndef MADV_POPULATE_WRITE
-    #define MADV_POPULATE_WRITE 23
-    #endif
-    """
-    int madvise(void *address, size_t size, int advice)
-    const int MADV_POPULATE_WRITE
+from quiver_fast.queuefile.cyclefile cimport CycleFile
 
 cdef enum:
     PAGE = 4096
-    # Bytes that are made ready in memory beyond the next entry.
-    POPULATED = 1 << 16
 
+# What the writer has of the file that it writes to.
+cdef struct Space:
+    # Bytes of the file that have disk space, and how many more come at a time.
+    size_t reserved
+    size_t step
+    # Bytes of the file that are in memory, as far as the writer made them so.
+    size_t populated
 
 cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
     return (size + unit - 1) // unit * unit
 
-
-cdef inline size_t populate(
-        char *base, size_t start, size_t end, size_t reserved) noexcept nogil:
-    """Have pages up to ``end`` and the next ones in memory; return up to where.
-
-    One call costs less than a fault for each page. Reserved disk space ends at ``reserved``.
-    """
-    cdef size_t first = start // PAGE * PAGE
-    cdef size_t last = min(round_up(end, PAGE) + POPULATED, reserved)
-    # A kernel before 5.14 does not know it; faults do the same.
-    madvise(base + first, last - first, MADV_POPULATE_WRITE)
-    return last
+cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept nogil
+cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil
+cdef void space_populate(
+    Space *space, const CycleFile *file, size_t tail, size_t end) noexcept nogil

@@ -102,7 +102,7 @@ class _ZstdSource:
         self.truncated = not self._frame.eof
         taken = len(compressed) - len(self._compressed)
         fitting = taken * _TEXT_STEP // max(len(text), 1)
-        self._step = min(max(fitting, _SMALLEST_STEP), _LARGEST_STEP, 4 * self._step)
+        self._step = min(max(fitting, _SMALLEST_STEP), _LARGEST_STEP, 2 * self._step)
         return text
 
 

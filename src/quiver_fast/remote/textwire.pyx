@@ -433,14 +433,6 @@ cdef bint parse_int64(Slice text, int64_t *number) noexcept nogil:
 
 # ---- for the tests and for the client ------------------------------------------------
 
-def is_text(bytes entry not None) -> bool:
-    """Say whether an entry of a queue file is a value of Part C, as a queue stores one (A.6).
-
-    What a crash left of an entry is none: a page that did not reach the disk reads as NULs.
-    """
-    return text_of(entry, len(entry)).size > 0
-
-
 def stored_form(bytes text not None) -> bytes:
     """Return the form in which a value (text wire, UTF-8) is stored.
 

@@ -1,6 +1,7 @@
 from quiver_fast.engine.security cimport Security
 from quiver_fast.server.reactor cimport Reactor
 from quiver_fast.server.structures cimport Container, Queue
+from quiver_fast.server.syncer cimport Syncer
 
 cdef class Broker:
     cdef Container container
@@ -12,12 +13,14 @@ cdef class Broker:
     # The data directory, and the Store of each queue that has a file; None without one.
     cdef readonly object files
     cdef list stores
+    cdef Syncer syncer
     cdef bytes container_id
 
     cdef Queue *find(self, bytes address, bint create, bint topic)
     cdef Queue *make(self, bytes address, bint topic)
     cdef Queue *make_dynamic(self, bint topic)
     cdef Queue *subscribe(self, Queue *topic)
+    cdef int make_storable(self, Queue *queue) except -1
     cdef int open_store(self, Queue *queue) except -1
     cdef int release(self, Queue *queue) noexcept
 

@@ -4,13 +4,17 @@ from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport free
 from libc.string cimport strlen, strncmp
 
+import os
+import sys
 import uuid
 
-from quiver_fast.errors import QuiverError
-from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.queuefile.directory import QueueDirectory, valid_name
+from quiver_fast.queuefile.live import was_committed
 from quiver_fast.server.queue cimport queue_free, queue_new
-from quiver_fast.server.store cimport Store
+from quiver_fast.server.store cimport Store, stores_finish, synced
 from quiver_fast.server.structures cimport INLET, Container, Inlet, Link, Peer, Queue
+from quiver_fast.server.syncer cimport Syncer
 
 # Nodes of this name are as short-lived as their links, so they have no file.
 cdef const char *DYNAMIC = b"dynamic-"
@@ -48,13 +52,46 @@ cdef class Broker:
         limits.handshake_ns = config.handshake_timeout * 1000000000
         self.stores = []
         self.files = files
-        for name in [] if files is None else files.names():
-            self.find(name.encode(), True, False)
+        if files is not None:
+            self.use_files()
         for address in config.addresses:
-            self.find(address.encode(), True, False).on_demand = False
+            self.configure(address.encode())
+        for store in self.stores:
+            store.tidy_at_start()
+
+    def use_files(self) -> None:
+        """Make the queues that have files, and what all stores share."""
+        container = &self.container
+        self.syncer = Syncer(self.reactor)
+        self.syncer.owner = container
+        self.syncer.finished = synced
+        container.syncer = <void *>self.syncer
+        container.group = self.config.durability == "group"
+        container.roll_size = self.config.roll_size
+        container.run_id = int.from_bytes(os.urandom(8), "little")
+        container.open_store = open_store
+        for name in self.files.names():
+            self.find(name.encode(), True, False)
+
+    def configure(self, address: bytes) -> None:
+        """Make an address that is there from the start."""
+        queue = self.find(address, True, False)
+        queue.on_demand = False
+        if queue.storable and queue.store == NULL:
+            self.open_store(queue)
+
+    def finish_stores(self) -> None:
+        """Write to the files what is left to write, and tell whoever waits for that."""
+        stores_finish(&self.container)
 
     def close(self) -> None:
         """Free every queue; no connection may be left."""
+        self.finish_stores()
+        if self.syncer is not None:
+            self.syncer.stop()
+            for store in self.stores:
+                store.sync_ended()
+            self.container.syncer = NULL
         for queue in self.queues.values():
             queue_free(<Queue *><size_t>queue)
         self.queues = {}
@@ -81,21 +118,36 @@ cdef class Broker:
         queue.on_demand = True
         try:
             if self.files is not None and not topic and not is_dynamic(queue):
-                self.open_store(queue)
+                self.make_storable(queue)
         except BaseException:
             queue_free(queue)
             raise
         self.queues[address] = <size_t>queue
         return queue
 
+    cdef int make_storable(self, Queue *queue) except -1:
+        """Let a queue keep durable messages; it gets its file with the first of them."""
+        name = queue.address[:queue.address_size].decode("utf-8", "replace")
+        if not valid_name(name):
+            raise UsageError(f"'{name}' cannot be the name of a queue")
+        queue.storable = True
+        if self.files.holds(name):
+            self.open_store(queue)
+        return 0
+
     cdef int open_store(self, Queue *queue) except -1:
         """Give a queue its file, and the messages that are in it."""
-        name = queue.address[:queue.address_size].decode("utf-8", "replace")
+        name = queue.address[:queue.address_size].decode()
         store = Store(self.files.appender(name))
+        store.fill(queue, self.was_committed)
         self.stores.append(store)
         queue.store = <void *>store
-        store.fill(queue)
         return 0
+
+    def was_committed(self, transaction: int, home: str) -> bool:
+        """Say whether a transaction of several queues was committed, as its home knows."""
+        return valid_name(home) and self.files.holds(home) and was_committed(
+            self.files.path / home, transaction)
 
     cdef Queue *make_dynamic(self, bint topic):
         """Make a node with a name of its own, for as long as it has links (part 3.5.3)."""
@@ -166,6 +218,17 @@ cdef void forget_in(Inlet *inlet, const Queue *queue) noexcept nogil:
         inlet.last = NULL
     if inlet.destination == queue:
         inlet.destination = NULL
+
+
+cdef bint open_store(Queue *queue) noexcept nogil:
+    """Give a queue its file for its first durable message; False, and said, if it gets none."""
+    with gil:
+        try:
+            (<Broker>queue.container.broker).open_store(queue)
+        except (MemoryError, OSError, QuiverError) as error:
+            sys.stderr.write(f"quiver-server-pyfast: {error}\n")
+            return False
+    return True
 
 
 cdef Queue *find_queue(Container *container, const char *address, size_t size) noexcept nogil:

@@ -39,6 +39,8 @@ Addresses and messages:
   store=DIRECTORY                 durable messages are kept in DIRECTORY/<queue>/
   durability=none|interval:MS|group (none)
                                   accept them when they are written, or synced to disk
+  roll-size=BYTES (256 MiB)       end a queue's file that is so large and mostly removed;
+                                  a file goes when everything in it is
 
 Remote queues:
   csp-port=NUMBER                 serve the queues of store on this port besides; with
@@ -68,6 +70,7 @@ MEBIBYTE = 1 << 20
 NUMBERS = {
     "queue-limit": (256 * MEBIBYTE, 65536, 2**50),
     "max-message-size": (0, 0, 2**50),
+    "roll-size": (256 * MEBIBYTE, 65536, 2**50),
     "credit": (1000, 1, 1_000_000),
     "max-connections": (50_000, 1, 1_000_000),
     "max-sessions": (1024, 1, 32768),
@@ -164,6 +167,7 @@ class ServerConfig:
     no_create: bool
     roll: str
     durability: str
+    roll_size: int
     connect: list[Target]
     connect_count: int
     connect_user: str | None

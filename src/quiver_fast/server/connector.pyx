@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 
+from quiver_fast.engine.security cimport peer_is_loopback
 from quiver_fast.engine.sockets import resolve
 from quiver_fast.proton.libproton cimport (
     pn_condition_get_description, pn_condition_get_name, pn_condition_is_set, pn_condition_t,
@@ -94,7 +95,7 @@ cdef class Connector:
             self.fail(os.strerror(code))
             return
         watch_remove(self.broker.container.epoll, &self.dial.watch)
-        self.exchange = SaslExchange(self.security, False)
+        self.exchange = SaslExchange(self.security, False, peer_is_loopback(self.sock.fileno()))
         self.dial.due = INT64_MAX
         self.dial.peer = admit(
             self.broker, self.sock.detach(), self.exchange, self.target.host.encode())

@@ -16,13 +16,12 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.inlet cimport publish, queue_left
 from quiver_fast.server.outlet cimport apply_outcome, return_entry
 from quiver_fast.server.peer cimport set_condition
-from quiver_fast.server.store cimport (
-    accept_later, forget_pending, is_stored, store_append, store_begin, store_end, store_remove,
-)
+from quiver_fast.server.store cimport accept_later, forget_pending
 from quiver_fast.server.structures cimport Link, Transaction, Work, peer_dirty
 from quiver_fast.server.transaction cimport (
     take_id, transaction_find, transaction_free, transaction_new,
 )
+from quiver_fast.server.twophase cimport ends_message, transaction_write
 
 cdef int CREDIT = 100
 # Declare and discharge are a few bytes; what is longer is neither.
@@ -140,8 +139,9 @@ cdef void coordinator_receive(Link *link) noexcept nogil:
 
 
 cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept nogil:
-    """Do what was asked; return whether the answer waits for the turn's sync."""
+    """Do what was asked; return whether the answer waits for a sync."""
     cdef Transaction *transaction
+    cdef bint waits
     if request.what == DECLARE:
         transaction = transaction_new(link)
         if transaction == NULL:
@@ -159,13 +159,14 @@ cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept 
         return False
     if request.fail:
         roll_back(transaction)
-    elif not prepare(transaction):
+    elif not transaction_write(transaction):
         roll_back(transaction)
         refuse(delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
         return False
     else:
+        waits = transaction.stored and link.peer.container.group
         commit(transaction)
-        if link.peer.container.dirty_stores != NULL and accept_later(link, delivery):
+        if waits and accept_later(link, delivery):
             pn_link_advance(link.link)
             return True
     pn_delivery_update(delivery, PN_ACCEPTED)
@@ -189,51 +190,17 @@ cdef void declare(pn_delivery_t *delivery, const Transaction *transaction) noexc
     pn_delivery_update(delivery, DECLARED)
 
 
-cdef bint prepare(Transaction *transaction) noexcept nogil:
-    """Write a transaction's durable messages to their files; False if one takes no more.
-
-    What was written of one that fails stays without its mark of commit, and is
-    removed again.
-    """
-    cdef Work *work = transaction.first
-    cdef bint done = True
-    while work != NULL and done:
-        if work.entry != NULL:
-            done = work.queue == NULL or work.entry.message.index < 0 or store_begin(work.queue)
-        elif is_stored(work.queue, work.message):
-            done = store_begin(work.queue) and store_append(work.queue, work.message)
-        work = work.next
-    if not done:
-        undo_stored(transaction)
-    return done
-
-
-cdef void undo_stored(Transaction *transaction) noexcept nogil:
-    cdef Work *work = transaction.first
-    while work != NULL:
-        if work.message != NULL and work.message.index >= 0:
-            store_remove(work.queue, work.message.index)
-        work = work.next
-    end_stored(transaction)
-
-
-cdef void end_stored(Transaction *transaction) noexcept nogil:
-    """Mark the transaction's work as all there, in every file that it touched."""
-    cdef Work *work = transaction.first
-    while work != NULL:
-        if work.queue != NULL:
-            store_end(work.queue)
-        work = work.next
-
-
 cdef void commit(Transaction *transaction) noexcept nogil:
-    """Do all the work of a transaction, in the order it came."""
+    """Do all the work of a transaction, in the order it came; its files have it."""
     cdef Work *work = transaction.first
     while work != NULL:
         if work.message != NULL:
             publish(work.queue, work.message)
             work.message = NULL
         else:
+            if work.queue != NULL and ends_message(work.outcome):
+                # Written down as removed already.
+                work.entry.message.index = -1
             apply_outcome(
                 work.entry, work.outcome, work.outlet.base.serial if work.outlet != NULL else 0,
                 work.failed, work.undeliverable)
@@ -241,7 +208,6 @@ cdef void commit(Transaction *transaction) noexcept nogil:
                 pn_delivery_settle(work.delivery)
                 peer_dirty(work.outlet.base.peer)
         work = work.next
-    end_stored(transaction)
     leave_queues(transaction)
     transaction_free(transaction)
 

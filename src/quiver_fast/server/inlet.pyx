@@ -17,7 +17,7 @@ from quiver_fast.server.message cimport (
     message_space,
 )
 from quiver_fast.server.outlet cimport stream_abort, stream_advance
-from quiver_fast.server.peer cimport link_refuse, set_condition
+from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
 from quiver_fast.server.queue cimport queue_append
 from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
 from quiver_fast.server.store cimport (
@@ -37,6 +37,8 @@ from quiver_fast.server.transaction cimport (
 # What a producer may send ahead, in bytes, by the mean size of what it sent so far.
 cdef size_t AHEAD_MAX = 4194304
 cdef int LEAST_CREDIT = 4
+# Deliveries that may wait for a sync; its end wakes the inlet.
+cdef int UNSYNCED_MAX = 32768
 # Before anything is known of the size. With more, a producer of large messages that has
 # to wait would fill the window of its session and stop the session's other links, a
 # coordinator's among them, whose commit may be what it waits for.
@@ -371,7 +373,7 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
     cdef bint waits
     note_size(inlet, message)
     if message_read_header(message, inlet.base.peer.container.now_ms) != HEADER_READ:
-        reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
         message_release(message)
         return
     queue = inlet.queue if inlet.queue != NULL else inlet.destination
@@ -389,7 +391,7 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
         return
     waits = must_wait(queue, message)
     if not publish(queue, message):
-        reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        delivery_reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
         return
     accept(inlet, delivery, waits)
 
@@ -437,13 +439,6 @@ cdef void take_in_transaction(
     pn_delivery_settle(delivery)
 
 
-cdef void reject(
-        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
-    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
-    pn_delivery_update(delivery, PN_REJECTED)
-    pn_delivery_settle(delivery)
-
-
 cdef Queue *queue_of_message(
         Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
     """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
@@ -451,15 +446,15 @@ cdef Queue *queue_of_message(
     cdef size_t size
     cdef Queue *queue
     if message_address(message, &address, &size) == HEADER_MALFORMED:
-        reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
         return NULL
     if size == 0:
-        reject(delivery, b"amqp:precondition-failed",
-               b"a message to the anonymous terminus names its address in 'to'")
+        delivery_reject(delivery, b"amqp:precondition-failed",
+                        b"a message to the anonymous terminus names its address in 'to'")
         return NULL
     queue = named_queue(inlet, address, size)
     if queue == NULL:
-        reject(delivery, b"amqp:not-found", b"there is no such address here")
+        delivery_reject(delivery, b"amqp:not-found", b"there is no such address here")
     return queue
 
 
@@ -505,6 +500,8 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     cdef int window
     cdef int credit
     if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
+        return
+    if inlet.unsynced >= UNSYNCED_MAX:
         return
     window = inlet.base.peer.container.limits.credit
     if inlet.mean_size:

@@ -113,6 +113,7 @@ cdef class Turn:
         cdef Peer *peer = self.broker.container.peers
         cdef int64_t deadline = monotonic_ns() + DRAIN
         self.broker.container.closing = True
+        self.broker.finish_stores()
         while peer != NULL:
             peer_close(peer, b"amqp:connection:forced", b"the server is shutting down")
             peer = peer.next

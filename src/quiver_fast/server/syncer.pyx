@@ -1,0 +1,128 @@
+"""A thread that syncs files to disk, and closes large ones, while the loop goes on.
+
+fdatasync takes milliseconds, and far longer on a busy disk; so does the last close of
+a large file that was deleted. The loop gives the thread
+a batch of files and is told by a descriptor when all of them are done; what comes
+meanwhile goes with the next batch.
+"""
+
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from posix.unistd cimport close, read, write
+
+import os
+import threading
+
+from quiver_fast.proton.libsys cimport EPOLLIN
+from quiver_fast.server.reactor cimport Reactor, Watch, watch_add, watch_remove
+
+cdef extern from "<unistd.h>" nogil:
+    int fdatasync(int fd)
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int eventfd(unsigned int count, int flags)
+    const int EFD_CLOEXEC
+
+
+cdef class Syncer:
+    """The thread, and the batch of files that it is at.
+
+    Args:
+        reactor: the loop that is told.
+
+    Raises:
+        OSError: the system has no descriptors left.
+    """
+
+    def __cinit__(self) -> None:
+        self.request = self.watch.fd = -1
+
+    def __init__(self, reactor: Reactor) -> None:
+        self.request = eventfd(0, EFD_CLOEXEC)
+        self.watch.fd = eventfd(0, EFD_CLOEXEC)
+        self.watch.owner = <void *>self
+        self.watch.ready = on_done
+        self.epoll = reactor.epoll
+        if self.request < 0 or self.watch.fd < 0 or watch_add(
+                self.epoll, &self.watch, EPOLLIN) != 0:
+            raise OSError(errno, os.strerror(errno))
+        self.thread = threading.Thread(target=self.run, name="sync", daemon=True)
+        self.thread.start()
+
+    def __dealloc__(self) -> None:
+        free(self.jobs)
+        for fd in (self.request, self.watch.fd):
+            if fd >= 0:
+                close(fd)
+
+    def run(self) -> None:
+        """Sync one batch after the other, until `stop`."""
+        cdef size_t i
+        cdef int code
+        with nogil:
+            while take(self.request) and not self.stopping:
+                for i in range(self.count):
+                    code = fdatasync(self.jobs[i].fd) if self.jobs[i].sync else 0
+                    self.jobs[i].error = errno if code != 0 else 0
+                    close(self.jobs[i].fd)
+                give(self.watch.fd)
+
+    def stop(self) -> None:
+        """Wait for the batch and end the thread; the loop is told of nothing any more."""
+        if self.thread is None:
+            return
+        watch_remove(self.epoll, &self.watch)
+        self.stopping = True
+        give(self.request)
+        self.thread.join()
+        self.thread = None
+
+    cdef bint add(self, SyncJob job) noexcept nogil:
+        """Put a file into the next batch, which must not be under way; False without memory.
+
+        The descriptor is the batch's from then on.
+        """
+        cdef SyncJob *grown
+        if self.count == self.capacity:
+            grown = <SyncJob *>realloc(self.jobs, (2 * self.capacity + 8) * sizeof(SyncJob))
+            if grown == NULL:
+                return False
+            self.jobs = grown
+            self.capacity = 2 * self.capacity + 8
+        job.error = 0
+        self.jobs[self.count] = job
+        self.count += 1
+        return True
+
+    cdef void start(self) noexcept nogil:
+        """Give the batch to the thread."""
+        self.busy = True
+        give(self.request)
+
+    cdef void wait(self) noexcept nogil:
+        """Wait for the batch that is under way, if there is one, as if the loop had."""
+        if self.busy:
+            on_done(&self.watch, 0)
+
+
+cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
+    """The batch is done: tell the owner, who may look at the jobs and start the next."""
+    cdef void *syncer = watch.owner
+    take(watch.fd)
+    (<Syncer>syncer).busy = False
+    (<Syncer>syncer).finished((<Syncer>syncer).owner)
+
+
+cdef bint take(int fd) noexcept nogil:
+    """Wait until an event descriptor was given to, and empty it."""
+    cdef uint64_t count
+    cdef ssize_t n = read(fd, &count, sizeof(count))
+    while n < 0 and errno == EINTR:
+        n = read(fd, &count, sizeof(count))
+    return n == sizeof(count)
+
+
+cdef void give(int fd) noexcept nogil:
+    cdef uint64_t one = 1
+    write(fd, &one, sizeof(one))

@@ -1,0 +1,129 @@
+"""Durability `group`: who waits for the disk, who does not, and what a failure means.
+
+fdatasync of the server is one of ours, loaded before the system's: as slow as the test
+says, and failing when a file tells it to.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from proton import Delivery, Message
+from support.engine_client import EngineClient
+from support.server import Server, running_server
+
+SHIM = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int fdatasync(int fd) {
+    int log = open(getenv("SYNC_LOG"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+    if (write(log, ".", 1) != 1) return fd;
+    close(log);
+    usleep(atoi(getenv("SYNC_MS")) * 1000);
+    if (access(getenv("SYNC_FAILS"), F_OK) == 0) { errno = EIO; return -1; }
+    return 0;
+}
+"""
+SLOW_MS = 400
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shim")
+    (folder / "shim.c").write_text(SHIM)
+    library = folder / "shim.so"
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", str(library), str(folder / "shim.c")], check=True
+    )
+    return library
+
+
+@contextmanager
+def slow_server(tmp_path: Path, shim: Path, *, says: str = "") -> Iterator[Server]:
+    environment = {
+        "LD_PRELOAD": str(shim), "SYNC_MS": str(SLOW_MS), "SYNC_FAILS": str(tmp_path / "fails"),
+        "SYNC_LOG": str(tmp_path / "syncs"),
+    }  # fmt: skip
+    keys = {"store": tmp_path / "store", "durability": "group", "path": "q"}
+    with running_server(tmp_path, says=says, environment=environment, **keys) as server:
+        yield server
+
+
+def encoded(*, durable: bool) -> bytes:
+    return bytes(Message(body=b"x" * 50, durable=durable).encode())
+
+
+def test_others_go_on_while_the_disk_is_slow(tmp_path: Path, shim: Path) -> None:
+    with (
+        slow_server(tmp_path, shim) as server,
+        EngineClient(server.port) as stored,
+        EngineClient(server.port) as other,
+    ):
+        durable, quick = stored.sender("q"), other.sender("other")
+        waiting = stored.send(durable, encoded(durable=True))
+        turns = 0
+        while not waiting.remote_state:
+            delivery = other.send(quick, encoded(durable=False))
+            other.until(lambda delivery=delivery: bool(delivery.remote_state))
+            turns += 1
+            stored.pump(0)
+        assert waiting.remote_state == Delivery.ACCEPTED
+        # One each would be what a loop that waits for the disk can do.
+        assert turns > 3
+
+
+def test_one_sync_is_for_all_that_came_before_it(tmp_path: Path, shim: Path) -> None:
+    with slow_server(tmp_path, shim) as server, EngineClient(server.port) as client:
+        sender = client.sender("q")
+        first = client.send(sender, encoded(durable=True))
+        client.until(lambda: syncs(tmp_path) == 1)
+        # They come when that sync has begun already, so it says nothing about them.
+        later = [client.send(sender, encoded(durable=True)) for _ in range(20)]
+        client.until(lambda: all(delivery.remote_state for delivery in [first, *later]))
+        assert {delivery.remote_state for delivery in later} == {Delivery.ACCEPTED}
+        # One more, or two when the machine was slow to bring them all.
+        assert syncs(tmp_path) in (2, 3)
+
+
+def syncs(tmp_path: Path) -> int:
+    """Return how many syncs began."""
+    log = tmp_path / "syncs"
+    return log.stat().st_size if log.exists() else 0
+
+
+def test_a_link_that_goes_while_it_waits(tmp_path: Path, shim: Path) -> None:
+    with slow_server(tmp_path, shim) as server:
+        with EngineClient(server.port) as client:
+            client.send(client.sender("q"), encoded(durable=True))
+            client.rest(SLOW_MS / 1000 / 4)
+        with EngineClient(server.port) as client:
+            delivery = client.send(client.sender("q"), encoded(durable=True))
+            client.until(lambda: bool(delivery.remote_state))
+            assert delivery.remote_state == Delivery.ACCEPTED
+
+
+def test_after_a_failed_sync_nothing_is_accepted(tmp_path: Path, shim: Path) -> None:
+    with (
+        slow_server(tmp_path, shim, says="Input/output error") as server,
+        EngineClient(server.port) as client,
+    ):
+        sender = client.sender("q")
+        (tmp_path / "fails").touch()
+        for _ in range(2):
+            # The second is refused at once: another sync would prove nothing (A.11).
+            delivery = client.send(sender, encoded(durable=True))
+            client.until(lambda delivery=delivery: bool(delivery.remote_state))
+            assert delivery.remote_state == Delivery.MODIFIED
+        plain = client.send(sender, encoded(durable=False))
+        client.until(lambda: bool(plain.remote_state))
+        assert plain.remote_state == Delivery.ACCEPTED
+        server.killed.append(True)
+        assert server.end().code == 1
