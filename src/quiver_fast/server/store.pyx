@@ -8,7 +8,7 @@ specification A.11).
 """
 
 from libc.errno cimport errno
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
 from posix.unistd cimport close, dup
@@ -22,6 +22,7 @@ from quiver_fast.proton.libproton cimport (
     pn_delivery_update, pn_disposition_set_failed,
 )
 from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
+from quiver_fast.queuefile.cyclefile cimport get32
 from quiver_fast.queuefile.live cimport (
     MARK_NONE, LiveEntries, hold_file, let_file_go, write_mark, write_removals,
 )
@@ -193,7 +194,7 @@ cdef bint is_raw(const char *start, size_t size) noexcept nogil:
     """Say whether an entry is bytes that were submitted as such: form 2 of A.6."""
     return (
         size >= RAW_HEAD and <unsigned char>start[0] == 0x82
-        and (<uint32_t *>(start + 1))[0] == size - 5 and <unsigned char>start[5] == 0x8A)
+        and get32(start + 1) == size - 5 and <unsigned char>start[5] == 0x8A)
 
 
 cdef int restore_message(

@@ -7,11 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.queue_twin import END, META, NOT_READY, TwinFile, read_file, written
+from support.queue_twin import END, META, NOT_READY, TwinFile, written
 
-from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.checkpoint import crc32c
 from quiver_fast.queuefile.layout import ROLL_CYCLES
@@ -274,47 +271,6 @@ def test_tailer_passes_an_old_file_without_end_mark(tmp_path: Path) -> None:
     (tmp_path / ROLL.file_name(cycle - 2)).write_bytes(data)
     (tmp_path / ROLL.file_name(cycle - 1)).write_bytes(data[:-4])
     assert contents(tmp_path) == [b"older", b"cut off", b"older", *ENTRIES]
-
-
-def refused(directory: Path) -> bool:
-    """Without `dataFormat: 1` it is no damage but another version's file: nobody touches it."""
-    before = snapshot(directory)
-    try:
-        Tailer(directory)
-    except OutputError:
-        with pytest.raises(OutputError, match=r"before 5\.19\.11"):
-            Appender(directory)
-        assert snapshot(directory) == before
-        return True
-    return False
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    bit=st.integers(0, 8 * 60_000),
-    cut=st.one_of(st.none(), st.integers(0, 60_000)),
-    clean=st.booleans(),
-    verify=st.booleans(),
-)
-def test_any_bit_and_any_cut(tmp_path_factory, bit: int, cut, clean: bool, verify: bool) -> None:
-    """Recovery ends, is done after one run, and readers read what it leaves."""
-    directory = tmp_path_factory.mktemp("queue")
-    data = bytearray(twin().finish())
-    data[bit // 8 % len(data)] ^= 1 << bit % 8
-    path = place(directory, bytes(data), clean=clean)
-    if cut is not None:
-        with path.open("r+b") as stream:
-            stream.truncate(cut)
-    if bit // 8 < 200 and refused(directory):
-        return
-    Tailer(directory).skip(10_000)
-    Appender(directory, verify=verify).close()
-    Appender(directory, verify=True).close()
-    before = snapshot(directory)
-    Appender(directory, verify=True).close()
-    assert snapshot(directory) == before
-    newest = max(directory.glob("*.cq4"))
-    assert contents(directory) == list(read_file(newest.read_bytes()))
 
 
 # Rule 8: after a power loss
