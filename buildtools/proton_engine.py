@@ -50,9 +50,13 @@ COMPILE_FLAGS = [
     "-std=gnu11", "-O3", "-flto=auto", "-fPIC", "-fvisibility=hidden", "-fno-plt",
     "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", "-w",
 ]  # fmt: skip
-# Our own part of the library, and how the engine comes to call it: see there.
-PEER_NAMES = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton" / "peer_names.c"
-PEER_NAMES_FLAG = "-DX509_get_ext_d2i=quiver_get_ext_d2i"
+# Our own parts of the library, and how files of the engine come to call them: see there.
+OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
+PEER_NAMES, FLOW_FRAMES = OWN / "peer_names.c", OWN / "flow_frames.c"
+DIVERSIONS = {
+    "openssl.c": "-DX509_get_ext_d2i=quiver_get_ext_d2i",
+    "transport.c": "-Dpn_amqp_encode_DLEQIIIIQIQIQInQoe=quiver_encode_flow",
+}
 
 # Profile-guided: compiled once to watch TRAINING run, and again knowing what it did.
 TRAINING = Path(__file__).parent / "training.c"
@@ -193,7 +197,7 @@ def sources(root: Path, tls: bool) -> list[Path]:
         src / "sasl/cyrus_stub.c",
         src / ("ssl/openssl.c" if tls else "ssl/ssl_stub.c"),
     ]
-    own = [PEER_NAMES] if tls else []
+    own = [FLOW_FRAMES, PEER_NAMES] if tls else [FLOW_FRAMES]
     return [*sorted((src / "core").rglob("*.c")), *chosen, *own]
 
 
@@ -223,13 +227,15 @@ def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[s
     # The public functions are exported because a build of the engine itself defines this.
     private = [
         "-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}",
-        f"-ffile-prefix-map={root}=qpid-proton", PEER_NAMES_FLAG,
+        f"-ffile-prefix-map={root}=qpid-proton",
     ]  # fmt: skip
 
     def compile_one(source: Path) -> str:
         # The engine has no two files of one name; the profile is found by the object's.
         output = str(scratch / f"{source.stem}.o")
-        toolchain.run([*toolchain.compiler(), *flags, *private, "-c", str(source), "-o", output])
+        diverted = [DIVERSIONS[source.name]] if source.name in DIVERSIONS else []
+        arguments = [*flags, *private, *diverted, "-c", str(source), "-o", output]
+        toolchain.run([*toolchain.compiler(), *arguments])
         return output
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -291,6 +297,7 @@ def _configuration(openssl: toolchain.OpenSSL | None) -> str:
     facts = [
         SDIST_SHA256,
         PEER_NAMES.read_text(),
+        FLOW_FRAMES.read_text(),
         TRAINING.read_text() if profile_guided() else "no profile",
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),

@@ -47,15 +47,17 @@ def received(consumer: EngineClient, receiver: Receiver, size: int, *others: Eng
         consumer: whose receiver it is.
         receiver: the link it comes by.
         size: bytes to read.
-        others: clients that have something to say meanwhile, such as the end of it.
+        others: clients that have something to say meanwhile, such as the rest of it.
     """
-    data = consumer.read(receiver, size)
+    data = bytearray()
 
     def ended() -> bool:
         for other in others:
             other.pump(0)
-        return not receiver.current.partial
+        while receiver.current is not None and (part := receiver.recv(65536)):
+            data.extend(part)
+        return len(data) >= size and not receiver.current.partial
 
     consumer.until(ended)
     consumer.accept(receiver)
-    return data
+    return bytes(data)

@@ -8,8 +8,6 @@
  * letter a host name could have in its place, so it matches that address alone.
  */
 
-#undef X509_get_ext_d2i
-
 #include <arpa/inet.h>
 #include <openssl/x509v3.h>
 

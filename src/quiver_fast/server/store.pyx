@@ -8,7 +8,7 @@ specification A.11).
 """
 
 from libc.errno cimport errno
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
 from posix.unistd cimport close, dup
