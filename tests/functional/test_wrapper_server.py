@@ -55,7 +55,7 @@ OURS = {
     "--store": "d", "--durability": "group", "--csp-port": "7", "--queue-limit": "1m",
     "--max-message-size": "0", "--max-connections": "5", "--idle-timeout": "1m",
     "--addresses": "a,b", "--allow-insecure-plain": None, "--no-create": None,
-    "--connect": "amqp://h/q",
+    "--connect": "amqp://h/q", "--roll": "FAST_HOURLY", "--roll-size": "1m",
 }  # fmt: skip
 
 

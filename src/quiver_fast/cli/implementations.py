@@ -72,6 +72,8 @@ SERVER_EXTENSIONS = frozenset(
         "max-message-size",
         "no-create",
         "queue-limit",
+        "roll",
+        "roll-size",
         "store",
     }
 )

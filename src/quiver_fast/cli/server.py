@@ -134,6 +134,13 @@ def _add_storage_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("storage options").add_argument
     add("--store", metavar="DIR", help="Keep durable messages in DIR/QUEUE/ (pyfast)")
     add("--durability", metavar="POLICY", help="When to synchronise them with the disk (pyfast)")
+    add("--roll", metavar="CYCLE", help="How long a file of new queues lasts (pyfast)")
+    add(
+        "--roll-size",
+        metavar="BYTES",
+        type=positive_count,
+        help="End a file of BYTES that is mostly removed, to give its space back (pyfast)",
+    )
     add("--csp-port", metavar="PORT", type=count, help="Serve the stored queues at PORT (pyfast)")
     add("--connect", metavar="URL", help="Exchange messages with the server at URL (pyfast)")
 

@@ -20,7 +20,7 @@ from quiver_fast.errors import QuiverError, UsageError
 __all__ = ["ServerPlan", "server_arguments", "server_plan"]
 
 # What remote queues have of SERVER_EXTENSIONS.
-_CSP_EXTENSIONS = frozenset({"durability", "no-create", "store"})
+_CSP_EXTENSIONS = frozenset({"durability", "no-create", "roll", "store"})
 
 
 @dataclass(frozen=True)
