@@ -20,6 +20,7 @@ cdef class Outbox:
     # In the store's list of sessions with replies held back.
     cdef bint holding
     cdef void *next_holding
+    cdef bint relieved          # marks went, perhaps without output: there may be room again
     cdef bint loss_reported     # of a submit without a tid, which ends the connection
     cdef readonly bint broken   # no memory for a reply: the connection is of no more use
 

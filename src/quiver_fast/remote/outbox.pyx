@@ -107,6 +107,7 @@ cdef class Outbox:
             elif not self.release_submit(held):
                 break
             discard(&self.marks, sizeof(Held))
+            self.relieved = True
         self.output_ready()
 
     cdef bint release_submit(self, const Held *held) noexcept nogil:
