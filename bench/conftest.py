@@ -83,7 +83,7 @@ class Bench:
         primary: str,
         ours: Callable[[], Figures],
         reference: Callable[[], Figures],
-    ) -> None:
+    ) -> Comparison:
         """Measure rounds of (reference, ours), add them to the table, check the limits.
 
         Args:
@@ -91,6 +91,9 @@ class Bench:
             primary: the metric that pytest-benchmark saves and compares.
             ours: runs the product once.
             reference: runs what it is compared with once.
+
+        Returns:
+            The rounds, for what is held to a figure of its own.
         """
         limits = load_floors()[case]
         comparison = Comparison()
@@ -104,6 +107,7 @@ class Bench:
             measure, setup=lambda: ((reference(),), {}), rounds=self.rounds, iterations=1
         )
         self._conclude(case, comparison, limits)
+        return comparison
 
     def _conclude(self, case: str, comparison: Comparison, limits: dict[str, Limit]) -> None:
         rows = rows_of(case, comparison, limits)

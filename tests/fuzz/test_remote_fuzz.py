@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 import socket
 import struct
 import tempfile
@@ -58,6 +59,13 @@ pieces = st.one_of(
 )
 
 
+def class_of(body):
+    """Return the class that an exception's document names: YAML's reader drops it."""
+    found = re.match(rb"exception: !([\w.]+) \{ message: ", body)
+    assert found, body
+    return found[1].decode()
+
+
 @given(st.lists(pieces, max_size=12), st.lists(st.integers(1, 50), max_size=8))
 @settings(deadline=None, max_examples=600)
 def test_any_bytes_get_an_answer_or_an_error(parts, cuts):
@@ -71,9 +79,10 @@ def test_any_bytes_get_an_answer_or_an_error(parts, cuts):
             said += session.send(data[:cut])
             data = data[cut:]
         said += session.send(data) + session.half_close(100.0)
-        for tid, content in replies(said):
+        bodies = [body for _, body in documents(said)[1::2]]
+        for (tid, content), body in zip(replies(said), bodies, strict=True):
             if "exception" in content:
-                assert any(f"!{name} ".encode() in said for name in CLASSES)
+                assert class_of(body) in CLASSES
                 assert set(content["exception"]) == {"message", "stackTrace"}
             else:
                 assert set(content) <= {

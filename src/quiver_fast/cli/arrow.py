@@ -122,6 +122,7 @@ def _plan(args: argparse.Namespace, implementation: Implementation) -> ArrowPlan
         id=args.id or new_id(operation),
         server=args.server,
         passive=args.passive,
+        tail_from=args.tail_from,
         prelude=prelude_words(args.prelude),
         verbose=args.verbose,
     )
@@ -151,6 +152,11 @@ def _parser() -> ArgumentParser:
     add("--id", metavar="ID", help="Use ID as the client or server identity")
     add("--server", action="store_true", help="Operate in server mode")
     add("--passive", action="store_true", help="Operate in passive mode")
+    add(
+        "--tail-from",
+        choices=["start", "end"],
+        help="Receive from a csp URL all entries, or only new ones (default start; pyfast)",
+    )
     add_arrow_options(parser)
     add_tls_options(parser)
     add_tool_options(parser)

@@ -122,6 +122,7 @@ class ArrowPlan:
     id: str
     server: bool = False
     passive: bool = False
+    tail_from: str | None = None
     prelude: tuple[str, ...] = ()
     run_id: str | None = None
     verbose: bool = False
@@ -135,6 +136,15 @@ class ArrowPlan:
             raise UsageError(f"scheme '{self.url.scheme}' is not known; use amqp, amqps or csp")
         if self.url.scheme == "csp":
             self._check_csp()
+        if self.tail_from is not None:
+            self._check_tail_from()
+
+    def _check_tail_from(self) -> None:
+        """Only a queue that keeps its entries has a start and an end to read from."""
+        if self.url.scheme != "csp":
+            raise UsageError("--tail-from has no effect without a csp URL")
+        if self.operation == "send":
+            raise UsageError("--tail-from is for receivers")
 
     def _check_csp(self) -> None:
         """Refuse what the queue protocol has no counterpart of."""
@@ -262,6 +272,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "settlement": options.settlement,
         "time_unit": options.time_unit,
         "max_frame_size": options.max_frame_size,
+        "tail_from": plan.tail_from,
         "prelude": list(plan.prelude),
         "run_id": plan.run_id,
     }
@@ -295,5 +306,6 @@ def _extension_arguments(plan: ArrowPlan) -> dict[str, Any]:
         # Only senders learn of settlement; v2 receivers have no such records.
         "settlement": 1 if options.settlement and plan.operation == "send" else None,
         "time-unit": options.time_unit,
+        "tail-from": plan.tail_from,
         "run-id": plan.run_id,
     }

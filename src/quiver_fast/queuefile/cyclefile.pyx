@@ -71,6 +71,8 @@ cdef int cycle_remap(CycleFile *file) noexcept nogil:
         return -1
     if <size_t>status.st_size == file.size or status.st_size == 0:
         return 0
+    # It may move: a reader's bytes are copied before its next read, which alone comes here,
+    # so that nothing points into the old place (A.8).
     base = mremap(file.base, file.size, status.st_size, MREMAP_MAYMOVE)
     if base == MAP_FAILED:
         return -1

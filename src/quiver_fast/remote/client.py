@@ -75,6 +75,23 @@ def _escape(character: str) -> str:
     return character
 
 
+def _parse(url: str) -> tuple[str, int, str]:
+    """Return host, port and queue name of a URL.
+
+    Raises:
+        UsageError: the URL is none of a queue.
+    """
+    try:
+        parts = urlsplit(url, allow_fragments=False)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"'{url}' is not csp://HOST[:PORT]/NAME: {error}") from None
+    name = parts.path.strip("/")
+    if parts.scheme != "csp" or not parts.hostname or not name:
+        raise UsageError(f"'{url}' is not csp://HOST[:PORT]/NAME")
+    return parts.hostname, port or DEFAULT_PORT, name
+
+
 class Queue:
     """A remote queue, and one connection to its server.
 
@@ -91,13 +108,8 @@ class Queue:
     """
 
     def __init__(self, url: str, timeout: float = 10.0) -> None:
-        parts = urlsplit(url, allow_fragments=False)
-        name = parts.path.strip("/")
-        if parts.scheme != "csp" or not parts.hostname or not name:
-            raise UsageError(f"'{url}' is not csp://HOST[:PORT]/NAME")
-        self.name = name
+        self._host, self._port, self.name = _parse(url)
         self.timeout = timeout
-        self._host, self._port = parts.hostname, parts.port or DEFAULT_PORT
         self._connection = self._connect()
         self._is_closed = False
 

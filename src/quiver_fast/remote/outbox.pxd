@@ -20,6 +20,8 @@ cdef class Outbox:
     # In the store's list of sessions with replies held back.
     cdef bint holding
     cdef void *next_holding
+    cdef bint relieved          # marks went, perhaps without output: there may be room again
+    cdef bint loss_reported     # of a submit without a tid, which ends the connection
     cdef readonly bint broken   # no memory for a reply: the connection is of no more use
 
     cdef bint is_full(self) noexcept nogil
@@ -27,5 +29,8 @@ cdef class Outbox:
     cdef void replied(self, bint done) noexcept nogil
     cdef void hold(self, void *queue, int64_t index, const Tid *tid) noexcept nogil
     cdef void release_held(self) noexcept nogil
+    cdef bint release_submit(self, const Held *held) noexcept nogil
+    cdef void report_loss(self, const Tid *tid) noexcept nogil
+    cdef void take_no_more(self) noexcept nogil
     cdef void output_ready(self) noexcept nogil
     cdef void free_replies(self) noexcept nogil

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from quiver_fast.remote.buffer cimport Buffer, append, discard, pending, release
-from quiver_fast.remote.reply cimport IO_FAILURE, put_exception, put_index
+from quiver_fast.remote.reply cimport IO_FAILURE, UNSOLICITED, put_exception, put_index
 from quiver_fast.remote.store cimport (
     NEVER_DURABLE, NOT_DURABLE_YET, Durable, Queue, Store,
 )
@@ -79,7 +79,10 @@ cdef class Outbox:
             self.broken = True
 
     cdef void hold(self, void *queue, int64_t index, const Tid *tid) noexcept nogil:
-        """Hold the reply to a submit back until the entry is durable."""
+        """Hold the reply to a submit back until the entry is durable.
+
+        Without a tid nothing is said then, but a loss is (B.7).
+        """
         cdef Held held
         held.queue = queue
         held.index = index
@@ -94,7 +97,6 @@ cdef class Outbox:
     cdef void release_held(self) noexcept nogil:
         """Let go the replies of entries that are durable now, and what is behind them."""
         cdef Held *held
-        cdef Durable durable
         while pending(&self.marks) > 0:
             held = <Held *>(self.marks.memory + self.marks.start)
             if held.queue == NULL:
@@ -102,17 +104,36 @@ cdef class Outbox:
                     &self.output, self.held.memory + self.held.start, held.size))
                 self.held_size -= held.size
                 discard(&self.held, held.size)
-            else:
-                durable = (<Queue>held.queue).durable(held.index)
-                if durable == NOT_DURABLE_YET:
-                    break
-                if durable == NEVER_DURABLE:
-                    self.replied(put_exception(&self.output, &held.tid, IO_FAILURE,
-                                               b"the entry could not be synced to disk"))
-                else:
-                    self.replied(put_index(&self.output, &held.tid, held.index))
+            elif not self.release_submit(held):
+                break
             discard(&self.marks, sizeof(Held))
+            self.relieved = True
         self.output_ready()
+
+    cdef bint release_submit(self, const Held *held) noexcept nogil:
+        """Say what became of an entry; False if that is not known yet."""
+        cdef Durable durable = (<Queue>held.queue).durable(held.index)
+        if durable == NOT_DURABLE_YET:
+            return False
+        if durable == NEVER_DURABLE:
+            self.report_loss(&held.tid)
+        elif held.tid.size:
+            self.replied(put_index(&self.output, &held.tid, held.index))
+        return True
+
+    cdef void report_loss(self, const Tid *tid) noexcept nogil:
+        """Fail a submit. One without a tid ends the connection: no loss is silent (B.7)."""
+        cdef const char *message = b"the entry could not be synced to disk"
+        if tid.size:
+            self.replied(put_exception(&self.output, tid, IO_FAILURE, message))
+        elif not self.loss_reported:
+            self.loss_reported = True
+            self.replied(put_exception(&self.output, &UNSOLICITED, IO_FAILURE, message))
+            self.take_no_more()
+
+    cdef void take_no_more(self) noexcept nogil:
+        """Called when the connection has to end; what was asked before is still answered."""
+        return
 
     cdef void output_ready(self) noexcept nogil:
         """Called when there is output; the owner of a socket sends it."""

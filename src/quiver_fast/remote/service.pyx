@@ -188,6 +188,7 @@ cdef class Service:
             (<Peer>peer).end_of_input(self.reactor.now)
             peer = (<Peer>peer).next
         with nogil:
+            self.store.finish_syncs()
             self.turn(self.reactor.now)
             while self.peers != NULL and monotonic_ns() < deadline:
                 self.reactor.turn(min(deadline, self.reactor.round()))
@@ -217,7 +218,8 @@ cdef class Service:
 
     cdef void settle(self, void *peer, int64_t now) noexcept nogil:
         """Send a peer's output, have it go on where it was stopped, and see whether it ended."""
-        if not (<Peer>peer).cut and (<Peer>peer).send_some():
+        if not (<Peer>peer).cut and ((<Peer>peer).send_some() or (<Peer>peer).relieved):
+            (<Peer>peer).relieved = False
             (<Peer>peer).drained(now)
             if pending(&(<Peer>peer).output) > 0:
                 (<Peer>peer).output_ready()

@@ -130,13 +130,15 @@ cdef class Session(Tailing):
 
     cdef bint fatal(self, Failure failure, const char *message) noexcept nogil:
         """Say why with tid 0, and end the connection (B.8)."""
-        cdef Buffer *last = &self.held if pending(&self.marks) > 0 else &self.output
-        self.replied(put_exception(last, &UNSOLICITED, failure, message))
+        self.replied(put_exception(self.replies(), &UNSOLICITED, failure, message))
+        self.take_no_more()
+        return False
+
+    cdef void take_no_more(self) noexcept nogil:
         while self.waiting != NULL:
             self.abandon(self.waiting)
         release(&self.input)
         self.ended = True
-        return False
 
     cdef void finish(self, int64_t now) noexcept nogil:
         """Take nothing more; what waits is answered now instead of later."""
@@ -401,12 +403,10 @@ cdef class Session(Tailing):
             self.refuse_as(&refusal)
             return
         target.last_index = index
-        if not self.route.tid.size:
-            return
-        if not (<Queue>target.queue).holds_replies():
+        if (<Queue>target.queue).holds_replies():
+            self.hold(target.queue, index, &self.route.tid)
+        elif self.route.tid.size:
             self.replied(put_index(self.replies(), &self.route.tid, index))
-            return
-        self.hold(target.queue, index, &self.route.tid)
 
     cdef void has_next(self, const Value *value, int64_t now) noexcept nogil:
         cdef HasNext request

@@ -7,6 +7,7 @@ from quiver_fast.remote.readers cimport Cursor, Readers
 from quiver_fast.remote.reply cimport Failure
 from quiver_fast.remote.target cimport Target, Timers
 from quiver_fast.remote.textwire cimport Slice, Value
+from quiver_fast.server.syncer cimport Syncer
 
 cdef enum:
     MESSAGE_SIZE = 512
@@ -70,6 +71,7 @@ cdef class Store:
     cdef Timers timers
     cdef readonly object files
     cdef readonly bint create
+    cdef Syncer syncer          # None: the turn itself syncs
     cdef dict queues            # bytes (name) -> Queue
     cdef void *grown            # Queue, linked by next_grown
     cdef void *unsynced         # Queue, linked by next_unsynced
@@ -80,5 +82,6 @@ cdef class Store:
     cdef void *acquire(self, Slice name, Refusal *refusal) noexcept nogil
     cdef int open_queue(self, bytes name, Refusal *refusal) noexcept
     cdef void sync_all(self) noexcept nogil
+    cdef void finish_syncs(self) noexcept nogil
     cdef int64_t turn(self, int64_t now) noexcept nogil
     cdef void wake_grown(self, int64_t now) noexcept nogil

@@ -145,12 +145,15 @@ cdef class Store:
     Args:
         files: the directory, whose writers others may use as well.
         create: whether a queue that does not exist is created on first use.
+        syncer: what syncs under `group` while the loop goes on; None: `turn` does.
     """
 
-    def __init__(self, files: QueueDirectory, *, create: bool = True) -> None:
+    def __init__(self, files: QueueDirectory, *, create: bool = True,
+                 syncer: Syncer | None = None) -> None:
         self.queues = {}
         self.files = files
         self.create = create
+        self.syncer = syncer
 
     def __dealloc__(self) -> None:
         free(self.timers.heap)
@@ -197,14 +200,28 @@ cdef class Store:
         return self.timers.heap[0].first.deadline if self.timers.count > 0 else INT64_MAX
 
     cdef void sync_all(self) noexcept nogil:
-        """Sync what this turn appended: replies of all connections ride on one sync (A.11)."""
+        """Sync what was appended: replies of all connections ride on one sync (A.11).
+
+        What a syncer is at already says nothing about it: its next batch does.
+        """
         cdef void *queue
         while self.unsynced != NULL:
             queue = self.unsynced
             self.unsynced = (<Queue>queue).next_unsynced
             (<Queue>queue).unsynced = False
             # A failure shows in durable(): the writer is broken then.
-            (<Queue>queue).appender.sync()
+            if self.syncer is None:
+                (<Queue>queue).appender.sync()
+            else:
+                self.syncer.want((<Queue>queue).appender)
+        if self.syncer is not None:
+            self.syncer.start_wanted()
+
+    cdef void finish_syncs(self) noexcept nogil:
+        """Wait until it is known of every entry whether it is on disk."""
+        self.sync_all()
+        if self.syncer is not None:
+            self.syncer.finish_all()
 
     cdef void wake_grown(self, int64_t now) noexcept nogil:
         cdef void *queue = self.grown

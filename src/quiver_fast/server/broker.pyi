@@ -2,6 +2,7 @@ from quiver_fast.engine.security import Security
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.server.config import ServerConfig
 from quiver_fast.server.reactor import Reactor
+from quiver_fast.server.syncer import Syncer
 
 class Broker:
     config: ServerConfig
@@ -11,5 +12,6 @@ class Broker:
         config: ServerConfig,
         security: Security,
         files: QueueDirectory | None,
+        syncer: Syncer | None,
     ) -> None: ...
     def close(self) -> None: ...

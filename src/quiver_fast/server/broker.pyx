@@ -28,10 +28,11 @@ cdef class Broker:
         config: a checked :class:`quiver_fast.server.config.ServerConfig`.
         security: TLS and SASL of its connections.
         files: where durable messages are kept; None to keep none.
+        syncer: what syncs them, with files; it is the caller's.
     """
 
     def __init__(self, reactor: Reactor, config: object, security: Security,
-                 files: QueueDirectory | None) -> None:
+                 files: QueueDirectory | None, syncer: Syncer | None) -> None:
         self.reactor = reactor
         self.config = config
         self.security = security
@@ -52,6 +53,7 @@ cdef class Broker:
         limits.handshake_ns = config.handshake_timeout * 1000000000
         self.stores = []
         self.files = files
+        self.syncer = syncer
         if files is not None:
             self.use_files()
         for address in config.addresses:
@@ -62,7 +64,6 @@ cdef class Broker:
     def use_files(self) -> None:
         """Make the queues that have files, and what all stores share."""
         container = &self.container
-        self.syncer = Syncer(self.reactor)
         self.syncer.owner = container
         self.syncer.finished = synced
         container.syncer = <void *>self.syncer
@@ -88,7 +89,7 @@ cdef class Broker:
         """Free every queue; no connection may be left."""
         self.finish_stores()
         if self.syncer is not None:
-            self.syncer.stop()
+            self.syncer.finished = NULL
             for store in self.stores:
                 store.sync_ended()
             self.container.syncer = NULL

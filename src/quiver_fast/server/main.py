@@ -20,6 +20,7 @@ from quiver_fast.server.config import USAGE, ServerConfig, parse
 from quiver_fast.server.connector import Connector
 from quiver_fast.server.listener import Listener, Turn
 from quiver_fast.server.reactor import Reactor
+from quiver_fast.server.syncer import Syncer
 
 if TYPE_CHECKING:
     from quiver_fast.remote.service import Service
@@ -92,20 +93,25 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
     Raises:
         QuiverError: the server cannot begin.
     """
-    amqp = None if config.scheme == "csp" else AmqpService(reactor, config, files)
+    syncer = None if files is None else Syncer(reactor)
+    amqp = None if config.scheme == "csp" else AmqpService(reactor, config, files, syncer)
     # After AMQP's: at the end of a turn tailers hear of what came by AMQP as well.
     remote = None
     if config.csp_port and files is not None:
-        remote = open_remote_queues(reactor, config, files)
+        remote = open_remote_queues(reactor, config, files, syncer)
     announce(config)
     reactor.run()
     if amqp is not None:
         amqp.close()
     if remote is not None:
         remote.close()
+    if syncer is not None:
+        syncer.stop()
 
 
-def open_remote_queues(reactor: Reactor, config: ServerConfig, files: QueueDirectory) -> Service:
+def open_remote_queues(
+    reactor: Reactor, config: ServerConfig, files: QueueDirectory, syncer: Syncer | None
+) -> Service:
     """Listen for clients of the remote queues in ``files``.
 
     Raises:
@@ -117,7 +123,8 @@ def open_remote_queues(reactor: Reactor, config: ServerConfig, files: QueueDirec
     if config.scheme == "csp":
         for name in config.addresses:
             files.appender(name)
-    service = Service(reactor, Store(files, create=not config.no_create))
+    store = Store(files, create=not config.no_create, syncer=syncer)
+    service = Service(reactor, store)
     for sock in listen(config.host, config.csp_port, backlog=BACKLOG):
         service.listen(sock)
     return service
@@ -130,13 +137,18 @@ class AmqpService:
         reactor: the loop.
         config: the server's configuration.
         files: where durable messages are kept; None to keep none.
+        syncer: what syncs them, with files.
 
     Raises:
         QuiverError: certificates, files or the address cannot be used.
     """
 
     def __init__(
-        self, reactor: Reactor, config: ServerConfig, files: QueueDirectory | None
+        self,
+        reactor: Reactor,
+        config: ServerConfig,
+        files: QueueDirectory | None,
+        syncer: Syncer | None,
     ) -> None:
         security = Security(
             tls=config.scheme == "amqps",
@@ -149,7 +161,7 @@ class AmqpService:
             allow_insecure_plain=config.allow_insecure_plain,
         )
         security.prepare_server()
-        self._broker = Broker(reactor, config, security, files)
+        self._broker = Broker(reactor, config, security, files, syncer)
         sockets = listen(config.host, config.port, backlog=BACKLOG)
         self._listeners = [Listener(self._broker, sock) for sock in sockets]
         self._turn = Turn(self._broker)

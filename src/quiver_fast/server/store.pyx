@@ -7,11 +7,11 @@ serves all links, and while it runs the next one's work is gathered (group commi
 specification A.11).
 """
 
-from libc.errno cimport errno
+from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
-from posix.unistd cimport close, dup
+from posix.unistd cimport close
 
 import os
 import sys
@@ -36,7 +36,7 @@ from quiver_fast.server.queue cimport queue_append
 from quiver_fast.server.structures cimport (
     INLET, Container, Inlet, Link, Pending, Queue, inlet_wake, peer_dirty,
 )
-from quiver_fast.server.syncer cimport SyncJob, Syncer
+from quiver_fast.server.syncer cimport SyncJob, Syncer, finish_sync
 
 # Removals gathered before they are written down in the midst of a turn.
 cdef size_t REMOVALS = 8192
@@ -171,7 +171,7 @@ cdef class Store:
         """Have the deleted files closed."""
         cdef SyncJob job
         job.sync = False
-        job.owner = NULL
+        job.appender = NULL
         for fd in self.deleted:
             job.fd = fd
             if not syncer.add(job):
@@ -457,39 +457,18 @@ cdef void begin_sync(Container *container, Syncer syncer) noexcept nogil:
 cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept nogil:
     """Have what was appended synced where that is the policy, else an ended file."""
     cdef SyncJob job
-    job.sync = True
-    job.owner = <void *>store
     if container.group:
-        job.last = prepare_sync(store.appender)
-        # The appender may close it meanwhile.
-        job.fd = dup(store.appender.file.fd)
+        syncer.add_file(store.appender)
     elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
+        job.sync = True
+        job.appender = <void *>store.appender
         job.last = store.ended_last
         job.fd = store.ended_fd
         store.ended_fd = -1
-    else:
-        return
-    if job.fd < 0 or not syncer.add(job):
-        finish_sync(store.appender, job.last, errno)
+        if not syncer.add(job):
+            finish_sync(store.appender, job.last, ENOMEM)
+    if store.appender.broken:
         container.sync_failed = True
-
-
-cdef int64_t prepare_sync(Appender appender) noexcept nogil:
-    """Write what a sync that begins now needs; return the last index that it covers."""
-    if not appender.broken:
-        appender.write_checkpoint()
-    return appender.last
-
-
-cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil:
-    """Take the result of a sync of the appender's file that it did not make itself (A.11)."""
-    if error:
-        appender.error = error
-        appender.broken = True
-    elif not appender.broken and appender.synced < last:
-        appender.synced = last
-        with gil:
-            appender.table["chronicle.lastIndexMSynced"] = last
 
 
 cdef void synced(void *owner) noexcept nogil:
@@ -501,16 +480,13 @@ cdef void synced(void *owner) noexcept nogil:
 
 
 cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
-    """Tell the stores how their sync went; return whether all is well."""
+    """Return whether all of a sync is well."""
     cdef bint good = not container.sync_failed
-    cdef SyncJob *job
     cdef size_t i
     container.sync_failed = False
-    for i in range(syncer.count):
-        job = &syncer.jobs[i]
-        if job.owner != NULL:
-            finish_sync((<Store>job.owner).appender, job.last, job.error)
-            good = good and not (<Store>job.owner).appender.broken
+    for i in range(syncer.owned):
+        if syncer.jobs[i].appender != NULL:
+            good = good and not (<Appender>syncer.jobs[i].appender).broken
     return good
 
 

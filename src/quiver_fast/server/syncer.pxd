@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t
 
+from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.server.reactor cimport Watch
 
 # A file to sync and to close, or only to close, and how that went: 0 or an errno.
@@ -7,8 +8,8 @@ cdef struct SyncJob:
     int fd
     bint sync
     int error
-    # Whose it is; NULL for nobody who wants to know.
-    void *owner
+    # The Appender whose file it is; NULL for nobody who wants to know.
+    void *appender
     # The last index that this sync covers.
     int64_t last
 
@@ -24,9 +25,18 @@ cdef class Syncer:
     cdef size_t count
     cdef size_t capacity
     cdef bint busy
+    # Appenders whose files go with the next batch, behind those that the owner adds to it.
+    cdef list wanted
+    cdef size_t owned
     cdef void (*finished)(void *owner) noexcept nogil
     cdef void *owner
 
     cdef bint add(self, SyncJob job) noexcept nogil
+    cdef void add_file(self, Appender appender) noexcept nogil
+    cdef void want(self, Appender appender) noexcept nogil
+    cdef void start_wanted(self) noexcept nogil
+    cdef void finish_all(self) noexcept nogil
     cdef void start(self) noexcept nogil
     cdef void wait(self) noexcept nogil
+
+cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil

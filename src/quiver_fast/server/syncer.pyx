@@ -3,18 +3,21 @@
 fdatasync takes milliseconds, and far longer on a busy disk; so does the last close of
 a large file that was deleted. The loop gives the thread
 a batch of files and is told by a descriptor when all of them are done; what comes
-meanwhile goes with the next batch.
+meanwhile goes with the next batch. One thread syncs for all protocols: the system tells
+of a failure once for each open file, so whoever syncs beside it could take a sync for
+good that was not.
 """
 
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from posix.unistd cimport close, read, write
+from posix.unistd cimport close, dup, read, write
 
 import os
 import threading
 
 from quiver_fast.proton.libsys cimport EPOLLIN
+from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.server.reactor cimport Reactor, Watch, watch_add, watch_remove
 
 cdef extern from "<unistd.h>" nogil:
@@ -39,6 +42,7 @@ cdef class Syncer:
         self.request = self.watch.fd = -1
 
     def __init__(self, reactor: Reactor) -> None:
+        self.wanted = []
         self.request = eventfd(0, EFD_CLOEXEC)
         self.watch.fd = eventfd(0, EFD_CLOEXEC)
         self.watch.owner = <void *>self
@@ -69,9 +73,10 @@ cdef class Syncer:
                 give(self.watch.fd)
 
     def stop(self) -> None:
-        """Wait for the batch and end the thread; the loop is told of nothing any more."""
+        """Wait for what is wanted and end the thread; the loop is told of nothing any more."""
         if self.thread is None:
             return
+        self.finish_all()
         watch_remove(self.epoll, &self.watch)
         self.stopping = True
         give(self.request)
@@ -95,10 +100,51 @@ cdef class Syncer:
         self.count += 1
         return True
 
+    def add_wanted(self) -> None:
+        """Put the wanted files into the batch."""
+        cdef Appender appender
+        for appender in self.wanted:
+            self.add_file(appender)
+        self.wanted.clear()
+
+    cdef void add_file(self, Appender appender) noexcept nogil:
+        """Put what was appended so far into the next batch, as `add`."""
+        cdef SyncJob job
+        job.sync = True
+        job.appender = <void *>appender
+        job.last = prepare_sync(appender)
+        # The appender may close it meanwhile.
+        job.fd = dup(appender.file.fd)
+        if job.fd < 0 or not self.add(job):
+            finish_sync(appender, job.last, errno)
+
+    cdef void want(self, Appender appender) noexcept nogil:
+        """Have what was appended synced by the next batch that begins."""
+        with gil:
+            self.wanted.append(appender)
+
+    cdef void start_wanted(self) noexcept nogil:
+        """Begin a batch of what is wanted, unless one is under way: that begins the next."""
+        cdef bint begins
+        with gil:
+            begins = not self.busy and len(self.wanted) > 0
+        if begins:
+            self.count = 0
+            self.start()
+
     cdef void start(self) noexcept nogil:
-        """Give the batch to the thread."""
+        """Give the batch to the thread, with what others wanted."""
+        self.owned = self.count
+        with gil:
+            self.add_wanted()
         self.busy = True
         give(self.request)
+
+    cdef void finish_all(self) noexcept nogil:
+        """Have all that is wanted synced, and wait for it."""
+        self.start_wanted()
+        while self.busy:
+            self.wait()
 
     cdef void wait(self) noexcept nogil:
         """Wait for the batch that is under way, if there is one, as if the loop had."""
@@ -107,11 +153,37 @@ cdef class Syncer:
 
 
 cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
-    """The batch is done: tell the owner, who may look at the jobs and start the next."""
+    """The batch is done: tell the appenders, then the owner, who may start the next."""
     cdef void *syncer = watch.owner
+    cdef SyncJob *job
+    cdef size_t i
     take(watch.fd)
     (<Syncer>syncer).busy = False
-    (<Syncer>syncer).finished((<Syncer>syncer).owner)
+    for i in range((<Syncer>syncer).count):
+        job = &(<Syncer>syncer).jobs[i]
+        if job.appender != NULL:
+            finish_sync(<Appender>job.appender, job.last, job.error)
+    if (<Syncer>syncer).finished != NULL:
+        (<Syncer>syncer).finished((<Syncer>syncer).owner)
+    (<Syncer>syncer).start_wanted()
+
+
+cdef int64_t prepare_sync(Appender appender) noexcept nogil:
+    """Write what a sync that begins now needs; return the last index that it covers."""
+    if not appender.broken:
+        appender.write_checkpoint()
+    return appender.last
+
+
+cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil:
+    """Take the result of a sync of the appender's file that it did not make itself (A.11)."""
+    if error:
+        appender.error = error
+        appender.broken = True
+    elif not appender.broken and appender.synced < last:
+        appender.synced = last
+        with gil:
+            appender.table["chronicle.lastIndexMSynced"] = last
 
 
 cdef bint take(int fd) noexcept nogil:

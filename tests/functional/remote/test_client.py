@@ -146,7 +146,8 @@ def test_an_iterator_goes_on_by_index_over_restarts(tmp_path: Path) -> None:
 
 
 def test_a_url_of_something_else() -> None:
-    for url in ("amqp://h/q", "csp:///q", "csp://h", "q"):
+    bad_ports = ("csp://h:99999/q", "csp://h:x/q", "csp://[h/q")
+    for url in ("amqp://h/q", "csp:///q", "csp://h", "q", *bad_ports):
         with pytest.raises(UsageError):
             Queue(url)
     with pytest.raises(PeerError, match="cannot connect"):

@@ -105,6 +105,7 @@ def test_tail_follows(tmp_path: Path) -> None:
         ("verify", "x", "--from", "5"), ("dump", "x", "--from", "y"), ("dump", "csp:///q"),
         ("tail", "x", "--reconnect", "5"), ("dump", "csp://h/q", "--reconnect", "5"),
         ("tail", "csp://h/q", "--reconnect", "soon"), ("append", "x", "a", "--from", "5"),
+        ("dump", "csp://h:99999/q"), ("append", "csp://h:x/q", "a"),
     ],
 )  # fmt: skip
 def test_usage_errors_are_one_line(words: tuple[str, ...], tmp_path: Path) -> None:

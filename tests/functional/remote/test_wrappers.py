@@ -13,6 +13,7 @@ import pytest
 from support.processes import Finished, Running, free_port, run, wait_until
 from support.remote import serving
 
+from quiver_fast.cli import arrow as arrow_command
 from quiver_fast.cli import server as server_command
 from quiver_fast.errors import UsageError
 from quiver_fast.records.parser import read_transfers
@@ -110,6 +111,50 @@ def test_the_ends_apart(server: str, tmp_path: Path) -> None:
         assert [name.removeprefix(f"{role}-") for name in names] == ARROW_FILES
         summary = json.loads((tmp_path / folder / f"{role}-summary.json").read_text())
         assert (summary["complete"], summary["config"]["scheme"]) == (True, "csp")
+
+
+def connections(server: str) -> int:
+    """Return how many clients are connected to a server of this machine."""
+    remote = f":{int(server.rpartition(':')[2]):04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+    return sum(row[2].endswith(remote) and row[3] == "01" for row in rows)
+
+
+def test_a_receiver_that_begins_at_the_end(server: str, tmp_path: Path) -> None:
+    """It gets what is sent after it came, and nothing of what was there before."""
+    url = f"{server}/tail"
+    out = tmp_path / "r"
+    assert tool("arrow", "send", url, "-c", "20").code == 0
+    words = ["--tail-from", "end", "-c", "5", "--record-format", "v1", "--output", str(out)]
+    command = [sys.executable, "-m", "quiver_fast.cli.arrow", "receive", url, *words]
+    with Running(command) as receiver:
+        # It asks for the end as its first words; a sender takes far longer to get there.
+        wait_until(lambda: connections(server) > 0, "it is connected")
+        late = ["-c", "5", "--record-format", "v1", "--output", str(tmp_path / "s")]
+        assert tool("arrow", "send", url, *late).code == 0
+        ended = receiver.wait()
+    assert (ended.code, ended.stderr) == (0, "")
+    transfers = read_transfers(out / "receiver-transfers.csv.zst", record_format="v1")
+    sent = read_transfers(tmp_path / "s" / "sender-transfers.csv.zst", record_format="v1")
+    assert list(transfers.ids) == list(sent.ids)
+    summary = json.loads((out / "receiver-summary.json").read_text())
+    assert summary["config"]["tail_from"] == "end"
+    every = tool("arrow", "receive", url, "--tail-from", "start", "-c", "25", "--summary")
+    assert "25 messages" in every.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["send", "csp://127.0.0.1:1/q"], "--tail-from is for receivers"),
+        (["receive", "amqp://127.0.0.1:1/q"], "--tail-from has no effect without a csp URL"),
+    ],
+)
+def test_only_receivers_of_a_queue_begin_at_its_end(
+    words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert arrow_command.main([*words, "--tail-from", "end"]) == 2
+    assert capsys.readouterr() == ("", f"quiver-arrow: error: {reason}\n")
 
 
 @pytest.mark.parametrize(

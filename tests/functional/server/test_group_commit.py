@@ -6,6 +6,7 @@ says, and failing when a file tells it to.
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 from proton import Delivery, Message
 from support.engine_client import EngineClient
+from support.processes import free_port
+from support.remote import MORE, document, failure, meta, receive, reply, request
 from support.server import Server, running_server
 
 SHIM = """
@@ -47,12 +50,15 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def slow_server(tmp_path: Path, shim: Path, *, says: str = "") -> Iterator[Server]:
+def slow_server(
+    tmp_path: Path, shim: Path, *, says: str = "", csp_port: int | None = None
+) -> Iterator[Server]:
     environment = {
         "LD_PRELOAD": str(shim), "SYNC_MS": str(SLOW_MS), "SYNC_FAILS": str(tmp_path / "fails"),
         "SYNC_LOG": str(tmp_path / "syncs"),
     }  # fmt: skip
-    keys = {"store": tmp_path / "store", "durability": "group", "path": "q"}
+    keys: dict[str, object] = {"store": tmp_path / "store", "durability": "group", "path": "q"}
+    keys["csp_port"] = csp_port
     with running_server(tmp_path, says=says, environment=environment, **keys) as server:
         yield server
 
@@ -127,3 +133,99 @@ def test_after_a_failed_sync_nothing_is_accepted(tmp_path: Path, shim: Path) -> 
         assert plain.remote_state == Delivery.ACCEPTED
         server.killed.append(True)
         assert server.end().code == 1
+
+
+APPENDER = "//h/q#appender"
+
+
+@contextmanager
+def connected(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), 10) as sock:
+        yield sock
+
+
+def test_amqp_goes_on_while_a_remote_queue_is_synced(tmp_path: Path, shim: Path) -> None:
+    port = free_port()
+    with (
+        slow_server(tmp_path, shim, csp_port=port) as server,
+        connected(port) as sock,
+        EngineClient(server.port) as other,
+    ):
+        quick = other.sender("other")
+        sock.sendall(request("submit: a", csp=APPENDER, tid=1))
+        sock.setblocking(False)
+        turns = 0
+        while not readable(sock):
+            delivery = other.send(quick, encoded(durable=False))
+            other.until(lambda delivery=delivery: bool(delivery.remote_state))
+            turns += 1
+        sock.setblocking(True)
+        assert "index" in reply(receive(sock, 1))[1]
+        assert turns > 3
+
+
+def readable(sock: socket.socket) -> bool:
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+
+
+def test_both_protocols_wait_for_a_sync_of_their_own_entries(tmp_path: Path, shim: Path) -> None:
+    port = free_port()
+    with (
+        slow_server(tmp_path, shim, csp_port=port) as server,
+        connected(port) as sock,
+        EngineClient(server.port) as client,
+    ):
+        sock.sendall(request("submit: a", csp=APPENDER, tid=1))
+        receive(sock, 1)
+        done = syncs(tmp_path)
+        sender = client.sender("q")
+        delivery = client.send(sender, encoded(durable=True))
+        client.until(lambda: syncs(tmp_path) > done)
+        # That sync is under way: it says nothing about what comes now.
+        done = syncs(tmp_path)
+        sock.sendall(request("submit: b", csp=APPENDER, tid=2))
+        client.until(lambda: bool(delivery.remote_state))
+        assert reply(receive(sock, 1))[0] == 2
+        assert syncs(tmp_path) > done
+
+
+def test_a_failed_sync_fails_both_protocols(tmp_path: Path, shim: Path) -> None:
+    """Whichever of them it was begun for: the file is one."""
+    port = free_port()
+    with (
+        slow_server(tmp_path, shim, says="Input/output error", csp_port=port) as server,
+        connected(port) as sock,
+        connected(port) as silent,
+        EngineClient(server.port) as client,
+    ):
+        sender = client.sender("q")
+        (tmp_path / "fails").touch()
+        sock.sendall(request("submit: a", csp=APPENDER, tid=1))
+        silent.sendall(request("submit: b", csp=APPENDER))
+        delivery = client.send(sender, encoded(durable=True))
+        client.until(lambda: bool(delivery.remote_state))
+        assert delivery.remote_state == Delivery.MODIFIED
+        assert failure(receive(sock, 1))[:2] == (1, "java.io.IOException")
+        assert failure(receive(silent, 1))[:2] == (0, "java.io.IOException")
+        assert silent.recv(1) == b""
+        sock.sendall(request("submit: c", csp=APPENDER, tid=2))
+        assert failure(receive(sock, 1))[:2] == (2, "java.io.IOException")
+        server.killed.append(True)
+        assert server.end().code == 1
+
+
+def test_more_submits_than_may_wait_for_a_sync(tmp_path: Path, shim: Path) -> None:
+    """Without tids nothing is sent when they are synced, and reading goes on all the same.
+
+    A few more than fit into 4 MiB (B.9): all is read already when the rest has to be taken.
+    """
+    count = (4 << 20) // 48 + 10
+    port = free_port()
+    with slow_server(tmp_path, shim, csp_port=port), connected(port) as sock:
+        one = document("submit: a", MORE)
+        sock.sendall(meta(csp=APPENDER) + one * count + document("submit: a"))
+        sock.sendall(request("submit: last", csp=APPENDER, tid=7))
+        assert reply(receive(sock, 1, timeout=60))[0] == 7

@@ -70,6 +70,33 @@ def test_a_failed_sync_without_a_tid_ends_the_connection(tmp_path: Path) -> None
     assert session.over
 
 
+def test_a_sync_that_fails_after_a_submit_without_a_tid_ends_the_connection(
+    tmp_path: Path,
+) -> None:
+    """The loss is known only after the request was taken; what came behind is still answered."""
+    store = Store(QueueDirectory(tmp_path, durability="group"))
+    sessions = [Exchange(store), Exchange(store)]
+    assert sessions[0].send(request("submit: safe", csp=APPENDER)) == b""
+    assert not sessions[0].over
+    lose_disk()
+    assert failure(sessions[0].send(request("submit: x", csp=APPENDER)))[:2] == (0, IO_ERROR)
+    assert sessions[0].over
+    assert failure(sessions[1].send(submit("y", 2)))[:2] == (2, IO_ERROR)
+    assert not sessions[1].over
+
+
+def test_many_losses_without_a_tid_are_said_once(tmp_path: Path) -> None:
+    store = Store(QueueDirectory(tmp_path, durability="group"))
+    session = Exchange(store)
+    session.send(submit("safe", 1))
+    lose_disk()
+    silent = request("submit: x", csp=APPENDER)
+    said = replies(session.send(silent + silent + submit("y", 2) + silent))
+    assert [tid for tid, _ in said] == [0, 2]
+    assert all("exception" in content for _, content in said)
+    assert session.over
+
+
 def test_a_cycle_file_that_is_no_queue_file_is_passed_by(tmp_path: Path) -> None:
     store = Store(QueueDirectory(tmp_path))
     session = Exchange(store)
