@@ -134,9 +134,7 @@ def server_plan(
         extensions={
             key: value for key, value in given.items() if value is not None and value is not False
         },
-        connect_password=read_password(
-            args.connect_password_file, {}, "--connect-password-file"
-        ),
+        connect_password=read_password(args.connect_password_file, {}, "--connect-password-file"),
         prelude=prelude_words(args.prelude),
         quiet=args.quiet,
         verbose=args.verbose,
