@@ -42,6 +42,8 @@ from bench.through import our_server
 # What settles, settles in this time: buffers, pools, the spare entries.
 SETTLE_SECONDS = 10.0
 GROWTH = 1.05
+# Bytes that a moment took in which the machine had other work: what it queued, the server keeps.
+HICCUP = 4_000_000
 CHURN_PERIOD = 0.05
 # Protocol header, open, begin, and an attach of a consumer of the queue "churn" (parts 2.7
 # and 3.5.3), as small as they may be.
@@ -132,8 +134,8 @@ def _watch(
     )
     if count != wanted:
         raise UnsoundError(f"{wanted} messages were sent, {count} came: {line}")
-    most = max(peak, final) if case.rate else final
-    if most > settled * GROWTH or left > opened + 2:
+    most, slack = (max(peak, final), HICCUP) if case.rate else (final, 0)
+    if most > settled * GROWTH + slack or left > opened + 2:
         raise UnsoundError(f"the server grew: {line}")
     return line
 
