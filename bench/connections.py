@@ -1,8 +1,9 @@
 """How much memory our server takes for idle connections.
 
-    python -m bench.connections [--count 10000]
+    python -m bench.connections [--count 10000] [--ceiling 400]
 
-Each is a socket that did the AMQP handshake, without SASL, and then says nothing.
+Each is a socket that did the AMQP handshake, without SASL, and then says nothing. Exits 1 if
+the server's memory is above the ceiling, in MB of 1,000,000 bytes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.runner import Measured, RunError, await_exit, await_ready, free_port
@@ -21,6 +23,25 @@ from bench.through import our_server
 
 # The longest answer is far below this.
 ANSWER = 4096
+
+
+@dataclass(frozen=True)
+class Idle:
+    """What idle connections took: their number, and the server's memory in bytes."""
+
+    count: int
+    before: int
+    held: int
+
+    def __str__(self) -> str:
+        each = (self.held - self.before) / self.count
+        return f"{self.count} connections: {self.held / 1e6:.0f} MB, {each / 1e3:.1f} kB for each"
+
+
+def allow_descriptors() -> None:
+    """Let this process, and the server that it starts, have as many as they may."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def connect(port: int, count: int) -> list[socket.socket]:
@@ -38,8 +59,13 @@ def connect(port: int, count: int) -> list[socket.socket]:
     return sockets
 
 
-def measure(count: int) -> str:
-    """Return one line of figures."""
+def measure(count: int) -> Idle:
+    """Hold idle connections, and look at the server's memory.
+
+    Raises:
+        RunError: the server failed, or closed one.
+        OSError: there are not so many descriptors or ports.
+    """
     port = free_port()
     server = Measured([*our_server(port), "idle-timeout=0"], Path("/dev/null"))
     try:
@@ -56,21 +82,24 @@ def measure(count: int) -> str:
         await_exit([server], 20.0)
     finally:
         server.close()
-    each = (held - before) / count
-    return f"{found} connections: {held / 1e6:.0f} MB, {each / 1e3:.1f} kB for each"
+    return Idle(found, before, held)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--ceiling", type=float, metavar="MB", help="exit 1 above it")
     options = parser.parse_args(arguments)
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    allow_descriptors()
     try:
-        print(measure(options.count))
+        idle = measure(options.count)
     except (RunError, OSError) as error:
         print(f"connections: {error}", file=sys.stderr)
+        return 1
+    print(idle)
+    if options.ceiling is not None and idle.held > options.ceiling * 1e6:
+        print(f"connections: more than {options.ceiling:g} MB", file=sys.stderr)
         return 1
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench import connections
 from bench.cases import THROUGH_SERVER
 from bench.conftest import RATIO_CLOCK, Bench, case_parameters, sized
 from bench.durable import Result, run
@@ -33,6 +34,15 @@ def test_through_server(bench: Bench, arrow: Command, name: str, case: Case) -> 
         lambda: run_through(our_server, arrow, full),
         lambda: run_through(example_broker, arrow, full),
     )
+
+
+@pytest.mark.full
+def test_idle_connections() -> None:
+    """What the issue allows: 400 MB for 10,000 of them."""
+    connections.allow_descriptors()
+    idle = connections.measure(10_000)
+    assert idle.count == 10_000
+    assert idle.held <= 400e6, str(idle)
 
 
 def _figures(case: Case, result: Result) -> dict[str, float]:

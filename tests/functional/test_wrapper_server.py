@@ -8,8 +8,11 @@ import time
 
 import psutil
 import pytest
-from support.processes import free_port, wait_until
+from support.processes import Running, free_port, wait_until
+from support.server import running_server
 from wrapper_fake import fake_implementation  # noqa: F401 (a fixture)
+
+from quiver_fast.cli import server as server_command
 
 
 def test_info(fake):
@@ -55,7 +58,11 @@ OURS = {
     "--store": "d", "--durability": "group", "--csp-port": "7", "--queue-limit": "1m",
     "--max-message-size": "0", "--max-connections": "5", "--idle-timeout": "1m",
     "--addresses": "a,b", "--allow-insecure-plain": None, "--no-create": None,
-    "--connect": "amqp://h/q", "--roll": "FAST_HOURLY", "--roll-size": "1m",
+    "--connect": "amqp://h/q", "--roll": "FAST_HOURLY", "--roll-size": "1m", "--retain": "2",
+    "--verify": None, "--max-sessions": "5", "--max-links": "5", "--max-frame-size": "4k",
+    "--handshake-timeout": "5", "--credit": "5", "--sasl-mechanisms": "ANONYMOUS",
+    "--connect-count": "2", "--connect-user": "u", "--connect-trust-store": "t",
+    "--connect-password-file": "/dev/null",
 }  # fmt: skip
 
 
@@ -82,7 +89,9 @@ def test_a_broker_that_is_not_here(monkeypatch, tmp_path):
 def test_our_server_takes_all_of_its_options(tmp_path):
     port, ready = free_port(), tmp_path / "ready"
     options = OURS | {"--store": str(tmp_path / "store"), "--csp-port": str(free_port())}
-    del options["--connect"]
+    # These go with another server, or with queues alone: they have tests of their own.
+    for flag in [each for each in options if each.startswith("--connect")] + ["--retain"]:
+        del options[flag]
     words = [word for option in options.items() for word in option if word is not None]
     command = [sys.executable, "-m", "quiver_fast.cli.server", f"//127.0.0.1:{port}/q"]
     server = subprocess.Popen(
@@ -91,7 +100,8 @@ def test_our_server_takes_all_of_its_options(tmp_path):
     wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
     [child] = psutil.Process(server.pid).children()
     assert {word for word in child.cmdline() if word.startswith("max-")} == {
-        "max-message-size=0", "max-connections=5",
+        "max-message-size=0", "max-connections=5", "max-sessions=5", "max-links=5",
+        "max-frame-size=4000",
     }  # fmt: skip
     server.terminate()
     _, errors = server.communicate(timeout=20)
@@ -126,10 +136,47 @@ def test_our_server_gets_its_password_unseen(tmp_path, source):
     assert not any(child.is_running() for child in children)
 
 
-def send(port, password):
+def test_our_server_connects_to_others_as_it_is_told(tmp_path):
+    """With a user whose password no command line shows."""
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2\n")
+    with running_server(tmp_path, user="u", password="hunter2") as other:
+        port, ready = free_port(), tmp_path / "ready"
+        words = ["--connect", f"127.0.0.1:{other.port}", "--connect-count", "2",
+                 "--connect-user", "u", "--connect-password-file", str(secret)]  # fmt: skip
+        command = [sys.executable, "-m", "quiver_fast.cli.server", f"//127.0.0.1:{port}/q"]
+        with Running([*command, "--ready-file", str(ready), "--quiet", *words]) as server:
+            wait_until(lambda: connections(other.process, other.port) == 2, "both connections")
+            [child] = psutil.Process(server.process.pid).children()
+            assert not any("hunter2" in word for word in child.cmdline())
+            assert send(port, "any", user="").returncode == 0
+            server.process.send_signal(signal.SIGTERM)
+            ended = server.wait()
+            assert (ended.code, ended.stderr) == (143, "")
+
+
+def connections(process, port):
+    found = process.net_connections("tcp")
+    return sum(each.status == "ESTABLISHED" and each.laddr.port == port for each in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--connect-password-file", "missing"], "--connect-password-file: "),
+        (["--retain", "0"], "--retain: must be above 0"),
+    ],
+)
+def test_what_our_server_cannot_do_is_said_at_once(capsys, words, reason):
+    assert server_command.main(["q", *words]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def send(port, password, user="u"):
+    login = f"{user}:{password}@" if user else ""
     return subprocess.run(
         [sys.executable, "-m", "quiver_fast.cli.arrow", "send", "--count", "10",
-         f"amqp://u:{password}@127.0.0.1:{port}/q"],
+         f"amqp://{login}127.0.0.1:{port}/q"],
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
 

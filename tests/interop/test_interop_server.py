@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.arrows import COMMANDS, arguments, arguments_v2
+from support.arrows import COMMANDS, INTEROP, arguments, arguments_v2
 from support.certificates import Certificates
 from support.judgement import assert_clean, assert_error
 from support.processes import Finished, Running, run
@@ -126,8 +126,18 @@ def test_transactions_of_our_arrow(server: Server, queue: str, size: int) -> Non
     transfer(server, "pyfast", "pyfast", path=queue, count=1)
 
 
-def test_presettled(server: Server, queue: str) -> None:
-    transfer(server, "pyfast", "pyfast", path=queue, count=300, presettled=1)
+@pytest.mark.parametrize(("sender", "receiver"), PAIRS)
+def test_presettled(server: Server, queue: str, sender: str, receiver: str) -> None:
+    """From the sender to the server, and from there to the receiver."""
+    transfer(server, sender, receiver, path=queue, count=300, presettled=1)
+
+
+@pytest.mark.peer("rhea")
+@pytest.mark.parametrize("mode", ["drain", "browse", "dynamic"])
+def test_modes_of_rhea(server: Server, queue: str, mode: str) -> None:
+    script = str(INTEROP / "peers" / "rhea_modes.js")
+    node = COMMANDS["rhea"][0]
+    assert_clean(run([node, script, f"port={server.port}", f"path={queue}", f"mode={mode}"]))
 
 
 # -- TLS and SASL

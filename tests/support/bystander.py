@@ -8,10 +8,17 @@ __all__ = ["Bystander"]
 
 
 class Bystander:
-    """A well-behaved client with a queue of its own."""
+    """A well-behaved client with a queue of its own.
 
-    def __init__(self, port: int) -> None:
+    Args:
+        port: The server's port.
+        plain: What SASL PLAIN says of its user; None for no SASL.
+    """
+
+    def __init__(self, port: int, plain: bytes | None = None) -> None:
         self.client = FrameClient(port)
+        if plain is not None:
+            assert self.client.authenticate("PLAIN", plain).fields["code"] == 0
         self.client.open(container_id="bystander")
         self.client.begin()
         self.client.attach_sender("bystander", handle=0)

@@ -26,20 +26,22 @@ def only_one(sentence: str, sources: Mapping[str, str | None]) -> str | None:
     return sources[given[0]] if given else None
 
 
-def read_password(file: str | None, sources: Mapping[str, str | None]) -> str | None:
-    """Return the password from the first line of ``file``, or from another source.
+def read_password(
+    file: str | None, sources: Mapping[str, str | None], flag: str = "--password-file"
+) -> str | None:
+    """Return the password from the first line of ``file``, which ``flag`` names, or another source.
 
     Raises:
         UsageError: two give one, or the file cannot be read.
     """
-    password = only_one("both give a password", {"--password-file": file, **sources})
+    password = only_one("both give a password", {flag: file, **sources})
     if file is None:
         return password
     try:
         with open(file, encoding="utf-8") as lines:
             return lines.readline().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--password-file: {error}") from None
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def check_certificate(cert: str | None, key: str | None) -> None:

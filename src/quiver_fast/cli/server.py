@@ -105,6 +105,7 @@ def _parser() -> ArgumentParser:
     )
     _add_security_options(parser)
     _add_storage_options(parser)
+    _add_connect_options(parser)
     _add_limit_options(parser)
     add_tool_options(parser)
     return parser
@@ -128,6 +129,11 @@ def _add_security_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Take passwords without TLS from other hosts as well (pyfast)",
     )
+    add(
+        "--sasl-mechanisms",
+        metavar="NAMES",
+        help="The only SASL mechanisms to offer, separated by spaces (pyfast)",
+    )
 
 
 def _add_storage_options(parser: argparse.ArgumentParser) -> None:
@@ -141,8 +147,40 @@ def _add_storage_options(parser: argparse.ArgumentParser) -> None:
         type=positive_count,
         help="End a file of BYTES that is mostly removed, to give its space back (pyfast)",
     )
+    add(
+        "--retain",
+        metavar="CYCLES",
+        type=positive_count,
+        help="Delete the files of remote queues that are older than CYCLES (pyfast)",
+    )
+    add(
+        "--verify",
+        action="store_true",
+        help="Read all stored files wholly at the start, not only their ends (pyfast)",
+    )
     add("--csp-port", metavar="PORT", type=count, help="Serve the stored queues at PORT (pyfast)")
+
+
+def _add_connect_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("other servers").add_argument
     add("--connect", metavar="URL", help="Exchange messages with the server at URL (pyfast)")
+    add(
+        "--connect-count",
+        metavar="COUNT",
+        type=positive_count,
+        help="Connect to it COUNT times; streams share the connections (pyfast)",
+    )
+    add("--connect-user", metavar="NAME", help="Authenticate there as NAME (pyfast)")
+    add(
+        "--connect-password-file",
+        metavar="FILE",
+        help="Read the password for it from the first line of FILE (pyfast)",
+    )
+    add(
+        "--connect-trust-store",
+        metavar="FILE",
+        help="The certificates to trust there (default: the system's; pyfast)",
+    )
 
 
 def _add_limit_options(parser: argparse.ArgumentParser) -> None:
@@ -166,10 +204,40 @@ def _add_limit_options(parser: argparse.ArgumentParser) -> None:
         help="Refuse messages above BYTES; 0 means no limit (pyfast)",
     )
     add(
+        "--credit",
+        metavar="COUNT",
+        type=positive_count,
+        help="Let a producer send COUNT messages ahead (pyfast)",
+    )
+    add(
         "--max-connections",
         metavar="COUNT",
         type=positive_count,
         help="Refuse connections beyond COUNT (pyfast)",
+    )
+    add(
+        "--max-sessions",
+        metavar="COUNT",
+        type=positive_count,
+        help="Refuse sessions of a connection beyond COUNT (pyfast)",
+    )
+    add(
+        "--max-links",
+        metavar="COUNT",
+        type=positive_count,
+        help="Refuse links of a connection beyond COUNT (pyfast)",
+    )
+    add(
+        "--max-frame-size",
+        metavar="BYTES",
+        type=positive_count,
+        help="The largest AMQP frame to take (pyfast)",
+    )
+    add(
+        "--handshake-timeout",
+        metavar="DURATION",
+        type=duration,
+        help="Close connections that are not open after DURATION (pyfast)",
     )
     add(
         "--idle-timeout",

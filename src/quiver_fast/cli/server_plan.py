@@ -20,7 +20,9 @@ from quiver_fast.errors import QuiverError, UsageError
 __all__ = ["ServerPlan", "server_arguments", "server_plan"]
 
 # What remote queues have of SERVER_EXTENSIONS.
-_CSP_EXTENSIONS = frozenset({"durability", "no-create", "roll", "store"})
+_CSP_EXTENSIONS = frozenset(
+    {"durability", "max-connections", "no-create", "retain", "roll", "store", "verify"}
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class ServerPlan:
         key: its key file, or None.
         trust_store: the authorities that vouch for clients, or None.
         extensions: keys of ``SERVER_EXTENSIONS`` with their values.
+        connect_password: that of the user at other servers, or None.
         prelude: words before those of the implementation.
         quiet: have the server say nothing.
         verbose: have it say more.
@@ -57,6 +60,7 @@ class ServerPlan:
     key: str | None = None
     trust_store: str | None = None
     extensions: dict[str, Any] = field(default_factory=dict)
+    connect_password: str | None = field(default=None, repr=False)
     prelude: tuple[str, ...] = ()
     quiet: bool = False
     verbose: bool = False
@@ -67,10 +71,21 @@ class ServerPlan:
         for key in self.extensions:
             if key not in implementation.keys:
                 raise UsageError(f"implementation '{implementation.name}' does not support --{key}")
+        if self.connect_password is not None and "connect" not in implementation.keys:
+            raise UsageError(
+                f"implementation '{implementation.name}' does not support --connect-password-file"
+            )
         if self.url.scheme == "csp":
             self._check_csp()
         if implementation.unavailable is not None:
             raise QuiverError(implementation.unavailable)
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """What the server reads from a descriptor, by the key that names it."""
+        if self.connect_password is None:
+            return {}
+        return {"connect-password-fd": self.connect_password}
 
     def _check_csp(self) -> None:
         """Refuse what remote queues have no counterpart of."""
@@ -84,6 +99,7 @@ class ServerPlan:
             "--cert": self.cert,
             "--key": self.key,
             "--trust-store": self.trust_store,
+            "--connect-password-file": self.connect_password is not None,
         }
         amqp_only |= {f"--{key}": key not in _CSP_EXTENSIONS for key in self.extensions}
         for flag, value in amqp_only.items():
@@ -118,6 +134,7 @@ def server_plan(
         extensions={
             key: value for key, value in given.items() if value is not None and value is not False
         },
+        connect_password=read_password(args.connect_password_file, {}, "--connect-password-file"),
         prelude=prelude_words(args.prelude),
         quiet=args.quiet,
         verbose=args.verbose,

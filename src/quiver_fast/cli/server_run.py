@@ -41,6 +41,7 @@ class ServerRun:
             plan.implementation,
             lambda password_fd: server_arguments(plan, password_fd),
             password=plan.password if plan.implementation.extensions else None,
+            secrets=plan.secrets,
             prelude=plan.prelude,
             verbose=plan.verbose,
             output=self._output,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -21,6 +21,7 @@ def start_implementation(
     arguments: Callable[[int | None], list[str]],
     *,
     password: str | None = None,
+    secrets: Mapping[str, str] | None = None,
     prelude: Sequence[str] = (),
     verbose: bool = False,
     output: Path | None = None,
@@ -35,6 +36,7 @@ def start_implementation(
         arguments: returns the contract arguments, given the descriptor that yields the
             password, or None.
         password: for an implementation that takes it through a descriptor.
+        secrets: more of that kind, by the contract key that names the descriptor.
         prelude: words before those of the implementation.
         verbose: have it be verbose.
         output: as of :class:`quiver_fast.process.Child`; so are the next three.
@@ -46,8 +48,10 @@ def start_implementation(
         QuiverError: it cannot be started.
     """
     password_fd = None if password is None else _pipe(password)
-    command = [*prelude, *implementation.command, *arguments(password_fd)]
-    fds = () if password_fd is None else (password_fd,)
+    secret_fds = {key: _pipe(secret) for key, secret in (secrets or {}).items()}
+    words = [*arguments(password_fd), *(f"{key}={fd}" for key, fd in secret_fds.items())]
+    command = [*prelude, *implementation.command, *words]
+    fds = (*(() if password_fd is None else (password_fd,)), *secret_fds.values())
     try:
         return Child(
             command,

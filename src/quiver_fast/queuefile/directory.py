@@ -37,6 +37,8 @@ class QueueDirectory:
         path: the directory; made if it does not exist.
         roll: roll cycle of new queues.
         durability: ``none``, ``interval:<ms>`` or ``group``.
+        retain: how many cycles of each queue to keep; 0 keeps all. See `Appender`.
+        verify: walk every file wholly when its queue is opened (A.10).
         text_check: see `Appender`.
 
     Raises:
@@ -50,6 +52,8 @@ class QueueDirectory:
         *,
         roll: str = DEFAULT_ROLL,
         durability: str = "none",
+        retain: int = 0,
+        verify: bool = False,
         text_check: object = None,
     ) -> None:
         try:
@@ -63,6 +67,8 @@ class QueueDirectory:
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from None
         self._durability = durability
+        self._retain = retain
+        self._verify = verify
         self._text_check = text_check
         self._appenders: dict[str, Appender] = {}
 
@@ -90,6 +96,8 @@ class QueueDirectory:
                 self.path / name,
                 roll=self._roll,
                 durability=self._durability,
+                retain=self._retain,
+                verify=self._verify,
                 text_check=self._text_check,
             )
         return self._appenders[name]

@@ -43,6 +43,7 @@ cdef class Service:
     cdef int paused             # doors that accept nothing for the moment
     cdef void *peers
     cdef readonly int count     # connections
+    cdef int max_connections
     cdef void *dirty
     cdef void *oldest
     cdef void *youngest

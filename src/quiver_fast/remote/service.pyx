@@ -9,6 +9,7 @@ replies to many requests leave in one write.
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
+from libc.limits cimport INT_MAX
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from posix.unistd cimport close
@@ -140,6 +141,7 @@ cdef class Service:
     Args:
         reactor: the loop.
         store: the queues.
+        max_connections: how many there may be; the sockets of others are closed.
     """
 
     def __cinit__(self) -> None:
@@ -147,9 +149,11 @@ cdef class Service:
         if self.scratch == NULL:
             raise MemoryError("no memory for a read buffer")
 
-    def __init__(self, reactor: Reactor, store: Store) -> None:
+    def __init__(self, reactor: Reactor, store: Store, *,
+                 max_connections: int = INT_MAX) -> None:
         self.reactor = reactor
         self.store = store
+        self.max_connections = max_connections
         self.doors = []
         self.hook.owner = <void *>self
         self.hook.turn = on_turn
@@ -270,6 +274,9 @@ cdef class Service:
         """Make a peer of a connected socket; close it if that cannot be."""
         cdef int one = 1
         cdef Peer peer
+        if self.count >= self.max_connections:
+            close(fd)
+            return 0
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
         # "The server sends no heartbeats itself; use TCP keepalive" (B.4).
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one))

@@ -41,13 +41,16 @@ Addresses and messages:
                                   accept them when they are written, or synced to disk
   roll-size=BYTES (256 MiB)       end a queue's file that is so large and mostly removed;
                                   a file goes when everything in it is
+  verify=0|1 (0)                  read every file of store wholly before serving it
 
 Remote queues:
-  csp-port=NUMBER                 serve the queues of store on this port besides; with
+  csp-port=NUMBER                 serve the queues of store on this port besides, to anybody:
+                                  not with user, trust-store or amqps; with
                                   scheme=csp they are all that is served (port 9876), without
                                   store from a temporary directory that goes with the server
   no-create=0|1 (0)               csp clients may not create queues
   roll=NAME (FAST_DAILY)          how often a new queue's csp writer begins a new file
+  retain=CYCLES (0: all)          keep the files of so many cycles of each queue; scheme=csp
 
 Other servers:
   connect=[amqp[s]://]HOST[:PORT],...
@@ -58,7 +61,8 @@ Other servers:
   connect-trust-store=FILE        authorities to trust   connect-tls-verify=0|1 (1)
 
 Limits of the protocol:
-  max-connections=N (50000)       max-sessions=N (1024, per connection)
+  max-connections=N (50000, and as many of csp)
+  max-sessions=N (1024, per connection)
   max-links=N (4096, per connection)
   max-frame-size=BYTES (16384)    idle-timeout=SECONDS (30; 0: none)
   handshake-timeout=SECONDS (10)
@@ -71,6 +75,7 @@ NUMBERS = {
     "queue-limit": (256 * MEBIBYTE, 65536, 2**50),
     "max-message-size": (0, 0, 2**50),
     "roll-size": (256 * MEBIBYTE, 65536, 2**50),
+    "retain": (0, 0, 2**31 - 1),
     "credit": (1000, 1, 1_000_000),
     "max-connections": (50_000, 1, 1_000_000),
     "max-sessions": (1024, 1, 32768),
@@ -87,6 +92,7 @@ SWITCHES = {
     "quiet": "0",
     "verbose": "0",
     "no-create": "0",
+    "verify": "0",
 }
 TEXTS = (
     "host", "port", "path", "ready-file", "scheme", "user", "password", "password-fd", "cert",
@@ -97,8 +103,11 @@ TEXTS = (
 
 # What remote queues have of all this: no users, no TLS, and the limits of their protocol.
 CSP_KEYS = frozenset(
-    {*REQUIRED, "scheme", "store", "durability", "roll", "no-create", "quiet", "verbose"}
-)
+    {
+        *REQUIRED, "scheme", "store", "durability", "roll", "retain", "verify", "no-create",
+        "max-connections", "quiet", "verbose",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,8 @@ class ServerConfig:
     store: str | None
     no_create: bool
     roll: str
+    retain: int
+    verify: bool
     durability: str
     roll_size: int
     connect: list[Target]
@@ -228,14 +239,36 @@ def _check(config: ServerConfig) -> None:
         raise UsageError("cert, key and trust-store need scheme=amqps")
     if config.durability != "none" and config.store is None:
         raise UsageError("durability needs store")
+    if config.verify and config.store is None:
+        raise UsageError("verify needs store")
     if config.scheme == "csp":
         config.csp_port = config.port
-    elif config.csp_port and config.store is None:
-        raise UsageError("csp-port needs store")
+    else:
+        _check_beside_amqp(config)
     if (config.user is None) != (config.password is None):
         raise UsageError("user and password need each other")
     if (config.connect_user is None) != (config.connect_password is None):
         raise UsageError("connect-user and connect-password need each other")
+
+
+def _check_beside_amqp(config: ServerConfig) -> None:
+    """Refuse remote queues that would undo what the AMQP side of the same store promises."""
+    if config.retain:
+        raise UsageError("retain needs scheme=csp: it would delete messages nobody has accepted")
+    if not config.csp_port:
+        return
+    if config.store is None:
+        raise UsageError("csp-port needs store")
+    guards = {
+        "user": config.user,
+        "trust-store": config.trust_store,
+        "scheme=amqps": config.scheme == "amqps",
+    }
+    for guard, value in guards.items():
+        if value:
+            raise UsageError(
+                f"csp-port has no users and no TLS, and would serve to anybody what {guard} guards"
+            )
 
 
 def _check_csp(given: dict[str, str]) -> None:

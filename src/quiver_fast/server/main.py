@@ -81,6 +81,8 @@ def queue_files(config: ServerConfig) -> Iterator[QueueDirectory | None]:
                 store,
                 roll=config.roll,
                 durability=config.durability,
+                retain=config.retain,
+                verify=config.verify,
                 text_check=text_check(),
             )
             stack.callback(files.close)
@@ -121,10 +123,12 @@ def open_remote_queues(
     from quiver_fast.remote.store import Store
 
     if config.scheme == "csp":
-        for name in config.addresses:
+        # What is to be verified or to go does so at the start, not when somebody asks for it.
+        at_start = files.names() if config.verify or config.retain else []
+        for name in [*config.addresses, *at_start]:
             files.appender(name)
     store = Store(files, create=not config.no_create, syncer=syncer)
-    service = Service(reactor, store)
+    service = Service(reactor, store, max_connections=config.max_connections)
     for sock in listen(config.host, config.csp_port, backlog=BACKLOG):
         service.listen(sock)
     return service

@@ -241,8 +241,8 @@ def test_the_server_command_keeps_what_it_is_told_to_keep(tmp_path: Path) -> Non
     [
         ["--user", "me", "--password", "p"], ["--trust-store", "FILE"], ["--csp-port", "7"],
         ["--cert", "FILE", "--key", "FILE"], ["--queue-limit", "1m"], ["--idle-timeout", "5"],
-        ["--max-message-size", "0"], ["--max-connections", "5"], ["--addresses", "a"],
-        ["--allow-insecure-plain"], ["--connect", "amqp://h"],
+        ["--max-message-size", "0"], ["--max-sessions", "5"], ["--addresses", "a"],
+        ["--allow-insecure-plain"], ["--connect", "amqp://h"], ["--connect-password-file", "FILE"],
     ],
     ids=lambda words: words[0],
 )  # fmt: skip
@@ -254,7 +254,7 @@ def test_what_a_queue_server_has_not_is_an_error_at_start(
     flag = "a user" if words[0] == "--user" else words[0]
     assert server_command.main(["csp://127.0.0.1/q", *words]) == 2
     assert capsys.readouterr() == ("", f"quiver-server: error: a csp URL does not go with {flag}\n")
-    key = words[0].removeprefix("--")
+    key = words[0].removeprefix("--").removesuffix("-file")
     contract = ["host=127.0.0.1", "port=-", "path=q", "ready-file=-", "scheme=csp", f"{key}=1"]
     with pytest.raises(UsageError, match=f"scheme=csp does not support {key}$"):
         server_config.parse(contract)

@@ -27,7 +27,7 @@ from proton import (
     Url,
 )
 from proton.handlers import MessagingHandler
-from proton.reactor import Container
+from proton.reactor import AtMostOnce, Container
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -65,6 +65,8 @@ class Contract:
         self.credit = int(self.raw["credit-window"])
         self.durable = self.raw["durable"] == "1"
         self.settlement = self.raw.get("settlement") == "1"
+        self.presettled = self.raw.get("presettled") == "1"
+        self.link_options = AtMostOnce() if self.presettled else None
         self.is_v3 = "set-message-id" in self.raw or "rate" in self.raw
         self.sets_ids = not self.is_v3 or self.raw.get("set-message-id") == "1"
 
@@ -250,11 +252,15 @@ class SenderArrow(Arrow):
         self.outcomes: dict[str, int] = {}
 
     def open_link(self, event: Event) -> None:
-        self.link = self.container.create_sender(event.connection, self.contract.path)
+        self.link = self.container.create_sender(
+            event.connection, self.contract.path, options=self.contract.link_options
+        )
 
     def on_sendable(self, event: Event) -> None:
         while event.sender.credit > 0 and not self.expired and not self.ended and self.remaining():
             self.send_one(event.sender)
+        if self.contract.presettled:
+            self.finish_when_settled()
 
     def remaining(self) -> bool:
         return self.contract.count == 0 or self.sent < self.contract.count
@@ -267,6 +273,8 @@ class SenderArrow(Arrow):
         sender.stream(self.encoded(identifier, sent))
         sender.advance()
         delivery.context = identifier
+        if self.contract.presettled:
+            delivery.settle()
         self.sent += 1
 
     def encoded(self, identifier: str, sent: int) -> bytes:
@@ -297,7 +305,8 @@ class SenderArrow(Arrow):
         self.records.append(f"{prefix}{identifier},{now()}")
 
     def finish_when_settled(self) -> None:
-        outstanding = self.sent - sum(self.outcomes.values())
+        awaited = 0 if self.contract.presettled else self.sent
+        outstanding = awaited - sum(self.outcomes.values())
         if outstanding or (self.remaining() and not self.expired):
             return
         refused = {name: n for name, n in self.outcomes.items() if name != "accepted"}
@@ -319,7 +328,9 @@ class ReceiverArrow(Arrow):
         self.ids: set[str] = set()
 
     def open_link(self, event: Event) -> None:
-        self.link = self.container.create_receiver(event.connection, self.contract.path)
+        self.link = self.container.create_receiver(
+            event.connection, self.contract.path, options=self.contract.link_options
+        )
 
     def on_link_opening(self, event: Event) -> None:
         super().on_link_opening(event)
@@ -367,8 +378,7 @@ class ReceiverArrow(Arrow):
         return f"{message.id},{sent},{now()}"
 
     def check_settlement(self, delivery: Delivery) -> None:
-        presettled = self.contract.raw.get("presettled") == "1"
-        if delivery.settled != presettled:
+        if delivery.settled != self.contract.presettled:
             raise IntentError(f"settled by the sender: {delivery.settled}")
 
     def check_header(self, message: Message) -> None:

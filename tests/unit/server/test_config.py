@@ -58,8 +58,8 @@ def test_pinned_addresses(word: str, addresses: list[str]) -> None:
 @given(key=st.sampled_from(sorted(NUMBERS)), value=st.integers(-10, 2**51))
 def test_numbers_have_bounds(key: str, value: int) -> None:
     _, least, most = NUMBERS[key]
-    # Remote queues are files, so their port needs a store.
-    words = [f"{key}={value}", "store=s"]
+    # Remote queues are files, so their port needs a store; only they forget by age.
+    words = [f"{key}={value}", "store=s", *(["scheme=csp"] if key == "retain" else [])]
     if least <= value <= most:
         assert getattr(config(*words), key.replace("-", "_")) == value
     else:
@@ -85,6 +85,22 @@ def test_every_number_is_in_the_usage(key: str) -> None:
         (["host=again"], "host"),
         (["credit=1.5"], "credit"),
         (["nonsense"], "nonsense"),
+        (["csp-port=7"], "csp-port needs store"),
+        (
+            ["csp-port=7", "store=s", "user=u", "password=p"],
+            "csp-port has no users and no TLS, .* what user guards",
+        ),
+        (
+            ["csp-port=7", "store=s", "scheme=amqps", "cert=c", "key=k"],
+            "csp-port has no users and no TLS, .* what scheme=amqps guards",
+        ),
+        (
+            ["csp-port=7", "store=s", "scheme=amqps", "cert=c", "key=k", "trust-store=t"],
+            "csp-port has no users and no TLS, .* what trust-store guards",
+        ),
+        (["retain=1", "store=s"], "retain needs scheme=csp"),
+        (["retain=1", "store=s", "csp-port=7"], "retain needs scheme=csp"),
+        (["verify=1"], "verify needs store"),
     ],
 )
 def test_refused(words: list[str], about: str) -> None:
