@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.sources import Progress, RunData, load_run
+from quiver_fast.analysis.sources import Progress, RunData, Wanted, load_run
 from quiver_fast.errors import QuiverError, UsageError
 
 __all__ = ["ENGINES", "Engine", "choose_engine", "estimated_records"]
@@ -36,7 +36,9 @@ class Engine:
     load: Callable[[RunFiles, Progress], RunData]
 
 
-def choose_engine(asked: str, master: str | None, runs: Sequence[RunFiles]) -> Engine:
+def choose_engine(
+    asked: str, master: str | None, runs: Sequence[RunFiles], wanted: Wanted
+) -> Engine:
     """Return the engine that was asked for; ``auto`` goes by the size of the files.
 
     Raises:
@@ -47,7 +49,7 @@ def choose_engine(asked: str, master: str | None, runs: Sequence[RunFiles]) -> E
         big = master is not None or estimated_records(runs) >= LOCAL_LIMIT
         asked = "spark" if big else "local"
     if asked == "spark":
-        return Engine("spark", _spark_loader(master, runs))
+        return Engine("spark", _spark_loader(master, runs, wanted))
     if master is not None:
         raise UsageError("--master is for --engine spark")
     return Engine("local", load_run)
@@ -64,7 +66,7 @@ def estimated_records(runs: Sequence[RunFiles]) -> int:
 
 
 def _spark_loader(
-    master: str | None, runs: Sequence[RunFiles]
+    master: str | None, runs: Sequence[RunFiles], wanted: Wanted
 ) -> Callable[[RunFiles, Progress], RunData]:
     try:
         engine = importlib.import_module("spark_analysis.engine")
@@ -74,5 +76,5 @@ def _spark_loader(
             f"--engine spark needs {missing}, which is not installed: "
             "pip install 'quiver-fast[spark]' (--engine local does without)"
         ) from None
-    loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master, runs)
+    loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master, runs, wanted)
     return loader
