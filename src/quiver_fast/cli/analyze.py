@@ -76,6 +76,8 @@ def _run(argv: list[str]) -> int:
     files = find_runs(args.paths)
     base_files = find_runs([args.compare]) if args.compare else []
     engine = choose_engine(args.engine, args.master, [*base_files, *files], _wanted(args))
+    if engine.warning is not None:
+        report_warning(_NAME, engine.warning)
     if args.init_only:
         return EXIT_OK
     base = [_load(one, engine.load, args.quiet) for one in base_files]
