@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 PREFIX ?= /usr/local
+# How long `make analysis-demo` measures each of its two pairs.
+DURATION ?= 15s
 # Arguments for pytest in `make test` and `make bench`, such as `-k tls`.
 PYTEST_ARGS ?=
 
@@ -33,7 +35,7 @@ keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.ne
 	instructions sanitize analysis-demo clean
 
 help: ## Show this list
-	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [PYTEST_ARGS=…]"
+	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [PYTEST_ARGS=…] [DURATION=15s]"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
@@ -89,7 +91,7 @@ sanitize: $(VENV)/.test ## Run the fuzz and frame tests on a build with ASan and
 	sh buildtools/sanitize.sh $(BIN) $(PYTEST_ARGS)
 
 analysis-demo: $(VENV)/.spark ## Measure two pairs; analyse them here and on Spark: equal answers
-	$(BIN)/python buildtools/analysis_demo.py
+	$(BIN)/python buildtools/analysis_demo.py $(DURATION)
 
 clean: ## Remove everything that was built, .venv included
 	rm -rf build dist wheelhouse $(VENV) tests/interop/node_modules

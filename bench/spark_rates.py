@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 
 from bench.record_workload import make_times, write_file
 from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.sources import Wanted
 from spark_analysis.engine import load_run
 from spark_analysis.session import make_session
 
@@ -50,7 +51,7 @@ def session(*, light: bool = False) -> SparkSession:
 
 def summarise(spark: SparkSession, path: Path) -> int:
     """Return the number of messages in the full summary."""
-    run = load_run(spark, RunFiles("run", receiver=path), lambda _done, _total: None)
+    run = load_run(spark, RunFiles("run", receiver=path), lambda _done, _total: None, Wanted())
     assert run.receiver is not None
     return int(run.receiver["results"]["message_count"])
 

@@ -1,6 +1,6 @@
 """Measure two pairs, analyse them here and on Spark, and compare: `make analysis-demo`.
 
-    python buildtools/analysis_demo.py [DURATION]
+    python buildtools/analysis_demo.py DURATION
 
 Both engines must say the same of every figure. The report and the comparison stay in
 build/analysis-demo.
@@ -47,7 +47,7 @@ def main() -> int:
     missing = why_java_is_missing()
     if missing is not None:
         raise SystemExit(f"analysis-demo: {missing}")
-    duration = sys.argv[1] if len(sys.argv) > 1 else "15s"
+    [duration] = sys.argv[1:]
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir(parents=True)
     for name, options in PAIRS.items():

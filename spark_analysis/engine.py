@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.sources import Progress, RunData, checked, run_data
+from quiver_fast.analysis.sets import run_figures
+from quiver_fast.analysis.sources import (
+    AnalysedRun,
+    Progress,
+    RunData,
+    Wanted,
+    checked,
+    run_data,
+)
+from quiver_fast.analysis.spilled import Histogram
+from quiver_fast.analysis.statistics import run_statistics
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
+from spark_analysis import schema, transforms
 from spark_analysis.facts import facts
-from spark_analysis.files import SPLIT_SIZE, RecordFile, describe, splits_of
+from spark_analysis.files import RECEIVER, SPLIT_SIZE, RecordFile, describe, splits_of
 from spark_analysis.fold import can_be_folded, folded_facts
 from spark_analysis.reading import read_records
-from spark_analysis.results import alone, delivery_of, file_analysis
+from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of
 from spark_analysis.session import make_session, reason
 
 __all__ = ["load_run", "run_loader"]
 
 _RUN = "run"
+# What a task makes of a run: an AnalysedRun, or the error that its records are.
+_ANSWER = StructType([StructField("answer", BinaryType(), nullable=False)])
 
 
 def run_loader(
-    master: str | None, runs: Sequence[RunFiles]
+    master: str | None, runs: Sequence[RunFiles], wanted: Wanted
 ) -> Callable[[RunFiles, Progress], RunData]:
     """Return what reads a run on Spark; the session starts with the first one.
 
     Args:
         master: a Spark master; None for ``local[*]``.
         runs: all that will be read.
+        wanted: what will be asked of them.
 
     Raises:
         QuiverError: by the loader: Java is missing or too old, records are damaged, or
@@ -46,7 +66,7 @@ def run_loader(
 
     def load(files: RunFiles, progress: Progress) -> RunData:
         try:
-            return load_run(session(), files, progress)
+            return load_run(session(), files, progress, wanted)
         except (PySparkException, Py4JError) as error:
             raise QuiverError(reason(error)) from None
 
@@ -54,14 +74,22 @@ def run_loader(
 
 
 def load_run(
-    spark: SparkSession, files: RunFiles, progress: Progress, split_size: int = SPLIT_SIZE
-) -> RunData:
-    """Read the records of a run on Spark, as :func:`.sources.load_run` does here.
+    spark: SparkSession,
+    files: RunFiles,
+    progress: Progress,
+    wanted: Wanted,
+    split_size: int = SPLIT_SIZE,
+) -> AnalysedRun:
+    """Analyse a run on Spark: what :func:`.sources.load_run` and its users find here.
+
+    A task makes the statistics; they alone come to the driver, and the histogram if it
+    is wanted.
 
     Args:
         spark: the session; its executors see the files by the same paths.
         files: the files of the run.
         progress: called at the beginning and the end with the bytes of all files.
+        wanted: what will be asked of the run.
         split_size: bytes of text that a task reads, about.
 
     Raises:
@@ -73,8 +101,51 @@ def load_run(
     size = sum(path.stat().st_size for path in files.paths)
     progress(0, size)
     described = _described(files)
-    table = _facts(spark, described, split_size)
+    with _facts(spark, described, split_size) as found:
+        answer = _analysed(found, files, described, wanted)
+        histogram = _histogram(found, described) if wanted.histogram else None
     progress(size, size)
+    return AnalysedRun(**(_shallow(answer) | {"histogram": histogram}))
+
+
+@contextmanager
+def _facts(
+    spark: SparkSession, files: Sequence[RecordFile], split_size: int
+) -> Iterator[DataFrame]:
+    if can_be_folded(files):
+        splits = [split for file in files for split in splits_of(file, split_size)]
+        with folded_facts(spark, splits) as found:
+            yield found
+    else:
+        with facts(read_records(spark, files, split_size), files) as found:
+            yield found
+
+
+def _analysed(
+    found: DataFrame, files: RunFiles, described: Sequence[RecordFile], wanted: Wanted
+) -> AnalysedRun:
+    """Have a task make the statistics of the facts."""
+
+    def analyse(table: pa.Table) -> pa.Table:
+        try:
+            answer: AnalysedRun | Exception = _statistics(table, files, described, wanted)
+        except (QuiverError, OSError) as error:
+            answer = error
+        return pa.table({"answer": [pickle.dumps(answer)]})
+
+    rows = found.groupBy("run").applyInArrow(analyse, _ANSWER).collect()
+    if not rows:  # all files are empty
+        return _statistics(schema.to_arrow(schema.FACTS).empty_table(), files, described, wanted)
+    # What our own executor pickled, as Spark has it do with all that Python computes.
+    answer: AnalysedRun | Exception = pickle.loads(rows[0].answer)  # noqa: S301
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _statistics(
+    table: pa.Table, files: RunFiles, described: Sequence[RecordFile], wanted: Wanted
+) -> AnalysedRun:
     sender = receiver = delivery = None
     for file, path in zip(described, files.paths, strict=True):
         end = checked(path, file_analysis(file, table))
@@ -84,14 +155,24 @@ def load_run(
             receiver, delivery = end, alone(file, end, table)
     if sender is not None and receiver is not None:
         delivery = delivery_of(table, [sender], [receiver])
-    return run_data(files, sender, receiver, delivery)
+    run = run_data(files, sender, receiver, delivery)
+    said = run_statistics(run, wanted.interval_seconds, wanted.window_seconds)
+    small = _shallow(run) | {"histogram": None, "settlement": None}
+    return AnalysedRun(**small, statistics=said, figures=run_figures(run))
 
 
-def _facts(spark: SparkSession, files: Sequence[RecordFile], split_size: int) -> pa.Table:
-    if can_be_folded(files):
-        return folded_facts(spark, [s for file in files for s in splits_of(file, split_size)])
-    with facts(read_records(spark, files, split_size), files) as found:
-        return found.toArrow()
+def _shallow(run: RunData) -> dict[str, Any]:
+    return {field.name: getattr(run, field.name) for field in fields(run)}
+
+
+def _histogram(found: DataFrame, described: Sequence[RecordFile]) -> Histogram | None:
+    """Bring the histogram of the receiver here: rows of (second, latency)."""
+    receiver = next((file for file in described if file.role == RECEIVER), None)
+    if receiver is None:
+        return None
+    rows = found.where(F.col("fact") == transforms.LATENCY)
+    total = rows.groupBy("arrow", "fact", "second", "value").agg(F.sum("n").alias("n"))
+    return histogram_of(receiver, total.toArrow())
 
 
 def _described(files: RunFiles) -> list[RecordFile]:

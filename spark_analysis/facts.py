@@ -29,8 +29,7 @@ def facts(records: DataFrame, files: Sequence[RecordFile]) -> Iterator[DataFrame
     kept = [records.persist()]
     tables = [transforms.sums(records), transforms.extents(records)]
     if any(file.role == SENDER and file.has_ids for file in files):
-        residuals = transforms.settlement_residuals(records)
-        tables.append(transforms.settlements_across(residuals))
+        tables.append(transforms.settlements_across(records))
     paired = runs_with_both_ends(files)
     if paired:
         both = records.where(F.col("run").isin(paired))

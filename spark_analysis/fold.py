@@ -9,11 +9,13 @@ only where a split begins with one that is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.distribution import Int64Array
 from quiver_fast.analysis.local import FileAnalysis, analyze_runs
@@ -38,20 +40,28 @@ def can_be_folded(files: Sequence[RecordFile]) -> bool:
     return len(set(runs)) == len(runs) and not any(file.has_ids for file in files)
 
 
-def folded_facts(spark: SparkSession, splits: Sequence[Split]) -> pa.Table:
-    """Return rows of ``FACTS``, those that add up not yet added up.
+@contextmanager
+def folded_facts(spark: SparkSession, splits: Sequence[Split]) -> Iterator[DataFrame]:
+    """Give rows of ``FACTS``; those that add up are not yet added up over splits.
+
+    They are kept while the context lasts. Only two rows of a split come to the driver.
 
     Args:
         spark: the session.
         splits: of files that :func:`can_be_folded`, in the order of each file.
     """
-    table = by_splits(spark, splits, _fold, schema.FACTS).toArrow()
-    again = _begin_behind(table, splits)
-    if again:
-        behind = _fold_behind(again)
-        more = by_splits(spark, [split for split, _ in again], behind, schema.FACTS).toArrow()
-        table = pa.concat_tables([table, more])
-    return table
+    folded = by_splits(spark, splits, _fold, schema.FACTS).persist()
+    try:
+        stamps = folded.where(F.col("fact").isin(_FIRST_STAMP, _TOP_STAMP)).toArrow()
+        again = _begin_behind(stamps, splits)
+        if again:
+            behind = _fold_behind(again)
+            late = by_splits(spark, [split for split, _ in again], behind, schema.FACTS)
+            yield folded.unionByName(late)
+        else:
+            yield folded
+    finally:
+        folded.unpersist()
 
 
 def _fold(split: Split) -> Iterator[pa.RecordBatch]:

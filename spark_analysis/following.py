@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analysis.files import discover
-from spark_analysis.output import MARK, RECORDS, check_free, replace, write_records, write_results
+from spark_analysis.output import MARK, RECORDS, check_free, write_records, write_results
+from spark_analysis.placing import replace
 from spark_analysis.source import QuiverSource, numbered
 
 __all__ = ["follow", "start_following"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,12 @@ from quiver_fast.errors import UsageError
 from spark_analysis import schema
 from spark_analysis.facts import facts
 from spark_analysis.files import RecordFile, discover
+from spark_analysis.placing import new_part, recover, replace
 from spark_analysis.reading import read_records
 from spark_analysis.results import arrow_rows, figures_from_json
 
 __all__ = [
-    "MARK", "RECORDS", "analyze", "check_free", "replace", "write_records", "write_results",
+    "MARK", "RECORDS", "analyze", "check_free", "write_records", "write_results",
 ]  # fmt: skip
 
 MARK = "_COMMITTED"
@@ -52,8 +52,8 @@ def analyze(
         raise UsageError(f"'{base}' is not the output of a job")
     files = discover(paths)
     output = output.absolute()
-    part = output.with_name(f".{output.name}.{uuid.uuid4().hex}.part")
-    part.mkdir(mode=0o700, parents=True)
+    recover(output)
+    part = new_part(output)
     try:
         write_records(read_records(spark, files), part / RECORDS)
         write_results(spark, part / RECORDS, part, files, base)
@@ -73,20 +73,6 @@ def check_free(output: Path) -> None:
         raise UsageError(f"'{output}' is not a folder")
     if output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file():
         raise UsageError(f"'{output}' is not empty and not the output of a job")
-
-
-def replace(new: Path, target: Path) -> None:
-    """Let ``new`` take the place of ``target``: renames, so that it is whole at any time."""
-    if not target.exists():
-        new.rename(target)
-        return
-    old = target.with_name(f".{target.name}.{uuid.uuid4().hex}.old")
-    target.rename(old)
-    new.rename(target)
-    if old.is_dir():
-        shutil.rmtree(old)
-    else:
-        old.unlink()
 
 
 def write_records(records: DataFrame, folder: Path) -> None:

@@ -30,7 +30,7 @@ from quiver_fast.analysis.local import FileAnalysis
 from quiver_fast.analysis.sets import RunFigures, run_figures
 from quiver_fast.analysis.settlement import Settlement
 from quiver_fast.analysis.sources import RunData, run_data
-from quiver_fast.analysis.spilled import HistogramRows, Latencies, LatencyRows
+from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies, LatencyRows
 from quiver_fast.analysis.statistics import run_statistics
 from quiver_fast.analysis.streams import Streams
 from quiver_fast.analysis.units import PER_SECOND
@@ -41,6 +41,7 @@ from spark_analysis.files import RECEIVER, SENDER, RecordFile
 
 __all__ = [
     "alone", "arrow_rows", "delivery_of", "figures_from_json", "figures_to_json", "file_analysis",
+    "histogram_of",
 ]  # fmt: skip
 
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
@@ -93,14 +94,9 @@ def file_analysis(file: RecordFile, table: pa.Table) -> FileAnalysis:
         table: ``FACTS`` of its run.
     """
     facts = _Facts(table, file.arrow)
-    histogram = None
-    if file.role == RECEIVER:
-        second, latency, n = facts.rows(transforms.LATENCY)
-        rows = HistogramRows(file.unit)
-        rows.add(second, latency, n)
-        histogram = rows.total()
-    else:
-        second, _, n = facts.rows(transforms.SENT)
+    received = file.role == RECEIVER
+    histogram = histogram_of(file, table) if received else None
+    second, _, n = facts.rows(transforms.LATENCY if received else transforms.SENT)
     seconds = Distribution.of_counted(second, n)
     first, last = facts.by_split(transforms.FIRST), facts.by_split(transforms.LAST)
     settlement = _settlement(facts)
@@ -124,6 +120,18 @@ def file_analysis(file: RecordFile, table: pa.Table) -> FileAnalysis:
         truncated=facts.total(transforms.TRUNCATED) > 0,
         streams=_streams(facts),
     )
+
+
+def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
+    """Return the latencies of a receiver by second, added up.
+
+    Args:
+        file: what was read.
+        table: ``FACTS`` of its run, at least those of its latencies.
+    """
+    rows = HistogramRows(file.unit)
+    rows.add(*_Facts(table, file.arrow).rows(transforms.LATENCY))
+    return rows.total()
 
 
 def _streams(facts: _Facts) -> Streams | None:

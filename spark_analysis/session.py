@@ -16,6 +16,8 @@ __all__ = ["make_session", "reason"]
 # A short job is over before the second compiler has paid its work back, and on few cores it
 # takes them from what starts.
 _LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_CALL_FAILED = "An error occurred while calling"
+_CAUSE = "Caused by: "
 _OWN_ERROR = re.compile(r"\s*(quiver_fast\.errors\.\w+|\w*Error): ")
 
 
@@ -67,4 +69,9 @@ def reason(error: Exception) -> str:
     """Return our own error's line from an executor's traceback, or Spark's first line."""
     lines = str(error).strip().splitlines()
     own = [line for line in lines if _OWN_ERROR.match(line)]
-    return (own[-1].split(": ", 1)[1] if own else lines[0]).strip()
+    if own:
+        return own[-1].split(": ", 1)[1].strip()
+    # py4j's own line says only which call failed, and Java's often only where.
+    causes = [line for line in lines if line.startswith(_CAUSE)] or lines
+    said = causes[-1] if lines[0].startswith(_CALL_FAILED) else lines[0]
+    return said.removeprefix(_CAUSE).strip()

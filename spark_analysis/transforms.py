@@ -18,10 +18,13 @@ __all__ = [
     "ARROW", "BODY_BYTES", "FIRST", "FIRST_BAD", "FIRST_BYTE", "LAST", "LATENCY", "LINES",
     "MALFORMED", "REORDERED", "SAMPLED", "SENT", "SETTLED", "STREAM_END", "STREAM_START",
     "TRUNCATED", "UNMATCHED", "UNSETTLED", "as_facts", "extents", "quotient",
-    "settlement_residuals", "settlements_across", "sums", "ticks_per_second", "together",
+    "settlements_across", "sums", "ticks_per_second", "together",
 ]  # fmt: skip
 
 ARROW = ("run", "arrow")
+
+# A range of ids that a repeated settlement is looked for in.
+_RANGE_BITS = 10
 
 # Facts that add up: n messages of this (second, value).
 LATENCY = "latency"  # epoch second of receipt, latency
@@ -133,7 +136,7 @@ def extents(records: DataFrame) -> DataFrame:
     )
 
 
-def settlement_residuals(records: DataFrame) -> DataFrame:
+def _settlement_residuals(records: DataFrame) -> DataFrame:
     """Return (run, arrow, id, sent, settled, sampled): what splits could not join.
 
     A send without ``settled`` was never settled; a settlement without ``sent`` has no
@@ -149,8 +152,16 @@ def settlement_residuals(records: DataFrame) -> DataFrame:
     )
 
 
-def settlements_across(residuals: DataFrame) -> DataFrame:
-    """Return the facts of settlements whose send was in another split, and of halves."""
+def settlements_across(records: DataFrame) -> DataFrame:
+    """Return the facts of settlements whose send was in another split, and of halves.
+
+    As in :class:`quiver_fast.analysis.settlement.SettlementJoin` every settlement of an id
+    that was sent counts, one that repeats another too.
+    """
+    residuals = _settlement_residuals(records)
+    unsent = residuals.where(F.col("sent").isNull()).drop("sent")
+    again = unsent.join(_sends_settled(records, unsent), [*ARROW, "id"], "left")
+    halves = residuals.where(F.col("sent").isNotNull()).unionByName(again)
     both = F.col("sent").isNotNull() & F.col("settled").isNotNull()
     fact = (
         F.when(both, F.when(F.col("sampled"), SAMPLED).otherwise(SETTLED))
@@ -158,7 +169,7 @@ def settlements_across(residuals: DataFrame) -> DataFrame:
         .otherwise(UNMATCHED)
     )
     return _summed(
-        residuals.select(
+        halves.select(
             *ARROW,
             fact.alias("fact"),
             F.lit(None).cast("bigint").alias("second"),
@@ -166,3 +177,27 @@ def settlements_across(residuals: DataFrame) -> DataFrame:
             F.lit(1).cast("bigint").alias("n"),
         )
     )
+
+
+def _sends_settled(records: DataFrame, settlements: DataFrame) -> DataFrame:
+    """Return (run, arrow, id, sent) of sends settled in their split, as far as asked for.
+
+    Only what shares a range of ids with ``settlements``, mostly nothing, is shuffled.
+    """
+    ranges = settlements.select(*ARROW, _id_range(F.col("id")).alias("range")).distinct()
+    last = F.col("id") + F.col("n") - 1
+    every = F.explode(F.sequence(_id_range(F.col("id")), _id_range(last))).alias("range")
+    sends = records.where(F.col("kind") == schema.SETTLED)
+    near = sends.select(*ARROW, every, "id", last.alias("last"), "sent").join(
+        F.broadcast(ranges), [*ARROW, "range"], "semi"
+    )
+    begin = F.call_function("shiftleft", F.col("range"), F.lit(_RANGE_BITS))
+    ids = F.sequence(
+        F.greatest(F.col("id"), begin), F.least(F.col("last"), begin + (1 << _RANGE_BITS) - 1)
+    )
+    each = near.select(*ARROW, F.explode(ids).alias("id"), "sent")
+    return each.groupBy(*ARROW, "id").agg(F.min("sent").alias("sent"))
+
+
+def _id_range(ids: Column) -> Column:
+    return F.call_function("shiftright", ids, F.lit(_RANGE_BITS))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from quiver_fast.errors import UsageError
 if why_missing("spark") is None:
     from pyspark.testing import assertDataFrameEqual
 
-    from spark_analysis import schema
+    from spark_analysis import placing, schema
     from spark_analysis.following import follow, start_following
     from spark_analysis.output import analyze
     from spark_analysis.source import QuiverSource
@@ -31,6 +33,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JOBS = [sys.executable, "-m", "spark_analysis.jobs"]
+# A job that is killed while it writes.
+KILLED_JOB = """
+import os, signal, sys
+from pathlib import Path
+from spark_analysis import output
+output.read_records = lambda spark, files: None
+output.write_records = lambda records, folder: os.kill(os.getpid(), signal.SIGKILL)
+output.analyze(None, [sys.argv[1]], Path(sys.argv[2]))
+"""
 FORMATS = ("v2", "v3", "v1", "v3", "v3", "v3")
 
 
@@ -109,7 +120,15 @@ def test_the_source_gives_the_same_rows(spark: SparkSession, output: Path, runs:
 def test_again_and_compared(
     spark: SparkSession, output: Path, runs: Path, here: dict[str, RunData]
 ) -> None:
-    """The same job again, compared with itself: it takes the first one's place."""
+    """The same job again, compared with itself: it takes the first one's place.
+
+    What a killed job left beside it is gone then.
+    """
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_JOB, str(runs), str(output)], timeout=60, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(output.parent.iterdir())) == 2
     path = output / "summaries" / runs.name / "run1" / "receiver-summary.json"
     before, inode = path.read_text(), path.stat().st_ino
     analyze(spark, [str(runs)], output, base=output)
@@ -120,6 +139,42 @@ def test_again_and_compared(
     assert found["figures"] == as_json(compare_sets(every, every)["figures"])
     assert found["verdict"] == "no difference"
     assert [entry.name for entry in output.parent.iterdir()] == [output.name]
+
+
+def test_a_folder_is_there_while_it_is_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    seen: list[bool] = []
+    with ThreadPoolExecutor(1) as executor:
+        for number in range(200):
+            new = placing.new_part(target)
+            (new / "number").write_text(str(number))
+            placing.replace(new, target)
+            if number == 0:
+                looks = executor.submit(lambda: [seen.append(target.exists()) for _ in range(5000)])
+            assert (target / "number").read_text() == str(number)
+        looks.result()
+    assert all(seen)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_that_was_moved_away_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that cannot exchange names, and a job killed between its two renames."""
+    target = tmp_path / "out"
+    placing.new_part(target).rename(target)
+    (target / "number").write_text("1")
+    placing.new_part(target)
+    monkeypatch.setattr(placing, "_exchanged", lambda *_: False)
+
+    target.rename(placing._beside(target, "old"))
+    assert not target.exists()
+    placing.recover(target)
+    assert (target / "number").read_text() == "1"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    placing.replace(placing.new_part(target), target)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not list(target.iterdir())
 
 
 def test_other_peoples_folders_are_left_alone(spark: SparkSession, runs: Path) -> None:

@@ -1,12 +1,18 @@
-"""Conditions of --fail-if."""
+"""Conditions of --fail-if, and the choice of an engine."""
 
 import argparse
+import struct
+import sys
+from types import SimpleNamespace
 
 import pytest
 
-from quiver_fast.cli.engines import choose_engine
+from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.sources import Wanted
+from quiver_fast.cli.engines import LOCAL_LIMIT, choose_engine
 from quiver_fast.cli.thresholds import threshold
 from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.records.sources import MARKER
 
 LATENCY = {"unit": "us", "mean": 1500.0, "stddev": 2.0,
            "percentiles": {"0": 3.0, "99": 5000.0, "99.9": 9000.0, "100": 12000.0}}  # fmt: skip
@@ -55,7 +61,55 @@ def test_no_latency_is_no_figure():
         threshold("p99>1").check(DOCUMENT | {"receiver": end})
 
 
+@pytest.fixture(name="large")
+def large_run(tmp_path):
+    """Files that say they hold ``records`` records: a sparse one, or frames by their index."""
+
+    def make(records, compressed):
+        path = tmp_path / f"receiver-transfers.csv{'.zst' * compressed}"
+        size = records * 28
+        with path.open("wb") as file:
+            if compressed:
+                entries = [(len(MARKER), 0), (0, size % 2**31), *[(0, 2**31)] * (size // 2**31)]
+                table = b"".join(struct.pack("<II", *entry) for entry in entries)
+                table += struct.pack("<IBI", len(entries), 0, 0x8F92EAB1)
+                file.write(MARKER + struct.pack("<II", 0x184D2A5E, len(table)) + table)
+            else:
+                file.truncate(size)
+        return [RunFiles("run", receiver=path)]
+
+    return make
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_auto_is_local_below_a_limit_of_records(large, monkeypatch, compressed):
+    """Of compressed files too it is the text that counts."""
+    java = SimpleNamespace(why_java_is_missing=lambda: None)
+    engine = SimpleNamespace(run_loader=lambda *_: None)
+    monkeypatch.setitem(sys.modules, "spark_analysis.java", java)
+    monkeypatch.setitem(sys.modules, "spark_analysis.engine", engine)
+    for records, name in ((LOCAL_LIMIT - 1, "local"), (LOCAL_LIMIT, "spark")):
+        chosen = choose_engine("auto", None, large(records, compressed), Wanted())
+        assert (chosen.name, chosen.warning) == (name, None)
+
+
+@pytest.mark.parametrize("missing", ["spark_analysis", "Java"])
+def test_auto_without_spark_is_local_with_a_warning(large, monkeypatch, missing):
+    runs = large(LOCAL_LIMIT, False)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    engine = SimpleNamespace(run_loader=lambda *_: None) if missing == "Java" else None
+    monkeypatch.setitem(sys.modules, "spark_analysis.engine", engine)
+    chosen = choose_engine("auto", None, runs, Wanted())
+    assert chosen.name == "local"
+    assert "\n" not in chosen.warning
+    assert f"needs {missing}" in chosen.warning
+    if missing != "Java":
+        with pytest.raises(QuiverError, match="not installed"):
+            choose_engine("spark", None, runs, Wanted())
+
+
 def test_engines():
-    assert choose_engine("numpy", None, []).name == choose_engine("auto", None, []).name == "local"
+    for asked in ("numpy", "auto"):
+        assert choose_engine(asked, None, [], Wanted()).name == "local"
     with pytest.raises(UsageError, match="--master"):
-        choose_engine("local", "local[2]", [])
+        choose_engine("local", "local[2]", [], Wanted())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.changepoints import MINIMUM_SEGMENT, change_points
 from quiver_fast.analysis.comparison import BETTER, WORSE, compare
-from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.sources import AnalysedRun, RunData
 from quiver_fast.analysis.statistics import arrivals, steady_part
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.analysis.windows import latency_windows
@@ -55,6 +55,8 @@ class RunFigures:
 
 def run_figures(run: RunData) -> RunFigures:
     """Return the figures of a run."""
+    if isinstance(run, AnalysedRun):
+        return run.figures
     received = run.histogram is not None and run.histogram.total > 0
     return RunFigures(
         run.name,

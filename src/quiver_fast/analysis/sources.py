@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
@@ -16,7 +16,12 @@ from quiver_fast.analysis.windows import SecondCounts
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
 
-__all__ = ["Progress", "RunData", "checked", "load_run", "run_data"]
+if TYPE_CHECKING:
+    from quiver_fast.analysis.sets import RunFigures
+
+__all__ = [
+    "AnalysedRun", "Progress", "RunData", "Wanted", "checked", "load_run", "run_data",
+]  # fmt: skip
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
@@ -48,6 +53,35 @@ class RunData:
     histogram: Histogram | None
     sends: SecondCounts | None
     settlement: Latencies | None
+
+
+@dataclass(frozen=True)
+class AnalysedRun(RunData):
+    """A run that was analysed where its records are: what is large stayed there.
+
+    ``settlement`` is None, and so is ``histogram`` unless it was wanted.
+
+    Attributes:
+        statistics: what :func:`.statistics.run_statistics` says of the run.
+        figures: what :func:`.sets.run_figures` does.
+    """
+
+    statistics: dict[str, Any]
+    figures: RunFigures
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an engine must know beforehand if the records are not here.
+
+    Attributes:
+        interval_seconds, window_seconds: as :func:`.statistics.run_statistics` takes them.
+        histogram: whether latencies are to be drawn or exported, not only summed up.
+    """
+
+    interval_seconds: float | None = None
+    window_seconds: int | None = None
+    histogram: bool = False
 
 
 def load_run(files: RunFiles, progress: Progress) -> RunData:

@@ -9,7 +9,7 @@ from typing import Any
 from quiver_fast.analysis.clock import drift, offset_at_least
 from quiver_fast.analysis.latency import RANKS, exact_latency
 from quiver_fast.analysis.omission import CorrectedDistribution
-from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.sources import AnalysedRun, RunData
 from quiver_fast.analysis.spilled import Latencies, coarse
 from quiver_fast.analysis.steady import Steady, stalls, steady_state
 from quiver_fast.analysis.units import PER_SECOND
@@ -27,7 +27,8 @@ def run_statistics(
     """Return the section ``analysis`` of a run's document.
 
     Args:
-        run: what an engine read.
+        run: what an engine read. Of one that was analysed elsewhere what was said there
+            comes back, whatever the next two are.
         interval_seconds: the expected interval between messages, for the correction of
             coordinated omission; None for the one that the run's configuration implies.
         window_seconds: the length of the windows in ``windows``; None for no windows.
@@ -38,6 +39,8 @@ def run_statistics(
         (:func:`.windows.window_section`). ``docs/analysis.md`` has every figure with its
         formula.
     """
+    if isinstance(run, AnalysedRun):
+        return run.statistics
     counts = arrivals(run)
     measured = run.histogram is not None and run.histogram.total > 0
     windows = window_seconds and window_section(counts, run.histogram, window_seconds)

@@ -15,7 +15,7 @@ from quiver_fast.analysis.parquet import write_parquet
 from quiver_fast.analysis.plots import comparison_plots, run_plots, series_plots
 from quiver_fast.analysis.report import html_report
 from quiver_fast.analysis.sets import changes, compare_sets
-from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.sources import RunData, Wanted
 from quiver_fast.cli.analysis_document import run_document, whole_document
 from quiver_fast.cli.analysis_text import (
     change_point_text,
@@ -75,7 +75,9 @@ def _run(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     files = find_runs(args.paths)
     base_files = find_runs([args.compare]) if args.compare else []
-    engine = choose_engine(args.engine, args.master, [*base_files, *files])
+    engine = choose_engine(args.engine, args.master, [*base_files, *files], _wanted(args))
+    if engine.warning is not None:
+        report_warning(_NAME, engine.warning)
     if args.init_only:
         return EXIT_OK
     base = [_load(one, engine.load, args.quiet) for one in base_files]
@@ -83,6 +85,11 @@ def _run(argv: list[str]) -> int:
     analysis = _Analysis(args, engine.name, base, runs)
     _export(args, analysis, files)
     return analysis.report(Console(args))
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    drawn = any((args.html, args.png, args.svg, args.hgrm, args.hlog))
+    return Wanted(args.expected_interval, args.window, drawn)
 
 
 def _load(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.sources import Progress, RunData, load_run
+from quiver_fast.analysis.sources import Progress, RunData, Wanted, load_run
 from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.records.frames import read_index
 
 __all__ = ["ENGINES", "Engine", "choose_engine", "estimated_records"]
 
@@ -17,10 +19,7 @@ ENGINES = ("auto", "local", "numpy", "spark")
 LOCAL_LIMIT = 10**9
 """From about so many records on, ``auto`` is Spark."""
 
-# A v3 receiver's line of milliseconds; and what zstd makes of many of them.
-_BYTES_PER_RECORD = 28
-_COMPRESSED_BYTES_PER_RECORD = 1
-_ZSTD_SUFFIX = ".zst"
+_BYTES_PER_RECORD = 28  # a v3 receiver's line of milliseconds
 
 
 @dataclass(frozen=True)
@@ -30,41 +29,69 @@ class Engine:
     Attributes:
         name: ``local`` or ``spark``.
         load: reads a run; raises :class:`quiver_fast.errors.QuiverError` and OSError.
+        warning: why it is not the engine that the size of the files asks for, in one line;
+            None where it is.
     """
 
     name: str
     load: Callable[[RunFiles, Progress], RunData]
+    warning: str | None = None
 
 
-def choose_engine(asked: str, master: str | None, runs: Sequence[RunFiles]) -> Engine:
+def choose_engine(
+    asked: str, master: str | None, runs: Sequence[RunFiles], wanted: Wanted
+) -> Engine:
     """Return the engine that was asked for; ``auto`` goes by the size of the files.
 
+    Where Spark cannot start, ``auto`` without a master is the local engine, which reads
+    files of any size too.
+
     Raises:
+        OSError: a file cannot be read.
         UsageError: a Spark master is given to the local engine.
-        QuiverError: Spark is to be used and not installed.
+        QuiverError: Spark is asked for and not installed.
     """
-    if asked == "auto":
-        big = master is not None or estimated_records(runs) >= LOCAL_LIMIT
-        asked = "spark" if big else "local"
-    if asked == "spark":
-        return Engine("spark", _spark_loader(master, runs))
+    if asked == "auto" and master is None:
+        return _by_size(runs, wanted)
+    if asked in ("auto", "spark"):
+        return Engine("spark", _spark_loader(master, runs, wanted))
     if master is not None:
         raise UsageError("--master is for --engine spark")
     return Engine("local", load_run)
 
 
+def _by_size(runs: Sequence[RunFiles], wanted: Wanted) -> Engine:
+    if estimated_records(runs) < LOCAL_LIMIT:
+        return Engine("local", load_run)
+    try:
+        load = _spark_loader(None, runs, wanted)
+        missing = importlib.import_module("spark_analysis.java").why_java_is_missing()
+    except QuiverError as error:
+        missing = str(error)
+    if missing is None:
+        return Engine("spark", load)
+    return Engine("local", load_run, f"analysing here, not with Spark: {missing}")
+
+
 def estimated_records(runs: Sequence[RunFiles]) -> int:
-    """Return about how many records the files of ``runs`` hold, by their sizes."""
-    total = 0
-    for path in (path for run in runs for path in run.paths):
-        compressed = path.suffix == _ZSTD_SUFFIX
-        share = _COMPRESSED_BYTES_PER_RECORD if compressed else _BYTES_PER_RECORD
-        total += path.stat().st_size // share
-    return total
+    """Return about how many records the files of ``runs`` hold, by the size of their text.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return sum(_text_size(path) for run in runs for path in run.paths) // _BYTES_PER_RECORD
+
+
+def _text_size(path: Path) -> int:
+    """Return the bytes of text in a file; of zstd without our index a lower bound."""
+    frames = read_index(path)
+    if frames is None:
+        return path.stat().st_size
+    return sum(frame.text_size for frame in frames)
 
 
 def _spark_loader(
-    master: str | None, runs: Sequence[RunFiles]
+    master: str | None, runs: Sequence[RunFiles], wanted: Wanted
 ) -> Callable[[RunFiles, Progress], RunData]:
     try:
         engine = importlib.import_module("spark_analysis.engine")
@@ -74,5 +101,5 @@ def _spark_loader(
             f"--engine spark needs {missing}, which is not installed: "
             "pip install 'quiver-fast[spark]' (--engine local does without)"
         ) from None
-    loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master, runs)
+    loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master, runs, wanted)
     return loader
