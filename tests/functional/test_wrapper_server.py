@@ -56,6 +56,7 @@ OURS = {
     "--max-message-size": "0", "--max-connections": "5", "--idle-timeout": "1m",
     "--addresses": "a,b", "--allow-insecure-plain": None, "--no-create": None,
     "--connect": "amqp://h/q", "--roll": "FAST_HOURLY", "--roll-size": "1m",
+    "--stream-sessions": "shared",
 }  # fmt: skip
 
 

@@ -75,6 +75,7 @@ SERVER_EXTENSIONS = frozenset(
         "roll",
         "roll-size",
         "store",
+        "stream-sessions",
     }
 )
 """The contract keys that only our own server takes."""

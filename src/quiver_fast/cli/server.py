@@ -142,6 +142,11 @@ def _add_storage_options(parser: argparse.ArgumentParser) -> None:
         help="End a file of BYTES that is mostly removed, to give its space back (pyfast)",
     )
     add("--csp-port", metavar="PORT", type=count, help="Serve the stored queues at PORT (pyfast)")
+    add(
+        "--stream-sessions",
+        metavar="HOW",
+        help="Attach links for streams in sessions of their 'own', or in one 'shared' (pyfast)",
+    )
     add("--connect", metavar="URL", help="Exchange messages with the server at URL (pyfast)")
 
 
