@@ -186,7 +186,7 @@ def unpack_source(build_dir: Path) -> Path:
 
 
 def sources(root: Path, tls: bool) -> list[Path]:
-    """Return the C files of the library, with OpenSSL or with the stub in its place."""
+    """Return the engine's C files, with OpenSSL or with the stub in its place."""
     src = root / "src"
     # The mechanisms of quiver_fast.engine.security are the only ones in every
     # build, so that a wheel behaves alike with and without Cyrus SASL plugins.
@@ -197,8 +197,12 @@ def sources(root: Path, tls: bool) -> list[Path]:
         src / "sasl/cyrus_stub.c",
         src / ("ssl/openssl.c" if tls else "ssl/ssl_stub.c"),
     ]
-    own = [FLOW_FRAMES, PEER_NAMES] if tls else [FLOW_FRAMES]
-    return [*sorted((src / "core").rglob("*.c")), *chosen, *own]
+    return [*sorted((src / "core").rglob("*.c")), *chosen]
+
+
+def own_sources(tls: bool) -> list[Path]:
+    """Return the C files that this project adds to the library."""
+    return [FLOW_FRAMES, PEER_NAMES] if tls else [FLOW_FRAMES]
 
 
 def _compile_flags(openssl: toolchain.OpenSSL | None, extra_flags: list[str]) -> list[str]:
@@ -258,7 +262,8 @@ def _build(
 ) -> None:
     flags = _compile_flags(openssl, extra_flags)
     libraries = [*(openssl.link_flags if openssl else []), "-lpthread"]
-    files = sources(root, openssl is not None)
+    tls = openssl is not None
+    files = [*sources(root, tls), *own_sources(tls)]
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         scratch = Path(temporary)

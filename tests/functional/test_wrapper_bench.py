@@ -173,14 +173,14 @@ def test_quiet(fake):
 @pytest.mark.parametrize("tls", [False, True])
 def test_our_own_arrows_and_server(fake, tmp_path, certificates, tls):
     pyfast = [word.replace("fake", "pyfast") for word in SERVED]
-    words = [*pyfast, "--client-server", "-c", "20k", "--output", str(tmp_path / "out")]
+    words = [*pyfast, "--client-server", "-c", "300k", "--output", str(tmp_path / "out")]
     if tls:
         words += ["--cert", certificates.server.cert, "--key", certificates.server.key]
         words += ["--trust-store", certificates.authority]
     done = fake.run("bench", *words)
     assert done.returncode == 0, done
     [result] = load(tmp_path / "out", "bench.json")["results"]
-    assert (result["count"], result["unreceived"], result["duplicate"]) == (20_000, 0, 0)
+    assert (result["count"], result["unreceived"], result["duplicate"]) == (300_000, 0, 0)
     assert result["cpu_us"]["server"] > 0
     config = load(tmp_path / "out/pyfast/pyfast/pyfast/pair", "sender-summary.json")["config"]
     assert config["scheme"] == ("amqps" if tls else "amqp")

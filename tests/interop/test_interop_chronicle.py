@@ -123,7 +123,9 @@ def test_java_follows_live_across_rolls(tmp_path: Path) -> None:
         for number in range(1, count):
             written.append((appender.append_text(f"entry {number}"), b"entry %d" % number))
             time.sleep(0.001)
-        output, _ = following.communicate(timeout=90)
+        # Not communicate(), which would miss what came with the first line.
+        output = following.stdout.read()
+        assert following.wait(90) == 0
     assert len({index >> 32 for index, _ in written}) >= 3
     assert entries(output) == written
 
