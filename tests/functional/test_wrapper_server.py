@@ -62,7 +62,7 @@ OURS = {
     "--verify": None, "--max-sessions": "5", "--max-links": "5", "--max-frame-size": "4k",
     "--handshake-timeout": "5", "--credit": "5", "--sasl-mechanisms": "ANONYMOUS",
     "--connect-count": "2", "--connect-user": "u", "--connect-trust-store": "t",
-    "--connect-password-file": "/dev/null",
+    "--connect-password-file": "/dev/null", "--stream-sessions": "shared",
 }  # fmt: skip
 
 

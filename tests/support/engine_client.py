@@ -40,15 +40,25 @@ class EngineClient:
         port: where the server listens.
         streaming_links: offer ``qd.streaming-links``.
         trunk: pass for another server of ours.
+        channel_max: the highest channel to allow; None for the engine's own limit.
     """
 
-    def __init__(self, port: int, *, streaming_links: bool = False, trunk: bool = False) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        streaming_links: bool = False,
+        trunk: bool = False,
+        channel_max: int | None = None,
+    ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setblocking(False)
         self.connection = Connection()
         self.collector = Collector()
         self.connection.collect(self.collector)
         self.transport = Transport()
+        if channel_max is not None:
+            self.transport.channel_max = channel_max
         self.transport.bind(self.connection)
         self.connection.container = "engine-client"
         offered = [STREAMING_LINKS] * streaming_links + [TRUNK] * trunk

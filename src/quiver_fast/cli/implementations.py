@@ -85,6 +85,7 @@ SERVER_EXTENSIONS = frozenset(
         "roll-size",
         "sasl-mechanisms",
         "store",
+        "stream-sessions",
         "verify",
     }
 )

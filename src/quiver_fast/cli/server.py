@@ -210,6 +210,11 @@ def _add_limit_options(parser: argparse.ArgumentParser) -> None:
         help="Let a producer send COUNT messages ahead (pyfast)",
     )
     add(
+        "--stream-sessions",
+        choices=("own", "shared"),
+        help="Attach each link for a stream in a session of its own (default), or all in one (pyfast)",
+    )
+    add(
         "--max-connections",
         metavar="COUNT",
         type=positive_count,

@@ -1,7 +1,7 @@
 # Every function of the Proton C engine that quiver-fast uses, by header.
 # All of it may run without the GIL. Add here what is used, nothing else.
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "<sys/types.h>" nogil:
     ctypedef long ssize_t
@@ -117,6 +117,9 @@ cdef extern from "proton/session.h" nogil:
     void pn_session_close(pn_session_t *session)
     void pn_session_free(pn_session_t *session)
     pn_session_t *pn_session_head(pn_connection_t *connection, pn_state_t state)
+    void *pn_session_get_context(pn_session_t *session)
+    void pn_session_set_context(pn_session_t *session, void *context)
+    void pn_session_set_incoming_capacity(pn_session_t *session, size_t capacity)
     int pn_session_set_incoming_window_and_lwm(
         pn_session_t *session, uint32_t window, uint32_t low_water_mark)
     size_t pn_session_outgoing_bytes(pn_session_t *session)
@@ -247,6 +250,7 @@ cdef extern from "proton/event.h" nogil:
 
 cdef extern from "proton/transport.h" nogil:
     int pn_transport_set_channel_max(pn_transport_t *transport, int channel_max)
+    uint16_t pn_transport_get_channel_max(pn_transport_t *transport)
     void pn_transport_set_server(pn_transport_t *transport)
     void pn_transport_require_auth(pn_transport_t *transport, bint required)
     int pn_transport_close_tail(pn_transport_t *transport)

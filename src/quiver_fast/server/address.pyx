@@ -5,7 +5,7 @@ from libc.string cimport memcmp
 from quiver_fast.proton.libproton cimport pn_delivery_t
 from quiver_fast.server.broker cimport find_queue
 from quiver_fast.server.message cimport (
-    HEADER_MALFORMED, HEADER_READ, Message, message_address, message_release,
+    HEADER_MALFORMED, HEADER_READ, HeaderResult, Message, message_address, message_release,
 )
 from quiver_fast.server.peer cimport delivery_reject
 from quiver_fast.server.queue cimport queue_append
@@ -59,13 +59,19 @@ cdef Queue *queue_of_message(
     return queue
 
 
-cdef Queue *queue_of_stream(Inlet *inlet, const Message *message) noexcept nogil:
-    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL if it names none."""
+cdef HeaderResult queue_of_stream(
+        Inlet *inlet, const Message *message, Queue **queue) noexcept nogil:
+    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL if it names none.
+
+    HEADER_MORE says that `to` may still come.
+    """
     cdef const char *address
     cdef size_t size
-    if message_address(message, &address, &size) != HEADER_READ or size == 0:
-        return NULL
-    return named_queue(inlet, address, size)
+    cdef HeaderResult result = message_address(message, &address, &size)
+    queue[0] = NULL
+    if result == HEADER_READ and size:
+        queue[0] = named_queue(inlet, address, size)
+    return result
 
 
 cdef Queue *named_queue(Inlet *inlet, const char *address, size_t size) noexcept nogil:

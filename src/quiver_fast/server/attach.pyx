@@ -8,11 +8,13 @@ from libc.string cimport strlen
 
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
-    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_RCV_FIRST, PN_SND_SETTLED, PN_UNSPECIFIED,
+    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_LOCAL_ACTIVE, PN_RCV_FIRST, PN_SND_SETTLED,
+    PN_UNSPECIFIED,
     pn_data_clear, pn_link_close, pn_link_condition, pn_link_detach, pn_link_is_sender,
     pn_link_open, pn_link_remote_snd_settle_mode, pn_link_remote_source, pn_link_remote_target,
     pn_link_set_max_message_size, pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode,
-    pn_link_source, pn_link_t, pn_link_target, pn_session_close, pn_terminus_capabilities,
+    pn_link_source, pn_link_t, pn_link_target, pn_session_close, pn_session_state,
+    pn_terminus_capabilities,
     pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
     pn_terminus_get_distribution_mode, pn_terminus_get_type, pn_terminus_is_dynamic,
     pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_t,
@@ -22,7 +24,7 @@ from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_receive
 from quiver_fast.server.demand cimport demand_began, demand_ended, demand_join, demand_leave
 from quiver_fast.server.inlet cimport inlet_detached, inlet_top_up, queue_left
-from quiver_fast.server.links cimport link_delete, link_new
+from quiver_fast.server.links cimport link_delete, link_new, narrow_session
 from quiver_fast.server.outlet cimport outlet_detached
 from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.queue cimport consumer_join
@@ -162,6 +164,8 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     inlet.routed = peer.trunk and queue == NULL
     inlet.streaming = inlet.routed or has_capability(
         pn_terminus_capabilities(theirs), b"qd.streaming-deliveries")
+    if inlet.streaming and pn_session_state(inlet.base.session) & PN_LOCAL_ACTIVE:
+        narrow_session(&inlet.base)
     if queue != NULL:
         queue.links += 1
         if inlet.streaming:
@@ -194,9 +198,7 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
     cdef pn_link_t *engine_link = link.link
     cdef Queue *queue = NULL
     cdef Queue *sought = NULL
-    cdef bint ours = False
     if link.kind == OUTLET:
-        ours = (<Outlet *>link).ours
         queue = (<Outlet *>link).consumer.queue
         forget_outlet(peer, <Outlet *>link)
         outlet_detached(<Outlet *>link)
@@ -207,7 +209,6 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
                 sought = node_of_queue(queue)
     elif link.kind == INLET:
         queue = (<Inlet *>link).queue
-        ours = (<Inlet *>link).announced
         trunk_detached(<Inlet *>link)
         demand_leave(<Inlet *>link)
         inlet_detached(<Inlet *>link)
@@ -217,8 +218,7 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
         pn_link_close(engine_link)
     else:
         pn_link_detach(engine_link)
-    if ours:
-        # It had the session to itself.
+    if link.owns_session:
         pn_session_close(link.session)
     link_delete(link)
     if queue != NULL:

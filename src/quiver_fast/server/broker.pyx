@@ -47,6 +47,7 @@ cdef class Broker:
         limits.credit = config.credit
         limits.connections = config.max_connections
         limits.sessions = config.max_sessions
+        limits.shared_sessions = config.stream_sessions == "shared"
         limits.links = config.max_links
         limits.frame_size = config.max_frame_size
         limits.idle_timeout = <unsigned>(config.idle_timeout * 1000)

@@ -64,6 +64,9 @@ Limits of the protocol:
   max-connections=N (50000, and as many of csp)
   max-sessions=N (1024, per connection)
   max-links=N (4096, per connection)
+  stream-sessions=own|shared (own)
+                                  a session for each link that is attached for a stream, or
+                                  one for those of a connection
   max-frame-size=BYTES (16384)    idle-timeout=SECONDS (30; 0: none)
   handshake-timeout=SECONDS (10)
   quiet=0|1 (0)  verbose=0|1 (0)
@@ -98,7 +101,7 @@ TEXTS = (
     "host", "port", "path", "ready-file", "scheme", "user", "password", "password-fd", "cert",
     "key", "trust-store", "sasl-mechanisms", "addresses",
     "store", "durability", "roll", "connect", "connect-user", "connect-password",
-    "connect-password-fd", "connect-trust-store",
+    "connect-password-fd", "connect-trust-store", "stream-sessions",
 )  # fmt: skip
 
 # What remote queues have of all this: no users, no TLS, and the limits of their protocol.
@@ -168,6 +171,7 @@ class ServerConfig:
     max_connections: int
     max_sessions: int
     max_links: int
+    stream_sessions: str
     max_frame_size: int
     idle_timeout: int
     handshake_timeout: int
@@ -216,6 +220,9 @@ def _values(given: dict[str, str]) -> dict[str, object]:
         values[key] = given.get(key)
     scheme = arguments.choice("scheme", given.get("scheme", "amqp"), tuple(DEFAULT_PORTS))
     values["scheme"] = scheme
+    values["stream-sessions"] = arguments.choice(
+        "stream-sessions", given.get("stream-sessions", "own"), ("own", "shared")
+    )
     values["durability"] = given.get("durability", "none")
     values["port"] = arguments.port(given["port"], DEFAULT_PORTS[scheme])
     values["ready-file"] = None if given["ready-file"] in ("", "-") else given["ready-file"]

@@ -15,7 +15,7 @@ from quiver_fast.server.address cimport (
 from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.demand cimport has_demand
 from quiver_fast.server.message cimport (
-    HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
+    HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
     message_filled, message_new, message_read_header, message_release,
     message_space,
 )
@@ -227,7 +227,9 @@ cdef bint receive_routed(
             inlet.destination = named_queue(inlet, route.address, route.size)
             message_strip_route(message, &route)
     if result != HEADER_READ or inlet.destination == NULL:
-        return refuse_stream(inlet, delivery, message, b"the message has no route here")
+        return refuse_stream(
+            inlet, delivery, message, b"amqp:precondition-failed",
+            b"the message has no route here")
     if stream_start(inlet, delivery, message):
         stream_of(message).presettled |= route.presettled
         return True
@@ -267,15 +269,17 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     cdef HeaderResult header = message_read_header(message, inlet.base.peer.container.now_ms)
     cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
     cdef int entries
+    if header == HEADER_READ and queue == NULL:
+        header = queue_of_stream(inlet, message, &queue)
     if header == HEADER_MORE and message.first.next == NULL:
         return False
-    if header != HEADER_READ:
-        return refuse_stream(inlet, delivery, message, b"this is not an AMQP message")
-    if queue == NULL:
-        queue = queue_of_stream(inlet, message)
+    if header == HEADER_MALFORMED or header == HEADER_MORE and queue != NULL:
+        return refuse_stream(
+            inlet, delivery, message, b"amqp:decode-error", b"this is not an AMQP message")
     if queue == NULL:
         return refuse_stream(
-            inlet, delivery, message, b"the message names no address of this server in 'to'")
+            inlet, delivery, message, b"amqp:precondition-failed",
+            b"the message names no address of this server in 'to'")
     if is_stored(queue, message) or queue.storable and not message.routed and not can_pass(queue):
         inlet.destination = queue
         return keep_part(inlet, delivery, message)
@@ -316,13 +320,12 @@ cdef void drop_parts(Inlet *inlet) noexcept nogil:
 
 
 cdef bint refuse_stream(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message,
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, const char *condition,
         const char *why) noexcept nogil:
     """Reject a message that is still arriving; what comes of it is read and dropped."""
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
-    set_condition(
-        pn_disposition_condition(pn_delivery_local(delivery)), b"amqp:precondition-failed", why)
+    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), condition, why)
     stream_decide(stream_of(message), PN_REJECTED, False, False)
     return True
 

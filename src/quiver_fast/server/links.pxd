@@ -1,10 +1,15 @@
 from libc.stdint cimport uint64_t
 
-from quiver_fast.proton.libproton cimport pn_link_t
+from quiver_fast.proton.libproton cimport pn_link_t, pn_session_t
 from quiver_fast.server.structures cimport Link, LinkKind, Peer
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil
 cdef void link_delete(Link *link) noexcept nogil
+cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil
+cdef int stream_window(const Peer *peer) noexcept nogil
+cdef void narrow_session(const Link *link) noexcept nogil
+cdef bint has_channel(Peer *peer) noexcept nogil
+cdef size_t channels(Peer *peer) noexcept nogil
 cdef void write_name(const char *prefix, uint64_t number, char *out) noexcept nogil
 cdef bint is_usable(Peer *peer) noexcept nogil
 cdef bint same_server(Peer *one, Peer *other) noexcept nogil

@@ -8,8 +8,16 @@ from libc.string cimport strcmp
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, pn_connection_remote_container, pn_connection_state,
     pn_decref, pn_incref, pn_link_free, pn_link_session, pn_link_set_context, pn_link_t,
+    pn_session, pn_session_head, pn_session_open, pn_session_set_context,
+    pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_t,
+    pn_transport_get_channel_max,
 )
-from quiver_fast.server.structures cimport Link, LinkKind, Peer
+from quiver_fast.server.structures cimport (
+    OUTLET, SESSION_WINDOW, STREAM_WINDOW, Link, LinkKind, Peer,
+)
+
+# Frames of a stream's session, however large a frame may be.
+cdef int LEAST_WINDOW = 2
 
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil:
@@ -54,6 +62,70 @@ cdef void link_delete(Link *link) noexcept nogil:
     pn_link_set_context(engine_link, NULL)
     pn_link_free(engine_link)
     pn_decref(engine_link)
+
+
+cdef int stream_window(const Peer *peer) noexcept nogil:
+    """Return the window, in frames, of a session that streams come by."""
+    return max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
+
+
+cdef void narrow_session(const Link *link) noexcept nogil:
+    """Make the window of a session that began before its link for streams fit for those.
+
+    Not if others send by it: the engine would take what is on its way for a breach. The
+    credit that the link gets next tells its peer.
+    """
+    cdef Link *other = link.peer.links
+    while other != NULL:
+        if other != link and other.session == link.session and other.kind != OUTLET:
+            return
+        other = other.next
+    pn_session_set_incoming_capacity(
+        link.session, <size_t>stream_window(link.peer) * link.peer.container.limits.frame_size)
+
+
+cdef size_t channels(Peer *peer) noexcept nogil:
+    """Return how many sessions the connection has room for, whoever begins them (part 2.7.1)."""
+    return <size_t>pn_transport_get_channel_max(peer.driver.transport) + 1
+
+
+cdef bint has_channel(Peer *peer) noexcept nogil:
+    """Say whether we may begin one more session.
+
+    The peer's next begin must find a channel for its answer, so we take no more than half
+    of them and never the last. The engine goes mute for ever without a channel.
+    """
+    cdef size_t used = peer.session_count + peer.own_sessions + peer.ending_sessions
+    return peer.own_sessions < channels(peer) // 2 and used + 1 < channels(peer)
+
+
+cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
+    """Return an open session for a link of ours; NULL if there is none.
+
+    Args:
+        own: set to whether the session is there for this link alone.
+    """
+    cdef bint may_begin = has_channel(peer)
+    cdef pn_session_t *session = peer.shared_session
+    own[0] = False
+    if session != NULL and (peer.container.limits.shared_sessions or not may_begin):
+        return session
+    if not may_begin:
+        # Any that works: either side may attach in it (part 2.5).
+        return pn_session_head(peer.driver.connection, PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE)
+    session = pn_session(peer.driver.connection)
+    if session == NULL:
+        return NULL
+    pn_session_set_context(session, peer)
+    pn_session_set_incoming_window_and_lwm(session, SESSION_WINDOW, SESSION_WINDOW // 2)
+    pn_session_open(session)
+    peer.own_sessions += 1
+    own[0] = not peer.container.limits.shared_sessions and (
+        has_channel(peer) or peer.shared_session != NULL)
+    if not own[0]:
+        # The last that there may be has to do for all that come.
+        peer.shared_session = session
+    return session
 
 
 cdef void write_name(const char *prefix, uint64_t number, char *out) noexcept nogil:

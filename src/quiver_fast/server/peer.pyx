@@ -89,6 +89,7 @@ cdef void peer_write(Peer *peer) noexcept nogil:
     if peer.full:
         return
     data = output(peer)
+    peer.ending_sessions = 0
     while data.size > 0 and not peer.cut:
         n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if n < 0 and errno == EINTR:

@@ -3,29 +3,26 @@
 from quiver_fast.engine.security cimport conclude_sasl
 from quiver_fast.proton.libproton cimport (
     PN_CONNECTION_REMOTE_CLOSE, PN_CONNECTION_REMOTE_OPEN, PN_DELIVERY, PN_LINK_FLOW,
-    PN_LINK_REMOTE_CLOSE, PN_LINK_REMOTE_DETACH, PN_LINK_REMOTE_OPEN, PN_LOCAL_UNINIT,
-    PN_REMOTE_ACTIVE, PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN,
+    PN_LINK_REMOTE_CLOSE, PN_LINK_REMOTE_DETACH, PN_LINK_REMOTE_OPEN, PN_LOCAL_CLOSED,
+    PN_LOCAL_UNINIT, PN_REMOTE_ACTIVE, PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN,
     pn_connection_driver_next_event, pn_connection_open,
-    pn_connection_remote_offered_capabilities, pn_delivery_link, pn_delivery_t,
+    pn_connection_remote_offered_capabilities, pn_connection_state, pn_delivery_link, pn_delivery_t,
     pn_delivery_updated, pn_event_delivery, pn_event_link, pn_event_session, pn_event_t,
     pn_event_type, pn_link_free, pn_link_get_context, pn_link_t, pn_session_close,
-    pn_session_condition, pn_session_free, pn_session_head, pn_session_open,
+    pn_session_condition, pn_session_free, pn_session_get_context, pn_session_head, pn_session_open,
     pn_session_set_incoming_window_and_lwm, pn_session_state, pn_session_t,
 )
 from quiver_fast.server.attach cimport attach, detach
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_receive
 from quiver_fast.server.inlet cimport inlet_receive, inlet_top_up
+from quiver_fast.server.links cimport channels, stream_window
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition
 from quiver_fast.server.structures cimport (
-    COORDINATOR, INLET, OUTLET, SESSION_WINDOW, STREAM_WINDOW, Inlet, Link, Outlet, Peer,
-    peer_dirty,
+    COORDINATOR, INLET, OUTLET, SESSION_WINDOW, Inlet, Link, Outlet, Peer, peer_dirty,
 )
 from quiver_fast.server.trunk cimport trunk_opened
-
-# Frames of a stream's session, however large a frame may be.
-cdef int LEAST_WINDOW = 2
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
@@ -118,6 +115,11 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
         peer_refuse(peer, b"amqp:illegal-state", b"the first frame must be open")
         return
     peer.session_count += 1
+    if peer.session_count + peer.own_sessions > channels(peer):
+        # There is no channel to answer by, not even with an end.
+        peer_close(peer, b"amqp:resource-limit-exceeded",
+                   b"the connection has no channel for another session")
+        return
     if peer.session_count <= peer.container.limits.sessions:
         peer.beginning = True
         return
@@ -134,6 +136,8 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
     cdef int window
     cdef int mark
     peer.beginning = False
+    if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
+        return
     while True:
         session = pn_session_head(
             peer.driver.connection, PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE)
@@ -142,7 +146,7 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
         window = SESSION_WINDOW
         mark = window // 2
         if has_streaming_inlet(peer, session):
-            window = max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
+            window = stream_window(peer)
             # So few that the sender hears of all that was read: waiting for more may be for
             # what its own socket keeps back until it hears something.
             mark = window - 1
@@ -169,7 +173,13 @@ cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
         if link.session == session:
             detach(link, True)
         link = following
-    peer.session_count -= 1
+    if pn_session_get_context(session) == NULL:
+        peer.session_count -= 1
+    else:
+        peer.own_sessions -= 1
+    peer.ending_sessions += 1
+    if session == peer.shared_session:
+        peer.shared_session = NULL
     pn_session_close(session)
     pn_session_free(session)
     peer_dirty(peer)

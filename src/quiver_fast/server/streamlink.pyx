@@ -2,15 +2,17 @@
 
 A peer that offered qd.streaming-links takes them; nothing is sent before it answered
 the attach and gave credit. Each has a session of its own, so that a stream that is
-not read closes no window but its own.
+not read closes no window but its own; where the peer has no channels for that, or the
+configuration says so, they share one.
 """
 
 from quiver_fast.proton.libproton cimport (
     PN_EXPIRE_WITH_LINK, pn_link_close, pn_link_open, pn_link_source, pn_link_t, pn_sender,
-    pn_session, pn_session_close, pn_session_open, pn_session_t, pn_terminus_set_expiry_policy,
-    pn_unsettled_head,
+    pn_session_close, pn_session_t, pn_terminus_set_expiry_policy, pn_unsettled_head,
 )
-from quiver_fast.server.links cimport NAME_MAX, is_usable, link_new, same_server, write_name
+from quiver_fast.server.links cimport (
+    NAME_MAX, has_channel, is_usable, link_new, same_server, session_for, write_name,
+)
 from quiver_fast.server.outlet cimport pool_remove
 from quiver_fast.server.structures cimport OUTLET, Outlet, Peer, peer_dirty
 
@@ -22,7 +24,7 @@ cdef const char *NAME = b"quiver-stream-"
 
 
 cdef Outlet *stream_outlet(Outlet *consumer) noexcept nogil:
-    """Return an idle link to the consumer's peer, or attach a new one; NULL without memory."""
+    """Return an idle link to the consumer's peer, or attach a new one; NULL if there is no way."""
     cdef Peer *peer = consumer.base.peer
     cdef Outlet *outlet
     if peer.trunk:
@@ -38,14 +40,27 @@ cdef Outlet *stream_outlet(Outlet *consumer) noexcept nogil:
 
 
 cdef Peer *least_busy(Peer *trunk) noexcept nogil:
-    """Return the connection to a trunk's server that runs the fewest streams."""
+    """Return the connection to a trunk's server that runs the fewest streams.
+
+    One that has no room for a link of its own session comes after those that have.
+    """
     cdef Peer *best = trunk
     cdef Peer *peer = trunk.container.peers
     while peer != NULL:
-        if peer.stream_count < best.stream_count and is_usable(peer) and same_server(peer, trunk):
+        if is_usable(peer) and same_server(peer, trunk) and is_better(peer, best):
             best = peer
         peer = peer.next
     return best
+
+
+cdef bint is_better(Peer *peer, Peer *best) noexcept nogil:
+    if has_link(peer) != has_link(best):
+        return has_link(peer)
+    return peer.stream_count < best.stream_count
+
+
+cdef bint has_link(Peer *peer) noexcept nogil:
+    return peer.idle_first != NULL or has_channel(peer)
 
 
 cdef void pool_take(Peer *peer) noexcept nogil:
@@ -58,21 +73,22 @@ cdef void pool_take(Peer *peer) noexcept nogil:
 
 cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
     """Attach as a sender without source and target addresses; they go with the link."""
-    cdef pn_session_t *session = pn_session(peer.driver.connection)
+    cdef bint own
+    cdef pn_session_t *session = session_for(peer, &own)
     cdef char[NAME_MAX] name
     cdef pn_link_t *link
     cdef Outlet *outlet
     if session == NULL:
         return NULL
     write_name(NAME, peer.container.next_serial + 1, name)
-    pn_session_open(session)
     link = pn_sender(session, name)
     pn_terminus_set_expiry_policy(pn_link_source(link), PN_EXPIRE_WITH_LINK)
     outlet = <Outlet *>link_new(peer, link, OUTLET, sizeof(Outlet))
     if outlet == NULL:
-        pn_session_close(session)
+        if own:
+            pn_session_close(session)
         return NULL
-    peer.session_count += 1
+    outlet.base.owns_session = own
     outlet.ours = True
     outlet.consumer.outlet = outlet
     pn_link_open(link)
@@ -92,7 +108,8 @@ cdef void trim_pool(Peer *peer) noexcept nogil:
             pool_remove(outlet)
             # The peer's answer ends it: server.protocol frees link and session.
             pn_link_close(outlet.base.link)
-            pn_session_close(outlet.base.session)
+            if outlet.base.owns_session:
+                pn_session_close(outlet.base.session)
             peer_dirty(peer)
             count += 1
         outlet = following

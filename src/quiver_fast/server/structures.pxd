@@ -119,6 +119,8 @@ cdef struct Link:
     uint64_t serial
     # We detached it with an error: what still comes by it counts for nothing.
     bint refused
+    # We began its session for it alone: the session goes with the link.
+    bint owns_session
 
 # A message that is forwarded while it is being received.
 cdef struct Stream:
@@ -217,7 +219,13 @@ cdef struct Peer:
     pn_connection_driver_t driver
     Link *links
     size_t link_count
+    # Sessions that the peer began, those that we did, and those whose channels are ours
+    # until their end frame is out.
     size_t session_count
+    size_t own_sessions
+    size_t ending_sessions
+    # The one for links that get none to themselves; NULL as long as there is no such link.
+    pn_session_t *shared_session
     bint opened
     # It began sessions that are not answered yet.
     bint beginning
@@ -281,6 +289,8 @@ cdef struct Limits:
     int credit
     size_t connections
     size_t sessions
+    # Links that we attach share one session of each connection.
+    bint shared_sessions
     size_t links
     uint32_t frame_size
     uint32_t idle_timeout

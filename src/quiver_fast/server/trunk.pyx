@@ -16,17 +16,16 @@ from libc.string cimport strcmp
 from quiver_fast.proton.libproton cimport (
     pn_bytes, pn_connection_get_container, pn_connection_remote_container,
     pn_connection_remote_offered_capabilities, pn_data_put_symbol, pn_link_close, pn_link_open,
-    pn_link_source, pn_link_t, pn_link_target, pn_receiver, pn_session, pn_session_close,
-    pn_session_open, pn_session_set_incoming_window_and_lwm, pn_session_t,
+    pn_link_source, pn_link_t, pn_link_target, pn_receiver, pn_session_close, pn_session_t,
     pn_terminus_capabilities, pn_terminus_set_address,
 )
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.inlet cimport inlet_top_up
-from quiver_fast.server.links cimport NAME_MAX, is_usable, link_new, same_server, write_name
-from quiver_fast.server.peer cimport peer_close
-from quiver_fast.server.structures cimport (
-    INLET, SESSION_WINDOW, Container, Inlet, Peer, Queue, peer_dirty,
+from quiver_fast.server.links cimport (
+    NAME_MAX, is_usable, link_new, same_server, session_for, write_name,
 )
+from quiver_fast.server.peer cimport peer_close
+from quiver_fast.server.structures cimport INLET, Container, Inlet, Peer, Queue, peer_dirty
 
 cdef const char *NAME = b"quiver-trunk-"
 
@@ -96,16 +95,16 @@ cdef bint is_announced(Queue *queue, Peer *peer) noexcept nogil:
 cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
     """Attach to the address on the other server, as a consumer in the name of ours.
 
-    Its session is its own, so that a queue that is full here stops no other address.
+    Its session is its own if it can be, so that a queue that is full here stops no other
+    address.
     """
-    cdef pn_session_t *session = pn_session(peer.driver.connection)
+    cdef bint own
+    cdef pn_session_t *session = session_for(peer, &own)
     cdef char[NAME_MAX] name
     cdef pn_link_t *link
     cdef Inlet *inlet
     if session == NULL:
         return
-    pn_session_set_incoming_window_and_lwm(session, SESSION_WINDOW, SESSION_WINDOW // 2)
-    pn_session_open(session)
     write_name(NAME, peer.container.next_serial + 1, name)
     link = pn_receiver(session, name)
     pn_terminus_set_address(pn_link_source(link), queue.address)
@@ -115,9 +114,10 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
             pn_terminus_capabilities(pn_link_source(link)), pn_bytes(5, b"topic"))
     inlet = <Inlet *>link_new(peer, link, INLET, sizeof(Inlet))
     if inlet == NULL:
-        pn_session_close(session)
+        if own:
+            pn_session_close(session)
         return
-    peer.session_count += 1
+    inlet.base.owns_session = own
     queue.links += 1
     inlet.queue = queue
     inlet.announced = True

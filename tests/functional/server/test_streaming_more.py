@@ -453,7 +453,7 @@ class TestFaults:
                     sender.stream(b"x" * 65536)
                 consumer.pump(0)
                 seen = receiver.current or seen
-                while receiver.current is not None and receiver.recv(65536):
+                while receiver.current is not None and not seen.aborted and receiver.recv(65536):
                     pass
                 return False
 

@@ -1,0 +1,344 @@
+"""Streams that stall, lose a member or a trunk, and what is left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import zlib
+from collections.abc import Callable, Iterator
+
+import pytest
+from proton import Delivery, Receiver, Sender
+from support.arrow_streams import peak_bytes, rearm_peak
+from support.engine_client import STREAMING_DELIVERIES, EngineClient
+from support.network import TcpServer, reset
+from support.server import Server
+from support.streams import head, pair, received, rss
+
+Start = Callable[..., Server]
+MEBIBYTE = 1 << 20
+QUIET = 0.2
+WAYS = ["detach", "end", "close", "fin", "reset"]
+
+
+def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
+    """Have a client go in one of the ways there are."""
+    if way == "detach":
+        link.detach()
+    elif way == "end":
+        link.session.close()
+    elif way == "close":
+        client.connection.close()
+    client.pump(0)
+    if way == "reset":
+        reset(client.socket)
+    elif way == "fin":
+        client.socket.close()
+
+
+def send_all(producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], None]) -> None:
+    """Send the rest of a message; ``turn`` is called while there is no room."""
+    for begin in range(0, len(data), 65536):
+        while sender.session.outgoing_bytes >= 131072:
+            producer.pump(0.001)
+            turn()
+        sender.stream(data[begin : begin + 65536])
+        producer.pump(0)
+    sender.advance()
+    producer.pump(0)
+
+
+class TestResume:
+    @pytest.mark.parametrize("streaming_links", [False, True])
+    def test_a_stalled_stream_goes_on_intact(
+        self, server: Server, address: str, streaming_links: bool
+    ) -> None:
+        message = head(6 * MEBIBYTE) + os.urandom(6 * MEBIBYTE)
+        got, count = 0, 0
+        with pair(server, streaming_links=streaming_links) as (producer, consumer):
+            base = consumer.receiver(address)
+            sender = producer.sender(address, streaming=True)
+            delivery = producer.start(sender, message[:9])
+            link = consumer.take() if streaming_links else base
+            given = 9
+            # Nobody reads: it stops, in the end.
+            for _ in range(100):
+                if sender.session.outgoing_bytes < 65536:
+                    given += sender.stream(message[given : given + 65536])
+                producer.pump(0.002)
+            assert given < len(message)
+
+            def take() -> None:
+                nonlocal got, count
+                consumer.pump(0)
+                while link.current is not None and (part := link.recv(MEBIBYTE)):
+                    got, count = zlib.crc32(part, got), count + len(part)
+
+            send_all(producer, sender, message[given:], take)
+
+            def ended() -> bool:
+                producer.pump(0)
+                take()
+                return count == len(message) and not link.current.partial
+
+            consumer.until(ended)
+            assert got == zlib.crc32(message)
+            consumer.accept(link)
+            producer.until(lambda: delivery.settled)
+
+
+class TestCredit:
+    def test_nothing_is_transferred_before_credit(self, server: Server, address: str) -> None:
+        with pair(server, streaming_links=True) as (producer, consumer):
+            consumer.receiver(address)
+            producer.start(producer.sender(address, streaming=True), head(9) + b"x")
+            link = consumer.take(0)
+            consumer.rest(QUIET)
+            assert link.current is None
+            link.flow(1)
+            assert consumer.read(link, 9) == head(9) + b"x"
+
+    def test_presettled_streams_renew_it_without_dispositions(
+        self, server: Server, address: str
+    ) -> None:
+        """More than a sender has credit for at first (64); all come, settled."""
+        count = 80
+        with pair(server, streaming_links=True) as (producer, consumer):
+            consumer.receiver(address)
+            sender = producer.sender(address, streaming=True, settled=True)
+            link = None
+            for _ in range(count):
+                producer.until(lambda: sender.credit > 0)
+                delivery = producer.start(sender, head(2) + b"x")
+                link = link or consumer.take(count)
+                consumer.read(link, 9)
+                sender.stream(b"y")
+                delivery.settle()
+                producer.pump(0)
+                consumer.until(lambda at=link: at.current is not None and not at.current.partial)
+                consumer.read(link, 1)
+                assert link.current.settled
+                assert delivery.remote_state == 0
+                link.current.settle()
+
+    def test_early_settlement_leaks_nothing(self, server: Server, address: str) -> None:
+        """Three hundred times: no link, no credit, no memory."""
+        with pair(server, streaming_links=True) as (producer, consumer):
+            consumer.receiver(address)
+            sender = producer.sender(address, streaming=True)
+            link = None
+            before = 0
+            for number in range(300):
+                producer.until(lambda: sender.credit > 0)
+                delivery = producer.start(sender, head(1000) + b"x")
+                link = link or consumer.take(1000)
+                consumer.read(link, 9)
+                consumer.accept(link)
+                producer.until(lambda d=delivery: d.remote_state == Delivery.ACCEPTED)
+                sender.stream(b"x" * 999)
+                sender.advance()
+                producer.until(lambda d=delivery: d.settled)
+                if number == 100:
+                    before = rss(server)
+            assert consumer.attached == []
+            assert rss(server) - before <= MEBIBYTE
+
+
+class TestTerms:
+    def test_of_the_links_that_the_server_attaches(self, server: Server, address: str) -> None:
+        """Expiry, names and capabilities; the pool gives the link that is idle longest."""
+        with pair(server, streaming_links=True) as (producer, consumer):
+            came = bytearray()
+            push = consumer.transport.push
+            consumer.transport.push = lambda data: (came.extend(data), push(data))
+            consumer.receiver(address)
+            senders = [producer.sender(address, streaming=True) for _ in range(3)]
+            for sender in senders:
+                producer.start(sender, head(2) + b"x")
+            links = [consumer.take() for _ in range(3)]
+            assert len({link.name for link in links}) == 3
+            # The engine of the client does not say what it read of this.
+            assert came.count(b"\xa3\x0blink-detach") == 3
+            for link in links:
+                for terminus in (link.remote_source, link.remote_target):
+                    assert terminus.address is None
+                    assert not terminus.capabilities.format()
+            for number in (1, 2, 0):
+                consumer.read(links[number], 9)
+                senders[number].stream(b"y")
+                senders[number].advance()
+                producer.pump(0)
+                received(consumer, links[number], 1, producer)
+            for number in (1, 2, 0):
+                producer.start(senders[0], head(2) + b"z")
+                assert consumer.read(links[number], 9) == head(2) + b"z"
+                senders[0].stream(b"z")
+                senders[0].advance()
+                producer.pump(0)
+                received(consumer, links[number], 1, producer)
+
+    def test_a_bare_symbol_is_a_capability(self, server: Server, address: str) -> None:
+        with pair(server, streaming_links=True) as (producer, consumer):
+            consumer.receiver(address)
+            sender = producer.session().sender("bare")
+            sender.target.address = address
+            sender.target.capabilities.put_symbol(STREAMING_DELIVERIES)
+            sender.open()
+            producer.until(lambda: sender.credit > 0)
+            producer.start(sender, head(9) + b"x")
+            assert consumer.read(consumer.take(), 9) == head(9) + b"x"
+
+
+class TestTrunkFaults:
+    """A client in the place of the other server goes in the middle of a stream."""
+
+    @pytest.mark.parametrize("part", [9, 20_000, 40_007])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_the_next_server_goes(self, server: Server, address: str, way: str, part: int) -> None:
+        message = head(40_000) + b"x" * 40_000
+        with (
+            EngineClient(server.port) as producer,
+            EngineClient(server.port, trunk=True, streaming_links=True) as trunk,
+        ):
+            trunk.receiver(address)
+            sender = producer.sender(address, streaming=True)
+            delivery = producer.start(sender, message[:part])
+            link = trunk.take()
+            trunk.read(link, part)
+            leave(trunk, link, way)
+            producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
+            sender.stream(message[part:])
+            sender.advance()
+            producer.until(lambda: delivery.settled)
+
+
+class TestMulticast:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_member_goes(self, server: Server, address: str, way: str) -> None:
+        """The others get it to the end; the sender hears the worst of the outcomes."""
+        topic = f"topic.{address}"
+        with (
+            EngineClient(server.port) as producer,
+            EngineClient(server.port) as survivor,
+            EngineClient(server.port, streaming_links=True) as victim,
+        ):
+            receiver = survivor.receiver(topic)
+            victim.receiver(topic)
+            sender = producer.sender(topic, streaming=True)
+            delivery = producer.start(sender, head(4) + b"ab")
+            link = victim.take()
+            victim.read(link, 10)
+            survivor.read(receiver, 10)
+            leave(victim, link, way)
+            sender.stream(b"cd")
+            sender.advance()
+            producer.pump(0)
+            assert received(survivor, receiver, 2, producer) == b"cd"
+            producer.until(lambda: delivery.settled)
+            assert delivery.remote_state == Delivery.RELEASED
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_the_sender_goes(self, server: Server, address: str, way: str) -> None:
+        topic = f"topic.{address}"
+        with (
+            EngineClient(server.port) as producer,
+            EngineClient(server.port) as plain,
+            EngineClient(server.port, streaming_links=True) as other,
+        ):
+            receiver = plain.receiver(topic)
+            other.receiver(topic)
+            sender = producer.sender(topic, streaming=True)
+            producer.start(sender, head(9) + b"x")
+            links = [(plain, receiver), (other, other.take())]
+            seen = []
+            for client, link in links:
+                client.read(link, 9)
+                seen.append(link.current)
+            leave(producer, sender, way)
+            for (client, _), each in zip(links, seen, strict=True):
+                client.until(lambda each=each: each.aborted)
+
+
+class TestDiscard:
+    def test_to_nobody_in_bounded_memory(self, server: Server, address: str) -> None:
+        """A hundred megabytes that nobody wants any more."""
+        size = 100 * MEBIBYTE
+        block = b"x" * MEBIBYTE
+        with EngineClient(server.port) as producer:
+            with EngineClient(server.port) as consumer:
+                receiver = consumer.receiver(address)
+                sender = producer.sender(address, streaming=True)
+                delivery = producer.start(sender, head(size))
+                consumer.read(receiver, 8)
+            producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
+            rearm_peak(server.process.pid)
+            before = rss(server)
+            for _ in range(100):
+                while sender.session.outgoing_bytes >= MEBIBYTE:
+                    producer.pump(0.01)
+                sender.stream(block)
+                producer.pump(0)
+            sender.advance()
+            producer.until(lambda: delivery.settled)
+            assert peak_bytes(server.process.pid) - before <= MEBIBYTE
+
+
+@contextlib.contextmanager
+def slow_proxy(target: int, seconds: float, every: int) -> Iterator[TcpServer]:
+    """Pass everything on, and nothing for ``seconds`` after each ``every`` bytes."""
+
+    def serve(connection: socket.socket) -> None:
+        with socket.create_connection(("127.0.0.1", target), 10) as backend:
+            other = {connection: backend, backend: connection}
+            passed = 0
+            while not proxy.stopping.is_set():
+                for source in select.select([connection, backend], [], [], 0.05)[0]:
+                    data = source.recv(65536)
+                    if not data:
+                        return
+                    other[source].sendall(data)
+                    passed += len(data)
+                    if passed >= every:
+                        passed = 0
+                        proxy.stopping.wait(seconds)
+
+    with TcpServer(serve) as proxy:
+        yield proxy
+
+
+class TestNetwork:
+    @pytest.mark.parametrize(
+        ("seconds", "every"), [(0.002, 16384), (0.5, MEBIBYTE)], ids=["delay", "stall"]
+    )
+    def test_a_stream_arrives_intact(
+        self, server: Server, address: str, seconds: float, every: int
+    ) -> None:
+        message = head(2 * MEBIBYTE) + os.urandom(2 * MEBIBYTE)
+        with (
+            slow_proxy(server.port, seconds, every) as proxy,
+            EngineClient(proxy.port) as producer,
+            EngineClient(server.port, streaming_links=True) as consumer,
+        ):
+            consumer.receiver(address)
+            sender = producer.sender(address, streaming=True)
+            producer.start(sender, message[:9])
+            link = consumer.take()
+            got, count = 0, 0
+
+            def take() -> None:
+                nonlocal got, count
+                consumer.pump(0)
+                while link.current is not None and (part := link.recv(MEBIBYTE)):
+                    got, count = zlib.crc32(part, got), count + len(part)
+
+            send_all(producer, sender, message[9:], take)
+
+            def ended() -> bool:
+                producer.pump(0)
+                take()
+                return count == len(message) and not link.current.partial
+
+            consumer.until(ended)
+            assert got == zlib.crc32(message)
