@@ -212,7 +212,7 @@ def _add_limit_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--stream-sessions",
         choices=("own", "shared"),
-        help="Attach each link for a stream in a session of its own (default), or all in one (pyfast)",
+        help="Give each link for a stream a session of its own (default), or share one (pyfast)",
     )
     add(
         "--max-connections",
