@@ -109,7 +109,7 @@ def test_connections_beyond_the_limit_are_closed(tmp_path: Path) -> None:
 
 
 def serves(sock: socket.socket) -> bool:
-    """Say whether a heartbeat is answered; otherwise the connection has ended."""
+    """Say whether a request is answered; otherwise the connection has ended."""
     try:
         sock.sendall(request("lastWrittenIndex: { }", csp="//h/q", tid=1))
         return sock.recv(1000) != b""
