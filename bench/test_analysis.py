@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.benchmark(timer=RATIO_CLOCK)
 
 RECORDS = 10_000_000  # 280 MB
 LOW_RATE_RECORDS = 4_000_000
+SETTLED_RECORDS = 4_000_000  # and as many settlements: 180 MB
 BLOCKS = 10  # of RECORDS: 2.8 GB, beside which the start of a process is little
 UPSTREAM_RECORDS = 1_000_000  # slower by so much that more would say nothing more
 
@@ -42,6 +43,8 @@ seconds = time.perf_counter() - started
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
 print(seconds, int(peak[1]) / 1024)
 """
+
+ANALYSE_SENDER = ANALYSE.replace("receiver_sections", "sender_sections")
 
 COMMAND = """
 import re, sys
@@ -95,9 +98,9 @@ COLUMNS = ("sent", "received")
 READERS = {"pyarrow": _with_pyarrow, "polars": _with_polars, "duckdb": _with_duckdb}
 
 
-def _analyse(path: Path, threads: int) -> Figures:
+def _analyse(path: Path, threads: int, code: str = ANALYSE) -> Figures:
     done = subprocess.run(
-        [sys.executable, "-c", ANALYSE, str(path), str(threads)],
+        [sys.executable, "-c", code, str(path), str(threads)],
         capture_output=True,
         text=True,
         check=True,
@@ -129,8 +132,12 @@ def slow_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def slow_run_with_ids(slow_run: Path) -> Path:
     """The same as a v1 receiver records it."""
-    path = slow_run.with_name("with-ids.csv")
-    with slow_run.open() as lines, path.open("w") as file:
+    return _with_ids(slow_run)
+
+
+def _with_ids(records: Path) -> Path:
+    path = records.with_name("with-ids.csv")
+    with records.open() as lines, path.open("w") as file:
         file.writelines(f"{number},{line}" for number, line in enumerate(lines, start=1))
     return path
 
@@ -170,6 +177,62 @@ def test_low_rate_summary_with_ids(bench: Bench, slow_run_with_ids: Path) -> Non
         lambda: _analyse(slow_run_with_ids, 1),
         lambda: _fastest_reader(slow_run_with_ids, ("id", *COLUMNS)),
     )
+
+
+@pytest.fixture(scope="module")
+def fast_run_with_ids(fast_run: Path) -> Path:
+    """The same as a v1 receiver records it."""
+    return _with_ids(fast_run)
+
+
+@pytest.fixture(scope="module")
+def settled_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A v2 sender: each hundred messages, and then the settlements of the hundred before."""
+    path = tmp_path_factory.mktemp("settled") / "sender.csv"
+    sent, settled = make_times(SETTLED_RECORDS)
+    with path.open("w") as file:
+        for start in range(0, SETTLED_RECORDS, 100):
+            block = range(start, start + 100)
+            file.writelines(f"{n},{sent[n]}\n" for n in block)
+            file.writelines(f"{'s' if n % 256 else 'S'}{n},{settled[n]}\n" for n in block)
+    return path
+
+
+def test_summary_with_ids(bench: Bench, fast_run_with_ids: Path) -> None:
+    bench.interleave(
+        "summary-v1",
+        "throughput",
+        lambda: _analyse(fast_run_with_ids, 1),
+        lambda: _fastest_reader(fast_run_with_ids, ("id", *COLUMNS)),
+    )
+
+
+def test_settlement_join(bench: Bench, settled_run: Path) -> None:
+    """The reference joins the same lines by id into the same latencies."""
+    if find_spec("polars") is None:
+        pytest.skip("polars is not installed to compare with")
+    bench.interleave(
+        "summary-settlement",
+        "throughput",
+        lambda: _analyse(settled_run, 1, ANALYSE_SENDER),
+        lambda: _polars_join(settled_run),
+    )
+
+
+def _polars_join(path: Path) -> Figures:
+    pl = import_module("polars")
+
+    def join() -> object:
+        lines = pl.scan_csv(path, has_header=False, schema={"id": pl.String, "time": pl.Int64})
+        settled = pl.col("id").str.contains("^[sS]")
+        late = lines.filter(settled).with_columns(pl.col("id").str.slice(1))
+        sent = lines.filter(~settled)
+        key = pl.col("id").cast(pl.Int64)
+        pairs = sent.with_columns(key).join(late.with_columns(key), on="id", suffix="_settled")
+        latency = pl.col("time_settled") - pl.col("time")
+        return pairs.group_by(latency).len().collect(engine="streaming")
+
+    return {"throughput": _throughput(path, _seconds(join)), "rss": float("nan")}
 
 
 # ---- the whole command ---------------------------------------------------------------

@@ -15,13 +15,13 @@ EPOCH = 1_700_000_000_000
 PLOTS = {"throughput", "latency", "percentiles", "heatmap"}
 
 
-def write_run(directory, latency=5, seconds=15, unit="ms", compressed=False):
+def write_run(directory, latency=5, seconds=15, unit="ms", compressed=False, start=EPOCH):
     """Write a pair: a message every 5 ms; latencies go round a small circle."""
     directory.mkdir(parents=True)
     factor = {"ms": 1, "us": 1000}[unit]
     sender, receiver = [], []
     for n in range(0, seconds * 1000, 5):
-        sent = (EPOCH + n) * factor
+        sent = (start + n) * factor
         sender.append(f"{sent},0\n")
         receiver.append(f"{sent},{sent + (latency + n % 7) * factor}\n")
     for role, lines in (("sender", sender), ("receiver", receiver)):
@@ -227,6 +227,32 @@ def test_images(run, tmp_path, capsys, form):
             assert file.read_bytes().startswith(b"\x89PNG")
         else:
             assert ET.fromstring(file.read_text()).tag.endswith("svg")
+
+
+@pytest.mark.parametrize("form", ["png", "html"])
+def test_a_series_is_drawn_with_its_change_points(tmp_path, capsys, form):
+    """Seven runs, of which the last three are slower."""
+    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+    for number in range(7):
+        latency = 5 if number < 4 else 50
+        write_run(tmp_path / "runs" / str(number), latency, 1, start=EPOCH + 60_000 * number)
+    target = tmp_path / "out"
+    words = [tmp_path / "runs", "--json", f"--{form}", target]
+    code, out, _ = analyze(capsys, *words)
+    assert code == 0
+    changes = json.loads(out)["change_points"]["figures"]["latency_p50"]["change_points"]
+    assert [change["run"] for change in changes] == [str(tmp_path / "runs" / "4")]
+    names = {f"series-{name}" for name in
+             ("message-rate", "latency-p50", "latency-p99", "latency-max")}  # fmt: skip
+    if form == "png":
+        images = {path.stem: path.read_bytes() for path in target.glob("series-*.png")}
+        assert images.keys() == names
+        assert all(image.startswith(b"\x89PNG") for image in images.values())
+    else:
+        text = target.read_text()
+        assert names <= set(re.findall(r'<figure id="([^"]*)">', text))
+        figure = text[text.index('<figure id="series-latency-p50">') :]
+        assert ">change point<" in figure[: figure.index("</figure>")]
 
 
 @pytest.fixture(name="report")

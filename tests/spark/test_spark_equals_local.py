@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zstandard
+from support.golden import GOLDEN, expected, golden_run, told
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write, write_pair
 
@@ -146,6 +147,12 @@ def test_settlements_again_in_a_later_split(spark: SparkSession, tmp_path: Path)
     settlement = found["sender"]["settlement"]
     assert 0 < settlement["unmatched"] < len(again)
     assert settlement["sampled"]["count"] + settlement["unmatched"] == len(again) + 150
+
+
+@pytest.mark.parametrize("record_format", GOLDEN)
+def test_golden_records(spark: SparkSession, record_format: str) -> None:
+    run = load_run(spark, golden_run(record_format), ignore, Wanted(), 1500)
+    assert told(run, run.statistics) == expected(record_format)
 
 
 def test_arbitrary_ids_and_mixed_units(spark: SparkSession, tmp_path: Path) -> None:
