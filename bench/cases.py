@@ -29,7 +29,7 @@ LATENCY = {
     "latency-50k": Case(100_000, rate=50_000, time_unit="us"),
     "latency-100k": Case(200_000, rate=100_000, time_unit="us"),
 }
-# How late the sender's own schedule is; below what one wake-up per message can follow.
+# How late the sender, which stays awake, is by its own schedule; the reference sleeps.
 SCHEDULE = {
     "schedule-1k": Case(2_000, rate=1_000, time_unit="us"),
     "schedule-10k": Case(20_000, rate=10_000, time_unit="us"),

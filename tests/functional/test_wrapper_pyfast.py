@@ -125,7 +125,8 @@ def test_rate_reports_its_schedule():
     schedule = document["sender"]["schedule"]
     assert schedule["rate"] == 1000
     assert schedule["achieved"] == pytest.approx(1000, rel=0.01)
-    assert schedule["late_us"]["p50"] <= schedule["late_us"]["max"]
+    # Never before its time: the clock of the records begins with that of the schedule.
+    assert 0 < schedule["late_us"]["p50"] <= schedule["late_us"]["max"]
     assert 1900 <= document["results"]["message_count"] <= 2010
 
 

@@ -4,7 +4,7 @@ A schedule is a pure function of the time elapsed. It does not know what was
 sent, so a stalled sender cannot stretch it (no coordinated omission).
 """
 
-from quiver_fast.proton.libsys cimport realtime_ns
+from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 
 cdef int64_t SECOND = 1000000000
 cdef int SUB_BITS = 5
@@ -108,7 +108,9 @@ cdef class Schedule:
         """Return how many messages are due at ``now`` (monotonic ns), since the start."""
         if self.start == 0:
             self.start = now
-            self.epoch = realtime_ns()
+            # Both clocks begin at ``now``, which was read a moment ago: messages would else go
+            # out before the time that they tell, and seem faster than they are.
+            self.epoch = realtime_ns() - (monotonic_ns() - now)
         return self.pacer.due(now - self.start)
 
     cdef int64_t send_time(self, int64_t index) noexcept nogil:
