@@ -53,7 +53,7 @@ def _figures(case: Case, result: Result) -> dict[str, float]:
 @pytest.mark.parametrize("durability", ["none", "group"])
 def test_durable(bench: Bench, durability: str) -> None:
     """Stored against not stored, by the same server; `per_sync` is a count of messages."""
-    case = sized(bench, Case(500_000))
+    case = sized(bench, Case(2_000_000))
     bench.interleave(
         f"durable-{durability}",
         "rate",

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from itertools import pairwise
 
 import psutil
 import pytest
@@ -79,7 +80,9 @@ def test_rows_come_every_two_seconds(fake):
     assert len(rows) >= 3
     # A busy machine makes single rows late, so they are counted over the whole run.
     assert abs(len(times[:-1]) - times[-1] / 2) <= 1
-    assert times == sorted(times)
+    # The run's last row may come within the tenth of a second of the period's last.
+    assert all(a < b for a, b in pairwise(times[:-1]))
+    assert times[-2] <= times[-1]
     assert rows[-1][6] == "6,000"
     assert all(row[0] != "-" for row in rows[:-1])
 

@@ -133,9 +133,7 @@ cdef extern from "proton/terminus.h" nogil:
         PN_TARGET
         PN_COORDINATOR
     ctypedef enum pn_distribution_mode_t:
-        PN_DIST_MODE_UNSPECIFIED
         PN_DIST_MODE_COPY
-        PN_DIST_MODE_MOVE
     ctypedef enum pn_expiry_policy_t:
         PN_EXPIRE_WITH_LINK
     int pn_terminus_set_expiry_policy(pn_terminus_t *terminus, pn_expiry_policy_t policy)
