@@ -53,6 +53,7 @@ COMPILE_FLAGS = [
 # Our own parts of the library, and how files of the engine come to call them: see there.
 OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
 PEER_NAMES, FLOW_FRAMES = OWN / "peer_names.c", OWN / "flow_frames.c"
+BUFFER, PASSING = OWN / "buffer.c", OWN / "passing.c"
 DIVERSIONS = {
     "openssl.c": "-DX509_get_ext_d2i=quiver_get_ext_d2i",
     "transport.c": "-Dpn_amqp_encode_DLEQIIIIQIQIQInQoe=quiver_encode_flow",
@@ -200,9 +201,14 @@ def sources(root: Path, tls: bool) -> list[Path]:
     return [*sorted((src / "core").rglob("*.c")), *chosen]
 
 
-def own_sources(tls: bool) -> list[Path]:
-    """Return the C files that this project adds to the library."""
-    return [FLOW_FRAMES, PEER_NAMES] if tls else [FLOW_FRAMES]
+def library_sources(root: Path, tls: bool) -> list[Path]:
+    """Return the C files of the library: the engine's, and those of this project.
+
+    One of ours that has the name of one of the engine's is there in its place.
+    """
+    own = [BUFFER, FLOW_FRAMES, PASSING, *([PEER_NAMES] if tls else [])]
+    replaced = {path.name for path in own}
+    return [*own, *(path for path in sources(root, tls) if path.name not in replaced)]
 
 
 def _compile_flags(openssl: toolchain.OpenSSL | None, extra_flags: list[str]) -> list[str]:
@@ -230,7 +236,8 @@ def profile_guided() -> bool:
 def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[str]) -> list[str]:
     # The public functions are exported because a build of the engine itself defines this.
     private = [
-        "-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}",
+        "-Dqpid_proton_EXPORTS", "-DQUIVER_ENGINE_BUNDLED=1",
+        f"-I{root / 'include'}", f"-I{root / 'src'}",
         f"-ffile-prefix-map={root}=qpid-proton",
     ]  # fmt: skip
 
@@ -263,7 +270,7 @@ def _build(
     flags = _compile_flags(openssl, extra_flags)
     libraries = [*(openssl.link_flags if openssl else []), "-lpthread"]
     tls = openssl is not None
-    files = [*sources(root, tls), *own_sources(tls)]
+    files = library_sources(root, tls)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         scratch = Path(temporary)
@@ -301,8 +308,7 @@ def _configuration(openssl: toolchain.OpenSSL | None) -> str:
     """Return a short digest of all that decides what the compiled engine is."""
     facts = [
         SDIST_SHA256,
-        PEER_NAMES.read_text(),
-        FLOW_FRAMES.read_text(),
+        *(path.read_text() for path in sorted(OWN.glob("*.[ch]"))),
         TRAINING.read_text() if profile_guided() else "no profile",
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),
@@ -340,7 +346,7 @@ def _bundled_engine(build_dir: Path, package_dir: Path) -> Engine:
     _install_library(library, package_dir)
     origin = "@loader_path" if MACOS else "$ORIGIN"
     return Engine(
-        include_dirs=[str(root / "include")],
+        include_dirs=[str(root / "include"), str(OWN)],
         library_dirs=[str(library.parent)],
         libraries=["quiver-proton"],
         compile_args=[],
@@ -363,7 +369,7 @@ def _system_engine() -> Engine:
             f"{toolchain.pkg_config('--modversion', package)}, at least {SYSTEM_MINIMUM} is needed"
         )
     return Engine(
-        include_dirs=[],
+        include_dirs=[str(OWN)],
         library_dirs=[],
         libraries=[],
         compile_args=shlex.split(toolchain.pkg_config("--cflags", package) or ""),

@@ -172,9 +172,9 @@ cdef class Sender(Endpoint):
         """Exchange with the peer, and wait for it or for the next message's time."""
         if wake == 0 or self.stopping:
             return self.connection.exchange(wake)
-        if self.schedule is None:
+        if self.schedule is None and self.body_left == 0:
             return self.connection.exchange(0 if self.connection.linger() else wake)
-        if self.is_exact:
+        if self.is_exact and self.body_left == 0:
             return self.connection.exchange_awake(wake)
         return self.connection.exchange(wake)
 

@@ -355,3 +355,7 @@ cdef extern from "proton/sasl_plugin.h" nogil:
     const char *pnx_sasl_get_external_username(pn_transport_t *transport)
     void pnx_sasl_set_implementation(
         pn_transport_t *transport, const pnx_sasl_implementation *implementation, void *context)
+
+# Not of the engine: our own part of its library.
+cdef extern from "passing.h" nogil:
+    size_t quiver_pass(pn_delivery_t *arriving, pn_delivery_t *leaving, size_t most)

@@ -83,7 +83,7 @@ NUMBERS = {
     "max-connections": (50_000, 1, 1_000_000),
     "max-sessions": (1024, 1, 32768),
     "max-links": (4096, 1, 1_000_000),
-    "max-frame-size": (16384, 512, 2**24),
+    "max-frame-size": (65536, 512, 2**24),
     "idle-timeout": (30, 0, 2**21),
     "handshake-timeout": (10, 1, 3600),
     "csp-port": (0, 0, 65535),

@@ -16,10 +16,10 @@ from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.demand cimport has_demand
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
-    message_filled, message_new, message_read_header, message_release,
+    message_filled, message_in_parts, message_new, message_read_header, message_release,
     message_space,
 )
-from quiver_fast.server.outlet cimport stream_abort, stream_advance
+from quiver_fast.server.outlet cimport sole_reader, stream_abort, stream_advance, stream_pass
 from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
 from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
 from quiver_fast.server.store cimport (
@@ -30,7 +30,7 @@ from quiver_fast.server.stream cimport (
     subscription_count,
 )
 from quiver_fast.server.structures cimport (
-    Container, Inlet, Limits, Queue, peer_dirty,
+    Container, Inlet, Limits, Outlet, Queue, peer_dirty,
 )
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
@@ -45,9 +45,6 @@ cdef int UNSYNCED_MAX = 32768
 # to wait would fill the window of its session and stop the session's other links, a
 # coordinator's among them, whose commit may be what it waits for.
 cdef int FIRST_CREDIT = 64
-# A message that comes in parts begins with a chunk like those that follow: what is left
-# of a stream in its last chunk must stay far below what makes its sender wait.
-cdef size_t FIRST_PART = 32768
 
 
 cdef void inlet_receive(Inlet *inlet) noexcept nogil:
@@ -188,7 +185,7 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
     cdef size_t pending = pn_delivery_pending(delivery)
     cdef bint partial = pn_delivery_partial(delivery)
     if message == NULL:
-        message = message_new(FIRST_PART if partial else pending)
+        message = message_in_parts() if partial else message_new(pending)
         if message == NULL:
             return out_of_memory(inlet)
         inlet.receiving = message
@@ -335,13 +332,21 @@ cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
     cdef Message *message = inlet.receiving
     cdef bint partial = pn_delivery_partial(delivery)
     cdef size_t pending = pn_delivery_pending(delivery)
+    cdef Outlet *reader
+    cdef size_t passed
     while pending:
         if message.readers == 0:
             pending = discard(inlet, pending)
             continue
-        if message.held >= STREAM_HIGH:
+        reader = sole_reader(message)
+        if reader != NULL:
+            passed = stream_pass(reader, delivery)
+            if passed == 0:
+                return False
+            message.size += passed
+        elif message.held >= STREAM_HIGH:
             return False
-        if not read_into(inlet, message, min(pending, <size_t>STREAM_HIGH - message.held)):
+        elif not read_into(inlet, message, min(pending, <size_t>STREAM_HIGH - message.held)):
             return out_of_memory(inlet)
         if message.size > inlet.base.peer.container.limits.message_size:
             return not too_large(inlet, message)

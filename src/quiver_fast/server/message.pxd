@@ -65,11 +65,13 @@ cdef inline char *chunk_bytes(Chunk *chunk) noexcept nogil:
     return <char *>chunk + sizeof(Chunk)
 
 cdef Message *message_new(size_t capacity) noexcept nogil
+cdef Message *message_in_parts() noexcept nogil
 cdef void message_release(Message *message) noexcept nogil
 cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil
 cdef void message_filled(Message *message, size_t size) noexcept nogil
 cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
 cdef void message_trim(Message *message) noexcept nogil
+cdef void message_empty(Message *message) noexcept nogil
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil
 cdef HeaderResult as_header_result(ScanResult result) noexcept nogil
 cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil

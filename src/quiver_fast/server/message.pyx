@@ -31,7 +31,7 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
     cdef Chunk *chunk
     if message == NULL:
         return NULL
-    chunk = <Chunk *>(<char *>message + sizeof(Message))
+    chunk = inline_chunk(message)
     chunk.next = NULL
     chunk.size = 0
     chunk.capacity = <uint32_t>capacity
@@ -52,8 +52,38 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
     return message
 
 
+cdef Message *message_in_parts() noexcept nogil:
+    """Make an empty message that will come in parts; NULL without memory.
+
+    The chunk in its own allocation has no room: it stands for the bytes that are gone.
+    """
+    cdef Message *message = message_new(0)
+    if message == NULL:
+        return NULL
+    message.first = message.last = new_chunk(0)
+    if message.first == NULL:
+        free(message)
+        return NULL
+    return message
+
+
+cdef Chunk *new_chunk(uint32_t readers) noexcept nogil:
+    cdef Chunk *chunk = <Chunk *>malloc(sizeof(Chunk) + CHUNK)
+    if chunk == NULL:
+        return NULL
+    chunk.next = NULL
+    chunk.size = 0
+    chunk.capacity = <uint32_t>CHUNK
+    chunk.readers = readers
+    return chunk
+
+
+cdef inline Chunk *inline_chunk(const Message *message) noexcept nogil:
+    return <Chunk *>(<char *>message + sizeof(Message))
+
+
 cdef bint is_inline(const Message *message, const Chunk *chunk) noexcept nogil:
-    return <const char *>chunk == <const char *>message + sizeof(Message)
+    return chunk == inline_chunk(message)
 
 
 cdef void chunk_free(Message *message, Chunk *chunk) noexcept nogil:
@@ -83,13 +113,9 @@ cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept
     """Return where to put the next bytes, and for how many there is room; NULL without memory."""
     cdef Chunk *chunk = message.last
     if chunk.size == chunk.capacity:
-        chunk = <Chunk *>malloc(sizeof(Chunk) + CHUNK)
+        chunk = new_chunk(message.readers)
         if chunk == NULL:
             return NULL
-        chunk.next = NULL
-        chunk.size = 0
-        chunk.capacity = <uint32_t>CHUNK
-        chunk.readers = message.readers
         message.last.next = chunk
         message.last = chunk
     size[0] = min(wanted, <size_t>(chunk.capacity - chunk.size))
@@ -137,6 +163,15 @@ cdef void message_trim(Message *message) noexcept nogil:
         message.held -= chunk.size
         chunk_free(message, chunk)
         chunk = message.first
+
+
+cdef void message_empty(Message *message) noexcept nogil:
+    """Drop the only chunk of a message that came in parts: its one entry has sent it."""
+    message.held = 0
+    chunk_free(message, message.first)
+    message.first = message.last = inline_chunk(message)
+    message.first.size = 0
+    message.first.readers = message.readers
 
 
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil:

@@ -16,5 +16,7 @@ cdef void apply_outcome(
     bint undeliverable) noexcept nogil
 cdef void return_entry(Entry *entry) noexcept nogil
 cdef void stream_advance(Message *message) noexcept nogil
+cdef Outlet *sole_reader(const Message *message) noexcept nogil
+cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil
 cdef void stream_abort(Message *message) noexcept nogil
 cdef void pool_remove(Outlet *outlet) noexcept nogil

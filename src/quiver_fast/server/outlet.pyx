@@ -3,18 +3,19 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_RELEASED, PN_SND_UNSETTLED, pn_delivery,
+    PN_ACCEPTED, PN_LOCAL_CLOSED, PN_MODIFIED, PN_RECEIVED, PN_RELEASED, PN_SND_UNSETTLED,
+    pn_connection_state, pn_delivery,
     pn_delivery_abort, pn_delivery_clear, pn_delivery_get_context, pn_delivery_remote,
     pn_delivery_remote_state, pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled,
     pn_delivery_t, pn_delivery_update, pn_disposition_is_failed,
     pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
-    pn_unsettled_head, pn_unsettled_next,
+    pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, quiver_pass,
 )
 from quiver_fast.server.chain cimport chain_close, chain_open, chain_read
 from quiver_fast.server.message cimport (
-    HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_leave,
-    message_release, message_trim,
+    HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_empty,
+    message_leave, message_release, message_trim,
 )
 from quiver_fast.server.peer cimport link_refuse
 from quiver_fast.server.queue cimport (
@@ -34,9 +35,11 @@ from quiver_fast.server.transaction cimport (
 # consumer that does not read would fill our memory.
 cdef size_t OUTGOING_MAX = 131072
 # Of a stream's: its bytes wait in its own memory already.
-cdef size_t STREAM_OUTGOING_MAX = 32768
+cdef size_t STREAM_OUTGOING_MAX = 65024
+# Of a stream that passes, as much is framed at once.
+cdef size_t PASS_MAX = 131072
 # The most of a long message that is given to the engine at once, for the same reason.
-cdef size_t PIECE = 32768
+cdef size_t PIECE = 65024
 
 cdef char[16] DIGITS
 DIGITS[:] = b"0123456789abcdef"
@@ -51,7 +54,20 @@ cdef inline size_t room(Outlet *outlet) noexcept nogil:
     cdef size_t limit = STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX
     cdef size_t held = pn_session_outgoing_bytes(outlet.base.session)
     # What is framed is not counted; so nothing is added while it cannot be written.
-    return 0 if outlet.base.peer.full or held >= limit else limit - held
+    if outlet.base.peer.full or held >= limit:
+        return 0
+    if outlet.sending != NULL and outlet.sending.message.stream != NULL and not may_transfer(outlet):
+        # A stream waits in its sender's window rather than in ours.
+        return 0
+    return limit - held
+
+
+cdef inline bint may_transfer(Outlet *outlet) noexcept nogil:
+    """Say whether the peer takes transfers of the current delivery (parts 2.5.6, 2.6.7)."""
+    return (
+        pn_session_remote_incoming_window(outlet.base.session) > 0
+        and pn_link_credit(outlet.base.link) > 0 and not outlet.base.refused
+        and not pn_connection_state(outlet.base.peer.driver.connection) & PN_LOCAL_CLOSED)
 
 
 cdef inline size_t write_tag(uint64_t number, char *out) noexcept nogil:
@@ -197,9 +213,41 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
                 outlet_sent(outlet)
             break
     if streaming:
-        stream_sent(message)
+        stream_sent(outlet, message)
     message_release(message)
     update_readiness(outlet)
+
+
+cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
+    """Hold nothing of a stream whose only reader has sent what there was."""
+    if message.held and outlet.sending != NULL and message.readers == 1 and (
+            outlet.chunk == message.first == message.last and outlet.offset == outlet.chunk.size):
+        message_empty(message)
+        outlet.chunk = message.first
+        outlet.offset = 0
+
+
+cdef Outlet *sole_reader(const Message *message) noexcept nogil:
+    """Return the one outlet that is sending a stream; NULL if there are others, or none yet."""
+    cdef Outlet *outlet = stream_of(message).readers
+    if message.readers != 1 or outlet == NULL or outlet.delivery == NULL:
+        return NULL
+    return outlet
+
+
+cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil:
+    """Pass what has come of a stream to its only reader; return how many bytes that could take.
+
+    Nothing of it is held here: what cannot go stays in the session's window that it came by.
+    """
+    cdef size_t passed = 0
+    drop_sent(outlet, outlet.sending.message)
+    if outlet.sending.message.held == 0 and room(outlet) > 0:
+        passed = quiver_pass(arriving, outlet.delivery, PASS_MAX)
+        peer_dirty(outlet.base.peer)
+    if passed == 0:
+        clog(outlet)
+    return passed
 
 
 cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
@@ -238,10 +286,11 @@ cdef void send_no_more(Outlet *outlet) noexcept nogil:
     entry_drop(entry)
 
 
-cdef void stream_sent(Message *message) noexcept nogil:
+cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
     """Drop what all entries have sent; below the mark its sender may go on."""
     cdef Stream *stream = stream_of(message)
     message_trim(message)
+    drop_sent(outlet, message)
     if stream.inlet != NULL and message.held < STREAM_LOW and not message.complete:
         inlet_wake(stream.inlet)
 

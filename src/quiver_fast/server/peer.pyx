@@ -20,9 +20,9 @@ from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSI
 from quiver_fast.server.reactor cimport watch_change
 from quiver_fast.server.structures cimport Link, Peer, peer_dirty
 
-cdef size_t READ_SIZE = 32768
+cdef size_t READ_SIZE = 65536
 # Reads of one peer in one turn, so that a fast one does not keep others waiting.
-cdef int READS = 4
+cdef int READS = 2
 # As much is written at a time, if there is as much.
 cdef size_t WRITE_SIZE = 65536
 # What the engine's buffer holds at first.

@@ -345,7 +345,7 @@ cdef struct Container:
 cdef enum:
     SESSION_WINDOW = 512
     # Bytes.
-    STREAM_WINDOW = 98304
+    STREAM_WINDOW = 262144
 
 
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:
