@@ -3,11 +3,12 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED, pn_delivery,
-    pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear, pn_delivery_get_context,
-    pn_delivery_remote, pn_delivery_remote_state, pn_delivery_set_context, pn_delivery_settle,
-    pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_disposition_condition,
-    pn_disposition_is_failed, pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
+    PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
+    pn_delivery, pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear,
+    pn_delivery_get_context, pn_delivery_remote, pn_delivery_remote_state,
+    pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
+    pn_delivery_update, pn_disposition_condition, pn_disposition_is_failed,
+    pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
     pn_unsettled_head, pn_unsettled_next,
 )

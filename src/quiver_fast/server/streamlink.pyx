@@ -8,7 +8,8 @@ configuration says so, they share one.
 
 from quiver_fast.proton.libproton cimport (
     PN_EXPIRE_WITH_LINK, pn_link_close, pn_link_credit, pn_link_open, pn_link_source, pn_link_t,
-    pn_sender, pn_session_close, pn_session_remote_incoming_window, pn_session_t, pn_terminus_set_expiry_policy, pn_unsettled_head,
+    pn_sender, pn_session_close, pn_session_remote_incoming_window, pn_session_t,
+    pn_terminus_set_expiry_policy, pn_unsettled_head,
 )
 from quiver_fast.server.links cimport (
     NAME_MAX, has_channel, is_usable, link_new, same_server, session_for, write_name,
