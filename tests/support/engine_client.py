@@ -52,6 +52,8 @@ class EngineClient:
         channel_max: int | None = None,
     ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
+        # Without it each small frame waits for the acknowledgement of the one before.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
         self.connection = Connection()
         self.collector = Collector()

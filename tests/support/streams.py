@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 from proton import Receiver, Sender
 
-from support.engine_client import EngineClient
+from support.engine_client import TIMEOUT, EngineClient
 from support.network import reset
 from support.server import Server
 
@@ -65,6 +66,17 @@ def received(consumer: EngineClient, receiver: Receiver, size: int, *others: Eng
     consumer.until(ended)
     consumer.accept(receiver)
     return bytes(data)
+
+
+def together(condition: Callable[[], bool], *clients: EngineClient) -> None:
+    """Pump several clients until a condition holds."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        for client in clients:
+            client.pump(0.0005)
+        if condition():
+            return
+        assert time.monotonic() < deadline, "what was waited for did not happen"
 
 
 def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
