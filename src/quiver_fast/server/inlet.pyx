@@ -84,13 +84,17 @@ cdef bint drop_aborted(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
 
 
 cdef bint ignore(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Drop what comes by a link that was refused, until its peer knows that."""
+    """Drop what comes by a link that was refused, until its peer knows that.
+
+    Settled without an outcome it would pass for accepted.
+    """
     cdef size_t pending = pn_delivery_pending(delivery)
     give_up(inlet)
     while pending:
         pending = discard(inlet, pending)
     if pn_delivery_partial(delivery) and not pn_delivery_aborted(delivery):
         return False
+    pn_delivery_update(delivery, PN_RELEASED)
     pn_delivery_settle(delivery)
     return True
 

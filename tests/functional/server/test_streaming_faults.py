@@ -375,6 +375,40 @@ class TestTooLarge:
             assert sender.remote_condition.name == "amqp:link:message-size-exceeded"
 
 
+class TestRefusedLinks:
+    """What still comes by them is not taken: its sender must not think so."""
+
+    def test_behind_a_message_that_is_too_large(self, start: Start, address: str) -> None:
+        with EngineClient(start(max_message_size=1000).port) as producer:
+            sender = producer.sender(address)
+            deliveries = []
+            for size in (2000, 10, 10):
+                deliveries.append(sender.delivery(f"of-{size}-{len(deliveries)}"))
+                sender.stream(head(size) + b"x" * size)
+                sender.advance()
+            producer.until(lambda: bool(sender.state & Endpoint.REMOTE_CLOSED))
+            assert sender.remote_condition.name == "amqp:link:message-size-exceeded"
+            assert [each.remote_state for each in deliveries] == [Delivery.RELEASED] * 3
+
+    def test_to_another_server_that_wants_no_more(self, server: Server, address: str) -> None:
+        with (
+            EngineClient(server.port) as consumer,
+            EngineClient(server.port, trunk=True) as trunk,
+        ):
+            base = consumer.receiver(address)
+            trunk.until(lambda: bool(trunk.attached))
+            link = trunk.attached.pop()
+            link.session.open()
+            link.open()
+            trunk.until(lambda: link.credit > 0)
+            base.close()
+            consumer.until(lambda: bool(base.state & Endpoint.REMOTE_CLOSED))
+            # It is detached here; the other server does not know yet.
+            delivery = trunk.send(link, head(1) + b"z")
+            trunk.until(lambda: delivery.settled)
+            assert delivery.remote_state == Delivery.RELEASED
+
+
 class TestOutcomes:
     """What a receiver says besides the outcome, at the end of the stream or before."""
 
