@@ -12,7 +12,6 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.address cimport (
     can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
-from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.demand cimport has_demand
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
@@ -26,11 +25,11 @@ from quiver_fast.server.store cimport (
     accept_later, forget_pending, is_stored, must_wait, store_append, store_part, store_remove,
 )
 from quiver_fast.server.stream cimport (
-    stream_begin, stream_decide, stream_of, stream_orphan, stream_received,
-    subscription_count,
+    stream_begin, stream_decide, stream_of, stream_orphan, stream_received, subscription_count,
+    sweep_streams,
 )
 from quiver_fast.server.structures cimport (
-    Container, Inlet, Limits, Outlet, Queue, peer_dirty,
+    Container, Inlet, Limits, Outlet, Queue, memory_freed, peer_dirty,
 )
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
@@ -52,8 +51,7 @@ cdef void inlet_receive(Inlet *inlet) noexcept nogil:
     cdef pn_delivery_t *delivery
     cdef bint more = True
     if pn_link_credit(inlet.base.link) < pn_link_queued(inlet.base.link):
-        link_refuse(&inlet.base, b"amqp:link:transfer-limit-exceeded",
-                    b"more transfers than credit")
+        refuse(inlet, b"amqp:link:transfer-limit-exceeded", b"more transfers than credit")
         return
     while more:
         delivery = pn_link_current(inlet.base.link)
@@ -81,15 +79,25 @@ cdef bint drop_aborted(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
 
 
 cdef bint ignore(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Drop what comes by a link that was refused, until its peer knows that."""
+    """Drop what comes by a link that was refused, until its peer knows that.
+
+    Settled without an outcome it would pass for accepted.
+    """
     cdef size_t pending = pn_delivery_pending(delivery)
     give_up(inlet)
     while pending:
         pending = discard(inlet, pending)
     if pn_delivery_partial(delivery) and not pn_delivery_aborted(delivery):
         return False
+    pn_delivery_update(delivery, PN_RELEASED)
     pn_delivery_settle(delivery)
     return True
+
+
+cdef void refuse(Inlet *inlet, const char *condition, const char *why) noexcept nogil:
+    """Detach the link with an error; its peer may never send the rest of what was arriving."""
+    link_refuse(&inlet.base, condition, why)
+    give_up(inlet)
 
 
 cdef void give_up(Inlet *inlet) noexcept nogil:
@@ -103,6 +111,8 @@ cdef void give_up(Inlet *inlet) noexcept nogil:
         if stream_of(message).inlet != NULL:
             stream_orphan(stream_of(message))
         stream_abort(message)
+        sweep_streams(inlet.queue if inlet.queue != NULL else inlet.destination)
+        memory_freed(inlet.base.peer.container)
     message_release(message)
 
 
@@ -153,30 +163,6 @@ cdef void resume(Inlet *inlet) noexcept nogil:
         inlet.blocked_by = NULL
         inlet_receive(inlet)
         inlet = following
-
-
-cdef void queue_left(Queue *queue) noexcept nogil:
-    """One link or transaction less uses the queue; a temporary one goes with the last.
-
-    Producers may wait for its room that are not links of it: those of its topic, and
-    those with an anonymous terminus.
-    """
-    cdef Queue *topic = queue.topic
-    cdef Inlet *waiting
-    queue.links -= 1
-    if queue.links or not (queue.temporary or is_forgettable(queue)):
-        return
-    waiting = queue.waiting
-    queue.waiting = NULL
-    with gil:
-        (<Broker>queue.container.broker).release(queue)
-    resume(waiting)
-    if topic != NULL:
-        queue_left(topic)
-
-
-cdef bint is_forgettable(const Queue *queue) noexcept nogil:
-    return queue.on_demand and queue.depth == 0 and queue.store == NULL
 
 
 cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
@@ -244,8 +230,8 @@ cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
     cdef Limits *limits = &inlet.base.peer.container.limits
     if message.size <= limits.message_size and message.held <= limits.queue_bytes:
         return False
-    link_refuse(&inlet.base, b"amqp:link:message-size-exceeded",
-                b"the message is larger than what this server takes")
+    refuse(inlet, b"amqp:link:message-size-exceeded",
+           b"the message is larger than what this server takes")
     return True
 
 
@@ -283,6 +269,7 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     if not inlet.streaming and not can_pass(queue):
         # Its queue keeps it for a consumer to come.
         return False
+    inlet.destination = queue
     entries = subscription_count(queue, message) if queue.multicast else 1
     if not stream_begin(inlet, delivery, message, entries):
         return out_of_memory(inlet)
@@ -388,7 +375,7 @@ cdef bint read_into(Inlet *inlet, Message *message, size_t pending) noexcept nog
 
 
 cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
-    link_refuse(&inlet.base, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+    refuse(inlet, b"amqp:resource-limit-exceeded", b"the server is out of memory")
     return False
 
 

@@ -3,11 +3,11 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_LOCAL_CLOSED, PN_MODIFIED, PN_RECEIVED, PN_RELEASED, PN_SND_UNSETTLED,
-    pn_connection_state, pn_delivery,
-    pn_delivery_abort, pn_delivery_clear, pn_delivery_get_context, pn_delivery_remote,
-    pn_delivery_remote_state, pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled,
-    pn_delivery_t, pn_delivery_update, pn_disposition_is_failed,
+    PN_ACCEPTED, PN_LOCAL_CLOSED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
+    pn_connection_state, pn_delivery, pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear,
+    pn_delivery_get_context, pn_delivery_remote, pn_delivery_remote_state,
+    pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
+    pn_delivery_update, pn_disposition_condition, pn_disposition_is_failed,
     pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
     pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, quiver_pass,
@@ -15,15 +15,16 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.chain cimport chain_close, chain_open, chain_read
 from quiver_fast.server.message cimport (
     HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_empty,
-    message_leave, message_release, message_trim,
+    message_release, message_trim,
 )
+from quiver_fast.server.outcome cimport apply_outcome, entry_done, return_entry
 from quiver_fast.server.peer cimport link_refuse
-from quiver_fast.server.queue cimport (
-    consumer_leave, consumer_ready, consumer_unready, entry_bar, entry_drop, queue_restore,
-)
+from quiver_fast.server.pool cimport pool_add, pool_remove
+from quiver_fast.server.queue cimport consumer_leave, consumer_ready, consumer_unready, entry_drop
 from quiver_fast.server.route cimport ROUTE_MAX, encode_route
-from quiver_fast.server.store cimport store_remove
-from quiver_fast.server.stream cimport reader_join, reader_leave, stream_decide, stream_of
+from quiver_fast.server.stream cimport (
+    reader_join, reader_leave, stream_leave, stream_of, stream_reason,
+)
 from quiver_fast.server.structures cimport (
     OUTLET, Consumer, Entry, Link, Outlet, Peer, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
 )
@@ -79,25 +80,6 @@ cdef inline size_t write_tag(uint64_t number, char *out) noexcept nogil:
         number >>= 4
         if number == 0:
             return n
-
-
-cdef void entry_done(Entry *entry) noexcept nogil:
-    """End an acquired entry or a copy, and let producers on that waited for its room."""
-    cdef Queue *queue = entry.queue
-    if queue != NULL and entry.message.index >= 0:
-        store_remove(queue, entry.message)
-    entry_drop(entry)
-    if queue != NULL and queue.waiting != NULL:
-        queue_dirty(queue)
-
-
-cdef void return_entry(Entry *entry) noexcept nogil:
-    """Make an entry available again; a browser's copy just ends."""
-    if entry.queue == NULL:
-        entry_drop(entry)
-        return
-    queue_restore(entry)
-    queue_dirty(entry.queue)
 
 
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
@@ -279,10 +261,7 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
 cdef void send_no_more(Outlet *outlet) noexcept nogil:
     """The file cannot be read: the message stays in it, for the next start of the server."""
     cdef Entry *entry = outlet.sending
-    cdef pn_delivery_t *delivery = outlet.delivery
-    end_sending(outlet)
-    pn_delivery_set_context(delivery, NULL)
-    pn_delivery_abort(delivery)
+    abort_sending(outlet)
     entry_drop(entry)
 
 
@@ -319,7 +298,7 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
     cdef Message *message = outlet.sending.message
     if message.stream != NULL:
         reader_leave(stream_of(message), outlet)
-        message_leave(message, outlet.chunk)
+        stream_leave(message, outlet.chunk)
     if outlet.consumer_link != NULL:
         outlet.consumer_link.streams -= 1
         outlet.consumer_link = NULL
@@ -332,16 +311,17 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
         pool_add(outlet)
 
 
-cdef void pool_add(Outlet *outlet) noexcept nogil:
-    """Keep a link of ours for the next stream to this peer: taken first, returned last."""
-    cdef Peer *peer = outlet.base.peer
-    outlet.next_idle = NULL
-    if peer.idle_last == NULL:
-        peer.idle_first = outlet
-    else:
-        peer.idle_last.next_idle = outlet
-    peer.idle_last = outlet
-    peer.idle_count += 1
+cdef void abort_sending(Outlet *outlet) noexcept nogil:
+    """End the current message before all of it was sent: never may it pass for whole.
+
+    What the engine has of it and could not write counts for the session no more.
+    """
+    cdef pn_delivery_t *delivery = outlet.delivery
+    end_sending(outlet)
+    if delivery != NULL:
+        pn_delivery_set_context(delivery, NULL)
+        pn_delivery_abort(delivery)
+    peer_dirty(outlet.base.peer)
 
 
 cdef void outlet_flow(Outlet *outlet) noexcept nogil:
@@ -392,12 +372,13 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
         return
     if outlet.delivery == delivery:
         # It has made up its mind before it has all: the rest need not be sent.
-        end_sending(outlet)
-        pn_delivery_abort(delivery)
+        abort_sending(outlet)
         update_readiness(outlet)
     if state == TRANSACTIONAL_STATE:
         enlist(outlet, entry, delivery, settled)
         return
+    if state == PN_REJECTED and entry.message.stream != NULL:
+        stream_reason(entry.message, pn_disposition_condition(pn_delivery_remote(delivery)))
     apply_outcome(
         entry, state, outlet.base.serial, pn_disposition_is_failed(pn_delivery_remote(delivery)),
         pn_disposition_is_undeliverable(pn_delivery_remote(delivery)))
@@ -417,32 +398,14 @@ cdef void enlist(
         link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
                     b"there is no such transaction on this connection")
         update_readiness(outlet)
+        pool_remove(outlet)
+        if pn_delivery_aborted(delivery):
+            # The rest of what it had was not sent: its link's end will not find it.
+            return_entry(entry)
         return
     pn_delivery_set_context(delivery, NULL)
     if settled:
         pn_delivery_settle(delivery)
-
-
-cdef void apply_outcome(
-        Entry *entry, uint64_t outcome, uint64_t serial, bint failed,
-        bint undeliverable) noexcept nogil:
-    """Do with an acquired entry what its outcome says; settled without one is accepted.
-
-    ``serial`` is the link's that said so. A stream's outcome is its sender's to know.
-    """
-    if entry.message.stream != NULL and entry.queue != NULL:
-        stream_decide(stream_of(entry.message), outcome, failed, undeliverable)
-        entry_done(entry)
-        return
-    if outcome == PN_MODIFIED:
-        if failed:
-            entry.failures += 1
-        if undeliverable:
-            entry_bar(entry, serial)
-    if outcome == PN_MODIFIED or outcome == PN_RELEASED:
-        return_entry(entry)
-    else:
-        entry_done(entry)
 
 
 cdef void stream_advance(Message *message) noexcept nogil:
@@ -462,34 +425,27 @@ cdef void stream_abort(Message *message) noexcept nogil:
     cdef Stream *stream = stream_of(message)
     cdef Outlet *outlet
     cdef Entry *entry
-    cdef pn_delivery_t *delivery
     message.aborted = True
     while stream.readers != NULL:
         outlet = stream.readers
         entry = outlet.sending
-        delivery = outlet.delivery
-        end_sending(outlet)
-        if delivery != NULL:
-            pn_delivery_set_context(delivery, NULL)
-            pn_delivery_abort(delivery)
+        abort_sending(outlet)
         update_readiness(outlet)
         queue_dirty(entry.queue)
-        peer_dirty(outlet.base.peer)
         entry_done(entry)
 
 
 cdef void outlet_detached(Outlet *outlet) noexcept nogil:
     """Release all that the outlet had: its link, session or connection is gone."""
-    cdef pn_delivery_t *delivery = pn_unsettled_head(outlet.base.link)
+    cdef pn_delivery_t *delivery
     cdef pn_delivery_t *following
     cdef Entry *entry
     cdef Entry *latest = NULL
     if outlet.sending != NULL:
         entry = outlet.sending
-        if outlet.delivery != NULL:
-            pn_delivery_set_context(outlet.delivery, NULL)
-        end_sending(outlet)
+        abort_sending(outlet)
         apply_outcome(entry, PN_RELEASED, 0, False, False)
+    delivery = pn_unsettled_head(outlet.base.link)
     while delivery != NULL:
         following = pn_unsettled_next(delivery)
         entry = <Entry *>pn_delivery_get_context(delivery)
@@ -497,6 +453,8 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
             pn_delivery_set_context(delivery, NULL)
             entry.next = latest
             latest = entry
+        # Some of it may not be written yet.
+        pn_delivery_abort(delivery)
         delivery = following
     release_all(latest)
     forget_consumer(outlet)
@@ -518,21 +476,16 @@ cdef void leave_queue(Outlet *outlet) noexcept nogil:
             update_readiness(consumer.outlet)
         consumer = consumer.next
     if queue.head != NULL:
+        queue.sweep = True
         queue_dirty(queue)
 
 
 cdef void release_all(Entry *entry) noexcept nogil:
-    """Give up what was sent and has no outcome, the latest first: each goes to the front.
-
-    A stream was used up by being sent, perhaps by its consumer as well: modified.
-    """
+    """Give up what was sent and has no outcome, the latest first: each goes to the front."""
     cdef Entry *earlier
     while entry != NULL:
         earlier = entry.next
-        if entry.message.stream != NULL:
-            apply_outcome(entry, PN_MODIFIED, 0, True, False)
-        else:
-            return_entry(entry)
+        return_entry(entry)
         entry = earlier
 
 
@@ -555,24 +508,6 @@ cdef void forget_consumer_of(Peer *peer, Outlet *consumer) noexcept nogil:
         if link.kind == OUTLET and (<Outlet *>link).consumer_link == consumer:
             (<Outlet *>link).consumer_link = NULL
         link = link.next
-
-
-cdef void pool_remove(Outlet *outlet) noexcept nogil:
-    cdef Peer *peer = outlet.base.peer
-    cdef Outlet *before = NULL
-    cdef Outlet *at = peer.idle_first
-    while at != NULL and at != outlet:
-        before = at
-        at = at.next_idle
-    if at == NULL:
-        return
-    if before == NULL:
-        peer.idle_first = outlet.next_idle
-    else:
-        before.next_idle = outlet.next_idle
-    if peer.idle_last == outlet:
-        peer.idle_last = before
-    peer.idle_count -= 1
 
 
 cdef void unclog(Outlet *outlet) noexcept nogil:
