@@ -15,7 +15,7 @@ from quiver_fast.proton.libproton cimport (
     pn_disposition_set_failed, pn_disposition_set_undeliverable, pn_link_remote_snd_settle_mode,
 )
 from quiver_fast.server.message cimport Chunk, Message
-from quiver_fast.server.structures cimport Inlet, Outlet, Stream, peer_dirty
+from quiver_fast.server.structures cimport Inlet, Outlet, Stream, inlet_wake, peer_dirty
 
 
 cdef bint stream_begin(
@@ -34,6 +34,7 @@ cdef bint stream_begin(
         pn_link_remote_snd_settle_mode(inlet.base.link) == PN_SND_SETTLED)
     stream.next = inlet.streams
     inlet.streams = stream
+    inlet.stream_count += 1
     message.stream = stream
     message.readers = entries
     while chunk != NULL:
@@ -97,6 +98,9 @@ cdef void stream_orphan(Stream *stream) noexcept nogil:
     while place[0] != stream:
         place = &place[0].next
     place[0] = stream.next
+    stream.inlet.stream_count -= 1
+    # One more may come.
+    inlet_wake(stream.inlet)
     stream.inlet = NULL
     stream.delivery = NULL
 
