@@ -52,6 +52,7 @@ class EngineClient:
         channel_max: int | None = None,
     ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
         self.connection = Connection()
         self.collector = Collector()
