@@ -480,9 +480,10 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
         window = min(window, max(<int>(AHEAD_MAX // inlet.mean_size), LEAST_CREDIT))
     else:
         window = min(window, FIRST_CREDIT)
-    # A stream may hold its share until it is settled.
-    window = min(window, min(STREAMS_MAX, inlet.base.peer.container.limits.credit)
-                 - inlet.stream_count)
+    if inlet.streaming or inlet.stream_count:
+        # What is sent of a stream holds its place until it is settled.
+        window = min(window, min(STREAMS_MAX, inlet.base.peer.container.limits.credit)
+                     - inlet.stream_count)
     if inlet.announced:
         # What our consumers have no use for yet is better kept where it is.
         window -= <int>min(<size_t>max(window, 0), inlet.queue.available)

@@ -279,9 +279,9 @@ class NarrowClient(EngineClient):
     HANDLE_MAX = 3
 
     def _write(self) -> None:
+        limit = b"\x70" + self.HANDLE_MAX.to_bytes(4, "big")
         while (pending := self.transport.pending()) > 0:
             data = self.transport.peek(pending)
-            limit = b"\x70" + self.HANDLE_MAX.to_bytes(4, "big")
             data = re.sub(rb"(?:\x70\x7f\xff\xff\xff)+", lambda m: m[0][:-5] + limit, data)
             self.transport.pop(self.socket.send(data))
 
