@@ -6,12 +6,12 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport strcmp
 
 from quiver_fast.proton.libproton cimport (
-    PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container, pn_connection_state,
-    pn_decref, pn_incref, pn_link_free, pn_link_session, pn_link_set_context, pn_link_state, pn_link_t,
-    pn_session, pn_session_get_context, pn_session_head, pn_session_next, pn_session_open,
-    pn_session_set_context, pn_session_set_incoming_capacity,
-    pn_session_set_incoming_window_and_lwm, pn_session_state, pn_session_t,
-    pn_transport_get_channel_max,
+    PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container,
+    pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
+    pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
+    pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
+    pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
+    pn_session_t, pn_transport_get_channel_max,
 )
 from quiver_fast.server.structures cimport (
     OUTLET, SESSION_WINDOW, STREAM_WINDOW, Link, LinkKind, Peer,
