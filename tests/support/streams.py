@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
-from proton import Receiver
+from proton import Receiver, Sender
 
-from support.engine_client import EngineClient
+from support.engine_client import TIMEOUT, EngineClient
+from support.network import reset
 from support.server import Server
 
 HEAD = b"\x00\x53\x75\xb0"
+BLOCK = b"x" * 65536
+# How a client may go.
+WAYS = ["detach", "end", "close", "fin", "reset"]
 
 
 def head(size: int) -> bytes:
@@ -61,3 +66,51 @@ def received(consumer: EngineClient, receiver: Receiver, size: int, *others: Eng
     consumer.until(ended)
     consumer.accept(receiver)
     return bytes(data)
+
+
+def together(condition: Callable[[], bool], *clients: EngineClient) -> None:
+    """Pump several clients until a condition holds."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        for client in clients:
+            client.pump(0.0005)
+        if condition():
+            return
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+
+
+def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
+    """Have a client go in one of the ways there are."""
+    if way == "detach":
+        link.detach()
+    elif way == "end":
+        link.session.close()
+    elif way == "close":
+        client.connection.close()
+    client.pump(0)
+    if way == "reset":
+        reset(client.socket)
+    elif way == "fin":
+        client.socket.close()
+
+
+def stall(producer: EngineClient, sender: Sender) -> int:
+    """Send more of the current message until nothing moves; return how many bytes."""
+    given = quiet = 0
+    while quiet < 10:
+        quiet += 1
+        while sender.session.outgoing_bytes < len(BLOCK):
+            given += sender.stream(BLOCK)
+            quiet = 0
+            producer.pump(0)
+        producer.pump(0.01)
+    return given
+
+
+def finish(producer: EngineClient, sender: Sender, size: int) -> None:
+    """Send the last ``size`` bytes of the current message."""
+    while size:
+        producer.until(lambda: sender.session.outgoing_bytes < 2 * len(BLOCK))
+        size -= sender.stream(BLOCK[:size])
+    sender.advance()
+    producer.pump(0)
