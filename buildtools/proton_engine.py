@@ -53,7 +53,7 @@ COMPILE_FLAGS = [
 # Our own parts of the library, and how files of the engine come to call them: see there.
 OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
 PEER_NAMES, FLOW_FRAMES = OWN / "peer_names.c", OWN / "flow_frames.c"
-BUFFER, PASSING = OWN / "buffer.c", OWN / "passing.c"
+PEER_NAMES = OWN / "peer_names.c"
 DIVERSIONS = {
     "openssl.c": "-DX509_get_ext_d2i=quiver_get_ext_d2i",
     "transport.c": "-Dpn_amqp_encode_DLEQIIIIQIQIQInQoe=quiver_encode_flow",
@@ -206,7 +206,7 @@ def library_sources(root: Path, tls: bool) -> list[Path]:
 
     One of ours that has the name of one of the engine's is there in its place.
     """
-    own = [BUFFER, FLOW_FRAMES, PASSING, *([PEER_NAMES] if tls else [])]
+    own = [path for path in sorted(OWN.glob("*.c")) if tls or path != PEER_NAMES]
     replaced = {path.name for path in own}
     return [*own, *(path for path in sources(root, tls) if path.name not in replaced)]
 
