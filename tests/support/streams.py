@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 
-from proton import Receiver
+from proton import Receiver, Sender
 
 from support.engine_client import EngineClient
+from support.network import reset
 from support.server import Server
 
 HEAD = b"\x00\x53\x75\xb0"
+PIECE = 65536
+# How a client may go (SIGKILL: test_streaming_more); `abort` ends a sender's delivery only.
+WAYS = ["detach", "end", "close", "fin", "reset"]
 
 
 def head(size: int) -> bytes:
@@ -61,3 +66,79 @@ def received(consumer: EngineClient, receiver: Receiver, size: int, *others: Eng
     consumer.until(ended)
     consumer.accept(receiver)
     return bytes(data)
+
+
+def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
+    """Have a client go in one of the ways there are."""
+    if way == "abort":
+        link.current.abort()
+    elif way == "detach":
+        link.detach()
+    elif way == "end":
+        link.session.close()
+    elif way == "close":
+        client.connection.close()
+    client.pump(0)
+    if way == "reset":
+        reset(client.socket)
+    elif way == "fin":
+        client.socket.close()
+
+
+def send_all(producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], None]) -> None:
+    """Send the rest of a message; ``turn`` is called while there is no room."""
+    for begin in range(0, len(data), PIECE):
+        while sender.session.outgoing_bytes >= 2 * PIECE:
+            producer.pump(0.001)
+            turn()
+        sender.stream(data[begin : begin + PIECE])
+        producer.pump(0)
+    sender.advance()
+    producer.pump(0)
+
+
+class Arriving:
+    """What comes of one delivery, of which nothing is kept.
+
+    Attributes:
+        crc: CRC-32 of its bytes.
+        count: how many they are.
+    """
+
+    def __init__(self, consumer: EngineClient, link: Receiver) -> None:
+        self.consumer, self.link = consumer, link
+        self.crc = 0
+        self.count = 0
+
+    def take(self) -> None:
+        """Read what is there."""
+        self.consumer.pump(0)
+        while self.link.current is not None and (part := self.link.recv(1 << 20)):
+            self.crc = zlib.crc32(part, self.crc)
+            self.count += len(part)
+
+    def wait(self, size: int, *others: EngineClient) -> None:
+        """Read on until ``size`` bytes have come and the delivery is complete."""
+
+        def ended() -> bool:
+            for other in others:
+                other.pump(0)
+            self.take()
+            return self.count >= size and not self.link.current.partial
+
+        self.consumer.until(ended)
+
+
+def passes(
+    producer: EngineClient,
+    sender: Sender,
+    message: bytes,
+    consumer: EngineClient,
+    link: Receiver,
+    begun: int = 0,
+) -> None:
+    """Send a message, of which ``begun`` bytes are sent, and have it arrive as it is."""
+    arriving = Arriving(consumer, link)
+    send_all(producer, sender, message[begun:], arriving.take)
+    arriving.wait(len(message), producer)
+    assert (arriving.count, arriving.crc) == (len(message), zlib.crc32(message))

@@ -9,7 +9,7 @@ import pytest
 from proton import Delivery
 from support.certificates import Certificates
 from support.engine_client import EngineClient
-from support.network import TcpServer, reset, splice
+from support.network import Proxy
 from support.processes import run, wait_until
 from support.server import Server, command, connected, running_server
 from support.streams import head, received
@@ -327,22 +327,9 @@ class TestFaults:
 
     def test_it_connects_again(self, tmp_path: Path, address: str) -> None:
         """The trunk breaks in the middle of a stream, and comes back."""
-        breaks: list[bool] = []
-
-        def serve(connection: object) -> None:
-            import socket
-
-            assert isinstance(connection, socket.socket)
-            with socket.create_connection(("127.0.0.1", near.port)) as backend:
-                while not proxy.stopping.is_set() and not breaks:
-                    if not splice(connection, backend, proxy.stopping, 1):
-                        return
-            breaks.clear()
-            reset(connection)
-
         with (
             running_server(tmp_path) as near,
-            TcpServer(serve) as proxy,
+            Proxy(near.port) as proxy,
             running_server(tmp_path, connect=f"127.0.0.1:{proxy.port}") as far,
             EngineClient(far.port) as consumer,
             EngineClient(near.port) as producer,
@@ -353,9 +340,7 @@ class TestFaults:
             delivery = producer.start(sender, head(100) + b"x")
             consumer.read(receiver, 9)
             seen = receiver.current
-            breaks.append(True)
-            sender.stream(b"x")
-            producer.pump(0)
+            proxy.cut("rst")
             consumer.until(lambda: seen.aborted, 3)
             seen.settle()
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
