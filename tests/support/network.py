@@ -148,6 +148,8 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self.passages: list[Passage] = []
         self.accepted = 0
+        # Whether new connections are let in; others wait, connected to nobody.
+        self.accepting = True
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -177,7 +179,7 @@ class Proxy:
             now = time.monotonic()
             for passage in [each for each in self.passages if each.broken]:
                 self._break(passage)
-            reading, writing = [self._listener], []
+            reading, writing = [self._listener] * self.accepting, []
             for passage in self.passages:
                 if passage.due <= now:
                     left, right = passage.ends

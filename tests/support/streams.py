@@ -24,6 +24,14 @@ def head(size: int) -> bytes:
     return HEAD + struct.pack(">I", size)
 
 
+def route(address: str, flags: int = 1) -> bytes:
+    """Return the section by which one server tells another where a stream goes."""
+    to = address.encode()
+    entries = b"\xa3\x12x-opt-quiver-flags\x52" + bytes([flags])
+    entries += b"\xa3\x0fx-opt-quiver-to\xb1" + struct.pack(">I", len(to)) + to
+    return b"\x00\x53\x71\xd1" + struct.pack(">II", len(entries) + 4, 4) + entries
+
+
 def rss(server: Server) -> int:
     """Return the bytes of memory that a server has."""
     size: int = server.process.memory_info().rss

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 
 import pytest
@@ -280,7 +279,7 @@ class TestNetwork:
             proxy.cut(how)
 
             def released() -> bool:
-                producer.transport.tick(time.monotonic())
+                producer.beat()
                 return bool(delivery.remote_state == Delivery.RELEASED)
 
             producer.until(released)

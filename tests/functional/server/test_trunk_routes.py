@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import struct
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,17 +11,9 @@ from hypothesis import strategies as st
 from proton import Delivery
 from support.engine_client import EngineClient
 from support.server import Server
-from support.streams import head, received
+from support.streams import head, received, route
 
 QUIET = 0.3
-
-
-def route(address: str, flags: int = 1) -> bytes:
-    """Return the section by which one server tells another where a stream goes."""
-    to = address.encode()
-    entries = b"\xa3\x12x-opt-quiver-flags\x52" + bytes([flags])
-    entries += b"\xa3\x0fx-opt-quiver-to\xb1" + struct.pack(">I", len(to)) + to
-    return b"\x00\x53\x71\xd1" + struct.pack(">II", len(entries) + 4, 4) + entries
 
 
 class TestRoutes:
