@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from proton import Delivery, Sender
+from proton import Delivery, Receiver, Sender
 from support.arrow_streams import peak_bytes, rearm_peak
 from support.engine_client import EngineClient
 from support.network import Passage, Proxy
@@ -440,3 +440,55 @@ class TestThreeServers:
             assert found == [b"%d" % number for number in range(10)]
             last.rest(QUIET)
             assert receiver.queued == 0
+
+
+class TestTooLarge:
+    """The other server takes no message of this size: it stays where it is, others pass."""
+
+    @pytest.mark.parametrize("stored", [False, True])
+    @pytest.mark.parametrize("limit", [100_000, 600_000])
+    def test_what_follows_arrives(self, tmp_path: Path, limit: int, stored: bool) -> None:
+        """Also if it is a stream there when that is found out."""
+        address = "orders"
+        message = durable(stored) + head(MEBIBYTE) + os.urandom(MEBIBYTE)
+        with (
+            running_server(tmp_path, store=tmp_path / "store" if stored else None) as near,
+            running_server(
+                tmp_path, connect=f"127.0.0.1:{near.port}", max_message_size=limit
+            ) as far,
+            EngineClient(near.port) as producer,
+            EngineClient(far.port) as consumer,
+        ):
+            sender = producer.sender(address)
+            delivery = producer.start(sender, message[:100])
+            send_all(producer, sender, message[100:], lambda: None)
+            producer.until(lambda: delivery.settled)
+            assert delivery.remote_state == Delivery.ACCEPTED
+            receiver = consumer.receiver(address)
+            for body in (b"1", b"2"):
+                producer.send(sender, durable(stored) + head(1) + body)
+            whole: list[bytes] = []
+            consumer.until(lambda: len(taken(consumer, receiver, whole)) == 2)
+            assert [each[-1:] for each in whole] == [b"1", b"2"]
+            here = producer.receiver(address)
+            got = received(producer, here, len(message))
+            assert got.endswith(message[len(durable(stored)) :])
+
+
+def durable(really: bool) -> bytes:
+    """Return a header section, or nothing."""
+    return b"\x00\x53\x70\xc0\x02\x01\x41" if really else b""
+
+
+def taken(consumer: EngineClient, receiver: Receiver, whole: list[bytes]) -> list[bytes]:
+    """Take what messages have come whole, and let those go that were aborted."""
+    consumer.pump(0)
+    while receiver.current is not None and not receiver.current.partial:
+        if receiver.current.aborted:
+            receiver.current.settle()
+            continue
+        whole.append(receiver.recv(65536))
+        consumer.accept(receiver)
+    while receiver.current is not None and receiver.current.partial and receiver.recv(65536):
+        pass
+    return whole
