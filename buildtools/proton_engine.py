@@ -52,7 +52,6 @@ COMPILE_FLAGS = [
 ]  # fmt: skip
 # Our own parts of the library, and how files of the engine come to call them: see there.
 OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
-PEER_NAMES, FLOW_FRAMES = OWN / "peer_names.c", OWN / "flow_frames.c"
 PEER_NAMES = OWN / "peer_names.c"
 DIVERSIONS = {
     "openssl.c": "-DX509_get_ext_d2i=quiver_get_ext_d2i",

@@ -312,7 +312,7 @@ class TestManyAtOnce:
             producer.pump(0)
             numbers = set()
             for link, start in zip(links, data, strict=True):
-                whole = start + received(consumer, link, 2999)
+                whole = start + received(consumer, link, 2999, producer)
                 numbers.add(whole[8])
                 assert set(whole[8:3006]) == {whole[8]}
             assert numbers == set(range(64))
