@@ -13,6 +13,7 @@ from quiver_fast.server.address cimport (
     can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
 from quiver_fast.server.demand cimport has_demand
+from quiver_fast.server.links cimport widen_session
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
     message_filled, message_in_parts, message_new, message_read_header, message_release,
@@ -410,6 +411,10 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
     cdef Queue *queue
     cdef bint waits
     note_size(inlet, message)
+    if message.size < inlet.base.peer.container.limits.frame_size:
+        inlet.small_left -= 1
+        if inlet.small_left < 0:
+            widen_session(inlet)
     # The beginning of a chain is in the file already, and was read before.
     if message.chain == NULL and message_read_header(
             message, inlet.base.peer.container.now_ms) != HEADER_READ:

@@ -1,15 +1,16 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport pn_link_t, pn_session_t
-from quiver_fast.server.structures cimport Link, LinkKind, Peer
+from quiver_fast.server.structures cimport Inlet, Link, LinkKind, Peer
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil
 cdef void link_delete(Link *link) noexcept nogil
 cdef bint has_handle(pn_session_t *session) noexcept nogil
 cdef bint awaits_begin(Peer *peer) noexcept nogil
 cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil
-cdef int stream_window(const Peer *peer) noexcept nogil
 cdef void narrow_session(const Link *link) noexcept nogil
+cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil
+cdef void widen_session(Inlet *inlet) noexcept nogil
 cdef bint has_channel(Peer *peer) noexcept nogil
 cdef size_t channels(Peer *peer) noexcept nogil
 cdef void write_name(const char *prefix, uint64_t number, char *out) noexcept nogil

@@ -10,18 +10,24 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
     pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
     pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
-    pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
+    pn_session_get_incoming_capacity, pn_session_set_incoming_capacity,
+    pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_session_t, pn_transport_get_channel_max,
 )
 from quiver_fast.server.structures cimport (
-    OUTLET, SESSION_WINDOW, STREAM_WINDOW, Link, LinkKind, Peer,
+    INLET, OUTLET, Inlet, Link, LinkKind, Peer,
 )
 
 cdef extern from "handles.h" nogil:
     bint quiver_has_handle(pn_session_t *session)
 
-# Frames of a stream's session, however large a frame may be.
+# What a session takes before we read it bounds what an unread stream may hold. Where
+# streams were announced it is what fills the pipe, in bytes, and at least so many frames.
+cdef size_t STREAM_WINDOW = 262144
 cdef int LEAST_WINDOW = 2
+# Elsewhere as many frames as the first credit is messages; small ones need more to flow.
+cdef int FIRST_WINDOW = 64
+cdef size_t WIDEST_WINDOW = 512
 
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil:
@@ -80,6 +86,19 @@ cdef int stream_window(const Peer *peer) noexcept nogil:
     return max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
 
 
+cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
+    """Begin a session, or answer the peer's begin, with the window that its links call for."""
+    cdef int window = FIRST_WINDOW
+    cdef int mark = window // 2
+    if has_streaming_inlet(peer, session):
+        window = stream_window(peer)
+        # So few that the sender hears of all that was read: waiting for more may be for
+        # what its own socket keeps back until it hears something.
+        mark = window - 1
+    pn_session_set_incoming_window_and_lwm(session, window, mark)
+    pn_session_open(session)
+
+
 cdef void narrow_session(const Link *link) noexcept nogil:
     """Make the window of a session that began before its link for streams fit for those.
 
@@ -93,6 +112,30 @@ cdef void narrow_session(const Link *link) noexcept nogil:
         other = other.next
     pn_session_set_incoming_capacity(
         link.session, <size_t>stream_window(link.peer) * link.peer.container.limits.frame_size)
+
+
+cdef void widen_session(Inlet *inlet) noexcept nogil:
+    """Double the window of a session by which as many small messages have come.
+
+    It cannot be made smaller again: what is on its way would breach it (part 2.5.6).
+    """
+    cdef pn_session_t *session = inlet.base.session
+    cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
+    cdef size_t window = max(
+        pn_session_get_incoming_capacity(session) // frame_size, <size_t>FIRST_WINDOW)
+    if window < WIDEST_WINDOW and not has_streaming_inlet(inlet.base.peer, session):
+        window = min(2 * window, WIDEST_WINDOW)
+        pn_session_set_incoming_capacity(session, window * frame_size)
+    inlet.small_left = <int>window
+
+
+cdef bint has_streaming_inlet(const Peer *peer, const pn_session_t *session) noexcept nogil:
+    cdef Link *link = peer.links
+    while link != NULL:
+        if link.session == session and link.kind == INLET and (<Inlet *>link).streaming:
+            return True
+        link = link.next
+    return False
 
 
 cdef size_t channels(Peer *peer) noexcept nogil:
@@ -149,8 +192,7 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     if session == NULL:
         return NULL
     pn_session_set_context(session, peer)
-    pn_session_set_incoming_window_and_lwm(session, SESSION_WINDOW, SESSION_WINDOW // 2)
-    pn_session_open(session)
+    open_session(peer, session)
     peer.own_sessions += 1
     own[0] = not peer.container.limits.shared_sessions and (
         has_channel(peer) or peer.shared_session != NULL)

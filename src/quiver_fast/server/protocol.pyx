@@ -10,17 +10,17 @@ from quiver_fast.proton.libproton cimport (
     pn_delivery_updated, pn_event_delivery, pn_event_link, pn_event_session, pn_event_t,
     pn_event_type, pn_link_free, pn_link_get_context, pn_link_t, pn_session_close,
     pn_session_condition, pn_session_free, pn_session_get_context, pn_session_head, pn_session_open,
-    pn_session_set_incoming_window_and_lwm, pn_session_state, pn_session_t,
+    pn_session_state, pn_session_t,
 )
 from quiver_fast.server.attach cimport attach, detach
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_receive
 from quiver_fast.server.inlet cimport inlet_receive, inlet_top_up
-from quiver_fast.server.links cimport channels, stream_window
+from quiver_fast.server.links cimport channels, open_session
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition
 from quiver_fast.server.structures cimport (
-    COORDINATOR, INLET, OUTLET, SESSION_WINDOW, Inlet, Link, Outlet, Peer, Queue, peer_dirty,
+    COORDINATOR, INLET, OUTLET, Inlet, Link, Outlet, Peer, Queue, peer_dirty,
     queue_dirty,
 )
 from quiver_fast.server.trunk cimport announce_all, trunk_opened
@@ -148,8 +148,6 @@ cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
 cdef void open_sessions(Peer *peer) noexcept nogil:
     """Answer the begins of this turn, with the window that their links call for."""
     cdef pn_session_t *session
-    cdef int window
-    cdef int mark
     peer.beginning = False
     if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
         return
@@ -158,25 +156,8 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
             peer.driver.connection, PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE)
         if session == NULL:
             break
-        window = SESSION_WINDOW
-        mark = window // 2
-        if has_streaming_inlet(peer, session):
-            window = stream_window(peer)
-            # So few that the sender hears of all that was read: waiting for more may be for
-            # what its own socket keeps back until it hears something.
-            mark = window - 1
-        pn_session_set_incoming_window_and_lwm(session, window, mark)
-        pn_session_open(session)
+        open_session(peer, session)
     peer_dirty(peer)
-
-
-cdef bint has_streaming_inlet(Peer *peer, pn_session_t *session) noexcept nogil:
-    cdef Link *link = peer.links
-    while link != NULL:
-        if link.session == session and link.kind == INLET and (<Inlet *>link).streaming:
-            return True
-        link = link.next
-    return False
 
 
 cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:

@@ -199,6 +199,8 @@ cdef struct Inlet:
     int unsynced
     # Mean size of its messages, which decides how many it may send ahead.
     size_t mean_size
+    # Messages of one frame until its session's window is widened.
+    int small_left
     # Waits for room in a queue; in that queue's list.
     Queue *blocked_by
     Inlet *next_waiting
@@ -348,12 +350,7 @@ cdef struct Container:
     int epoll
 
 
-# Frames that a session takes before we read them, which bounds what an unread message
-# may hold. Small messages need many to flow; a stream's need only fill the pipe.
 cdef enum:
-    SESSION_WINDOW = 512
-    # Bytes.
-    STREAM_WINDOW = 262144
     # How long freed memory is kept for what comes next, in ms.
     TRIM = 500
 
