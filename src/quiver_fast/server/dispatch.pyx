@@ -32,12 +32,18 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
             if not dispatch_stream(queue, entry):
                 break
         elif queue.ready == NULL:
-            break
+            if not streams_pass(queue):
+                break
         else:
             dispatch_entry(queue, entry)
         entry = following
     if queue.draining:
         answer_drains(queue)
+
+
+cdef bint streams_pass(Queue *queue) noexcept nogil:
+    """Say whether streams overtake messages that wait for credit: they need none of that link."""
+    return queue.streams > 0 and least_busy(queue, queue.local_count == 0) != NULL
 
 
 cdef void sweep(Queue *queue) noexcept nogil:
@@ -95,6 +101,7 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     """
     cdef Consumer *consumer
     cdef Outlet *outlet
+    cdef bint later
     if is_stranded(queue, entry):
         release_stream(queue, entry)
         return True
@@ -109,7 +116,9 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
         return False
     outlet = consumer.outlet
     if outlet.base.peer.streaming_links:
-        outlet = stream_outlet(consumer.outlet)
+        outlet = stream_outlet(consumer.outlet, &later)
+        if outlet == NULL and later:
+            return False
         if outlet == NULL:
             release_stream(queue, entry)
             return True
