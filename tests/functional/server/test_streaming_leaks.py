@@ -258,6 +258,8 @@ class TestUnanswered:
             for _ in range(COUNT):
                 producer.until(lambda: sender.credit > 0)
                 delivery = producer.start(sender, head(9) + b"x")
+                # Aborted in the same read it would be nobody's.
+                consumer.until(lambda: bool(consumer.attached))
                 delivery.abort()
                 producer.pump(0)
             consumer.rest(0.1)
