@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
-import socket
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from proton import Condition, Delivery, Endpoint, Sender
+from proton import Delivery
 from support.arrow_streams import peak_bytes, rearm_peak
 from support.engine_client import STREAMING_DELIVERIES, EngineClient
-from support.network import TcpServer
+from support.network import Proxy
 from support.server import Server
-from support.streams import WAYS, head, leave, pair, received, rss
+from support.streams import WAYS, head, leave, pair, passes, received, rss, send_all
 
 Start = Callable[..., Server]
 MEBIBYTE = 1 << 20
@@ -24,33 +20,12 @@ QUIET = 0.2
 ENVIRONMENT = {"MALLOC_PERTURB_": "165"}
 
 
-def send_all(
-    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
-) -> None:
-    """Send the rest of a message; ``turn`` is called while there is no room."""
-    send_part(producer, sender, data, turn)
-    sender.advance()
-    producer.pump(0)
-
-
-def send_part(
-    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
-) -> None:
-    for begin in range(0, len(data), 65536):
-        while sender.session.outgoing_bytes >= 131072:
-            producer.pump(0.001)
-            turn()
-        sender.stream(data[begin : begin + 65536])
-        producer.pump(0)
-
-
 class TestResume:
     @pytest.mark.parametrize("streaming_links", [False, True])
     def test_a_stalled_stream_goes_on_intact(
         self, server: Server, address: str, streaming_links: bool
     ) -> None:
         message = head(6 * MEBIBYTE) + os.urandom(6 * MEBIBYTE)
-        got, count = 0, 0
         with pair(server, streaming_links=streaming_links) as (producer, consumer):
             base = consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
@@ -63,22 +38,7 @@ class TestResume:
                     given += sender.stream(message[given : given + 65536])
                 producer.pump(0.002)
             assert given < len(message)
-
-            def take() -> None:
-                nonlocal got, count
-                consumer.pump(0)
-                while link.current is not None and (part := link.recv(MEBIBYTE)):
-                    got, count = zlib.crc32(part, got), count + len(part)
-
-            send_all(producer, sender, message[given:], take)
-
-            def ended() -> bool:
-                producer.pump(0)
-                take()
-                return count == len(message) and not link.current.partial
-
-            consumer.until(ended)
-            assert got == zlib.crc32(message)
+            passes(producer, sender, message, consumer, link, given)
             consumer.accept(link)
             producer.until(lambda: delivery.settled)
 
@@ -279,267 +239,56 @@ class TestDiscard:
             assert peak_bytes(server.process.pid) - before <= MEBIBYTE
 
 
-@contextlib.contextmanager
-def slow_proxy(target: int, seconds: float, every: int) -> Iterator[TcpServer]:
-    """Pass everything on, and nothing for ``seconds`` after each ``every`` bytes."""
-
-    def serve(connection: socket.socket) -> None:
-        with socket.create_connection(("127.0.0.1", target), 10) as backend:
-            other = {connection: backend, backend: connection}
-            passed = 0
-            while not proxy.stopping.is_set():
-                for source in select.select([connection, backend], [], [], 0.05)[0]:
-                    data = source.recv(65536)
-                    if not data:
-                        return
-                    other[source].sendall(data)
-                    passed += len(data)
-                    if passed >= every:
-                        passed = 0
-                        proxy.stopping.wait(seconds)
-
-    with TcpServer(serve) as proxy:
-        yield proxy
-
-
 class TestNetwork:
+    """Between the server and the producer, or the consumer."""
+
+    @pytest.mark.parametrize("side", ["producer", "consumer"])
     @pytest.mark.parametrize(
-        ("seconds", "every"), [(0.002, 16384), (0.5, MEBIBYTE)], ids=["delay", "stall"]
+        ("pause", "every"), [(0.002, 16384), (0.5, MEBIBYTE)], ids=["delay", "stall"]
     )
     def test_a_stream_arrives_intact(
-        self, server: Server, address: str, seconds: float, every: int
+        self, server: Server, address: str, pause: float, every: int, side: str
     ) -> None:
         message = head(2 * MEBIBYTE) + os.urandom(2 * MEBIBYTE)
-        with (
-            slow_proxy(server.port, seconds, every) as proxy,
-            EngineClient(proxy.port) as producer,
-            EngineClient(server.port, streaming_links=True) as consumer,
-        ):
-            consumer.receiver(address)
-            sender = producer.sender(address, streaming=True)
-            producer.start(sender, message[:9])
-            link = consumer.take()
-            got, count = 0, 0
-
-            def take() -> None:
-                nonlocal got, count
-                consumer.pump(0)
-                while link.current is not None and (part := link.recv(MEBIBYTE)):
-                    got, count = zlib.crc32(part, got), count + len(part)
-
-            send_all(producer, sender, message[9:], take)
-
-            def ended() -> bool:
-                producer.pump(0)
-                take()
-                return count == len(message) and not link.current.partial
-
-            consumer.until(ended)
-            assert got == zlib.crc32(message)
-
-
-class TestTooLarge:
-    def test_by_the_last_frame_of_a_silent_sender(self, start: Start, address: str) -> None:
-        """It never answers the detach; the receiver hears of it all the same."""
-        server = start(max_message_size=MEBIBYTE)
-        with pair(server, streaming_links=True) as (producer, consumer):
-            base = consumer.receiver(address)
-            sender = producer.sender(address, streaming=True)
-            message = head(MEBIBYTE - 7) + b"x" * (MEBIBYTE - 8)
-            producer.start(sender, message[:9])
-            link = consumer.take()
-            count = 0
-
-            def take(until: int) -> bool:
-                nonlocal count
-                consumer.pump(0)
-                while link.current is not None and (part := link.recv(65536)):
-                    count += len(part)
-                return count >= until
-
-            send_part(producer, sender, message[9:], lambda: take(0))
-            producer.until(lambda: take(MEBIBYTE))
-            seen = link.current
-            sender.stream(b"x")
-            sender.advance()
-            producer.pump(0, read=False)
-            consumer.until(lambda: bool(seen.aborted))
-            seen.settle()
-            with EngineClient(server.port) as other:
-                # The link is there for the next stream, the queue for the next message.
-                again = other.sender(address, streaming=True)
-                other.start(again, head(2) + b"y")
-                assert consumer.read(link, 9) == head(2) + b"y"
-                assert consumer.attached == []
-                other.send(other.sender(address), head(1) + b"z")
-                assert received(consumer, base, 9) == head(1) + b"z"
-            producer.until(lambda: bool(sender.state & Endpoint.REMOTE_CLOSED))
-            assert sender.remote_condition.name == "amqp:link:message-size-exceeded"
-
-
-class TestRefusedLinks:
-    """What still comes by them is not taken: its sender must not think so."""
-
-    def test_behind_a_message_that_is_too_large(self, start: Start, address: str) -> None:
-        with EngineClient(start(max_message_size=1000).port) as producer:
-            sender = producer.sender(address)
-            deliveries = []
-            for size in (2000, 10, 10):
-                deliveries.append(sender.delivery(f"of-{size}-{len(deliveries)}"))
-                sender.stream(head(size) + b"x" * size)
-                sender.advance()
-            producer.until(lambda: bool(sender.state & Endpoint.REMOTE_CLOSED))
-            assert sender.remote_condition.name == "amqp:link:message-size-exceeded"
-            assert [each.remote_state for each in deliveries] == [Delivery.RELEASED] * 3
-
-    def test_to_another_server_that_wants_no_more(self, server: Server, address: str) -> None:
-        with (
-            EngineClient(server.port) as consumer,
-            EngineClient(server.port, trunk=True) as trunk,
-        ):
-            base = consumer.receiver(address)
-            trunk.until(lambda: bool(trunk.attached))
-            link = trunk.attached.pop()
-            link.session.open()
-            link.open()
-            trunk.until(lambda: link.credit > 0)
-            base.close()
-            consumer.until(lambda: bool(base.state & Endpoint.REMOTE_CLOSED))
-            # It is detached here; the other server does not know yet.
-            delivery = trunk.send(link, head(1) + b"z")
-            trunk.until(lambda: delivery.settled)
-            assert delivery.remote_state == Delivery.RELEASED
-
-
-class TestOutcomes:
-    """What a receiver says besides the outcome, at the end of the stream or before."""
+        with Proxy(server.port, pause=pause, every=every) as proxy:
+            ports = {"producer": server.port, "consumer": server.port, side: proxy.port}
+            with (
+                EngineClient(ports["producer"]) as producer,
+                EngineClient(ports["consumer"], streaming_links=True) as consumer,
+            ):
+                consumer.receiver(address)
+                sender = producer.sender(address, streaming=True)
+                producer.start(sender, message[:9])
+                passes(producer, sender, message, consumer, consumer.take(), 9)
 
     @pytest.mark.parametrize("streaming_links", [False, True])
-    @pytest.mark.parametrize("early", [False, True])
-    def test_why_it_is_rejected(
-        self, server: Server, address: str, early: bool, streaming_links: bool
+    @pytest.mark.parametrize("how", ["fin", "rst", "silence"])
+    def test_a_cut_receiver_releases(
+        self, start: Start, address: str, how: str, streaming_links: bool
     ) -> None:
-        with pair(server, streaming_links=streaming_links) as (producer, consumer):
-            delivery, seen = run_to(producer, consumer, address, early, streaming_links)
-            seen.local.condition = Condition("app:unreadable", "no such format")
-            seen.update(Delivery.REJECTED)
-            seen.settle()
-            consumer.pump(0)
-            producer.until(lambda: delivery.remote_state == Delivery.REJECTED)
-            assert delivery.remote.condition.name == "app:unreadable"
-            assert delivery.remote.condition.description == "no such format"
-
-    @pytest.mark.parametrize("failed", [False, True])
-    @pytest.mark.parametrize("undeliverable", [False, True])
-    @pytest.mark.parametrize("early", [False, True])
-    def test_how_it_is_modified(
-        self, server: Server, address: str, early: bool, undeliverable: bool, failed: bool
-    ) -> None:
-        with pair(server, streaming_links=True) as (producer, consumer):
-            delivery, seen = run_to(producer, consumer, address, early, True)
-            seen.local.failed = failed
-            seen.local.undeliverable = undeliverable
-            seen.update(Delivery.MODIFIED)
-            seen.settle()
-            consumer.pump(0)
-            producer.until(lambda: delivery.remote_state == Delivery.MODIFIED)
-            assert delivery.remote.failed == failed
-            assert delivery.remote.undeliverable == undeliverable
-
-
-def run_to(
-    producer: EngineClient,
-    consumer: EngineClient,
-    address: str,
-    early: bool,
-    streaming_links: bool,
-) -> tuple[Delivery, Delivery]:
-    """Run a stream to its end, or to just before; return its delivery at both ends."""
-    base = consumer.receiver(address)
-    sender = producer.sender(address, streaming=True)
-    delivery = producer.start(sender, head(2) + b"a")
-    link = consumer.take() if streaming_links else base
-    consumer.read(link, 9)
-    seen = link.current
-    if not early:
-        sender.stream(b"b")
-        sender.advance()
-        producer.pump(0)
-        consumer.until(lambda: not seen.partial)
-    return delivery, seen
-
-
-class TestMembers:
-    """Of a topic, each on its own terms."""
-
-    def test_one_rejects(self, server: Server, address: str) -> None:
-        topic = f"topic.{address}"
-        with pair(server, streaming_links=False) as (producer, consumer):
-            receivers = [consumer.receiver(topic) for _ in range(3)]
-            sender = producer.sender(topic, streaming=True)
-            delivery = producer.start(sender, head(2) + b"a")
-            sender.stream(b"b")
-            sender.advance()
-            producer.pump(0)
-            for receiver in receivers:
-                consumer.read(receiver, 10)
-                consumer.until(lambda at=receiver: not at.current.partial)
-            for receiver, outcome in zip(
-                receivers, [Delivery.MODIFIED, Delivery.REJECTED, Delivery.ACCEPTED], strict=True
-            ):
-                seen = receiver.current
-                seen.local.condition = Condition("app:no")
-                seen.update(outcome)
-                seen.settle()
-            consumer.pump(0)
-            producer.until(lambda: delivery.settled)
-            assert delivery.remote_state == Delivery.REJECTED
-            assert delivery.remote.condition.name == "app:no"
-
-    @pytest.mark.parametrize("way", ["abort", *WAYS])
-    def test_one_that_waits_never_sees_what_is_aborted(
-        self, server: Server, address: str, way: str
-    ) -> None:
-        topic = f"topic.{address}"
+        """Also one that is silent, after the idle time-out."""
+        server = start(idle_timeout=1)
+        message = head(MEBIBYTE) + b"x" * MEBIBYTE
         with (
+            Proxy(server.port) as proxy,
             EngineClient(server.port) as producer,
-            EngineClient(server.port) as victim,
-            EngineClient(server.port) as consumer,
+            EngineClient(proxy.port, streaming_links=streaming_links) as consumer,
         ):
-            waiting, running = consumer.receiver(topic, 0), consumer.receiver(topic)
-            sender = victim.sender(topic, streaming=True)
-            delivery = victim.start(sender, head(9) + b"x")
-            consumer.read(running, 9)
-            seen = running.current
-            if way == "abort":
-                delivery.abort()
-                victim.pump(0)
-            else:
-                leave(victim, sender, way)
-            consumer.until(lambda: bool(seen.aborted))
-            waiting.flow(10)
-            consumer.rest(0.05)
-            assert waiting.current is None
-            producer.send(producer.sender(topic), head(1) + b"z")
-            assert received(consumer, waiting, 9) == head(1) + b"z"
+            base = consumer.receiver(address)
+            sender = producer.sender(address, streaming=True)
+            delivery = producer.start(sender, message[:20_000])
+            consumer.read(consumer.take() if streaming_links else base, 20_000)
+            proxy.cut(how)
 
-    def test_one_dies_after_the_end(self, server: Server, address: str) -> None:
-        """It may have used what it had: modified, delivery-failed."""
-        topic = f"topic.{address}"
-        with EngineClient(server.port) as producer, EngineClient(server.port) as survivor:
-            receiver = survivor.receiver(topic)
-            with EngineClient(server.port, streaming_links=True) as victim:
-                victim.receiver(topic)
-                sender = producer.sender(topic, streaming=True)
-                delivery = producer.start(sender, head(2) + b"a")
-                link = victim.take()
-                victim.read(link, 9)
-                sender.stream(b"b")
-                sender.advance()
-                producer.pump(0)
-                assert received(survivor, receiver, 10, producer) == head(2) + b"ab"
-                victim.until(lambda: not link.current.partial)
-                assert delivery.remote_state == 0
+            def released() -> bool:
+                producer.beat()
+                return bool(delivery.remote_state == Delivery.RELEASED)
+
+            producer.until(released)
+            send_all(producer, sender, message[20_000:], lambda: None)
             producer.until(lambda: delivery.settled)
-            assert delivery.remote_state == Delivery.MODIFIED
-            assert delivery.remote.failed
+            # The next receiver gets the next one.
+            receiver = producer.receiver(address)
+            producer.until(lambda: sender.credit > 0)
+            producer.start(sender, head(2) + b"y")
+            assert producer.read(receiver, 9) == head(2) + b"y"
