@@ -20,6 +20,8 @@ from support.streams import WAYS, head, leave, pair, received, rss
 Start = Callable[..., Server]
 MEBIBYTE = 1 << 20
 QUIET = 0.2
+# Freed memory is filled, so that its use is noticed.
+ENVIRONMENT = {"MALLOC_PERTURB_": "165"}
 
 
 def send_all(
