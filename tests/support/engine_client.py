@@ -93,6 +93,10 @@ class EngineClient:
         while time.monotonic() < deadline:
             self.pump(0.02)
 
+    def beat(self) -> None:
+        """Let the engine send what keeps a quiet connection from being idle too long."""
+        self.transport.tick(time.monotonic())
+
     def pump(self, wait: float = 0.05, *, read: bool = True) -> None:
         """Write what is pending, wait for the socket, read once, and take the events."""
         self._write()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
+import zlib
 from collections.abc import Callable, Iterator
 
 from proton import Receiver, Sender
@@ -14,14 +15,23 @@ from support.network import reset
 from support.server import Server
 
 HEAD = b"\x00\x53\x75\xb0"
-BLOCK = b"x" * 65536
-# How a client may go.
+PIECE = 65536
+BLOCK = b"x" * PIECE
+# How a client may go (SIGKILL: test_streaming_more); `abort` ends a sender's delivery only.
 WAYS = ["detach", "end", "close", "fin", "reset"]
 
 
 def head(size: int) -> bytes:
     """Return the beginning of a message of one data section with ``size`` bytes."""
     return HEAD + struct.pack(">I", size)
+
+
+def route(address: str, flags: int = 1) -> bytes:
+    """Return the section by which one server tells another where a stream goes."""
+    to = address.encode()
+    entries = b"\xa3\x12x-opt-quiver-flags\x52" + bytes([flags])
+    entries += b"\xa3\x0fx-opt-quiver-to\xb1" + struct.pack(">I", len(to)) + to
+    return b"\x00\x53\x71\xd1" + struct.pack(">II", len(entries) + 4, 4) + entries
 
 
 def rss(server: Server) -> int:
@@ -81,7 +91,9 @@ def together(condition: Callable[[], bool], *clients: EngineClient) -> None:
 
 def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
     """Have a client go in one of the ways there are."""
-    if way == "detach":
+    if way == "abort":
+        link.current.abort()
+    elif way == "detach":
         link.detach()
     elif way == "end":
         link.session.close()
@@ -114,3 +126,64 @@ def finish(producer: EngineClient, sender: Sender, size: int) -> None:
         size -= sender.stream(BLOCK[:size])
     sender.advance()
     producer.pump(0)
+
+
+def send_all(
+    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
+) -> None:
+    """Send the rest of a message; ``turn`` is called while there is no room."""
+    for begin in range(0, len(data), PIECE):
+        while sender.session.outgoing_bytes >= 2 * PIECE:
+            producer.pump(0.001)
+            turn()
+        sender.stream(data[begin : begin + PIECE])
+        producer.pump(0)
+    sender.advance()
+    producer.pump(0)
+
+
+class Arriving:
+    """What comes of one delivery, of which nothing is kept.
+
+    Attributes:
+        crc: CRC-32 of its bytes.
+        count: how many they are.
+    """
+
+    def __init__(self, consumer: EngineClient, link: Receiver) -> None:
+        self.consumer, self.link = consumer, link
+        self.crc = 0
+        self.count = 0
+
+    def take(self) -> None:
+        """Read what is there."""
+        self.consumer.pump(0)
+        while self.link.current is not None and (part := self.link.recv(1 << 20)):
+            self.crc = zlib.crc32(part, self.crc)
+            self.count += len(part)
+
+    def wait(self, size: int, *others: EngineClient) -> None:
+        """Read on until ``size`` bytes have come and the delivery is complete."""
+
+        def ended() -> bool:
+            for other in others:
+                other.pump(0)
+            self.take()
+            return self.count >= size and not self.link.current.partial
+
+        self.consumer.until(ended)
+
+
+def passes(
+    producer: EngineClient,
+    sender: Sender,
+    message: bytes,
+    consumer: EngineClient,
+    link: Receiver,
+    begun: int = 0,
+) -> None:
+    """Send a message, of which ``begun`` bytes are sent, and have it arrive as it is."""
+    arriving = Arriving(consumer, link)
+    send_all(producer, sender, message[begun:], arriving.take)
+    arriving.wait(len(message), producer)
+    assert (arriving.count, arriving.crc) == (len(message), zlib.crc32(message))

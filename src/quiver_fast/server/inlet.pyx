@@ -184,6 +184,8 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         message.routed = inlet.base.peer.trunk
     if not read_into(inlet, message, pending):
         return out_of_memory(inlet)
+    if inlet.announced and is_too_large(inlet, message):
+        return send_back(inlet, delivery, message)
     if too_large(inlet, message):
         return False
     if message.chain != NULL and partial:
@@ -230,10 +232,31 @@ cdef bint receive_routed(
     return True
 
 
+cdef inline bint is_too_large(const Inlet *inlet, const Message *message) noexcept nogil:
+    """Say whether a message is beyond the limit, or one that no queue could hold."""
+    cdef const Limits *limits = &inlet.base.peer.container.limits
+    return message.size > limits.message_size or message.held > limits.queue_bytes
+
+
+cdef bint send_back(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Leave a message that is too large with the other server, for consumers of its own.
+
+    Its link stays: all other messages of the address come by it. What still comes of this
+    one is dropped.
+    """
+    drop_parts(inlet)
+    if message.stream != NULL:
+        stream_abort(message)
+        stream_of(message).undecided = 0
+    elif not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    stream_decide(stream_of(message), PN_MODIFIED, False, True)
+    return True
+
+
 cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
-    """Refuse a message beyond the limit, or one that no queue could hold."""
-    cdef Limits *limits = &inlet.base.peer.container.limits
-    if message.size <= limits.message_size and message.held <= limits.queue_bytes:
+    """Refuse a message beyond the limit, and its link with it."""
+    if not is_too_large(inlet, message):
         return False
     refuse(inlet, b"amqp:link:message-size-exceeded",
            b"the message is larger than what this server takes")
@@ -332,8 +355,9 @@ cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
             return False
         if not read_into(inlet, message, min(pending, <size_t>STREAM_HIGH - message.held)):
             return out_of_memory(inlet)
-        if message.size > inlet.base.peer.container.limits.message_size:
-            return not too_large(inlet, message)
+        if message.size > inlet.base.peer.container.limits.message_size and not message.aborted:
+            return send_back(inlet, delivery, message) if inlet.announced else (
+                not too_large(inlet, message))
         stream_advance(message)
         pending = pn_delivery_pending(delivery)
     if partial:

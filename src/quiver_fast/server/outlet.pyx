@@ -331,6 +331,8 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
         return
     if state == PN_REJECTED and entry.message.stream != NULL:
         stream_reason(entry.message, pn_disposition_condition(pn_delivery_remote(delivery)))
+    # Its settlement may come with an event of its own, before ours is written.
+    pn_delivery_set_context(delivery, NULL)
     apply_outcome(
         entry, state, outlet.base.serial, pn_disposition_is_failed(pn_delivery_remote(delivery)),
         pn_disposition_is_undeliverable(pn_delivery_remote(delivery)))

@@ -9,7 +9,9 @@ import pytest
 from proton import Delivery, Message
 from proton.reactor import AtMostOnce
 from support.clients import Clients, Consumer
+from support.engine_client import EngineClient
 from support.server import Server
+from support.streams import head, received
 
 BODIES = [f"message {number}" for number in range(20)]
 
@@ -357,3 +359,42 @@ def test_many_messages_through_small_windows(server: Server, clients: Clients) -
         for number in range(start, start + 100):
             assert consumer.accept(1) == [number]
             consumer.link.flow(1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stays"),
+    [
+        (Delivery.ACCEPTED, False),
+        (Delivery.REJECTED, False),
+        (Delivery.RELEASED, True),
+        (Delivery.MODIFIED, True),
+    ],
+)
+def test_outcomes_and_their_settlement_in_one_read(
+    server: Server, address: str, outcome: int, stays: bool
+) -> None:
+    """Each delivery changes twice before we answer; its outcome counts once (part 2.6.12)."""
+    count = 4
+    with EngineClient(server.port) as producer, EngineClient(server.port) as consumer:
+        sender, receiver = producer.sender(address), consumer.receiver(address, count)
+        for number in range(count):
+            producer.send(sender, head(1) + b"%d" % number)
+        consumer.until(lambda: receiver.queued == count)
+        deliveries = []
+        for _ in range(count):
+            deliveries.append(receiver.current)
+            receiver.advance()
+        for delivery in deliveries:
+            delivery.update(outcome)
+        # The engine frames them now, and the rest behind them.
+        assert consumer.transport.pending() > 0
+        for delivery in deliveries:
+            delivery.settle()
+        consumer.pump(0)
+        receiver.flow(2 * count)
+        producer.send(sender, head(1) + b"9")
+        expected = [*range(count), 9] if stays else [9]
+        found = [received(consumer, receiver, 9)[-1:] for _ in expected]
+        assert found == [b"%d" % number for number in expected]
+        consumer.rest(0.1)
+        assert receiver.current is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 
@@ -13,11 +11,10 @@ from support.arrows import arguments, pyfast, run_pyfast
 from support.engine_client import EngineClient
 from support.processes import Running
 from support.server import Server, running_server
-from support.streams import cpu_seconds, head, pair, rss
+from support.streams import WAYS, cpu_seconds, head, leave, pair, rss
 
 QUIET = 0.3
-# How a client may go (SIGKILL: test_streaming_more), and after how much of a message.
-WAYS = ["detach", "end", "close", "fin", "reset"]
+# After how much of a message a client goes.
 SIZE = 40_000
 PARTS = [9, SIZE // 2, SIZE + 8]
 
@@ -220,12 +217,12 @@ class TestFaults:
         with pair(server, streaming_links=streaming_links) as (producer, consumer):
             base = consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
-            delivery = producer.start(sender, (head(SIZE) + b"x" * SIZE)[:part])
+            producer.start(sender, (head(SIZE) + b"x" * SIZE)[:part])
             receiver = consumer.take() if streaming_links else base
             assert len(consumer.read(receiver, part)) == part
             seen = receiver.current
             assert seen.partial
-            leave(producer, delivery, way)
+            leave(producer, sender, way)
             consumer.until(lambda: seen.aborted)
             seen.settle()
             receiver.flow(10)
@@ -248,7 +245,7 @@ class TestFaults:
             delivery = producer.start(sender, message[:part])
             receiver = consumer.take() if streaming_links else base
             consumer.read(receiver, part)
-            leave(consumer, receiver.current, way)
+            leave(consumer, receiver, way)
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
             # The rest is read and dropped.
             sender.stream(message[part:])
@@ -269,7 +266,7 @@ class TestFaults:
             producer.pump(0)
             consumer.read(link, 1)
             consumer.until(lambda: not link.current.partial)
-            leave(consumer, link.current, way)
+            leave(consumer, link, way)
             producer.until(lambda: delivery.remote_state == Delivery.MODIFIED)
             assert delivery.remote.failed
 
@@ -343,23 +340,6 @@ def unfinished(link: Receiver) -> bool:
     while link.current is not None and link.current.aborted:
         link.current.settle()
     return link.current is not None
-
-
-def leave(client: EngineClient, delivery: Delivery, way: str) -> None:
-    """Have a client go in one of the ways there are."""
-    if way == "abort":
-        delivery.abort()
-    elif way == "detach":
-        delivery.link.detach()
-    elif way == "end":
-        delivery.link.session.close()
-    elif way == "close":
-        client.connection.close()
-    elif way == "reset":
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    client.pump(0)
-    if way in ("fin", "reset"):
-        client.socket.close()
 
 
 class TestDemand:

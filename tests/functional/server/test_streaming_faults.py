@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
-import socket
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from proton import Condition, Delivery, Endpoint, Sender
 from support.arrow_streams import peak_bytes, rearm_peak
 from support.engine_client import STREAMING_DELIVERIES, EngineClient
-from support.network import TcpServer
+from support.network import Proxy
 from support.server import Server
-from support.streams import WAYS, head, leave, pair, received, rss
+from support.streams import WAYS, head, leave, pair, passes, received, rss, send_all
 
 Start = Callable[..., Server]
 MEBIBYTE = 1 << 20
 QUIET = 0.2
 # Freed memory is filled, so that its use is noticed.
 ENVIRONMENT = {"MALLOC_PERTURB_": "165"}
-
-
-def send_all(
-    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
-) -> None:
-    """Send the rest of a message; ``turn`` is called while there is no room."""
-    send_part(producer, sender, data, turn)
-    sender.advance()
-    producer.pump(0)
 
 
 def send_part(
@@ -50,7 +37,6 @@ class TestResume:
         self, server: Server, address: str, streaming_links: bool
     ) -> None:
         message = head(6 * MEBIBYTE) + os.urandom(6 * MEBIBYTE)
-        got, count = 0, 0
         with pair(server, streaming_links=streaming_links) as (producer, consumer):
             base = consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
@@ -63,22 +49,7 @@ class TestResume:
                     given += sender.stream(message[given : given + 65536])
                 producer.pump(0.002)
             assert given < len(message)
-
-            def take() -> None:
-                nonlocal got, count
-                consumer.pump(0)
-                while link.current is not None and (part := link.recv(MEBIBYTE)):
-                    got, count = zlib.crc32(part, got), count + len(part)
-
-            send_all(producer, sender, message[given:], take)
-
-            def ended() -> bool:
-                producer.pump(0)
-                take()
-                return count == len(message) and not link.current.partial
-
-            consumer.until(ended)
-            assert got == zlib.crc32(message)
+            passes(producer, sender, message, consumer, link, given)
             consumer.accept(link)
             producer.until(lambda: delivery.settled)
 
@@ -279,63 +250,59 @@ class TestDiscard:
             assert peak_bytes(server.process.pid) - before <= MEBIBYTE
 
 
-@contextlib.contextmanager
-def slow_proxy(target: int, seconds: float, every: int) -> Iterator[TcpServer]:
-    """Pass everything on, and nothing for ``seconds`` after each ``every`` bytes."""
-
-    def serve(connection: socket.socket) -> None:
-        with socket.create_connection(("127.0.0.1", target), 10) as backend:
-            other = {connection: backend, backend: connection}
-            passed = 0
-            while not proxy.stopping.is_set():
-                for source in select.select([connection, backend], [], [], 0.05)[0]:
-                    data = source.recv(65536)
-                    if not data:
-                        return
-                    other[source].sendall(data)
-                    passed += len(data)
-                    if passed >= every:
-                        passed = 0
-                        proxy.stopping.wait(seconds)
-
-    with TcpServer(serve) as proxy:
-        yield proxy
-
-
 class TestNetwork:
+    """Between the server and the producer, or the consumer."""
+
+    @pytest.mark.parametrize("side", ["producer", "consumer"])
     @pytest.mark.parametrize(
-        ("seconds", "every"), [(0.002, 16384), (0.5, MEBIBYTE)], ids=["delay", "stall"]
+        ("pause", "every"), [(0.002, 16384), (0.5, MEBIBYTE)], ids=["delay", "stall"]
     )
     def test_a_stream_arrives_intact(
-        self, server: Server, address: str, seconds: float, every: int
+        self, server: Server, address: str, pause: float, every: int, side: str
     ) -> None:
         message = head(2 * MEBIBYTE) + os.urandom(2 * MEBIBYTE)
+        with Proxy(server.port, pause=pause, every=every) as proxy:
+            ports = {"producer": server.port, "consumer": server.port, side: proxy.port}
+            with (
+                EngineClient(ports["producer"]) as producer,
+                EngineClient(ports["consumer"], streaming_links=True) as consumer,
+            ):
+                consumer.receiver(address)
+                sender = producer.sender(address, streaming=True)
+                producer.start(sender, message[:9])
+                passes(producer, sender, message, consumer, consumer.take(), 9)
+
+    @pytest.mark.parametrize("streaming_links", [False, True])
+    @pytest.mark.parametrize("how", ["fin", "rst", "silence"])
+    def test_a_cut_receiver_releases(
+        self, start: Start, address: str, how: str, streaming_links: bool
+    ) -> None:
+        """Also one that is silent, after the idle time-out."""
+        server = start(idle_timeout=1)
+        message = head(MEBIBYTE) + b"x" * MEBIBYTE
         with (
-            slow_proxy(server.port, seconds, every) as proxy,
-            EngineClient(proxy.port) as producer,
-            EngineClient(server.port, streaming_links=True) as consumer,
+            Proxy(server.port) as proxy,
+            EngineClient(server.port) as producer,
+            EngineClient(proxy.port, streaming_links=streaming_links) as consumer,
         ):
-            consumer.receiver(address)
+            base = consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
-            producer.start(sender, message[:9])
-            link = consumer.take()
-            got, count = 0, 0
+            delivery = producer.start(sender, message[:20_000])
+            consumer.read(consumer.take() if streaming_links else base, 20_000)
+            proxy.cut(how)
 
-            def take() -> None:
-                nonlocal got, count
-                consumer.pump(0)
-                while link.current is not None and (part := link.recv(MEBIBYTE)):
-                    got, count = zlib.crc32(part, got), count + len(part)
+            def released() -> bool:
+                producer.beat()
+                return bool(delivery.remote_state == Delivery.RELEASED)
 
-            send_all(producer, sender, message[9:], take)
-
-            def ended() -> bool:
-                producer.pump(0)
-                take()
-                return count == len(message) and not link.current.partial
-
-            consumer.until(ended)
-            assert got == zlib.crc32(message)
+            producer.until(released)
+            send_all(producer, sender, message[20_000:], lambda: None)
+            producer.until(lambda: delivery.settled)
+            # The next receiver gets the next one.
+            receiver = producer.receiver(address)
+            producer.until(lambda: sender.credit > 0)
+            producer.start(sender, head(2) + b"y")
+            assert producer.read(receiver, 9) == head(2) + b"y"
 
 
 class TestTooLarge:

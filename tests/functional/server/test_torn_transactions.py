@@ -58,9 +58,9 @@ def file_of(store: Path, queue: str) -> Path:
     return path
 
 
-def documents(store: Path, queue: str) -> list[tuple[int, bytes]]:
-    """Return the offset and content of each document of a queue's one file."""
-    data = file_of(store, queue).read_bytes()
+def documents(path: Path) -> list[tuple[int, bytes]]:
+    """Return the offset and content of each document of a file."""
+    data = path.read_bytes()
     found, at = [], 0
     while at + 4 <= len(data):
         (header,) = struct.unpack_from("<I", data, at)
@@ -76,7 +76,7 @@ def offsets(store: Path) -> list[tuple[str, int]]:
     """Return where the documents of ORDER are; they are all there, and in each file so ordered."""
     places = []
     for queue, name in ORDER:
-        (place,) = (at for at, content in documents(store, queue) if name in content)
+        (place,) = (at for at, content in documents(file_of(store, queue)) if name in content)
         places.append((queue, place))
     for queue in "ab":
         mine = [at for owner, at in places if owner == queue]
@@ -84,13 +84,12 @@ def offsets(store: Path) -> list[tuple[str, int]]:
     return places
 
 
-def cut(store: Path, queue: str, at: int, *, dirty: bool) -> None:
+def cut(path: Path, at: int, *, dirty: bool) -> None:
     """Leave a file as it was before the document at an offset was written.
 
     Args:
         dirty: its content is there already, but its header is not.
     """
-    path = file_of(store, queue)
     size = path.stat().st_size
     with path.open("r+b") as stream:
         stream.seek(at)
@@ -121,7 +120,7 @@ def test_all_or_nothing(tmp_path: Path, whole: Path, written: int) -> None:
     done = set()
     for queue, at in offsets(whole)[written:]:
         if queue not in done:
-            cut(store, queue, at, dirty=written % 2 == 1)
+            cut(file_of(store, queue), at, dirty=written % 2 == 1)
             done.add(queue)
     a, b = (["three"], ["four"]) if written > DECIDED else (["one", "two"], [])
     # What comes after is not taken for the torn transaction's, and does not complete it.
@@ -141,16 +140,18 @@ def test_recovery_alone_ends_it(tmp_path: Path, whole: Path) -> None:
     store = tmp_path / "store"
     shutil.copytree(whole, store)
     (_, at) = offsets(whole)[DECIDED]
-    cut(store, "b", at, dirty=False)
+    cut(file_of(store, "b"), at, dirty=False)
     (_, at) = offsets(whole)[-1]
-    cut(store, "a", at, dirty=False)
+    cut(file_of(store, "a"), at, dirty=False)
     for _ in range(2):
         with running_server(tmp_path, store=store):
             pass
         assert live(store, "a") == ["one", "two"]
         assert live(store, "b") == []
     # Once is enough.
-    marks = [content for _, content in documents(store, "a") if b"quiver.rollback" in content]
+    marks = [
+        content for _, content in documents(file_of(store, "a")) if b"quiver.rollback" in content
+    ]
     assert len(marks) == 1
 
 

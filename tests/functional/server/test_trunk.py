@@ -9,7 +9,6 @@ import pytest
 from proton import Delivery
 from support.certificates import Certificates
 from support.engine_client import EngineClient
-from support.network import TcpServer, reset, splice
 from support.processes import run, wait_until
 from support.server import Server, command, connected, running_server
 from support.streams import head, received
@@ -294,76 +293,6 @@ class TestFaults:
             producer.until(lambda: delivery.settled)
             producer.start(sender, head(3) + b"abc")
             assert consumer.read(receiver, 11) == head(3) + b"abc"
-
-    def test_the_consumers_server_dies(self, tmp_path: Path, address: str) -> None:
-        with (
-            running_server(tmp_path) as near,
-            running_server(tmp_path, connect=f"127.0.0.1:{near.port}") as far,
-            EngineClient(near.port) as producer,
-            EngineClient(far.port) as consumer,
-        ):
-            receiver = consumer.receiver(address)
-            consumer.rest(0.1)
-            sender = producer.sender(address, streaming=True)
-            delivery = producer.start(sender, head(100) + b"x")
-            consumer.read(receiver, 9)
-            far.kill()
-            producer.until(lambda: delivery.remote_state == Delivery.RELEASED, 2)
-
-    def test_the_producers_server_dies(self, tmp_path: Path, address: str) -> None:
-        with (
-            running_server(tmp_path) as near,
-            running_server(tmp_path, connect=f"127.0.0.1:{near.port}") as far,
-            EngineClient(far.port) as consumer,
-            EngineClient(near.port) as producer,
-        ):
-            receiver = consumer.receiver(address)
-            consumer.rest(0.1)
-            producer.start(producer.sender(address, streaming=True), head(100) + b"x")
-            consumer.read(receiver, 9)
-            seen = receiver.current
-            near.kill()
-            consumer.until(lambda: seen.aborted, 2)
-
-    def test_it_connects_again(self, tmp_path: Path, address: str) -> None:
-        """The trunk breaks in the middle of a stream, and comes back."""
-        breaks: list[bool] = []
-
-        def serve(connection: object) -> None:
-            import socket
-
-            assert isinstance(connection, socket.socket)
-            with socket.create_connection(("127.0.0.1", near.port)) as backend:
-                while not proxy.stopping.is_set() and not breaks:
-                    if not splice(connection, backend, proxy.stopping, 1):
-                        return
-            breaks.clear()
-            reset(connection)
-
-        with (
-            running_server(tmp_path) as near,
-            TcpServer(serve) as proxy,
-            running_server(tmp_path, connect=f"127.0.0.1:{proxy.port}") as far,
-            EngineClient(far.port) as consumer,
-            EngineClient(near.port) as producer,
-        ):
-            receiver = consumer.receiver(address)
-            consumer.rest(0.2)
-            sender = producer.sender(address, streaming=True)
-            delivery = producer.start(sender, head(100) + b"x")
-            consumer.read(receiver, 9)
-            seen = receiver.current
-            breaks.append(True)
-            sender.stream(b"x")
-            producer.pump(0)
-            consumer.until(lambda: seen.aborted, 3)
-            seen.settle()
-            producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
-            sender.advance()
-            wait_until(lambda: proxy.accepted >= 2, "the second connection")
-            producer.send(producer.sender(address), head(1) + b"z")
-            receiver.flow(1)
-            assert received(consumer, receiver, 9) == head(1) + b"z"
 
     def test_a_server_that_is_not_there_yet(self, tmp_path: Path, address: str) -> None:
         with contextlib.ExitStack() as stack:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import struct
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,17 +11,9 @@ from hypothesis import strategies as st
 from proton import Delivery
 from support.engine_client import EngineClient
 from support.server import Server
-from support.streams import head, received
+from support.streams import head, received, route
 
 QUIET = 0.3
-
-
-def route(address: str, flags: int = 1) -> bytes:
-    """Return the section by which one server tells another where a stream goes."""
-    to = address.encode()
-    entries = b"\xa3\x12x-opt-quiver-flags\x52" + bytes([flags])
-    entries += b"\xa3\x0fx-opt-quiver-to\xb1" + struct.pack(">I", len(to)) + to
-    return b"\x00\x53\x71\xd1" + struct.pack(">II", len(entries) + 4, 4) + entries
 
 
 class TestRoutes:
@@ -86,3 +77,20 @@ class TestRoutes:
         with EngineClient(servers[0].port, trunk=True) as peer:
             delivery = peer.start(peer.sender(None), route(address) + head(9) + b"x")
             peer.until(lambda: delivery.remote_state == Delivery.RELEASED)
+
+    @pytest.mark.parametrize("streaming", [False, True])
+    def test_the_section_of_other_routers_is_none(
+        self, servers: tuple[Server, Server], address: str, streaming: bool
+    ) -> None:
+        """skupper-router's annotations are for routers; from others it rejects them as well."""
+        flags = b"\x00\x80\x53\x4b\x50\x52\x2d\x2d\x52\x41\xc0\x06\x04\x52\x01\x40\x40\x45"
+        with EngineClient(servers[0].port) as producer, EngineClient(servers[0].port) as consumer:
+            receiver = consumer.receiver(address)
+            sender = producer.sender(address, streaming=streaming)
+            delivery = producer.start(sender, flags + head(2) + b"ab")
+            sender.advance()
+            producer.until(lambda: delivery.settled)
+            assert delivery.remote_state == Delivery.REJECTED
+            assert delivery.remote.condition.name == "amqp:decode-error"
+            consumer.rest(0.1)
+            assert receiver.current is None
