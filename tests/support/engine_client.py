@@ -52,6 +52,8 @@ class EngineClient:
         channel_max: int | None = None,
     ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
+        # Without it each small frame waits for the acknowledgement of the one before.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
         self.connection = Connection()
         self.collector = Collector()
@@ -142,9 +144,10 @@ class EngineClient:
 
     # What tests do
 
-    def session(self) -> Session:
-        """Begin a session."""
+    def session(self, capacity: int = 0) -> Session:
+        """Begin a session that may hold ``capacity`` bytes unread; 0 for any number."""
         session: Session = self.connection.session()
+        session.incoming_capacity = capacity
         session.open()
         return session
 
@@ -187,11 +190,17 @@ class EngineClient:
         self.until(lambda: bool(link.state & Endpoint.REMOTE_ACTIVE))
         return link
 
-    def take(self, credit: int = 10) -> Receiver:
-        """Wait for a link that the server attaches, accept it and give it credit."""
+    def take(self, credit: int = 10, capacity: int = 0) -> Receiver:
+        """Wait for a link that the server attaches, accept it and give it credit.
+
+        Args:
+            credit: for how many deliveries.
+            capacity: bytes that its session may hold unread; 0 for any number.
+        """
         self.until(lambda: bool(self.attached))
         link = self.attached.pop(0)
         if link.session.state & Endpoint.LOCAL_UNINIT:
+            link.session.incoming_capacity = capacity
             link.session.open()
         link.open()
         link.flow(credit)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterator
 
 from proton import Receiver, Sender
 
-from support.engine_client import EngineClient
+from support.engine_client import TIMEOUT, EngineClient
 from support.network import reset
 from support.server import Server
 
 HEAD = b"\x00\x53\x75\xb0"
-PIECE = 65536
+BLOCK = b"x" * 65536
 # How a client may go (SIGKILL: test_streaming_more); `abort` ends a sender's delivery only.
 WAYS = ["detach", "end", "close", "fin", "reset"]
 
@@ -76,6 +77,17 @@ def received(consumer: EngineClient, receiver: Receiver, size: int, *others: Eng
     return bytes(data)
 
 
+def together(condition: Callable[[], bool], *clients: EngineClient) -> None:
+    """Pump several clients until a condition holds."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        for client in clients:
+            client.pump(0.0005)
+        if condition():
+            return
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+
+
 def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
     """Have a client go in one of the ways there are."""
     if way == "abort":
@@ -93,16 +105,25 @@ def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
         client.socket.close()
 
 
-def send_all(producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], None]) -> None:
+def send_all(
+    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
+) -> None:
     """Send the rest of a message; ``turn`` is called while there is no room."""
-    for begin in range(0, len(data), PIECE):
-        while sender.session.outgoing_bytes >= 2 * PIECE:
-            producer.pump(0.001)
-            turn()
-        sender.stream(data[begin : begin + PIECE])
-        producer.pump(0)
+    send_part(producer, sender, data, turn)
     sender.advance()
     producer.pump(0)
+
+
+def send_part(
+    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
+) -> None:
+    """Send more of a message, as of `send_all`."""
+    for begin in range(0, len(data), len(BLOCK)):
+        while sender.session.outgoing_bytes >= 2 * len(BLOCK):
+            producer.pump(0.001)
+            turn()
+        sender.stream(data[begin : begin + len(BLOCK)])
+        producer.pump(0)
 
 
 class Arriving:
@@ -150,3 +171,25 @@ def passes(
     send_all(producer, sender, message[begun:], arriving.take)
     arriving.wait(len(message), producer)
     assert (arriving.count, arriving.crc) == (len(message), zlib.crc32(message))
+
+
+def stall(producer: EngineClient, sender: Sender) -> int:
+    """Send more of the current message until nothing moves; return how many bytes."""
+    given = quiet = 0
+    while quiet < 10:
+        quiet += 1
+        while sender.session.outgoing_bytes < len(BLOCK):
+            given += sender.stream(BLOCK)
+            quiet = 0
+            producer.pump(0)
+        producer.pump(0.01)
+    return given
+
+
+def finish(producer: EngineClient, sender: Sender, size: int) -> None:
+    """Send the last ``size`` bytes of the current message."""
+    while size:
+        producer.until(lambda: sender.session.outgoing_bytes < 2 * len(BLOCK))
+        size -= sender.stream(BLOCK[:size])
+    sender.advance()
+    producer.pump(0)

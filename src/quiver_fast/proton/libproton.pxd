@@ -60,6 +60,7 @@ cdef extern from "proton/condition.h" nogil:
     bint pn_condition_is_set(pn_condition_t *condition)
     const char *pn_condition_get_name(pn_condition_t *condition)
     const char *pn_condition_get_description(pn_condition_t *condition)
+    int pn_condition_copy(pn_condition_t *to, pn_condition_t *from_)
     int pn_condition_set_name(pn_condition_t *condition, const char *name)
     int pn_condition_set_description(pn_condition_t *condition, const char *description)
 
@@ -120,6 +121,7 @@ cdef extern from "proton/session.h" nogil:
     void *pn_session_get_context(pn_session_t *session)
     void pn_session_set_context(pn_session_t *session, void *context)
     void pn_session_set_incoming_capacity(pn_session_t *session, size_t capacity)
+    uint32_t pn_session_remote_incoming_window(pn_session_t *session)
     int pn_session_set_incoming_window_and_lwm(
         pn_session_t *session, uint32_t window, uint32_t low_water_mark)
     size_t pn_session_outgoing_bytes(pn_session_t *session)

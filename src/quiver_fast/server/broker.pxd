@@ -25,4 +25,5 @@ cdef class Broker:
     cdef int release(self, Queue *queue) noexcept
 
 cdef bint is_dynamic(const Queue *queue) noexcept nogil
+cdef void leave_topic(Queue *subscription) noexcept nogil
 cdef Queue *find_queue(Container *container, const char *address, size_t size) noexcept nogil

@@ -94,8 +94,8 @@ cdef class Broker:
             for store in self.stores:
                 store.sync_ended()
             self.container.syncer = NULL
-        for queue in self.queues.values():
-            queue_free(<Queue *><size_t>queue)
+        while self.container.queues != NULL:
+            queue_free(self.container.queues)
         self.queues = {}
         free(self.container.pending)
         self.container.pending = NULL
@@ -176,9 +176,7 @@ cdef class Broker:
     cdef int release(self, Queue *queue) noexcept:
         """Delete a temporary queue that no link uses any more."""
         forget_queue(&self.container, queue)
-        if queue.topic != NULL:
-            leave_topic(queue.topic, queue)
-        else:
+        if queue.topic == NULL:
             del self.queues[queue.address[:queue.address_size]]
         queue_free(queue)
         return 0
@@ -189,8 +187,9 @@ cdef bint is_dynamic(const Queue *queue) noexcept nogil:
     return strncmp(queue.address, DYNAMIC, strlen(DYNAMIC)) == 0
 
 
-cdef void leave_topic(Queue *topic, Queue *subscription) noexcept nogil:
-    cdef Queue **place = &topic.subscriptions
+cdef void leave_topic(Queue *subscription) noexcept nogil:
+    """Let a topic put no more into a subscription."""
+    cdef Queue **place = &subscription.topic.subscriptions
     while place[0] != subscription:
         place = &place[0].next_subscription
     place[0] = subscription.next_subscription

@@ -3,11 +3,12 @@
 from libc.stdint cimport int64_t
 
 from quiver_fast.proton.libproton cimport PN_RELEASED, pn_link_drained, pn_link_get_drain
-from quiver_fast.server.message cimport Message, message_leave
+from quiver_fast.server.message cimport Message
 from quiver_fast.server.outlet cimport apply_outcome, entry_done, outlet_idle, outlet_send
 from quiver_fast.server.queue cimport (
     consumer_browse, consumer_unready, entry_barred, entry_copy, queue_acquire,
 )
+from quiver_fast.server.stream cimport stream_leave
 from quiver_fast.server.streamlink cimport stream_outlet
 from quiver_fast.server.structures cimport Consumer, Entry, Outlet, Queue, peer_dirty
 
@@ -20,6 +21,9 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
         expire(queue)
     if queue.browser_count:
         serve_browsers(queue)
+    if queue.streams and (queue.sweep or queue.consumer_count == 0):
+        sweep(queue)
+    queue.sweep = False
     entry = queue.head
     while entry != NULL:
         following = entry.next
@@ -33,6 +37,27 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
         entry = following
     if queue.draining:
         answer_drains(queue)
+
+
+cdef void sweep(Queue *queue) noexcept nogil:
+    """End waiting streams that nobody can take any more, whatever is before them."""
+    cdef Entry *entry = queue.head
+    cdef Entry *following
+    cdef size_t left = queue.streams
+    while left:
+        following = entry.next
+        if entry.message.stream != NULL:
+            left -= 1
+            if entry.message.aborted:
+                drop_aborted(queue, entry)
+            elif queue.consumer_count == 0 or is_stranded(queue, entry):
+                release_stream(queue, entry)
+        entry = following
+
+
+cdef bint is_stranded(const Queue *queue, const Entry *entry) noexcept nogil:
+    """Say whether another server sent it for consumers that are gone."""
+    return entry.message.routed and queue.local_count == 0
 
 
 cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
@@ -69,24 +94,17 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     """
     cdef Consumer *consumer
     cdef Outlet *outlet
-    if entry.message.aborted:
-        drop_aborted(queue, entry)
-        return True
-    if entry.message.routed and queue.local_count == 0:
-        # Here it was sent for consumers that are gone.
+    if is_stranded(queue, entry):
         release_stream(queue, entry)
         return True
     if entry.message.complete and queue.ready != NULL:
         # It came to its end before it was sent on: no stream any more.
         dispatch_entry(queue, entry)
         return True
-    if entry.message.complete and queue.consumer_count:
+    if entry.message.complete:
         return False
     consumer = least_busy(queue, queue.local_count == 0)
     if consumer == NULL:
-        if queue.consumer_count == 0:
-            release_stream(queue, entry)
-            return True
         return False
     outlet = consumer.outlet
     if outlet.base.peer.streaming_links:
@@ -120,14 +138,14 @@ cdef Consumer *least_busy(Queue *queue, bint trunks) noexcept nogil:
 
 cdef void drop_aborted(Queue *queue, Entry *entry) noexcept nogil:
     queue_acquire(queue, entry)
-    message_leave(entry.message, entry.message.first)
+    stream_leave(entry.message, entry.message.first)
     entry_done(entry)
 
 
 cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
     """Nobody is there to take a stream: its sender hears so, and may send it again."""
     queue_acquire(queue, entry)
-    message_leave(entry.message, entry.message.first)
+    stream_leave(entry.message, entry.message.first)
     apply_outcome(entry, PN_RELEASED, 0, False, False)
 
 

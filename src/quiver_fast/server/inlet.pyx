@@ -12,7 +12,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.address cimport (
     can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
-from quiver_fast.server.broker cimport Broker
+from quiver_fast.server.broker cimport Broker, leave_topic
 from quiver_fast.server.demand cimport has_demand
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
@@ -21,6 +21,7 @@ from quiver_fast.server.message cimport (
 )
 from quiver_fast.server.outlet cimport stream_abort, stream_advance
 from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
+from quiver_fast.server.queue cimport queue_clear
 from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
 from quiver_fast.server.store cimport (
     accept_later, forget_pending, is_stored, must_wait, store_append, store_part, store_remove,
@@ -30,7 +31,7 @@ from quiver_fast.server.stream cimport (
     subscription_count,
 )
 from quiver_fast.server.structures cimport (
-    Container, Inlet, Limits, Queue, peer_dirty,
+    Container, Inlet, Limits, Queue, memory_freed, peer_dirty, queue_dirty,
 )
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
@@ -55,8 +56,7 @@ cdef void inlet_receive(Inlet *inlet) noexcept nogil:
     cdef pn_delivery_t *delivery
     cdef bint more = True
     if pn_link_credit(inlet.base.link) < pn_link_queued(inlet.base.link):
-        link_refuse(&inlet.base, b"amqp:link:transfer-limit-exceeded",
-                    b"more transfers than credit")
+        refuse(inlet, b"amqp:link:transfer-limit-exceeded", b"more transfers than credit")
         return
     while more:
         delivery = pn_link_current(inlet.base.link)
@@ -84,15 +84,25 @@ cdef bint drop_aborted(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
 
 
 cdef bint ignore(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Drop what comes by a link that was refused, until its peer knows that."""
+    """Drop what comes by a link that was refused, until its peer knows that.
+
+    Settled without an outcome it would pass for accepted.
+    """
     cdef size_t pending = pn_delivery_pending(delivery)
     give_up(inlet)
     while pending:
         pending = discard(inlet, pending)
     if pn_delivery_partial(delivery) and not pn_delivery_aborted(delivery):
         return False
+    pn_delivery_update(delivery, PN_RELEASED)
     pn_delivery_settle(delivery)
     return True
+
+
+cdef void refuse(Inlet *inlet, const char *condition, const char *why) noexcept nogil:
+    """Detach the link with an error; its peer may never send the rest of what was arriving."""
+    link_refuse(&inlet.base, condition, why)
+    give_up(inlet)
 
 
 cdef void give_up(Inlet *inlet) noexcept nogil:
@@ -106,7 +116,28 @@ cdef void give_up(Inlet *inlet) noexcept nogil:
         if stream_of(message).inlet != NULL:
             stream_orphan(stream_of(message))
         stream_abort(message)
+        sweep_streams(inlet.queue if inlet.queue != NULL else inlet.destination)
+        memory_freed(inlet.base.peer.container)
     message_release(message)
+
+
+cdef void sweep_streams(Queue *queue) noexcept nogil:
+    """Have an address look for streams that were aborted before anybody took them."""
+    if queue == NULL:
+        return
+    if queue.multicast:
+        queue = queue.subscriptions
+        while queue != NULL:
+            sweep_one(queue)
+            queue = queue.next_subscription
+        return
+    sweep_one(queue)
+
+
+cdef void sweep_one(Queue *queue) noexcept nogil:
+    if queue.streams:
+        queue.sweep = True
+        queue_dirty(queue)
 
 
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
@@ -161,21 +192,35 @@ cdef void resume(Inlet *inlet) noexcept nogil:
 cdef void queue_left(Queue *queue) noexcept nogil:
     """One link or transaction less uses the queue; a temporary one goes with the last.
 
+    It goes when it was dispatched, which tells the senders of streams that wait in it.
+    """
+    queue.links -= 1
+    if queue.links:
+        return
+    if queue.topic != NULL:
+        leave_topic(queue)
+    queue_dirty(queue)
+
+
+cdef void queue_retire(Queue *queue) noexcept nogil:
+    """Free a temporary queue that no link uses.
+
+    A stream may still run, on a link of ours: its end has the queue dispatched again.
     Producers may wait for its room that are not links of it: those of its topic, and
     those with an anonymous terminus.
     """
     cdef Queue *topic = queue.topic
-    cdef Inlet *waiting
-    queue.links -= 1
-    if queue.links or not (queue.temporary or is_forgettable(queue)):
+    cdef Inlet *waiting = queue.waiting
+    if not (queue.temporary or is_forgettable(queue)):
         return
-    waiting = queue.waiting
     queue.waiting = NULL
-    with gil:
-        (<Broker>queue.container.broker).release(queue)
+    queue_clear(queue)
+    if queue.depth == 0:
+        with gil:
+            (<Broker>queue.container.broker).release(queue)
+        if topic != NULL:
+            queue_left(topic)
     resume(waiting)
-    if topic != NULL:
-        queue_left(topic)
 
 
 cdef bint is_forgettable(const Queue *queue) noexcept nogil:
@@ -270,8 +315,8 @@ cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
     """Refuse a message beyond the limit, and its link with it."""
     if not is_too_large(inlet, message):
         return False
-    link_refuse(&inlet.base, b"amqp:link:message-size-exceeded",
-                b"the message is larger than what this server takes")
+    refuse(inlet, b"amqp:link:message-size-exceeded",
+           b"the message is larger than what this server takes")
     return True
 
 
@@ -309,6 +354,7 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     if not inlet.streaming and not can_pass(queue):
         # Its queue keeps it for a consumer to come.
         return False
+    inlet.destination = queue
     entries = subscription_count(queue, message) if queue.multicast else 1
     if not stream_begin(inlet, delivery, message, entries):
         return out_of_memory(inlet)
@@ -407,7 +453,7 @@ cdef bint read_into(Inlet *inlet, Message *message, size_t pending) noexcept nog
 
 
 cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
-    link_refuse(&inlet.base, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+    refuse(inlet, b"amqp:resource-limit-exceeded", b"the server is out of memory")
     return False
 
 

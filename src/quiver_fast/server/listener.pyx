@@ -14,7 +14,7 @@ from quiver_fast.proton.libsys cimport (
 from quiver_fast.server.admission cimport admit
 from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.dispatch cimport queue_dispatch
-from quiver_fast.server.inlet cimport inlets_awake, queue_resume
+from quiver_fast.server.inlet cimport inlets_awake, queue_resume, queue_retire
 from quiver_fast.server.outlet cimport outlets_drained
 from quiver_fast.server.peer cimport (
     peer_close, peer_cut, peer_finished, peer_tick, peer_write,
@@ -23,7 +23,7 @@ from quiver_fast.server.protocol cimport peer_forget_links, peer_process
 from quiver_fast.server.reactor cimport Watch, watch_add, watch_change, watch_remove
 from quiver_fast.server.store cimport stores_flush
 from quiver_fast.server.streamlink cimport trim_pool
-from quiver_fast.server.structures cimport Container, Peer, Queue, queue_dirty
+from quiver_fast.server.structures cimport Container, Peer, Queue, memory_freed, queue_dirty
 from quiver_fast.server.trunk cimport trunk_lost, trunks_top_up
 
 cdef int64_t MILLISECOND = 1000000
@@ -31,8 +31,6 @@ cdef int64_t MILLISECOND = 1000000
 cdef int ROUNDS = 8
 # How often time-outs are looked at.
 cdef int64_t TICK = 100 * MILLISECOND
-# How long freed memory is kept for the next connections.
-cdef int64_t TRIM = 500 * MILLISECOND
 # How long connections have to close when the server ends.
 cdef int64_t DRAIN = 2000 * MILLISECOND
 
@@ -165,6 +163,8 @@ cdef void dispatch_all(Container *container) noexcept nogil:
         queue_resume(queue)
         if queue.trunk_inlets != NULL:
             trunks_top_up(queue)
+        if queue.links == 0:
+            queue_retire(queue)
 
 
 cdef void write_all(Container *container) noexcept nogil:
@@ -234,7 +234,7 @@ cdef void bury(Container *container) noexcept nogil:
     if container.deaths == 0:
         return
     container.deaths = 0
-    container.trim_at = container.now_ms * MILLISECOND + TRIM
+    memory_freed(container)
     while peer != NULL:
         following = peer.next
         if peer.dead:

@@ -3,18 +3,19 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_RELEASED, PN_SND_UNSETTLED, pn_delivery,
-    pn_delivery_abort, pn_delivery_clear, pn_delivery_get_context, pn_delivery_remote,
-    pn_delivery_remote_state, pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled,
-    pn_delivery_t, pn_delivery_update, pn_disposition_is_failed,
+    PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
+    pn_delivery, pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear,
+    pn_delivery_get_context, pn_delivery_remote, pn_delivery_remote_state,
+    pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
+    pn_delivery_update, pn_disposition_condition, pn_disposition_is_failed,
     pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
     pn_unsettled_head, pn_unsettled_next,
 )
 from quiver_fast.server.chain cimport chain_close, chain_open, chain_read
 from quiver_fast.server.message cimport (
-    HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_leave,
-    message_release, message_trim,
+    HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_release,
+    message_trim,
 )
 from quiver_fast.server.peer cimport link_refuse
 from quiver_fast.server.queue cimport (
@@ -22,7 +23,9 @@ from quiver_fast.server.queue cimport (
 )
 from quiver_fast.server.route cimport ROUTE_MAX, encode_route
 from quiver_fast.server.store cimport store_remove
-from quiver_fast.server.stream cimport reader_join, reader_leave, stream_decide, stream_of
+from quiver_fast.server.stream cimport (
+    reader_join, reader_leave, stream_decide, stream_leave, stream_of, stream_reason,
+)
 from quiver_fast.server.structures cimport (
     OUTLET, Consumer, Entry, Link, Outlet, Peer, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
 )
@@ -71,14 +74,21 @@ cdef void entry_done(Entry *entry) noexcept nogil:
     if queue != NULL and entry.message.index >= 0:
         store_remove(queue, entry.message)
     entry_drop(entry)
-    if queue != NULL and queue.waiting != NULL:
+    if queue != NULL and (queue.waiting != NULL or queue.links == 0):
         queue_dirty(queue)
 
 
 cdef void return_entry(Entry *entry) noexcept nogil:
-    """Make an entry available again; a browser's copy just ends."""
+    """Make an entry available again; a browser's copy just ends.
+
+    A stream was used up by being sent, perhaps by its consumer as well: modified.
+    """
     if entry.queue == NULL:
         entry_drop(entry)
+        return
+    if entry.message.stream != NULL:
+        stream_decide(stream_of(entry.message), PN_MODIFIED, True, False)
+        entry_done(entry)
         return
     queue_restore(entry)
     queue_dirty(entry.queue)
@@ -231,10 +241,7 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
 cdef void send_no_more(Outlet *outlet) noexcept nogil:
     """The file cannot be read: the message stays in it, for the next start of the server."""
     cdef Entry *entry = outlet.sending
-    cdef pn_delivery_t *delivery = outlet.delivery
-    end_sending(outlet)
-    pn_delivery_set_context(delivery, NULL)
-    pn_delivery_abort(delivery)
+    abort_sending(outlet)
     entry_drop(entry)
 
 
@@ -270,7 +277,7 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
     cdef Message *message = outlet.sending.message
     if message.stream != NULL:
         reader_leave(stream_of(message), outlet)
-        message_leave(message, outlet.chunk)
+        stream_leave(message, outlet.chunk)
     if outlet.consumer_link != NULL:
         outlet.consumer_link.streams -= 1
         outlet.consumer_link = NULL
@@ -281,6 +288,19 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
     if outlet.ours:
         outlet.base.peer.stream_count -= 1
         pool_add(outlet)
+
+
+cdef void abort_sending(Outlet *outlet) noexcept nogil:
+    """End the current message before all of it was sent: never may it pass for whole.
+
+    What the engine has of it and could not write counts for the session no more.
+    """
+    cdef pn_delivery_t *delivery = outlet.delivery
+    end_sending(outlet)
+    if delivery != NULL:
+        pn_delivery_set_context(delivery, NULL)
+        pn_delivery_abort(delivery)
+    peer_dirty(outlet.base.peer)
 
 
 cdef void pool_add(Outlet *outlet) noexcept nogil:
@@ -343,12 +363,13 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
         return
     if outlet.delivery == delivery:
         # It has made up its mind before it has all: the rest need not be sent.
-        end_sending(outlet)
-        pn_delivery_abort(delivery)
+        abort_sending(outlet)
         update_readiness(outlet)
     if state == TRANSACTIONAL_STATE:
         enlist(outlet, entry, delivery, settled)
         return
+    if state == PN_REJECTED and entry.message.stream != NULL:
+        stream_reason(entry.message, pn_disposition_condition(pn_delivery_remote(delivery)))
     # Its settlement may come with an event of its own, before ours is written.
     pn_delivery_set_context(delivery, NULL)
     apply_outcome(
@@ -370,6 +391,10 @@ cdef void enlist(
         link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
                     b"there is no such transaction on this connection")
         update_readiness(outlet)
+        pool_remove(outlet)
+        if pn_delivery_aborted(delivery):
+            # The rest of what it had was not sent: its link's end will not find it.
+            return_entry(entry)
         return
     pn_delivery_set_context(delivery, NULL)
     if settled:
@@ -415,34 +440,27 @@ cdef void stream_abort(Message *message) noexcept nogil:
     cdef Stream *stream = stream_of(message)
     cdef Outlet *outlet
     cdef Entry *entry
-    cdef pn_delivery_t *delivery
     message.aborted = True
     while stream.readers != NULL:
         outlet = stream.readers
         entry = outlet.sending
-        delivery = outlet.delivery
-        end_sending(outlet)
-        if delivery != NULL:
-            pn_delivery_set_context(delivery, NULL)
-            pn_delivery_abort(delivery)
+        abort_sending(outlet)
         update_readiness(outlet)
         queue_dirty(entry.queue)
-        peer_dirty(outlet.base.peer)
         entry_done(entry)
 
 
 cdef void outlet_detached(Outlet *outlet) noexcept nogil:
     """Release all that the outlet had: its link, session or connection is gone."""
-    cdef pn_delivery_t *delivery = pn_unsettled_head(outlet.base.link)
+    cdef pn_delivery_t *delivery
     cdef pn_delivery_t *following
     cdef Entry *entry
     cdef Entry *latest = NULL
     if outlet.sending != NULL:
         entry = outlet.sending
-        if outlet.delivery != NULL:
-            pn_delivery_set_context(outlet.delivery, NULL)
-        end_sending(outlet)
+        abort_sending(outlet)
         apply_outcome(entry, PN_RELEASED, 0, False, False)
+    delivery = pn_unsettled_head(outlet.base.link)
     while delivery != NULL:
         following = pn_unsettled_next(delivery)
         entry = <Entry *>pn_delivery_get_context(delivery)
@@ -450,6 +468,8 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
             pn_delivery_set_context(delivery, NULL)
             entry.next = latest
             latest = entry
+        # Some of it may not be written yet.
+        pn_delivery_abort(delivery)
         delivery = following
     release_all(latest)
     forget_consumer(outlet)
@@ -471,21 +491,16 @@ cdef void leave_queue(Outlet *outlet) noexcept nogil:
             update_readiness(consumer.outlet)
         consumer = consumer.next
     if queue.head != NULL:
+        queue.sweep = True
         queue_dirty(queue)
 
 
 cdef void release_all(Entry *entry) noexcept nogil:
-    """Give up what was sent and has no outcome, the latest first: each goes to the front.
-
-    A stream was used up by being sent, perhaps by its consumer as well: modified.
-    """
+    """Give up what was sent and has no outcome, the latest first: each goes to the front."""
     cdef Entry *earlier
     while entry != NULL:
         earlier = entry.next
-        if entry.message.stream != NULL:
-            apply_outcome(entry, PN_MODIFIED, 0, True, False)
-        else:
-            return_entry(entry)
+        return_entry(entry)
         entry = earlier
 
 

@@ -5,6 +5,7 @@ from quiver_fast.server.structures cimport Consumer, Container, Entry, Queue
 
 cdef Queue *queue_new(Container *container, const char *address, size_t size) noexcept nogil
 cdef void queue_free(Queue *queue) noexcept nogil
+cdef void queue_clear(Queue *queue) noexcept nogil
 cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil
 cdef Entry *entry_copy(const Entry *entry) noexcept nogil
 cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil

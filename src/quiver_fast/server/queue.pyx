@@ -46,11 +46,7 @@ cdef Queue *queue_new(
 
 cdef void queue_free(Queue *queue) noexcept nogil:
     """Free a queue that no link uses, with the messages in it."""
-    cdef Entry *entry = queue.head
-    while entry != NULL:
-        queue_acquire(queue, entry)
-        entry_drop(entry)
-        entry = queue.head
+    queue_clear(queue)
     if queue.prev != NULL:
         queue.prev.next = queue.next
     else:
@@ -59,6 +55,15 @@ cdef void queue_free(Queue *queue) noexcept nogil:
         queue.next.prev = queue.prev
     free(queue.address)
     free(queue)
+
+
+cdef void queue_clear(Queue *queue) noexcept nogil:
+    """Drop what is available."""
+    cdef Entry *entry = queue.head
+    while entry != NULL:
+        queue_acquire(queue, entry)
+        entry_drop(entry)
+        entry = queue.head
 
 
 cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
@@ -108,6 +113,7 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     queue.tail = entry
     queue.available += 1
     queue.depth += 1
+    queue.streams += message.stream != NULL
     # A stream's bytes only pass through; a chain's are in the file.
     entry.bytes = message.held + OVERHEAD if message.complete else 0
     queue.bytes += entry.bytes
@@ -137,6 +143,7 @@ cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil:
     if queue.restored == entry:
         queue.restored = entry.prev
     queue.available -= 1
+    queue.streams -= entry.message.stream != NULL
     entry.acquired = True
 
 

@@ -1,7 +1,7 @@
 from libc.stdint cimport uint64_t
 
-from quiver_fast.proton.libproton cimport pn_delivery_t
-from quiver_fast.server.message cimport Message
+from quiver_fast.proton.libproton cimport pn_condition_t, pn_delivery_t
+from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.structures cimport Entry, Inlet, Outlet, Queue, Stream
 
 cdef inline Stream *stream_of(const Message *message) noexcept nogil:
@@ -21,6 +21,8 @@ cdef inline int subscription_count(const Queue *topic, const Message *message) n
 
 cdef bint stream_begin(
     Inlet *inlet, pn_delivery_t *delivery, Message *message, int entries) noexcept nogil
+cdef void stream_leave(Message *message, Chunk *position) noexcept nogil
+cdef void stream_reason(const Message *message, pn_condition_t *condition) noexcept nogil
 cdef void stream_decide(
     Stream *stream, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil
 cdef void stream_received(Stream *stream) noexcept nogil

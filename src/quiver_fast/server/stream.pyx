@@ -10,12 +10,16 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc
 
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED, pn_delivery_local,
+    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED, pn_condition_copy,
+    pn_condition_is_set, pn_condition_t, pn_delivery_local,
     pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
-    pn_disposition_set_failed, pn_disposition_set_undeliverable, pn_link_remote_snd_settle_mode,
+    pn_disposition_condition, pn_disposition_set_failed, pn_disposition_set_undeliverable,
+    pn_link_remote_snd_settle_mode,
 )
-from quiver_fast.server.message cimport Chunk, Message
-from quiver_fast.server.structures cimport Inlet, Outlet, Stream, peer_dirty
+from quiver_fast.server.message cimport Chunk, Message, message_leave
+from quiver_fast.server.structures cimport (
+    Inlet, Outlet, Stream, inlet_wake, memory_freed, peer_dirty,
+)
 
 
 cdef bint stream_begin(
@@ -40,6 +44,23 @@ cdef bint stream_begin(
         chunk.readers = entries
         chunk = chunk.next
     return True
+
+
+cdef void stream_leave(Message *message, Chunk *position) noexcept nogil:
+    """One entry sends no more, from ``position`` on; its sender may have waited for just that."""
+    cdef Inlet *inlet = stream_of(message).inlet
+    message_leave(message, position)
+    if inlet != NULL and not message.complete:
+        memory_freed(inlet.base.peer.container)
+        inlet_wake(inlet)
+
+
+cdef void stream_reason(const Message *message, pn_condition_t *condition) noexcept nogil:
+    """Tell the sender why a consumer rejects its stream (part 3.4.3)."""
+    cdef Stream *stream = stream_of(message)
+    if stream.delivery != NULL and pn_condition_is_set(condition):
+        pn_condition_copy(
+            pn_disposition_condition(pn_delivery_local(stream.delivery)), condition)
 
 
 cdef inline int severity(uint64_t outcome) noexcept nogil:

@@ -7,8 +7,9 @@ configuration says so, they share one.
 """
 
 from quiver_fast.proton.libproton cimport (
-    PN_EXPIRE_WITH_LINK, pn_link_close, pn_link_open, pn_link_source, pn_link_t, pn_sender,
-    pn_session_close, pn_session_t, pn_terminus_set_expiry_policy, pn_unsettled_head,
+    PN_EXPIRE_WITH_LINK, pn_link_close, pn_link_credit, pn_link_open, pn_link_source, pn_link_t,
+    pn_sender, pn_session_close, pn_session_remote_incoming_window, pn_session_t,
+    pn_terminus_set_expiry_policy, pn_unsettled_head,
 )
 from quiver_fast.server.links cimport (
     NAME_MAX, has_channel, is_usable, link_new, same_server, session_for, write_name,
@@ -29,11 +30,11 @@ cdef Outlet *stream_outlet(Outlet *consumer) noexcept nogil:
     cdef Outlet *outlet
     if peer.trunk:
         peer = least_busy(peer)
-    outlet = peer.idle_first
+    outlet = idle_outlet(peer)
     if outlet == NULL:
         outlet = attach_stream_link(peer)
     else:
-        pool_take(peer)
+        pool_remove(outlet)
     if outlet != NULL:
         peer.stream_count += 1
     return outlet
@@ -63,12 +64,24 @@ cdef bint has_link(Peer *peer) noexcept nogil:
     return peer.idle_first != NULL or has_channel(peer)
 
 
-cdef void pool_take(Peer *peer) noexcept nogil:
-    """Take the first link out of a peer's pool."""
-    peer.idle_first = peer.idle_first.next_idle
-    if peer.idle_first == NULL:
-        peer.idle_last = NULL
-    peer.idle_count -= 1
+cdef Outlet *idle_outlet(Peer *peer) noexcept nogil:
+    """Return the first link of the pool that a stream can go by at once; NULL to attach one.
+
+    A peer that leaves many unanswered, unread or without credit gets no more of them.
+    """
+    cdef Outlet *outlet = peer.idle_first
+    while outlet != NULL and not can_send(outlet):
+        outlet = outlet.next_idle
+    if outlet == NULL and peer.idle_count >= POOL_MAX:
+        return peer.idle_first
+    return outlet
+
+
+cdef bint can_send(const Outlet *outlet) noexcept nogil:
+    # A window that others share says nothing of the link.
+    return pn_link_credit(outlet.base.link) > 0 and (
+        not outlet.base.owns_session
+        or pn_session_remote_incoming_window(outlet.base.session) > 0)
 
 
 cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:

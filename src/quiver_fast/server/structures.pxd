@@ -59,6 +59,9 @@ cdef struct Queue:
     # Entries available, and all with those acquired.
     size_t available
     size_t depth
+    # Of those available, streams; and whether some of them may have nowhere to go any more.
+    size_t streams
+    bint sweep
     # Bytes of messages held, and how many may be.
     size_t bytes
     size_t limit
@@ -346,6 +349,8 @@ cdef enum:
     SESSION_WINDOW = 512
     # Bytes.
     STREAM_WINDOW = 98304
+    # How long freed memory is kept for what comes next, in ms.
+    TRIM = 500
 
 
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:
@@ -362,6 +367,12 @@ cdef inline void peer_dirty(Peer *peer) noexcept nogil:
         peer.dirty = True
         peer.next_dirty = peer.container.dirty_peers
         peer.container.dirty_peers = peer
+
+
+cdef inline void memory_freed(Container *container) noexcept nogil:
+    """Have freed memory given back to the system soon, if it is not used again by then."""
+    if container.trim_at == 0:
+        container.trim_at = (container.now_ms + TRIM) * 1000000
 
 
 cdef inline void inlet_wake(Inlet *inlet) noexcept nogil:
