@@ -53,6 +53,7 @@ COMPILE_FLAGS = [
 # Our own parts of the library, and how files of the engine come to call them: see there.
 OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
 PEER_NAMES, FLOW_FRAMES = OWN / "peer_names.c", OWN / "flow_frames.c"
+HANDLES = OWN / "handles.c"
 DIVERSIONS = {
     "openssl.c": "-DX509_get_ext_d2i=quiver_get_ext_d2i",
     "transport.c": "-Dpn_amqp_encode_DLEQIIIIQIQIQInQoe=quiver_encode_flow",
@@ -202,7 +203,7 @@ def sources(root: Path, tls: bool) -> list[Path]:
 
 def own_sources(tls: bool) -> list[Path]:
     """Return the C files that this project adds to the library."""
-    return [FLOW_FRAMES, PEER_NAMES] if tls else [FLOW_FRAMES]
+    return [FLOW_FRAMES, HANDLES, *([PEER_NAMES] if tls else [])]
 
 
 def _compile_flags(openssl: toolchain.OpenSSL | None, extra_flags: list[str]) -> list[str]:
@@ -303,6 +304,7 @@ def _configuration(openssl: toolchain.OpenSSL | None) -> str:
         SDIST_SHA256,
         PEER_NAMES.read_text(),
         FLOW_FRAMES.read_text(),
+        HANDLES.read_text(),
         TRAINING.read_text() if profile_guided() else "no profile",
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.amqp_frames import FrameClient
 from support.bystander import Bystander
-from support.frame_fuzz import dialogues, sasl_dialogues
+from support.frame_fuzz import dialogues, sasl_dialogues, streaming_dialogues
 from support.server import Server, running_server
 
 # The fixtures are a running server, meant to outlive the examples.
@@ -48,10 +49,19 @@ def member(guarded: Server) -> Iterator[Bystander]:
         yield found
 
 
-def speak(server: Server, data: bytes) -> None:
-    """Send everything, say farewell, and wait until the server has closed."""
+def speak(server: Server, *pieces: bytes) -> None:
+    """Send everything, say farewell, and wait until the server has closed.
+
+    Args:
+        pieces: each is sent when the server has answered the one before.
+    """
     with FrameClient(server.port, timeout=10) as client:
-        client.send_bytes(data)
+        for number, piece in enumerate(pieces):
+            with contextlib.suppress(OSError):
+                while number and select.select([client.socket], [], [], 0.01)[0]:
+                    if not client.socket.recv(65536):
+                        break
+                client.send_bytes(piece)
         with contextlib.suppress(OSError):
             client.socket.shutdown(socket.SHUT_WR)
         with contextlib.suppress(ConnectionError):
@@ -67,6 +77,14 @@ def check_up(server: Server) -> None:
 @UNHURRIED
 def test_amqp(server: Server, bystander: Bystander, data: bytes) -> None:
     speak(server, data)
+    check_up(server)
+    bystander.check()
+
+
+@given(streaming_dialogues)
+@UNHURRIED
+def test_streams(server: Server, bystander: Bystander, pieces: list[bytes]) -> None:
+    speak(server, *pieces)
     check_up(server)
     bystander.check()
 

@@ -23,7 +23,7 @@ from support.amqp_frames import (
     message,
 )  # fmt: skip
 
-__all__ = ["dialogues", "sasl_dialogues"]
+__all__ = ["dialogues", "sasl_dialogues", "streaming_dialogues"]
 
 SASL_NAMES = [name for name in COMPOSITES if name.startswith("sasl_")]
 AMQP_NAMES = ["open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end"]
@@ -141,6 +141,89 @@ dialogues = st.builds(
     _dialogue,
     st.integers(0, len(PROLOGUE)) | st.just(len(PROLOGUE)),
     st.lists(_with_damage(_frames([*AMQP_NAMES, "close", "sasl_init"])), max_size=8),
+)
+
+CAPABLE = symbols("qd.streaming-deliveries")
+ROUTED = b"\xa3\x12x-opt-quiver-flags\x52\x01\xa3\x0fx-opt-quiver-to\xb1\0\0\0\4fuzz"
+ROUTE = b"\0\x53\x71\xd1" + struct.pack(">II", len(ROUTED) + 4, 4) + ROUTED
+# A connection that takes streams and sends them to itself.
+STREAMING = [
+    encode_frame("begin", **WINDOWS),
+    encode_frame(
+        "attach", name="in", handle=0, role=True,
+        source=composite("source", address="fuzz"), target=composite("target"),
+    ),
+    encode_frame(
+        "attach", name="out", handle=1, role=False, initial_delivery_count=0,
+        source=composite("source"),
+        target=composite("target", address="fuzz", capabilities=CAPABLE),
+    ),
+    encode_frame(
+        "attach", name="plain", handle=2, role=False, initial_delivery_count=0,
+        source=composite("source"), target=composite("target", address="fuzz"),
+    ),
+    # Without an address: another server's link for streams, or the anonymous terminus.
+    encode_frame(
+        "attach", name="any", handle=3, role=False, initial_delivery_count=0,
+        source=composite("source"), target=composite("target", capabilities=CAPABLE),
+    ),
+    encode_frame("flow", **WINDOWS, next_incoming_id=0, handle=0, delivery_count=0, link_credit=2),
+]  # fmt: skip
+# Its first stream, and its answer to the session that the server begins for that.
+FIRST = [
+    encode_frame(
+        "transfer", handle=1, delivery_id=0, delivery_tag=b"0", more=True, payload=message(b"one")
+    ),
+    encode_frame("begin", channel=1, remote_channel=1, **WINDOWS),
+]
+
+
+def _opened(trunk: bool, steps: int, fuzz: list[bytes]) -> list[bytes]:
+    offered = ["qd.streaming-links", "quiver.trunk"][: 1 + trunk]
+    opening = encode_frame("open", container_id="fuzz", offered_capabilities=offered)
+    start = b"".join([AMQP_HEADER, opening, *STREAMING[:steps]])
+    if steps < len(STREAMING):
+        return [start, b"".join(fuzz)]
+    # What another server sends goes to nobody by another: there is no session to answer.
+    return [start, FIRST[0], b"".join([*([] if trunk else [FIRST[1]]), *fuzz])]
+
+
+def _part(handle: int, number: int, flags: tuple[bool, bool, bool], payload: bytes) -> bytes:
+    more, aborted, settled = flags
+    fields = {"more": more, "aborted": aborted, "settled": settled}
+    tag = bytes([48 + number])
+    return encode_frame(
+        "transfer", handle=handle, delivery_id=number, delivery_tag=tag, payload=payload, **fields
+    )
+
+
+_parts = st.builds(
+    _part,
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.tuples(st.booleans(), st.sampled_from([False, False, True]), st.booleans()),
+    st.sampled_from(
+        [b"", message(b"x"), b"y" * 9, ROUTE + message(b"z"), ROUTE[:40], message(b"w" * 40_000)]
+    ),
+)
+_ends = st.builds(
+    encode_frame, st.just("detach"), handle=st.integers(0, 4), closed=st.booleans()
+) | st.builds(encode_frame, st.just("end"), channel=st.integers(0, 1))
+_outcomes = st.builds(
+    encode_frame, st.just("disposition"), channel=st.integers(0, 1), role=st.booleans(),
+    first=st.integers(0, 3), last=st.integers(0, 3), settled=st.booleans(),
+    state=states.map(composite),
+)  # fmt: skip
+
+# Streams as clients and other servers send them, in any order of parts, ends and outcomes.
+# Each piece follows when the one before is answered: transfers need credit.
+streaming_dialogues = st.builds(
+    _opened,
+    st.booleans(),
+    st.integers(0, len(STREAMING)) | st.just(len(STREAMING)),
+    st.lists(
+        st.one_of(_parts, _parts, _ends, _outcomes, _with_damage(_frames(AMQP_NAMES))), max_size=12
+    ),
 )
 
 _responses = st.one_of(

@@ -118,6 +118,7 @@ cdef extern from "proton/session.h" nogil:
     void pn_session_close(pn_session_t *session)
     void pn_session_free(pn_session_t *session)
     pn_session_t *pn_session_head(pn_connection_t *connection, pn_state_t state)
+    pn_session_t *pn_session_next(pn_session_t *session, pn_state_t state)
     void *pn_session_get_context(pn_session_t *session)
     void pn_session_set_context(pn_session_t *session, void *context)
     void pn_session_set_incoming_capacity(pn_session_t *session, size_t capacity)

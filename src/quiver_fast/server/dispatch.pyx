@@ -94,6 +94,7 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     """
     cdef Consumer *consumer
     cdef Outlet *outlet
+    cdef bint later
     if is_stranded(queue, entry):
         release_stream(queue, entry)
         return True
@@ -108,7 +109,9 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
         return False
     outlet = consumer.outlet
     if outlet.base.peer.streaming_links:
-        outlet = stream_outlet(consumer.outlet)
+        outlet = stream_outlet(consumer.outlet, &later)
+        if outlet == NULL and later:
+            return False
         if outlet == NULL:
             release_stream(queue, entry)
             return True

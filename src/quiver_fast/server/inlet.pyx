@@ -46,6 +46,8 @@ cdef int UNSYNCED_MAX = 32768
 # to wait would fill the window of its session and stop the session's other links, a
 # coordinator's among them, whose commit may be what it waits for.
 cdef int FIRST_CREDIT = 64
+# Streams of one link that are not settled, as many as skupper-router has of deliveries.
+cdef int STREAMS_MAX = 250
 # A message that comes in parts begins with a chunk like those that follow: what is left
 # of a stream in its last chunk must stay far below what makes its sender wait.
 cdef size_t FIRST_PART = 32768
@@ -351,7 +353,7 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     if is_stored(queue, message) or queue.storable and not message.routed and not can_pass(queue):
         inlet.destination = queue
         return keep_part(inlet, delivery, message)
-    if not inlet.streaming and not can_pass(queue):
+    if not (inlet.streaming or queue.multicast or queue.consumer_count):
         # Its queue keeps it for a consumer to come.
         return False
     inlet.destination = queue
@@ -548,9 +550,13 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
         window = min(window, max(<int>(AHEAD_MAX // inlet.mean_size), LEAST_CREDIT))
     else:
         window = min(window, FIRST_CREDIT)
+    if inlet.streaming or inlet.stream_count:
+        # What is sent of a stream holds its place until it is settled.
+        window = min(window, min(STREAMS_MAX, inlet.base.peer.container.limits.credit)
+                     - inlet.stream_count)
     if inlet.announced:
         # What our consumers have no use for yet is better kept where it is.
-        window -= <int>min(<size_t>window, inlet.queue.available)
+        window -= <int>min(<size_t>max(window, 0), inlet.queue.available)
     credit = pn_link_credit(inlet.base.link)
     if credit <= window // 2 and credit < window:
         pn_link_flow(inlet.base.link, window - credit)

@@ -6,15 +6,19 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport strcmp
 
 from quiver_fast.proton.libproton cimport (
-    PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, pn_connection_remote_container, pn_connection_state,
-    pn_decref, pn_incref, pn_link_free, pn_link_session, pn_link_set_context, pn_link_t,
-    pn_session, pn_session_head, pn_session_open, pn_session_set_context,
-    pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_t,
-    pn_transport_get_channel_max,
+    PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container,
+    pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
+    pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
+    pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
+    pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
+    pn_session_t, pn_transport_get_channel_max,
 )
 from quiver_fast.server.structures cimport (
     OUTLET, SESSION_WINDOW, STREAM_WINDOW, Link, LinkKind, Peer,
 )
+
+cdef extern from "handles.h" nogil:
+    bint quiver_has_handle(pn_session_t *session)
 
 # Frames of a stream's session, however large a frame may be.
 cdef int LEAST_WINDOW = 2
@@ -39,7 +43,11 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     if peer.links != NULL:
         peer.links.prev = made
     peer.links = made
-    peer.link_count += 1
+    made.own = pn_link_state(link) & PN_REMOTE_UNINIT != 0
+    if made.own:
+        peer.own_links += 1
+    else:
+        peer.link_count += 1
     # Without a reference of ours each delivery moves the counts of link, session and
     # connection between zero and one.
     pn_incref(link)
@@ -57,7 +65,10 @@ cdef void link_delete(Link *link) noexcept nogil:
         peer.links = link.next
     if link.next != NULL:
         link.next.prev = link.prev
-    peer.link_count -= 1
+    if link.own:
+        peer.own_links -= 1
+    else:
+        peer.link_count -= 1
     free(link)
     pn_link_set_context(engine_link, NULL)
     pn_link_free(engine_link)
@@ -99,8 +110,29 @@ cdef bint has_channel(Peer *peer) noexcept nogil:
     return peer.own_sessions < channels(peer) // 2 and used + 1 < channels(peer)
 
 
+cdef bint has_handle(pn_session_t *session) noexcept nogil:
+    """Say whether a link may be opened in the session: the engine goes mute without a handle.
+
+    The peer's begin sets the limit (handle-max, part 2.7.2), so it has to be here.
+    """
+    return quiver_has_handle(session)
+
+
+cdef bint awaits_begin(Peer *peer) noexcept nogil:
+    """Say whether the next link of ours has to wait for the answer to our begin.
+
+    It shares a session that the peer has not answered: only its begin says how many links
+    there may be.
+    """
+    cdef pn_session_t *session = peer.shared_session
+    return session != NULL and not pn_session_state(session) & PN_REMOTE_ACTIVE and (
+        peer.container.limits.shared_sessions or not has_channel(peer))
+
+
 cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
-    """Return an open session for a link of ours; NULL if there is none.
+    """Return an open session with a handle for a link of ours; NULL if there is none.
+
+    Not while `awaits_begin`.
 
     Args:
         own: set to whether the session is there for this link alone.
@@ -108,11 +140,11 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     cdef bint may_begin = has_channel(peer)
     cdef pn_session_t *session = peer.shared_session
     own[0] = False
-    if session != NULL and (peer.container.limits.shared_sessions or not may_begin):
+    if session != NULL and (
+            peer.container.limits.shared_sessions or not may_begin) and has_handle(session):
         return session
     if not may_begin:
-        # Any that works: either side may attach in it (part 2.5).
-        return pn_session_head(peer.driver.connection, PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE)
+        return session_of_peer(peer)
     session = pn_session(peer.driver.connection)
     if session == NULL:
         return NULL
@@ -125,6 +157,19 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     if not own[0]:
         # The last that there may be has to do for all that come.
         peer.shared_session = session
+    return session
+
+
+cdef pn_session_t *session_of_peer(Peer *peer) noexcept nogil:
+    """Return a session that the peer began and that has a handle: either side may attach in it.
+
+    One of ours may be a single link's, and go with it.
+    """
+    cdef int usable = PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE
+    cdef pn_session_t *session = pn_session_head(peer.driver.connection, usable)
+    while session != NULL and (
+            pn_session_get_context(session) != NULL or not has_handle(session)):
+        session = pn_session_next(session, usable)
     return session
 
 

@@ -20,9 +20,10 @@ from quiver_fast.server.links cimport channels, stream_window
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition
 from quiver_fast.server.structures cimport (
-    COORDINATOR, INLET, OUTLET, SESSION_WINDOW, Inlet, Link, Outlet, Peer, peer_dirty,
+    COORDINATOR, INLET, OUTLET, SESSION_WINDOW, Inlet, Link, Outlet, Peer, Queue, peer_dirty,
+    queue_dirty,
 )
-from quiver_fast.server.trunk cimport trunk_opened
+from quiver_fast.server.trunk cimport announce_all, trunk_opened
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
@@ -109,6 +110,7 @@ cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept n
 cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
     """The peer began a session. Its window is decided when its first attaches are known."""
     if not pn_session_state(session) & PN_LOCAL_UNINIT:
+        own_session_begun(peer, session)
         return
     if not peer.opened:
         # The engine takes a begin before the open frame (part 2.4.1).
@@ -128,6 +130,19 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
                   b"the connection has too many sessions")
     pn_session_close(session)
     peer_dirty(peer)
+
+
+cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
+    """The peer answered a begin of ours: links that wait for its handle-max may follow."""
+    cdef Queue *queue = peer.container.queues
+    if session != peer.shared_session:
+        return
+    while queue != NULL:
+        if queue.head != NULL:
+            queue_dirty(queue)
+        queue = queue.next
+    if peer.trunk:
+        announce_all(peer.container)
 
 
 cdef void open_sessions(Peer *peer) noexcept nogil:

@@ -9,7 +9,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
-from quiver_fast.server.message cimport Chunk, Message, message_release
+from quiver_fast.server.message cimport STREAM_HIGH, Chunk, Message, message_release
 from quiver_fast.server.structures cimport Consumer, Container, Entry, Queue
 
 # Entries that were freed, for the next ones: each message takes one.
@@ -114,8 +114,10 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     queue.available += 1
     queue.depth += 1
     queue.streams += message.stream != NULL
-    # A stream's bytes only pass through; a chain's are in the file.
-    entry.bytes = message.held + OVERHEAD if message.complete else 0
+    # A stream's bytes pass through: what counts is how many it may hold. A chain's are in
+    # the file.
+    entry.bytes = OVERHEAD + (
+        message.held if message.complete else max(message.held, <size_t>STREAM_HIGH))
     queue.bytes += entry.bytes
     note_expiry(queue, message)
     if queue.browser_count:

@@ -38,6 +38,7 @@ cdef bint stream_begin(
         pn_link_remote_snd_settle_mode(inlet.base.link) == PN_SND_SETTLED)
     stream.next = inlet.streams
     inlet.streams = stream
+    inlet.stream_count += 1
     message.stream = stream
     message.readers = entries
     while chunk != NULL:
@@ -118,6 +119,9 @@ cdef void stream_orphan(Stream *stream) noexcept nogil:
     while place[0] != stream:
         place = &place[0].next
     place[0] = stream.next
+    stream.inlet.stream_count -= 1
+    # One more may come.
+    inlet_wake(stream.inlet)
     stream.inlet = NULL
     stream.delivery = NULL
 

@@ -12,7 +12,7 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_set_expiry_policy, pn_unsettled_head,
 )
 from quiver_fast.server.links cimport (
-    NAME_MAX, has_channel, is_usable, link_new, same_server, session_for, write_name,
+    NAME_MAX, awaits_begin, has_channel, is_usable, link_new, same_server, session_for, write_name,
 )
 from quiver_fast.server.outlet cimport pool_remove
 from quiver_fast.server.structures cimport OUTLET, Outlet, Peer, peer_dirty
@@ -24,13 +24,20 @@ cdef int POOL_STEP = 10
 cdef const char *NAME = b"quiver-stream-"
 
 
-cdef Outlet *stream_outlet(Outlet *consumer) noexcept nogil:
-    """Return an idle link to the consumer's peer, or attach a new one; NULL if there is no way."""
+cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
+    """Return an idle link to the consumer's peer, or attach a new one; NULL if there is no way.
+
+    Args:
+        later: set to whether there may be one when the peer has answered a begin of ours.
+    """
     cdef Peer *peer = consumer.base.peer
     cdef Outlet *outlet
     if peer.trunk:
         peer = least_busy(peer)
     outlet = idle_outlet(peer)
+    later[0] = outlet == NULL and awaits_begin(peer)
+    if later[0] or outlet == NULL and peer.own_links >= peer.container.limits.links:
+        return NULL
     if outlet == NULL:
         outlet = attach_stream_link(peer)
     else:

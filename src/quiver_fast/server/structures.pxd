@@ -122,6 +122,8 @@ cdef struct Link:
     uint64_t serial
     # We detached it with an error: what still comes by it counts for nothing.
     bint refused
+    # We attached it, not the peer.
+    bint own
     # We began its session for it alone: the session goes with the link.
     bint owns_session
 
@@ -181,8 +183,9 @@ cdef struct Inlet:
     # The target has the capability qd.streaming-deliveries.
     bint streaming
     Inlet *next_streaming
-    # Streams whose outcome its sender waits for.
+    # Streams whose outcome its sender waits for, or that are still arriving.
     Stream *streams
+    int stream_count
     # We attached it to another server for its queue's consumers; in the queue's list.
     bint announced
     Inlet *next_trunk
@@ -221,7 +224,9 @@ cdef struct Peer:
     uint32_t events
     pn_connection_driver_t driver
     Link *links
+    # Of these, those that the peer attached, and those that we did.
     size_t link_count
+    size_t own_links
     # Sessions that the peer began, those that we did, and those whose channels are ours
     # until their end frame is out.
     size_t session_count

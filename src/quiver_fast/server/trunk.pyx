@@ -22,7 +22,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.inlet cimport inlet_top_up
 from quiver_fast.server.links cimport (
-    NAME_MAX, is_usable, link_new, same_server, session_for, write_name,
+    NAME_MAX, awaits_begin, is_usable, link_new, same_server, session_for, write_name,
 )
 from quiver_fast.server.peer cimport peer_close
 from quiver_fast.server.structures cimport INLET, Container, Inlet, Peer, Queue, peer_dirty
@@ -99,7 +99,7 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
     address.
     """
     cdef bint own
-    cdef pn_session_t *session = session_for(peer, &own)
+    cdef pn_session_t *session = NULL if awaits_begin(peer) else session_for(peer, &own)
     cdef char[NAME_MAX] name
     cdef pn_link_t *link
     cdef Inlet *inlet
