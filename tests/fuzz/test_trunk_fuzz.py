@@ -46,21 +46,24 @@ class Actor:
         self.receivers.append(receiver)
 
     def take(self, value: int) -> None:
-        for link in self.client.attached:
-            if link.session.state & Endpoint.LOCAL_UNINIT:
-                link.session.open()
-            link.open()
+        for link in self.opened():
             link.flow(value % 3)
             self.receivers.append(link)
-        self.client.attached.clear()
 
     def refuse(self, value: int) -> None:
-        for link in self.client.attached:
+        for link in self.opened():
+            link.close()
+
+    def opened(self) -> list[Receiver]:
+        """Open the links that the server attached; return them."""
+        # Of a session that was ended before its answer came there is a shadow here.
+        links = [link for link in self.client.attached if isinstance(link, Receiver)]
+        self.client.attached.clear()
+        for link in links:
             if link.session.state & Endpoint.LOCAL_UNINIT:
                 link.session.open()
             link.open()
-            link.close()
-        self.client.attached.clear()
+        return links
 
     def send(self, value: int) -> None:
         sender = chosen(self.senders, value)
@@ -70,6 +73,15 @@ class Actor:
             sender.delivery(f"{value}")
             sender.stream(head(1 << 20))
         sender.stream(os.urandom(SIZES[value % 5]))
+
+    def whole(self, value: int) -> None:
+        """Send some small messages."""
+        sender = chosen(self.senders, value)
+        for _ in range(1 + value % 3):
+            if sender is not None and sender.credit > 0 and sender.current is None:
+                sender.delivery(f"{value}")
+                sender.stream(head(1) + b"x")
+                sender.advance()
 
     def end(self, value: int) -> None:
         sender = chosen(self.senders, value)
@@ -98,18 +110,21 @@ class Actor:
             receiver.flow(value % 5)
 
     def answer(self, value: int) -> None:
-        """Give an outcome; settle at once, or behind what is framed already."""
+        """Give outcomes; settle at once, or behind what is framed already."""
         receiver = chosen(self.receivers, value)
-        if receiver is None or receiver.current is None:
-            return
-        delivery = receiver.current
-        delivery.update(OUTCOMES[value % 4])
-        self.client.transport.pending()
-        if delivery.partial or value % 3:
-            delivery.settle()
-        else:
+        answered = []
+        while receiver is not None and receiver.current is not None and len(answered) < value % 4:
+            answered.append(receiver.current)
+            receiver.current.update(OUTCOMES[value % 4])
+            if receiver.current.partial:
+                break
             receiver.advance()
-            self.answered.append(delivery)
+        self.client.transport.pending()
+        if value % 3:
+            for delivery in answered:
+                delivery.settle()
+        else:
+            self.answered += answered
 
     def settle(self, value: int) -> None:
         for delivery in self.answered:
@@ -139,8 +154,8 @@ def chosen(links: list[Sender] | list[Receiver], value: int) -> Sender | Receive
 
 
 ACTIONS = [
-    "attach_sender", "attach_receiver", "take", "refuse", "send", "send", "send", "end", "abort",
-    "read", "read", "credit", "answer", "settle", "drop", "go", "pump",
+    "attach_sender", "attach_receiver", "take", "refuse", "send", "send", "send", "whole", "whole", "end",
+    "abort", "read", "read", "credit", "answer", "settle", "drop", "go", "pump",
 ]  # fmt: skip
 STEPS = st.lists(
     st.tuples(st.integers(0, ACTORS - 1), st.sampled_from(ACTIONS), st.integers(0, 59)),
