@@ -195,12 +195,13 @@ class EngineClient:
 
         Args:
             credit: for how many deliveries.
-            capacity: bytes that its session may hold unread; 0 for any number.
+            capacity: bytes that its session may hold unread; 0 for what it is set to.
         """
         self.until(lambda: bool(self.attached))
         link = self.attached.pop(0)
         if link.session.state & Endpoint.LOCAL_UNINIT:
-            link.session.incoming_capacity = capacity
+            if capacity:
+                link.session.incoming_capacity = capacity
             link.session.open()
         link.open()
         link.flow(credit)

@@ -14,9 +14,9 @@ from quiver_fast.proton.libproton cimport (
     pn_link_advance, pn_link_credit, pn_link_current, pn_link_flow, pn_link_recv, ssize_t,
 )
 from quiver_fast.server.address cimport publish
-from quiver_fast.server.inlet cimport queue_left
-from quiver_fast.server.outlet cimport apply_outcome, return_entry
+from quiver_fast.server.outcome cimport apply_outcome, return_entry
 from quiver_fast.server.peer cimport set_condition
+from quiver_fast.server.retire cimport queue_left
 from quiver_fast.server.store cimport accept_later, forget_pending
 from quiver_fast.server.structures cimport Link, Transaction, Work, peer_dirty
 from quiver_fast.server.transaction cimport (

@@ -4,7 +4,8 @@ from libc.stdint cimport int64_t
 
 from quiver_fast.proton.libproton cimport PN_RELEASED, pn_link_drained, pn_link_get_drain
 from quiver_fast.server.message cimport Message
-from quiver_fast.server.outlet cimport apply_outcome, entry_done, outlet_idle, outlet_send
+from quiver_fast.server.outcome cimport apply_outcome, entry_done
+from quiver_fast.server.outlet cimport outlet_idle, outlet_send
 from quiver_fast.server.queue cimport (
     consumer_browse, consumer_unready, entry_barred, entry_copy, queue_acquire,
 )

@@ -5,5 +5,4 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil
 cdef void inlet_detached(Inlet *inlet) noexcept nogil
 cdef void inlets_awake(Container *container) noexcept nogil
 cdef void queue_resume(Queue *queue) noexcept nogil
-cdef void queue_left(Queue *queue) noexcept nogil
-cdef void queue_retire(Queue *queue) noexcept nogil
+cdef void resume(Inlet *inlet) noexcept nogil

@@ -12,7 +12,6 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.address cimport (
     can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
-from quiver_fast.server.broker cimport Broker, leave_topic
 from quiver_fast.server.demand cimport has_demand
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
@@ -21,17 +20,16 @@ from quiver_fast.server.message cimport (
 )
 from quiver_fast.server.outlet cimport stream_abort, stream_advance
 from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
-from quiver_fast.server.queue cimport queue_clear
 from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
 from quiver_fast.server.store cimport (
     accept_later, forget_pending, is_stored, must_wait, store_append, store_part, store_remove,
 )
 from quiver_fast.server.stream cimport (
-    stream_begin, stream_decide, stream_of, stream_orphan, stream_received,
-    subscription_count,
+    stream_begin, stream_decide, stream_of, stream_orphan, stream_received, subscription_count,
+    sweep_streams,
 )
 from quiver_fast.server.structures cimport (
-    Container, Inlet, Limits, Queue, memory_freed, peer_dirty, queue_dirty,
+    Container, Inlet, Limits, Queue, memory_freed, peer_dirty,
 )
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
@@ -123,25 +121,6 @@ cdef void give_up(Inlet *inlet) noexcept nogil:
     message_release(message)
 
 
-cdef void sweep_streams(Queue *queue) noexcept nogil:
-    """Have an address look for streams that were aborted before anybody took them."""
-    if queue == NULL:
-        return
-    if queue.multicast:
-        queue = queue.subscriptions
-        while queue != NULL:
-            sweep_one(queue)
-            queue = queue.next_subscription
-        return
-    sweep_one(queue)
-
-
-cdef void sweep_one(Queue *queue) noexcept nogil:
-    if queue.streams:
-        queue.sweep = True
-        queue_dirty(queue)
-
-
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
     """Say whether the link's queue is full; then the link is resumed when it is not.
 
@@ -189,44 +168,6 @@ cdef void resume(Inlet *inlet) noexcept nogil:
         inlet.blocked_by = NULL
         inlet_receive(inlet)
         inlet = following
-
-
-cdef void queue_left(Queue *queue) noexcept nogil:
-    """One link or transaction less uses the queue; a temporary one goes with the last.
-
-    It goes when it was dispatched, which tells the senders of streams that wait in it.
-    """
-    queue.links -= 1
-    if queue.links:
-        return
-    if queue.topic != NULL:
-        leave_topic(queue)
-    queue_dirty(queue)
-
-
-cdef void queue_retire(Queue *queue) noexcept nogil:
-    """Free a temporary queue that no link uses.
-
-    A stream may still run, on a link of ours: its end has the queue dispatched again.
-    Producers may wait for its room that are not links of it: those of its topic, and
-    those with an anonymous terminus.
-    """
-    cdef Queue *topic = queue.topic
-    cdef Inlet *waiting = queue.waiting
-    if not (queue.temporary or is_forgettable(queue)):
-        return
-    queue.waiting = NULL
-    queue_clear(queue)
-    if queue.depth == 0:
-        with gil:
-            (<Broker>queue.container.broker).release(queue)
-        if topic != NULL:
-            queue_left(topic)
-    resume(waiting)
-
-
-cdef bint is_forgettable(const Queue *queue) noexcept nogil:
-    return queue.on_demand and queue.depth == 0 and queue.store == NULL
 
 
 cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:

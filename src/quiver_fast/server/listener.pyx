@@ -14,13 +14,14 @@ from quiver_fast.proton.libsys cimport (
 from quiver_fast.server.admission cimport admit
 from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.dispatch cimport queue_dispatch
-from quiver_fast.server.inlet cimport inlets_awake, queue_resume, queue_retire
+from quiver_fast.server.inlet cimport inlets_awake, queue_resume
 from quiver_fast.server.outlet cimport outlets_drained
 from quiver_fast.server.peer cimport (
     peer_close, peer_cut, peer_finished, peer_tick, peer_write,
 )
 from quiver_fast.server.protocol cimport peer_forget_links, peer_process
 from quiver_fast.server.reactor cimport Watch, watch_add, watch_change, watch_remove
+from quiver_fast.server.retire cimport queue_retire
 from quiver_fast.server.store cimport stores_flush
 from quiver_fast.server.streamlink cimport trim_pool
 from quiver_fast.server.structures cimport Container, Peer, Queue, memory_freed, queue_dirty

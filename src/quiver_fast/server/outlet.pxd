@@ -1,5 +1,3 @@
-from libc.stdint cimport uint64_t
-
 from quiver_fast.proton.libproton cimport pn_delivery_t
 from quiver_fast.server.message cimport Message
 from quiver_fast.server.structures cimport Entry, Outlet, Peer
@@ -10,11 +8,5 @@ cdef bint outlet_idle(Outlet *outlet) noexcept nogil
 cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
 cdef void outlets_drained(Peer *peer) noexcept nogil
 cdef void outlet_detached(Outlet *outlet) noexcept nogil
-cdef void entry_done(Entry *entry) noexcept nogil
-cdef void apply_outcome(
-    Entry *entry, uint64_t outcome, uint64_t serial, bint failed,
-    bint undeliverable) noexcept nogil
-cdef void return_entry(Entry *entry) noexcept nogil
 cdef void stream_advance(Message *message) noexcept nogil
 cdef void stream_abort(Message *message) noexcept nogil
-cdef void pool_remove(Outlet *outlet) noexcept nogil

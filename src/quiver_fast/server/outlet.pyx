@@ -3,7 +3,7 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
+    PN_ACCEPTED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
     pn_delivery, pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear,
     pn_delivery_get_context, pn_delivery_remote, pn_delivery_remote_state,
     pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
@@ -17,14 +17,13 @@ from quiver_fast.server.message cimport (
     HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_release,
     message_trim,
 )
+from quiver_fast.server.outcome cimport apply_outcome, entry_done, return_entry
 from quiver_fast.server.peer cimport link_refuse
-from quiver_fast.server.queue cimport (
-    consumer_leave, consumer_ready, consumer_unready, entry_bar, entry_drop, queue_restore,
-)
+from quiver_fast.server.pool cimport pool_add, pool_remove
+from quiver_fast.server.queue cimport consumer_leave, consumer_ready, consumer_unready, entry_drop
 from quiver_fast.server.route cimport ROUTE_MAX, encode_route
-from quiver_fast.server.store cimport store_remove
 from quiver_fast.server.stream cimport (
-    reader_join, reader_leave, stream_decide, stream_leave, stream_of, stream_reason,
+    reader_join, reader_leave, stream_leave, stream_of, stream_reason,
 )
 from quiver_fast.server.structures cimport (
     OUTLET, Consumer, Entry, Link, Outlet, Peer, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
@@ -66,32 +65,6 @@ cdef inline size_t write_tag(uint64_t number, char *out) noexcept nogil:
         number >>= 4
         if number == 0:
             return n
-
-
-cdef void entry_done(Entry *entry) noexcept nogil:
-    """End an acquired entry or a copy, and let producers on that waited for its room."""
-    cdef Queue *queue = entry.queue
-    if queue != NULL and entry.message.index >= 0:
-        store_remove(queue, entry.message)
-    entry_drop(entry)
-    if queue != NULL and (queue.waiting != NULL or queue.links == 0):
-        queue_dirty(queue)
-
-
-cdef void return_entry(Entry *entry) noexcept nogil:
-    """Make an entry available again; a browser's copy just ends.
-
-    A stream was used up by being sent, perhaps by its consumer as well: modified.
-    """
-    if entry.queue == NULL:
-        entry_drop(entry)
-        return
-    if entry.message.stream != NULL:
-        stream_decide(stream_of(entry.message), PN_MODIFIED, True, False)
-        entry_done(entry)
-        return
-    queue_restore(entry)
-    queue_dirty(entry.queue)
 
 
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
@@ -303,18 +276,6 @@ cdef void abort_sending(Outlet *outlet) noexcept nogil:
     peer_dirty(outlet.base.peer)
 
 
-cdef void pool_add(Outlet *outlet) noexcept nogil:
-    """Keep a link of ours for the next stream to this peer: taken first, returned last."""
-    cdef Peer *peer = outlet.base.peer
-    outlet.next_idle = NULL
-    if peer.idle_last == NULL:
-        peer.idle_first = outlet
-    else:
-        peer.idle_last.next_idle = outlet
-    peer.idle_last = outlet
-    peer.idle_count += 1
-
-
 cdef void outlet_flow(Outlet *outlet) noexcept nogil:
     """The consumer's credit changed (part 2.6.7)."""
     cdef Queue *queue = outlet.consumer.queue
@@ -399,28 +360,6 @@ cdef void enlist(
     pn_delivery_set_context(delivery, NULL)
     if settled:
         pn_delivery_settle(delivery)
-
-
-cdef void apply_outcome(
-        Entry *entry, uint64_t outcome, uint64_t serial, bint failed,
-        bint undeliverable) noexcept nogil:
-    """Do with an acquired entry what its outcome says; settled without one is accepted.
-
-    ``serial`` is the link's that said so. A stream's outcome is its sender's to know.
-    """
-    if entry.message.stream != NULL and entry.queue != NULL:
-        stream_decide(stream_of(entry.message), outcome, failed, undeliverable)
-        entry_done(entry)
-        return
-    if outcome == PN_MODIFIED:
-        if failed:
-            entry.failures += 1
-        if undeliverable:
-            entry_bar(entry, serial)
-    if outcome == PN_MODIFIED or outcome == PN_RELEASED:
-        return_entry(entry)
-    else:
-        entry_done(entry)
 
 
 cdef void stream_advance(Message *message) noexcept nogil:
@@ -523,24 +462,6 @@ cdef void forget_consumer_of(Peer *peer, Outlet *consumer) noexcept nogil:
         if link.kind == OUTLET and (<Outlet *>link).consumer_link == consumer:
             (<Outlet *>link).consumer_link = NULL
         link = link.next
-
-
-cdef void pool_remove(Outlet *outlet) noexcept nogil:
-    cdef Peer *peer = outlet.base.peer
-    cdef Outlet *before = NULL
-    cdef Outlet *at = peer.idle_first
-    while at != NULL and at != outlet:
-        before = at
-        at = at.next_idle
-    if at == NULL:
-        return
-    if before == NULL:
-        peer.idle_first = outlet.next_idle
-    else:
-        before.next_idle = outlet.next_idle
-    if peer.idle_last == outlet:
-        peer.idle_last = before
-    peer.idle_count -= 1
 
 
 cdef void unclog(Outlet *outlet) noexcept nogil:

@@ -29,3 +29,4 @@ cdef void stream_received(Stream *stream) noexcept nogil
 cdef void stream_orphan(Stream *stream) noexcept nogil
 cdef void reader_join(Stream *stream, Outlet *outlet) noexcept nogil
 cdef void reader_leave(Stream *stream, Outlet *outlet) noexcept nogil
+cdef void sweep_streams(Queue *queue) noexcept nogil

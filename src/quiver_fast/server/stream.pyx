@@ -18,7 +18,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.server.message cimport Chunk, Message, message_leave
 from quiver_fast.server.structures cimport (
-    Inlet, Outlet, Stream, inlet_wake, memory_freed, peer_dirty,
+    Inlet, Outlet, Queue, Stream, inlet_wake, memory_freed, peer_dirty, queue_dirty,
 )
 
 
@@ -137,3 +137,22 @@ cdef void reader_leave(Stream *stream, Outlet *outlet) noexcept nogil:
         place = &place[0].next_reader
     if place[0] == outlet:
         place[0] = outlet.next_reader
+
+
+cdef void sweep_streams(Queue *queue) noexcept nogil:
+    """Have an address look for streams that were aborted before anybody took them."""
+    if queue == NULL:
+        return
+    if queue.multicast:
+        queue = queue.subscriptions
+        while queue != NULL:
+            sweep_one(queue)
+            queue = queue.next_subscription
+        return
+    sweep_one(queue)
+
+
+cdef void sweep_one(Queue *queue) noexcept nogil:
+    if queue.streams:
+        queue.sweep = True
+        queue_dirty(queue)

@@ -14,7 +14,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.links cimport (
     NAME_MAX, awaits_begin, has_channel, is_usable, link_new, same_server, session_for, write_name,
 )
-from quiver_fast.server.outlet cimport pool_remove
+from quiver_fast.server.pool cimport pool_remove
 from quiver_fast.server.structures cimport OUTLET, Outlet, Peer, peer_dirty
 
 # Idle links that a connection keeps, and how many of the others go at a time.

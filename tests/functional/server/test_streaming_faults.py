@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 import pytest
-from proton import Condition, Delivery, Endpoint, Sender
+from proton import Condition, Delivery, Endpoint
 from support.arrow_streams import peak_bytes, rearm_peak
 from support.engine_client import STREAMING_DELIVERIES, EngineClient
 from support.network import Proxy

@@ -1,0 +1,33 @@
+"""Links of ours to a peer that have no stream: the next streams go by them."""
+
+from quiver_fast.server.structures cimport Outlet, Peer
+
+
+cdef void pool_add(Outlet *outlet) noexcept nogil:
+    """Keep a link of ours for the next stream to this peer: taken first, returned last."""
+    cdef Peer *peer = outlet.base.peer
+    outlet.next_idle = NULL
+    if peer.idle_last == NULL:
+        peer.idle_first = outlet
+    else:
+        peer.idle_last.next_idle = outlet
+    peer.idle_last = outlet
+    peer.idle_count += 1
+
+
+cdef void pool_remove(Outlet *outlet) noexcept nogil:
+    cdef Peer *peer = outlet.base.peer
+    cdef Outlet *before = NULL
+    cdef Outlet *at = peer.idle_first
+    while at != NULL and at != outlet:
+        before = at
+        at = at.next_idle
+    if at == NULL:
+        return
+    if before == NULL:
+        peer.idle_first = outlet.next_idle
+    else:
+        before.next_idle = outlet.next_idle
+    if peer.idle_last == outlet:
+        peer.idle_last = before
+    peer.idle_count -= 1

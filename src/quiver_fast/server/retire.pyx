@@ -1,0 +1,44 @@
+"""Queues that nothing uses any more, and when they go."""
+
+from quiver_fast.server.broker cimport Broker, leave_topic
+from quiver_fast.server.inlet cimport resume
+from quiver_fast.server.queue cimport queue_clear
+from quiver_fast.server.structures cimport Inlet, Queue, queue_dirty
+
+
+cdef void queue_left(Queue *queue) noexcept nogil:
+    """One link or transaction less uses the queue; a temporary one goes with the last.
+
+    It goes when it was dispatched, which tells the senders of streams that wait in it.
+    """
+    queue.links -= 1
+    if queue.links:
+        return
+    if queue.topic != NULL:
+        leave_topic(queue)
+    queue_dirty(queue)
+
+
+cdef void queue_retire(Queue *queue) noexcept nogil:
+    """Free a temporary queue that no link uses.
+
+    A stream may still run, on a link of ours: its end has the queue dispatched again.
+    Producers may wait for its room that are not links of it: those of its topic, and
+    those with an anonymous terminus.
+    """
+    cdef Queue *topic = queue.topic
+    cdef Inlet *waiting = queue.waiting
+    if not (queue.temporary or is_forgettable(queue)):
+        return
+    queue.waiting = NULL
+    queue_clear(queue)
+    if queue.depth == 0:
+        with gil:
+            (<Broker>queue.container.broker).release(queue)
+        if topic != NULL:
+            queue_left(topic)
+    resume(waiting)
+
+
+cdef bint is_forgettable(const Queue *queue) noexcept nogil:
+    return queue.on_demand and queue.depth == 0 and queue.store == NULL
