@@ -154,8 +154,8 @@ def chosen(links: list[Sender] | list[Receiver], value: int) -> Sender | Receive
 
 
 ACTIONS = [
-    "attach_sender", "attach_receiver", "take", "refuse", "send", "send", "send", "whole", "whole", "end",
-    "abort", "read", "read", "credit", "answer", "settle", "drop", "go", "pump",
+    "attach_sender", "attach_receiver", "take", "refuse", "send", "send", "send", "whole", "whole",
+    "end", "abort", "read", "read", "credit", "answer", "settle", "drop", "go", "pump",
 ]  # fmt: skip
 STEPS = st.lists(
     st.tuples(st.integers(0, ACTORS - 1), st.sampled_from(ACTIONS), st.integers(0, 59)),
