@@ -47,6 +47,11 @@ def example_broker(port: int) -> list[str]:
     return [str(build.broker()), "127.0.0.1", str(port)]
 
 
+def our_trunk(port: int, other: int) -> list[str]:
+    """Return the command line of our server, connected to another one."""
+    return [*our_server(port), f"connect=127.0.0.1:{other}"]
+
+
 def run_through(server_line: ServerLine, arrow: Command, case: Case) -> Figures:
     """Send a case's messages through a server of their own.
 
@@ -57,29 +62,51 @@ def run_through(server_line: ServerLine, arrow: Command, case: Case) -> Figures:
     Raises:
         RunError: a process failed or hung, or records are missing.
     """
+    port = free_port()
+    return _run([(port, server_line(port))], arrow, case)
+
+
+def run_trunk(arrow: Command, case: Case) -> Figures:
+    """Send a case's messages through two servers of ours, from one to a consumer of the other.
+
+    Returns:
+        as of :func:`run_through`, server_cpu and server_rss of both together.
+    """
+    near, far = free_port(), free_port()
+    return _run([(near, our_server(near)), (far, our_trunk(far, near))], arrow, case)
+
+
+def _run(lines: Sequence[tuple[int, list[str]]], arrow: Command, case: Case) -> Figures:
+    """Run servers, a sender to the first of them and a receiver from the last."""
     with tempfile.TemporaryDirectory(dir=records_directory()) as scratch:
-        port = free_port()
         received = Path(scratch, "received")
-        # The example broker ends by the signal itself.
-        server = Measured(server_line(port), Path("/dev/null"), (0, -signal.SIGTERM))
-        processes = [server]
+        servers: list[Measured] = []
+        arrows: list[Measured] = []
         try:
-            await_ready(server, port)
-            for operation, records in (("receive", received), ("send", Path(scratch, "sent"))):
+            for port, line in lines:
+                # The example broker ends by the signal itself.
+                servers.append(Measured(line, Path("/dev/null"), (0, -signal.SIGTERM)))
+                await_ready(servers[-1], port)
+            ends = [
+                ("receive", lines[-1][0], received),
+                ("send", lines[0][0], Path(scratch, "sent")),
+            ]
+            for operation, port, records in ends:
                 line = arrow_line(arrow, case, operation, port, through=True)
-                processes.append(Measured(line, records))
-            await_exit(processes[1:], case.timeout, watched=[server])
-            server.process.terminate()
-            await_exit([server], 10.0)
+                arrows.append(Measured(line, records))
+            await_exit(arrows, case.timeout, watched=servers)
+            for server in servers:
+                server.process.terminate()
+            await_exit(servers, 10.0)
         finally:
-            for process in processes:
+            for process in (*servers, *arrows):
                 process.close()
-        assert server.side is not None
+        sides = [server.side for server in servers if server.side is not None]
         count, elapsed = transferred(received, case)
         return {
             "rate": count / elapsed / 1e3,
-            "server_cpu": server.side.cpu * 1e9 / count,
-            "server_rss": server.side.peak_rss / 1e6,
+            "server_cpu": sum(side.cpu for side in sides) * 1e9 / count,
+            "server_rss": sum(side.peak_rss for side in sides) / 1e6,
         }
 
 

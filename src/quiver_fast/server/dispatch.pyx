@@ -32,12 +32,18 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
             if not dispatch_stream(queue, entry):
                 break
         elif queue.ready == NULL:
-            break
+            if not streams_pass(queue):
+                break
         else:
             dispatch_entry(queue, entry)
         entry = following
     if queue.draining:
         answer_drains(queue)
+
+
+cdef bint streams_pass(Queue *queue) noexcept nogil:
+    """Say whether streams overtake messages that wait for credit: they need none of that link."""
+    return queue.streams > 0 and least_busy(queue, queue.local_count == 0) != NULL
 
 
 cdef void sweep(Queue *queue) noexcept nogil:

@@ -26,6 +26,8 @@ from support.streams import (
 Start = Callable[..., Server]
 MEBIBYTE = 1 << 20
 QUIET = 0.2
+# Freed memory is filled, so that its use is noticed.
+ENVIRONMENT = {"MALLOC_PERTURB_": "165"}
 
 
 class TestResume:

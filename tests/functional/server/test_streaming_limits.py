@@ -19,6 +19,8 @@ KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
 QUIET = 0.2
 # As much has to come of a message whose link did not ask for a stream.
 Q2 = 262_144
+# Bytes that a session of a consumer may hold unread.
+NARROW = 65536
 # Streams of one link that are not settled.
 UNSETTLED = 250
 
@@ -146,11 +148,18 @@ class TestCredit:
     def test_a_stream_goes_without_credit_of_the_base_link(
         self, server: Server, address: str
     ) -> None:
+        """Past messages that wait for it."""
         with pair(server, streaming_links=True) as (producer, consumer):
             base = consumer.receiver(address, 0)
+            small = producer.sender(address)
+            for number in range(3):
+                producer.send(small, head(1) + bytes([number]))
             producer.start(producer.sender(address, streaming=True), head(9) + b"x")
             assert consumer.read(consumer.take(), 9) == head(9) + b"x"
             assert base.credit == 0
+            base.flow(3)
+            for number in range(3):
+                assert received(consumer, base, 9) == head(1) + bytes([number])
 
 
 class TestQ2:
@@ -377,7 +386,7 @@ class TestSessions:
             consumer.receiver(address)
             unread, other = (producer.sender(address, streaming=True) for _ in range(2))
             producer.start(unread, head(1 << 30))
-            take_narrowly(consumer)
+            consumer.take(capacity=NARROW)
 
             def fill() -> None:
                 for _ in range(40):
@@ -389,7 +398,7 @@ class TestSessions:
             fill()
             message = head(MEBIBYTE) + os.urandom(MEBIBYTE)
             producer.start(other, message[:9])
-            link = take_narrowly(consumer)
+            link = consumer.take(capacity=NARROW)
             if sessions == "own":
                 crc = whole(producer, other, message[9:], consumer, link)
                 assert crc == zlib.crc32(message)
@@ -397,15 +406,6 @@ class TestSessions:
             fill()
             consumer.rest(QUIET)
             assert link.current is None or len(link.recv(MEBIBYTE) or b"") < len(message)
-
-
-def take_narrowly(consumer: EngineClient) -> Receiver:
-    """Take a link that the server attaches, its session with a window of 64 KiB."""
-    consumer.until(lambda: bool(consumer.attached))
-    link: Receiver = consumer.attached[0]
-    if link.session.state & Endpoint.LOCAL_UNINIT:
-        link.session.incoming_capacity = 65536
-    return consumer.take()
 
 
 class TestStalled:
@@ -427,7 +427,7 @@ class TestStalled:
             consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
             producer.start(sender, head(1 << 30))
-            take_narrowly(consumer)
+            consumer.take(capacity=NARROW)
             push_while(producer, [sender], consumer)
             self.check_idle(server, producer, consumer)
 
