@@ -18,7 +18,7 @@ from quiver_fast.server.structures cimport (
 )
 
 cdef extern from "handles.h" nogil:
-    bint quiver_has_handle(pn_session_t *session)
+    bint pnx_session_has_handle(pn_session_t *session)
 
 # Frames of a stream's session, however large a frame may be.
 cdef int LEAST_WINDOW = 2
@@ -115,7 +115,7 @@ cdef bint has_handle(pn_session_t *session) noexcept nogil:
 
     The peer's begin sets the limit (handle-max, part 2.7.2), so it has to be here.
     """
-    return quiver_has_handle(session)
+    return pnx_session_has_handle(session)
 
 
 cdef bint awaits_begin(Peer *peer) noexcept nogil:
