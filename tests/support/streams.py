@@ -106,40 +106,23 @@ def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
         client.socket.close()
 
 
-def stall(producer: EngineClient, sender: Sender) -> int:
-    """Send more of the current message until nothing moves; return how many bytes."""
-    given = quiet = 0
-    while quiet < 10:
-        quiet += 1
-        while sender.session.outgoing_bytes < len(BLOCK):
-            given += sender.stream(BLOCK)
-            quiet = 0
-            producer.pump(0)
-        producer.pump(0.01)
-    return given
-
-
-def finish(producer: EngineClient, sender: Sender, size: int) -> None:
-    """Send the last ``size`` bytes of the current message."""
-    while size:
-        producer.until(lambda: sender.session.outgoing_bytes < 2 * len(BLOCK))
-        size -= sender.stream(BLOCK[:size])
+def send_all(producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], None]) -> None:
+    """Send the rest of a message; ``turn`` is called while there is no room."""
+    send_part(producer, sender, data, turn)
     sender.advance()
     producer.pump(0)
 
 
-def send_all(
-    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
+def send_part(
+    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], None]
 ) -> None:
-    """Send the rest of a message; ``turn`` is called while there is no room."""
+    """Send more of a message; ``turn`` is called while there is no room."""
     for begin in range(0, len(data), PIECE):
         while sender.session.outgoing_bytes >= 2 * PIECE:
             producer.pump(0.001)
             turn()
         sender.stream(data[begin : begin + PIECE])
         producer.pump(0)
-    sender.advance()
-    producer.pump(0)
 
 
 class Arriving:
@@ -187,3 +170,25 @@ def passes(
     send_all(producer, sender, message[begun:], arriving.take)
     arriving.wait(len(message), producer)
     assert (arriving.count, arriving.crc) == (len(message), zlib.crc32(message))
+
+
+def stall(producer: EngineClient, sender: Sender) -> int:
+    """Send more of the current message until nothing moves; return how many bytes."""
+    given = quiet = 0
+    while quiet < 10:
+        quiet += 1
+        while sender.session.outgoing_bytes < PIECE:
+            given += sender.stream(BLOCK)
+            quiet = 0
+            producer.pump(0)
+        producer.pump(0.01)
+    return given
+
+
+def finish(producer: EngineClient, sender: Sender, size: int) -> None:
+    """Send the last ``size`` bytes of the current message."""
+    while size:
+        producer.until(lambda: sender.session.outgoing_bytes < 2 * PIECE)
+        size -= sender.stream(BLOCK[:size])
+    sender.advance()
+    producer.pump(0)
