@@ -15,7 +15,8 @@ from support.network import reset
 from support.server import Server
 
 HEAD = b"\x00\x53\x75\xb0"
-BLOCK = b"x" * 65536
+PIECE = 65536
+BLOCK = b"x" * PIECE
 # How a client may go (SIGKILL: test_streaming_more); `abort` ends a sender's delivery only.
 WAYS = ["detach", "end", "close", "fin", "reset"]
 
@@ -105,31 +106,7 @@ def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
         client.socket.close()
 
 
-def stall(producer: EngineClient, sender: Sender) -> int:
-    """Send more of the current message until nothing moves; return how many bytes."""
-    given = quiet = 0
-    while quiet < 10:
-        quiet += 1
-        while sender.session.outgoing_bytes < len(BLOCK):
-            given += sender.stream(BLOCK)
-            quiet = 0
-            producer.pump(0)
-        producer.pump(0.01)
-    return given
-
-
-def finish(producer: EngineClient, sender: Sender, size: int) -> None:
-    """Send the last ``size`` bytes of the current message."""
-    while size:
-        producer.until(lambda: sender.session.outgoing_bytes < 2 * len(BLOCK))
-        size -= sender.stream(BLOCK[:size])
-    sender.advance()
-    producer.pump(0)
-
-
-def send_all(
-    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
-) -> None:
+def send_all(producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], None]) -> None:
     """Send the rest of a message; ``turn`` is called while there is no room."""
     send_part(producer, sender, data, turn)
     sender.advance()
@@ -137,14 +114,14 @@ def send_all(
 
 
 def send_part(
-    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], object]
+    producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], None]
 ) -> None:
-    """Send more of a message, and do not end it."""
-    for begin in range(0, len(data), len(BLOCK)):
-        while sender.session.outgoing_bytes >= 2 * len(BLOCK):
+    """Send more of a message; ``turn`` is called while there is no room."""
+    for begin in range(0, len(data), PIECE):
+        while sender.session.outgoing_bytes >= 2 * PIECE:
             producer.pump(0.001)
             turn()
-        sender.stream(data[begin : begin + len(BLOCK)])
+        sender.stream(data[begin : begin + PIECE])
         producer.pump(0)
 
 
@@ -193,3 +170,25 @@ def passes(
     send_all(producer, sender, message[begun:], arriving.take)
     arriving.wait(len(message), producer)
     assert (arriving.count, arriving.crc) == (len(message), zlib.crc32(message))
+
+
+def stall(producer: EngineClient, sender: Sender) -> int:
+    """Send more of the current message until nothing moves; return how many bytes."""
+    given = quiet = 0
+    while quiet < 10:
+        quiet += 1
+        while sender.session.outgoing_bytes < PIECE:
+            given += sender.stream(BLOCK)
+            quiet = 0
+            producer.pump(0)
+        producer.pump(0.01)
+    return given
+
+
+def finish(producer: EngineClient, sender: Sender, size: int) -> None:
+    """Send the last ``size`` bytes of the current message."""
+    while size:
+        producer.until(lambda: sender.session.outgoing_bytes < 2 * PIECE)
+        size -= sender.stream(BLOCK[:size])
+    sender.advance()
+    producer.pump(0)

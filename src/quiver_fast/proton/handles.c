@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-__attribute__((visibility("default"))) bool quiver_has_handle(pn_session_t *session)
+__attribute__((visibility("default"))) bool pnx_session_has_handle(pn_session_t *session)
 {
   const uint64_t links = pn_list_size(session->links);
   const uint64_t limit = session->state.remote_handle_max;

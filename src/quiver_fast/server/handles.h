@@ -10,9 +10,9 @@
 
 #if QUIVER_ENGINE_BUNDLED
 /* Say whether one more link may be opened in a session that the peer's begin is known of. */
-bool quiver_has_handle(pn_session_t *session);
+bool pnx_session_has_handle(pn_session_t *session);
 #else
-static inline bool quiver_has_handle(pn_session_t *session)
+static inline bool pnx_session_has_handle(pn_session_t *session)
 {
   (void) session;
   return true;

@@ -113,10 +113,15 @@ cdef void give_up(Inlet *inlet) noexcept nogil:
     if message.stream != NULL:
         if stream_of(message).inlet != NULL:
             stream_orphan(stream_of(message))
-        stream_abort(message)
-        sweep_streams(inlet.queue if inlet.queue != NULL else inlet.destination)
-        memory_freed(inlet.base.peer.container)
+        abort_stream(inlet, message)
     message_release(message)
+
+
+cdef void abort_stream(Inlet *inlet, Message *message) noexcept nogil:
+    """Abort a stream wherever it is: where it is sent, and where it waits for that."""
+    stream_abort(message)
+    sweep_streams(inlet.queue if inlet.queue != NULL else inlet.destination)
+    memory_freed(inlet.base.peer.container)
 
 
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
@@ -244,7 +249,7 @@ cdef bint send_back(Inlet *inlet, pn_delivery_t *delivery, Message *message) noe
     """
     drop_parts(inlet)
     if message.stream != NULL:
-        stream_abort(message)
+        abort_stream(inlet, message)
         stream_of(message).undecided = 0
     elif not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)

@@ -19,7 +19,7 @@ from quiver_fast.server.structures cimport (
 )
 
 cdef extern from "handles.h" nogil:
-    bint quiver_has_handle(pn_session_t *session)
+    bint pnx_session_has_handle(pn_session_t *session)
 
 # What a session takes before we read it bounds what an unread stream may hold. Where
 # streams were announced it is what fills the pipe, in bytes, and at least so many frames.
@@ -158,7 +158,7 @@ cdef bint has_handle(pn_session_t *session) noexcept nogil:
 
     The peer's begin sets the limit (handle-max, part 2.7.2), so it has to be here.
     """
-    return quiver_has_handle(session)
+    return pnx_session_has_handle(session)
 
 
 cdef bint awaits_begin(Peer *peer) noexcept nogil:

@@ -79,7 +79,8 @@ cdef Outlet *idle_outlet(Peer *peer) noexcept nogil:
     cdef Outlet *outlet = peer.idle_first
     while outlet != NULL and not can_send(outlet):
         outlet = outlet.next_idle
-    if outlet == NULL and peer.idle_count >= POOL_MAX:
+    if outlet == NULL and (
+            peer.idle_count >= POOL_MAX or peer.own_links >= peer.container.limits.links):
         return peer.idle_first
     return outlet
 

@@ -12,9 +12,15 @@ from support.server import Server, connected, running_server
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for a module's tests; each uses addresses of its own."""
-    with running_server(tmp_path_factory.mktemp("server")) as server:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """One server for a module's tests; each uses addresses of its own.
+
+    A module may have an ``ENVIRONMENT`` for it.
+    """
+    environment = getattr(request.module, "ENVIRONMENT", None)
+    with running_server(tmp_path_factory.mktemp("server"), environment=environment) as server:
         yield server
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from proton import Delivery, Message, Receiver
+from proton import Delivery, Endpoint, Message, Receiver
 from support.clients import Clients
 from support.engine_client import EngineClient
 from support.processes import wait_until
@@ -127,7 +127,8 @@ def everything(client: EngineClient, address: str) -> list[bytes]:
 
     client.until(drained)
     receiver.close()
-    client.pump(0)
+    # The server has read all outcomes when it answers.
+    client.until(lambda: bool(receiver.state & Endpoint.REMOTE_CLOSED))
     return found
 
 
@@ -178,7 +179,7 @@ class TestAcrossFiles:
                 assert received(consumer, receiver, len(small), producer) == small
                 producer.until(lambda: other.credit > 0)
             receiver.close()
-            consumer.pump(0)
+            consumer.until(lambda: bool(receiver.state & Endpoint.REMOTE_CLOSED))
             streamed(producer, sender, message[200_000:-1])
             if complete:
                 sender.stream(message[-1:])
@@ -279,8 +280,9 @@ class TestInATransaction:
 
 def check(clients: Clients, body: bytes, comes: bool) -> None:
     """See that a queue has one message with this body, or none."""
-    found = clients.drain_queue(clients.connect(), QUEUE)
-    assert found == ([body] if comes else [])
+    connection = clients.connect()
+    assert clients.drain_queue(connection, QUEUE) == ([body] if comes else [])
+    clients.sync(connection)
 
 
 class TestCutPoints:

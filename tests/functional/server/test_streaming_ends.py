@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
 
 import pytest
 from proton import Delivery, Described, Endpoint, Message, Receiver, Sender, Terminus, ulong
 from support.engine_client import EngineClient
-from support.server import Server, running_server
+from support.server import Server
 from support.streams import WAYS, finish, head, leave, pair, received, stall
 
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
@@ -22,13 +21,7 @@ WINDOW = 64 * KIBIBYTE
 QUIET = 0.2
 SIZE = 2 * MEBIBYTE
 OUTCOMES = [Delivery.ACCEPTED, Delivery.REJECTED, Delivery.RELEASED, Delivery.MODIFIED]
-PERTURB = {"MALLOC_PERTURB_": "165"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server"), environment=PERTURB) as running:
-        yield running
+ENVIRONMENT = {"MALLOC_PERTURB_": "165"}
 
 
 def sees_a_stream(

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from proton import Delivery, Receiver, Sender
 from support.engine_client import EngineClient
 from support.processes import wait_until
-from support.server import Server, running_server
+from support.server import Server
 from support.streams import WAYS, head, leave, pair, received, rss, stall, together
 
 MEBIBYTE = 1 << 20
 COUNT = 300
 # As much as a stream may hold here before its sender waits.
 BODY = b"x" * 60_000
-PERTURB = {"MALLOC_PERTURB_": "165"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server"), environment=PERTURB) as running:
-        yield running
+ENVIRONMENT = {"MALLOC_PERTURB_": "165"}
 
 
 def repeated(server: Server, once: Callable[[int], None]) -> int:
@@ -264,6 +258,8 @@ class TestUnanswered:
             for _ in range(COUNT):
                 producer.until(lambda: sender.credit > 0)
                 delivery = producer.start(sender, head(9) + b"x")
+                # Aborted in the same read it would be nobody's.
+                consumer.until(lambda: bool(consumer.attached))
                 delivery.abort()
                 producer.pump(0)
             consumer.rest(0.1)
