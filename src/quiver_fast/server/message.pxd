@@ -27,7 +27,7 @@ cdef struct Message:
     bint complete
     # Its sender aborted it or went away: it must never pass for a whole message.
     bint aborted
-    # It came over a trunk, and goes to nobody by another.
+    # It came over a trunk; as a stream, or by a topic, it goes to nobody by another.
     bint routed
     # Of a message that passes through while it is being received: its Stream, else NULL.
     # What all its entries have sent is dropped, so it cannot be sent again.

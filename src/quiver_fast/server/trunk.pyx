@@ -4,8 +4,9 @@ While an address has consumers here, we have a link from each server that we kno
 any consumer would: that is the announcement. So the other server sends us messages of
 that address, if it has no consumers of its own; streams come by links that it attaches
 for them, on any of the connections between the two. Consumers that are trunks are not
-announced further, and what came over a trunk goes to nobody by another: nothing can
-go in circles.
+announced further, and streams and topics' messages that came over a trunk go to nobody
+by another: nothing can go in circles. A message that a queue took over is the queue's
+own: it goes on by a trunk only when the last consumer here went.
 
     producer ─> server ──[ link of the address: small messages ]──> server ─> consumer
                        ──[ link for a stream, with its route   ]──>

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from proton import Delivery, Endpoint, Message, Receiver
+from proton import Delivery, Described, Endpoint, Message, Receiver
 from support.clients import Clients
 from support.engine_client import EngineClient
 from support.processes import wait_until
@@ -32,7 +32,7 @@ from tests.functional.server.test_chains import (
 )
 from tests.functional.server.test_durability import small_disk
 from tests.functional.server.test_torn_transactions import cut, documents
-from tests.functional.server.test_transactions import Controller, retire
+from tests.functional.server.test_transactions import DISCHARGE, Controller, retire
 
 MEBIBYTE = 1 << 20
 NO_ROLL = 1 << 40
@@ -276,6 +276,20 @@ class TestInATransaction:
             server.kill()
         with running_server(tmp_path, **keys) as again, Clients(again.port) as clients:
             check(clients, body, True)
+
+    def test_one_larger_than_an_entry_is_not_committed(self, tmp_path: Path) -> None:
+        """It would be one entry, as all that is sent in a transaction."""
+        running = running_server(tmp_path, store=tmp_path / "store", says=QUEUE)
+        with running as server, Clients(server.port) as clients:
+            controller = Controller(clients, QUEUE)
+            transaction = controller.declare()
+            sent = controller.begin_send(transaction, b"x" * 17 * MEBIBYTE, durable=True)
+            clients.wait(lambda: bool(sent.remote_state), "a provisional outcome")
+            ended = controller.ask(Described(DISCHARGE, [transaction, False]))
+            assert ended.remote_state == Delivery.REJECTED
+            assert ended.remote.condition.name == "amqp:transaction:rollback"
+            assert clients.drain_queue(clients.connect(), QUEUE) == []
+        assert live(tmp_path / "store") == []
 
 
 def check(clients: Clients, body: bytes, comes: bool) -> None:
