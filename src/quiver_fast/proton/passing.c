@@ -38,7 +38,7 @@ static void count_read(pn_delivery_t *delivery, size_t size)
   }
 }
 
-size_t quiver_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most)
+size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most)
 {
   pn_session_t *session = to->link->session;
   pn_buffer_t *own = to->bytes;

@@ -15,12 +15,12 @@
  * connection's output take them now, without holding them anywhere between. `from` is
  * the current delivery of its link, `to` has no bytes of its own that are not framed.
  * Returns how many bytes were passed. */
-PN_EXTERN size_t quiver_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most);
+PN_EXTERN size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most);
 
 #else
 
 /* An engine of the system's has no such way: the bytes are copied, a piece at a time. */
-static inline size_t quiver_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most)
+static inline size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most)
 {
   char piece[32768];
   pn_link_t *sender = pn_delivery_link(to);

@@ -49,6 +49,8 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     if peer.links != NULL:
         peer.links.prev = made
     peer.links = made
+    if kind == INLET:
+        (<Inlet *>made).small_left = FIRST_WINDOW
     made.own = pn_link_state(link) & PN_REMOTE_UNINIT != 0
     if made.own:
         peer.own_links += 1

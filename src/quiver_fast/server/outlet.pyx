@@ -10,7 +10,7 @@ from quiver_fast.proton.libproton cimport (
     pn_delivery_update, pn_disposition_condition, pn_disposition_is_failed,
     pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
-    pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, quiver_pass,
+    pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, pnx_pass,
 )
 from quiver_fast.server.chain cimport chain_close, chain_open, chain_read
 from quiver_fast.server.message cimport (
@@ -225,7 +225,7 @@ cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil:
     cdef size_t passed = 0
     drop_sent(outlet, outlet.sending.message)
     if outlet.sending.message.held == 0 and room(outlet) > 0:
-        passed = quiver_pass(arriving, outlet.delivery, PASS_MAX)
+        passed = pnx_pass(arriving, outlet.delivery, PASS_MAX)
         peer_dirty(outlet.base.peer)
     if passed == 0:
         clog(outlet)
