@@ -223,6 +223,24 @@ class TestQ2:
             assert crc == zlib.crc32(message)
             producer.until(lambda: delivery.settled)
 
+    def test_the_last_consumer_goes(self, server: Server, address: str) -> None:
+        """It had none of it: the sender may send it again, and then the queue keeps it."""
+        message = head(MEBIBYTE) + os.urandom(MEBIBYTE)
+        with pair(server, streaming_links=False) as (producer, consumer):
+            receiver = consumer.receiver(address, 0)
+            sender = producer.sender(address)
+            for outcome in (Delivery.RELEASED, Delivery.ACCEPTED):
+                delivery = producer.start(sender, message[: Q2 + 1])
+                producer.until(lambda: sender.session.outgoing_bytes == 0)
+                producer.rest(0.05)
+                receiver.close()
+                consumer.pump(0)
+                sender.stream(message[Q2 + 1 :])
+                sender.advance()
+                producer.until(lambda each=delivery: each.settled)
+                assert delivery.remote_state == outcome
+            assert received(consumer, consumer.receiver(address), len(message)) == message
+
     def test_without_credit_of_the_base_link(self, server: Server, address: str) -> None:
         message = head(MEBIBYTE) + os.urandom(MEBIBYTE)
         with pair(server, streaming_links=True) as (producer, consumer):
