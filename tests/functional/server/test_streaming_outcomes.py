@@ -104,6 +104,22 @@ class TestOutcomes:
             assert delivery.remote.condition.name == "app:unreadable"
             assert delivery.remote.condition.description == "no such format"
 
+    @pytest.mark.parametrize("early", [False, True])
+    def test_why_across_a_trunk(
+        self, servers: tuple[Server, Server], address: str, early: bool
+    ) -> None:
+        with (
+            EngineClient(servers[0].port) as producer,
+            EngineClient(servers[1].port, streaming_links=True) as consumer,
+        ):
+            delivery, seen = run_to(producer, consumer, address, early, True)
+            seen.local.condition = Condition("app:unreadable", "no such format")
+            seen.update(Delivery.REJECTED)
+            seen.settle()
+            consumer.pump(0)
+            producer.until(lambda: delivery.remote_state == Delivery.REJECTED)
+            assert delivery.remote.condition.name == "app:unreadable"
+
     @pytest.mark.parametrize("failed", [False, True])
     @pytest.mark.parametrize("undeliverable", [False, True])
     @pytest.mark.parametrize("early", [False, True])
