@@ -361,4 +361,5 @@ cdef extern from "proton/sasl_plugin.h" nogil:
 
 # Not of the engine: our own part of its library.
 cdef extern from "passing.h" nogil:
-    size_t pnx_pass(pn_delivery_t *arriving, pn_delivery_t *leaving, size_t most)
+    size_t pnx_pass(
+        pn_delivery_t *arriving, pn_delivery_t *leaving, size_t most, int descriptor)

@@ -225,7 +225,8 @@ cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil:
     cdef size_t passed = 0
     drop_sent(outlet, outlet.sending.message)
     if outlet.sending.message.held == 0 and room(outlet) > 0:
-        passed = pnx_pass(arriving, outlet.delivery, PASS_MAX)
+        passed = pnx_pass(
+            arriving, outlet.delivery, PASS_MAX, outlet.base.peer.watch.fd)
         peer_dirty(outlet.base.peer)
     if passed == 0:
         clog(outlet)

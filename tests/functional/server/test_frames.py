@@ -360,8 +360,8 @@ def test_more_transfers_than_credit_end_the_link(tmp_path: Path) -> None:
     with running_server(tmp_path, credit=10) as server, FrameClient(server.port) as client:
         client.open()
         assert producer(client) == 10
-        sent = [{"delivery_id": n, "delivery_tag": b"%d" % n} for n in range(300)]
-        body = message(b"x")
+        sent = [{"delivery_id": n, "delivery_tag": b"%d" % n} for n in range(60)]
+        body = message(b"x" * 4000)
         transfers = [encode_frame("transfer", payload=body, handle=0, **each) for each in sent]
         client.send_bytes(b"".join(transfers))
         assert ending(client).condition == "amqp:link:transfer-limit-exceeded"

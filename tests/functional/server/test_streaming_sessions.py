@@ -161,7 +161,7 @@ class TestWindow:
                 plain.delivery(f"t{number}")
                 plain.stream(head(1) + b"z")
                 plain.advance()
-            producer.until(lambda: link.credit > 0)
+            producer.until(lambda: link.credit > 0 and session.outgoing_bytes == 0)
             consumer.until(lambda: base.queued == 50)
             producer.start(link, head(9) + b"x")
             assert consumer.read(consumer.take(), 9) == head(9) + b"x"

@@ -34,7 +34,7 @@ class TestSmallMessages:
                 producer.until(lambda: sender.credit > 0)
                 producer.send(sender, head(4) + b"%04d" % number)
             for number in range(100):
-                assert received(consumer, receiver, 12) == head(4) + b"%04d" % number
+                assert received(consumer, receiver, 12, producer) == head(4) + b"%04d" % number
 
     def test_what_came_before_the_consumer_follows_it(
         self, way: tuple[Server, Server], address: str
