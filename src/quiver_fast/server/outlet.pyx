@@ -57,7 +57,8 @@ cdef inline size_t room(Outlet *outlet) noexcept nogil:
     # What is framed is not counted; so nothing is added while it cannot be written.
     if outlet.base.peer.full or held >= limit:
         return 0
-    if outlet.sending != NULL and outlet.sending.message.stream != NULL and not may_transfer(outlet):
+    if outlet.sending != NULL and outlet.sending.message.stream != NULL and (
+            not may_transfer(outlet)):
         # A stream waits in its sender's window rather than in ours.
         return 0
     return limit - held

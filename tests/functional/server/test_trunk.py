@@ -355,7 +355,7 @@ class TestSeveralConnections:
                 producer.until(lambda: sender.credit > 0)
                 producer.send(sender, head(4) + b"%04d" % number)
             for number in range(200):
-                assert received(consumer, receiver, 12) == head(4) + b"%04d" % number
+                assert received(consumer, receiver, 12, producer) == head(4) + b"%04d" % number
 
 
 class TestThreeServers:
