@@ -41,6 +41,7 @@ class EngineClient:
         streaming_links: offer ``qd.streaming-links``.
         trunk: pass for another server of ours.
         channel_max: the highest channel to allow; None for the engine's own limit.
+        max_frame: bytes of the largest frame to take; None for the engine's own limit.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class EngineClient:
         streaming_links: bool = False,
         trunk: bool = False,
         channel_max: int | None = None,
+        max_frame: int | None = None,
     ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         # Without it each small frame waits for the acknowledgement of the one before.
@@ -59,6 +61,8 @@ class EngineClient:
         self.collector = Collector()
         self.connection.collect(self.collector)
         self.transport = Transport()
+        if max_frame is not None:
+            self.transport.max_frame_size = max_frame
         if channel_max is not None:
             self.transport.channel_max = channel_max
         self.transport.bind(self.connection)

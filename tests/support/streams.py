@@ -46,11 +46,13 @@ def cpu_seconds(server: Server) -> float:
 
 
 @contextlib.contextmanager
-def pair(server: Server, *, streaming_links: bool) -> Iterator[tuple[EngineClient, EngineClient]]:
-    """Connect a producer and a consumer."""
+def pair(
+    server: Server, *, streaming_links: bool, max_frame: int | None = None
+) -> Iterator[tuple[EngineClient, EngineClient]]:
+    """Connect a producer and a consumer, which may take frames of so many bytes only."""
     with (
         EngineClient(server.port) as producer,
-        EngineClient(server.port, streaming_links=streaming_links) as consumer,
+        EngineClient(server.port, streaming_links=streaming_links, max_frame=max_frame) as consumer,
     ):
         yield producer, consumer
 

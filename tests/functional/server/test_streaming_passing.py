@@ -1,0 +1,99 @@
+"""Streams pass from connection to connection as they are, by whichever way they go.
+
+The server has two: the engine's frames, and frames that go past the engine to the
+socket. To show its frames (``PN_TRACE_FRM``) the engine must make them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Callable
+
+import pytest
+from support.server import Server
+from support.streams import head, pair, send_part
+
+Start = Callable[..., Server]
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture(params=[False, True], ids=["past the engine", "by the engine"])
+def way(request: pytest.FixtureRequest, start: Start) -> Server:
+    """A server whose streams all go one way; what it shows has its frames' names."""
+    if request.param:
+        return start(environment={"PN_TRACE_FRM": "1"}, says="@transfer(20)")
+    return start()
+
+
+@pytest.mark.parametrize("streaming_links", [False, True])
+@pytest.mark.parametrize("frame", [512, 5000, 65536])
+def test_frames_of_any_size(way: Server, address: str, frame: int, streaming_links: bool) -> None:
+    """None is larger than what its receiver takes, which would close the connection."""
+    size = 200_000 if frame == 512 else 2 * MEBIBYTE
+    message = head(size) + os.urandom(size)
+    with pair(way, streaming_links=streaming_links, max_frame=frame) as (producer, consumer):
+        base = consumer.receiver(address)
+        sender = producer.sender(address, streaming=True)
+        producer.start(sender, message[:9])
+        link = consumer.take() if streaming_links else base
+        got = bytearray()
+
+        def take() -> None:
+            consumer.pump(0)
+            while link.current is not None and (part := link.recv(MEBIBYTE)):
+                got.extend(part)
+
+        send_part(producer, sender, message[9:], take)
+        sender.advance()
+
+        def ended() -> bool:
+            producer.pump(0)
+            take()
+            return len(got) == len(message) and not link.current.partial
+
+        consumer.until(ended)
+        assert bytes(got) == message
+
+
+def test_a_socket_that_takes_a_part(way: Server, address: str) -> None:
+    """Of what the socket leaves the rest goes first, before that of other streams."""
+    size = 8 * MEBIBYTE
+    with pair(way, streaming_links=True) as (producer, consumer):
+        consumer.receiver(address)
+        senders = [producer.sender(address, streaming=True) for _ in range(3)]
+        blocks = [os.urandom(65536) for _ in senders]
+        for sender in senders:
+            producer.start(sender, head(size))
+        links = [consumer.take() for _ in senders]
+        sent, got = [zlib.crc32(head(size))] * 3, [0] * 3
+        left, counts = [size] * 3, [0] * 3
+
+        def give() -> bool:
+            able = [n for n in range(3) if left[n] and senders[n].session.outgoing_bytes < 65536]
+            for number in able:
+                sent[number] = zlib.crc32(blocks[number], sent[number])
+                senders[number].stream(blocks[number])
+                left[number] -= len(blocks[number])
+                if not left[number]:
+                    senders[number].advance()
+            producer.pump(0)
+            return bool(able)
+
+        def take(most: int) -> None:
+            for _ in range(most):
+                consumer.pump(0)
+                for number, link in enumerate(links):
+                    while link.current is not None and (part := link.recv(MEBIBYTE)):
+                        got[number] = zlib.crc32(part, got[number])
+                        counts[number] += len(part)
+
+        deadline = time.monotonic() + 60
+        while sum(counts) < 3 * (size + 8):
+            assert time.monotonic() < deadline
+            # The socket is full whenever nothing more can be given.
+            while give():
+                pass
+            take(7)
+        assert sorted(got) == sorted(sent)
