@@ -48,8 +48,8 @@ cdef struct Message:
     Chunk *first
     Chunk *last
 
-# What one stream may hold in memory before its sender has to wait. With what the engine
-# holds of it, in and out, that is less than skupper-router's Q2 and one read: 320 KiB.
+# What a stream with several readers, or none yet, may hold in memory before its sender
+# has to wait. With one reader it holds nothing: its bytes pass.
 cdef enum:
     STREAM_HIGH = 65536
     STREAM_LOW = 49152

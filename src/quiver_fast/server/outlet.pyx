@@ -36,7 +36,7 @@ from quiver_fast.server.transaction cimport (
 # consumer that does not read would fill our memory.
 cdef size_t OUTGOING_MAX = 131072
 # Of a stream's: its bytes wait in its own memory already.
-cdef size_t STREAM_OUTGOING_MAX = 65024
+cdef size_t STREAM_OUTGOING_MAX = 32768
 # Of a stream that passes, as much is framed at once.
 cdef size_t PASS_MAX = 131072
 # The most of a long message that is given to the engine at once, for the same reason.
