@@ -121,7 +121,6 @@ cdef extern from "proton/session.h" nogil:
     pn_session_t *pn_session_next(pn_session_t *session, pn_state_t state)
     void *pn_session_get_context(pn_session_t *session)
     void pn_session_set_context(pn_session_t *session, void *context)
-    size_t pn_session_get_incoming_capacity(pn_session_t *session)
     void pn_session_set_incoming_capacity(pn_session_t *session, size_t capacity)
     int pn_session_set_incoming_window_and_lwm(
         pn_session_t *session, uint32_t window, uint32_t low_water_mark)

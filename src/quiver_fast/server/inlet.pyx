@@ -416,10 +416,8 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
     cdef Queue *queue
     cdef bint waits
     note_size(inlet, message)
-    if message.size < inlet.base.peer.container.limits.frame_size:
-        inlet.small_left -= 1
-        if inlet.small_left < 0:
-            widen_session(inlet)
+    if not inlet.wide and message.size < inlet.base.peer.container.limits.frame_size:
+        widen_session(inlet)
     # The beginning of a chain is in the file already, and was read before.
     if message.chain == NULL and message_read_header(
             message, inlet.base.peer.container.now_ms) != HEADER_READ:

@@ -10,13 +10,10 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
     pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
     pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
-    pn_session_get_incoming_capacity, pn_session_set_incoming_capacity,
-    pn_session_set_incoming_window_and_lwm, pn_session_state,
+    pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_session_t, pn_transport_get_channel_max,
 )
-from quiver_fast.server.structures cimport (
-    INLET, OUTLET, Inlet, Link, LinkKind, Peer,
-)
+from quiver_fast.server.structures cimport INLET, OUTLET, Inlet, Link, LinkKind, Peer
 
 cdef extern from "handles.h" nogil:
     bint pnx_session_has_handle(pn_session_t *session)
@@ -27,7 +24,7 @@ cdef size_t STREAM_WINDOW = 262144
 cdef int LEAST_WINDOW = 2
 # Elsewhere as many frames as the first credit is messages; small ones need more to flow.
 cdef int FIRST_WINDOW = 64
-cdef size_t WIDEST_WINDOW = 512
+cdef size_t WIDE_WINDOW = 512
 
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil:
@@ -49,8 +46,6 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     if peer.links != NULL:
         peer.links.prev = made
     peer.links = made
-    if kind == INLET:
-        (<Inlet *>made).small_left = FIRST_WINDOW
     made.own = pn_link_state(link) & PN_REMOTE_UNINIT != 0
     if made.own:
         peer.own_links += 1
@@ -117,18 +112,14 @@ cdef void narrow_session(const Link *link) noexcept nogil:
 
 
 cdef void widen_session(Inlet *inlet) noexcept nogil:
-    """Double the window of a session by which as many small messages have come.
+    """Let small messages flow: one has come by the link.
 
-    It cannot be made smaller again: what is on its way would breach it (part 2.5.6).
+    The window cannot be made smaller again: what is on its way would breach it (part 2.5.6).
     """
-    cdef pn_session_t *session = inlet.base.session
     cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
-    cdef size_t window = max(
-        pn_session_get_incoming_capacity(session) // frame_size, <size_t>FIRST_WINDOW)
-    if window < WIDEST_WINDOW and not has_streaming_inlet(inlet.base.peer, session):
-        window = min(2 * window, WIDEST_WINDOW)
-        pn_session_set_incoming_capacity(session, window * frame_size)
-    inlet.small_left = <int>window
+    inlet.wide = True
+    if not has_streaming_inlet(inlet.base.peer, inlet.base.session):
+        pn_session_set_incoming_capacity(inlet.base.session, WIDE_WINDOW * frame_size)
 
 
 cdef bint has_streaming_inlet(const Peer *peer, const pn_session_t *session) noexcept nogil:

@@ -199,8 +199,8 @@ cdef struct Inlet:
     int unsynced
     # Mean size of its messages, which decides how many it may send ahead.
     size_t mean_size
-    # Messages of one frame until its session's window is widened.
-    int small_left
+    # A message of one frame has come: its session's window is made for those.
+    bint wide
     # Waits for room in a queue; in that queue's list.
     Queue *blocked_by
     Inlet *next_waiting
