@@ -23,8 +23,9 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.broker cimport Broker, is_dynamic
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_receive
+from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.demand cimport demand_began, demand_ended, demand_join, demand_leave
-from quiver_fast.server.inlet cimport inlet_detached, inlet_top_up
+from quiver_fast.server.inlet cimport inlet_detached
 from quiver_fast.server.links cimport has_handle, link_delete, link_new, narrow_session
 from quiver_fast.server.outlet cimport outlet_detached
 from quiver_fast.server.peer cimport set_condition

@@ -6,7 +6,7 @@ gives back what it has left when the last one went (drain, AMQP 1.0 part 2.6.7).
 """
 
 from quiver_fast.proton.libproton cimport pn_link_credit, pn_link_drain
-from quiver_fast.server.inlet cimport inlet_top_up
+from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.structures cimport Inlet, Queue, peer_dirty
 
 

@@ -1,18 +1,16 @@
 """Messages in: from a producer's link into a queue, as far as there is room for them."""
 
-from libc.stdint cimport int64_t
-
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, pn_delivery_aborted, pn_delivery_local,
     pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_remote_state,
     pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
     pn_disposition_condition, pn_disposition_set_failed, pn_link_advance, pn_link_credit,
-    pn_link_current, pn_link_flow, pn_link_queued, pn_link_recv, ssize_t,
+    pn_link_current, pn_link_queued, pn_link_recv, ssize_t,
 )
 from quiver_fast.server.address cimport (
     can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
-from quiver_fast.server.demand cimport has_demand
+from quiver_fast.server.credit cimport inlet_top_up, note_size
 from quiver_fast.server.links cimport widen_session
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
@@ -35,18 +33,6 @@ from quiver_fast.server.structures cimport (
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
 )
-
-# What a producer may send ahead, in bytes, by the mean size of what it sent so far.
-cdef size_t AHEAD_MAX = 4194304
-cdef int LEAST_CREDIT = 4
-# Deliveries that may wait for a sync; its end wakes the inlet.
-cdef int UNSYNCED_MAX = 32768
-# Before anything is known of the size. With more, a producer of large messages that has
-# to wait would fill the window of its session and stop the session's other links, a
-# coordinator's among them, whose commit may be what it waits for.
-cdef int FIRST_CREDIT = 64
-# Streams of one link that are not settled, as many as skupper-router has of deliveries.
-cdef int STREAMS_MAX = 250
 
 
 cdef void inlet_receive(Inlet *inlet) noexcept nogil:
@@ -178,6 +164,8 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
     cdef Message *message = inlet.receiving
     cdef size_t pending = pn_delivery_pending(delivery)
     cdef bint partial = pn_delivery_partial(delivery)
+    cdef size_t size = (
+        min(pending, <size_t>STREAM_HIGH) if partial and inlet.streaming else pending)
     if message == NULL:
         message = message_in_parts() if partial else message_new(pending)
         if message == NULL:
@@ -185,8 +173,14 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         inlet.receiving = message
         inlet.destination = NULL
         message.routed = inlet.base.peer.trunk
-    if not read_into(inlet, message, pending):
+    if not read_into(inlet, message, size):
         return out_of_memory(inlet)
+    return received(inlet, delivery, message, partial) or size < pending
+
+
+cdef bint received(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
+    """Do what is to be done with what has come; return whether there may be more to do."""
     if inlet.announced and is_too_large(inlet, message):
         return send_back(inlet, delivery, message)
     if too_large(inlet, message):
@@ -369,7 +363,8 @@ cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         if message.size > inlet.base.peer.container.limits.message_size and not message.aborted:
             return send_back(inlet, delivery, message) if inlet.announced else (
                 not too_large(inlet, message))
-        stream_advance(message)
+        if reader == NULL:
+            stream_advance(message)
         pending = pn_delivery_pending(delivery)
     if partial:
         return False
@@ -463,12 +458,6 @@ cdef void refuse_for_now(pn_delivery_t *delivery) noexcept nogil:
     pn_delivery_settle(delivery)
 
 
-cdef inline void note_size(Inlet *inlet, const Message *message) noexcept nogil:
-    if inlet.mean_size == 0:
-        inlet.mean_size = message.size
-    inlet.mean_size += (<int64_t>message.size - <int64_t>inlet.mean_size) // 8
-
-
 cdef void take_in_transaction(
         Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
     """Keep a message for its transaction's commit, and answer that it is kept (part 4.4.1)."""
@@ -487,34 +476,6 @@ cdef void take_in_transaction(
     if not pn_delivery_settled(delivery):
         answer_in_transaction(state.transaction, delivery, PN_ACCEPTED)
     pn_delivery_settle(delivery)
-
-
-cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
-    """Keep the producer's credit between half and all of its window (part 2.6.7)."""
-    cdef int window
-    cdef int credit
-    if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
-        return
-    if inlet.streaming and inlet.queue != NULL and not has_demand(inlet.queue):
-        return
-    if inlet.unsynced >= UNSYNCED_MAX:
-        return
-    window = inlet.base.peer.container.limits.credit
-    if inlet.mean_size:
-        window = min(window, max(<int>(AHEAD_MAX // inlet.mean_size), LEAST_CREDIT))
-    else:
-        window = min(window, FIRST_CREDIT)
-    if inlet.streaming or inlet.stream_count:
-        # What is sent of a stream holds its place until it is settled.
-        window = min(window, min(STREAMS_MAX, inlet.base.peer.container.limits.credit)
-                     - inlet.stream_count)
-    if inlet.announced:
-        # What our consumers have no use for yet is better kept where it is.
-        window -= <int>min(<size_t>max(window, 0), inlet.queue.available)
-    credit = pn_link_credit(inlet.base.link)
-    if credit <= window // 2 and credit < window:
-        pn_link_flow(inlet.base.link, window - credit)
-        peer_dirty(inlet.base.peer)
 
 
 cdef void inlet_detached(Inlet *inlet) noexcept nogil:

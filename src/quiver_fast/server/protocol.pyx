@@ -15,7 +15,8 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.attach cimport attach, detach
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_receive
-from quiver_fast.server.inlet cimport inlet_receive, inlet_top_up
+from quiver_fast.server.credit cimport inlet_top_up
+from quiver_fast.server.inlet cimport inlet_receive
 from quiver_fast.server.links cimport channels, open_session
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition

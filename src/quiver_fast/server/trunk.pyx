@@ -21,7 +21,7 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_capabilities, pn_terminus_set_address,
 )
 from quiver_fast.server.capability cimport has_capability
-from quiver_fast.server.inlet cimport inlet_top_up
+from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.links cimport (
     NAME_MAX, awaits_begin, is_usable, link_new, same_server, session_for, write_name,
 )
