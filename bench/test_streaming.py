@@ -30,15 +30,15 @@ FRAGMENTS = 2000
 LATER_FRAGMENTS = 200
 DEATHS = 100
 SMALL = 3000
-# The Python clients take most of these: 35, 32 and 34 to 69 were measured.
+# The Python clients take most of these: 37, 33 and 26 to 43 were measured.
 FIRST_FRAGMENT_US = 150.0
 LATER_FRAGMENT_US = 150.0
 DEATH_US = 5000.0
-# Arrows: 1433 to 3724 were measured, beside streams of 2.2 to 2.8 GB/s.
+# Arrows: 822 to 880 were measured, beside streams of 5.3 to 6.3 GB/s.
 BESIDE_US = 5000.0
 # MB/s of all eight streams: they run, and are not merely there.
 BESIDE_RATE = 100.0
-# MB/s of bodies of 100 MB and more; skrouterd: 704. 4024 was measured, 1006 beside two busy loops.
+# MB/s of bodies of 100 MB and more; skrouterd: 704. 6400 was measured.
 LEAST_RATE = 800.0
 # Through two servers: four processes have two cores.
 LEAST_TRUNK_RATE = 400.0
