@@ -54,8 +54,11 @@ COMPILE_FLAGS = [
 OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
 PEER_NAMES = OWN / "peer_names.c"
 DIVERSIONS = {
-    "openssl.c": "-DX509_get_ext_d2i=quiver_get_ext_d2i",
-    "transport.c": "-Dpn_amqp_encode_DLEQIIIIQIQIQInQoe=quiver_encode_flow",
+    "openssl.c": ["-DX509_get_ext_d2i=quiver_get_ext_d2i"],
+    "transport.c": [
+        "-Dpn_amqp_encode_DLEQIIIIQIQIQInQoe=quiver_encode_flow",
+        "-Dpn_collector_put_object=quiver_put_object",
+    ],
 }
 
 # Profile-guided: compiled once to watch TRAINING run, and again knowing what it did.
@@ -243,7 +246,7 @@ def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[s
     def compile_one(source: Path) -> str:
         # The engine has no two files of one name; the profile is found by the object's.
         output = str(scratch / f"{source.stem}.o")
-        diverted = [DIVERSIONS[source.name]] if source.name in DIVERSIONS else []
+        diverted = DIVERSIONS.get(source.name, [])
         arguments = [*flags, *private, *diverted, "-c", str(source), "-o", output]
         toolchain.run([*toolchain.compiler(), *arguments])
         return output
