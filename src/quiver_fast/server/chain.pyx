@@ -98,6 +98,7 @@ cdef bint write_part(Appender appender, Message *message, size_t size, bint last
         <Chain *>message.chain, appender, appender.end_index())
     cdef char *out
     cdef size_t before
+    cdef uint32_t ending = last
     if chain == NULL:
         return False
     message.chain = chain
@@ -105,9 +106,9 @@ cdef bint write_part(Appender appender, Message *message, size_t size, bint last
     if out == NULL:
         return False
     memcpy(out, MAGIC, MAGIC_SIZE)
-    (<uint64_t *>(out + 8))[0] = chain.id
-    (<uint32_t *>(out + 16))[0] = chain.parts
-    (<uint32_t *>(out + 20))[0] = last
+    memcpy(out + 8, &chain.id, sizeof(uint64_t))
+    memcpy(out + 16, &chain.parts, sizeof(uint32_t))
+    memcpy(out + 20, &ending, sizeof(uint32_t))
     message_drain(message, out + HEAD, size)
     note_part(chain, appender.commit())
     chain.closed = last
@@ -221,8 +222,13 @@ cdef class ChainRestorer:
     cdef Message *add(
             self, const char *bytes, size_t size, int64_t index, int64_t now) except? NULL:
         """Take one part; return the message that it makes whole, else NULL."""
-        cdef uint64_t id = (<uint64_t *>(bytes + 8))[0]
-        cdef uint32_t number = (<uint32_t *>(bytes + 16))[0]
+        # Entries lie anywhere in their file.
+        cdef uint64_t id
+        cdef uint32_t number
+        cdef uint32_t last
+        memcpy(&id, bytes + 8, sizeof(uint64_t))
+        memcpy(&number, bytes + 16, sizeof(uint32_t))
+        memcpy(&last, bytes + 20, sizeof(uint32_t))
         cdef Message *message = <Message *><size_t>self.unfinished.get(id, 0)
         cdef Chain *chain
         if message == NULL and number == 0:
@@ -238,7 +244,7 @@ cdef class ChainRestorer:
         message.chain = chain
         note_part(chain, index)
         message.size += size - HEAD
-        if not (<uint32_t *>(bytes + 20))[0]:
+        if not last:
             return NULL
         del self.unfinished[id]
         chain.closed = True
