@@ -512,8 +512,9 @@ cdef void settle_pending(Container *container, bint good) noexcept nogil:
             inlet_wake(<Inlet *>pending.link)
     container.syncing_count = 0
     container.pending_count -= count
-    memmove(container.pending, container.pending + count,
-            container.pending_count * sizeof(Pending))
+    if container.pending_count:
+        memmove(container.pending, container.pending + count,
+                container.pending_count * sizeof(Pending))
 
 
 cdef void stores_finish(Container *container) noexcept nogil:
