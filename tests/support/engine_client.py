@@ -101,6 +101,13 @@ class EngineClient:
         """Let the engine send what keeps a quiet connection from being idle too long."""
         self.transport.tick(time.monotonic())
 
+    def sync(self) -> None:
+        """Wait until the server has taken all that was sent: it answers in order."""
+        session = self.connection.session()
+        session.open()
+        self.until(lambda: bool(session.state & Endpoint.REMOTE_ACTIVE))
+        session.close()
+
     def pump(self, wait: float = 0.05, *, read: bool = True) -> None:
         """Write what is pending, wait for the socket, read once, and take the events."""
         self._write()

@@ -96,10 +96,7 @@ class TestOutcomes:
     ) -> None:
         with pair(server, streaming_links=streaming_links) as (producer, consumer):
             delivery, seen = run_to(producer, consumer, address, early, streaming_links)
-            seen.local.condition = Condition("app:unreadable", "no such format")
-            seen.update(Delivery.REJECTED)
-            seen.settle()
-            consumer.pump(0)
+            reject(consumer, seen)
             producer.until(lambda: delivery.remote_state == Delivery.REJECTED)
             assert delivery.remote.condition.name == "app:unreadable"
             assert delivery.remote.condition.description == "no such format"
@@ -113,10 +110,7 @@ class TestOutcomes:
             EngineClient(servers[1].port, streaming_links=True) as consumer,
         ):
             delivery, seen = run_to(producer, consumer, address, early, True)
-            seen.local.condition = Condition("app:unreadable", "no such format")
-            seen.update(Delivery.REJECTED)
-            seen.settle()
-            consumer.pump(0)
+            reject(consumer, seen)
             producer.until(lambda: delivery.remote_state == Delivery.REJECTED)
             assert delivery.remote.condition.name == "app:unreadable"
 
@@ -136,6 +130,14 @@ class TestOutcomes:
             producer.until(lambda: delivery.remote_state == Delivery.MODIFIED)
             assert delivery.remote.failed == failed
             assert delivery.remote.undeliverable == undeliverable
+
+
+def reject(consumer: EngineClient, seen: Delivery) -> None:
+    """Reject a stream and say why."""
+    seen.local.condition = Condition("app:unreadable", "no such format")
+    seen.update(Delivery.REJECTED)
+    seen.settle()
+    consumer.pump(0)
 
 
 def run_to(
@@ -169,11 +171,14 @@ class TestMembers:
             receivers = [consumer.receiver(topic) for _ in range(3)]
             sender = producer.sender(topic, streaming=True)
             delivery = producer.start(sender, head(2) + b"a")
+            # It is a stream by then: a message that comes whole is accepted at once.
+            for receiver in receivers:
+                consumer.read(receiver, 9)
             sender.stream(b"b")
             sender.advance()
             producer.pump(0)
             for receiver in receivers:
-                consumer.read(receiver, 10)
+                consumer.read(receiver, 1)
                 consumer.until(lambda at=receiver: not at.current.partial)
             for receiver, outcome in zip(
                 receivers, [Delivery.MODIFIED, Delivery.REJECTED, Delivery.ACCEPTED], strict=True
