@@ -44,6 +44,16 @@ LEAST_RATE = 800.0
 LEAST_TRUNK_RATE = 400.0
 
 
+def streamed(found: Figures, case: Case) -> Figures:
+    """Return the figures of a run through servers in MB of bodies."""
+    megabyte = case.body_size / 1e6
+    return {
+        "throughput": found["rate"] * 1e3 * megabyte,
+        "stream_cpu": found["server_cpu"] / 1e6 / megabyte,
+        "rss": found["server_rss"],
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "case"),
     [
@@ -52,21 +62,17 @@ LEAST_TRUNK_RATE = 400.0
     ],
 )
 def test_through_the_server(bench: Bench, arrow: Command, name: str, case: Case) -> None:
-    megabyte = case.body_size / 1e6
     rates: list[float] = []
 
     def through() -> Figures:
-        found = run_through(our_server, arrow, case)
-        rates.append(found["rate"] * 1e3 * megabyte)
-        return {
-            "throughput": rates[-1],
-            "stream_cpu": found["server_cpu"] / 1e6 / megabyte,
-            "rss": found["server_rss"],
-        }
+        figures = streamed(run_through(our_server, arrow, case), case)
+        rates.append(figures["throughput"])
+        return figures
 
     def direct() -> Figures:
         run = run_pair(arrow, arrow, case)
-        return {"throughput": run.count * megabyte / run.elapsed, "stream_cpu": 0.0, "rss": 0.0}
+        rate = run.count * case.body_size / 1e6 / run.elapsed
+        return {"throughput": rate, "stream_cpu": 0.0, "rss": 0.0}
 
     bench.interleave(name, "throughput", through, direct)
     if name != "stream-1m":
@@ -76,22 +82,16 @@ def test_through_the_server(bench: Bench, arrow: Command, name: str, case: Case)
 def test_through_a_trunk(bench: Bench, arrow: Command) -> None:
     """Two servers, a producer at one and a consumer at the other."""
     case = STREAMS["stream-100m"]
-    megabyte = case.body_size / 1e6
     rates: list[float] = []
 
     def through() -> Figures:
-        found = run_trunk(arrow, case)
-        rates.append(found["rate"] * 1e3 * megabyte)
-        return {
-            "throughput": rates[-1],
-            "stream_cpu": found["server_cpu"] / 1e6 / megabyte,
-            "rss": found["server_rss"],
-        }
+        figures = streamed(run_trunk(arrow, case), case)
+        rates.append(figures["throughput"])
+        return figures
 
     def one_server() -> Figures:
-        found = run_through(our_server, arrow, case)
-        rate = found["rate"] * 1e3 * megabyte
-        return {"throughput": rate, "stream_cpu": 0.0, "rss": 0.0}
+        figures = streamed(run_through(our_server, arrow, case), case)
+        return figures | {"stream_cpu": 0.0, "rss": 0.0}
 
     bench.interleave("stream-trunk", "throughput", through, one_server)
     assert statistics.median(rates) >= LEAST_TRUNK_RATE

@@ -281,7 +281,8 @@ cdef class Sender(Endpoint):
     cdef size_t room(self) noexcept nogil:
         """Return how much of a body the engine may be given now.
 
-        What it cannot frame at once, for want of a window, it copies at every frame.
+        The rest of the window is for the next pieces: to fill it at once was slower, and an
+        engine of the system's copies at every frame what it cannot frame for want of a window.
         """
         cdef uint64_t window = pn_session_remote_incoming_window(self.session)
         cdef size_t pending = pn_session_outgoing_bytes(self.session)

@@ -5,12 +5,13 @@
  * 2.7.2). Its interface does not tell that limit, so this looks into the session.
  */
 
+#include "handles.h"
+
 #include "core/engine-internal.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
-__attribute__((visibility("default"))) bool pnx_session_has_handle(pn_session_t *session)
+bool pnx_session_has_handle(pn_session_t *session)
 {
   const uint64_t links = pn_list_size(session->links);
   const uint64_t limit = session->state.remote_handle_max;

@@ -358,7 +358,10 @@ cdef extern from "proton/sasl_plugin.h" nogil:
     void pnx_sasl_set_implementation(
         pn_transport_t *transport, const pnx_sasl_implementation *implementation, void *context)
 
-# Not of the engine: our own part of its library.
+# Not of the engine: our own parts of its library.
+cdef extern from "handles.h" nogil:
+    bint pnx_session_has_handle(pn_session_t *session)
+
 cdef extern from "passing.h" nogil:
     size_t pnx_pass(
         pn_delivery_t *arriving, pn_delivery_t *leaving, size_t most, int descriptor)

@@ -9,16 +9,14 @@ from libc.string cimport strlen
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
     PN_COORDINATOR, PN_DIST_MODE_COPY, PN_LOCAL_ACTIVE, PN_RCV_FIRST, PN_SND_SETTLED,
-    PN_UNSPECIFIED,
-    pn_data_clear, pn_link_close, pn_link_condition, pn_link_detach, pn_link_is_sender,
-    pn_link_open, pn_link_remote_snd_settle_mode, pn_link_remote_source, pn_link_remote_target,
-    pn_link_session, pn_link_set_max_message_size, pn_link_set_rcv_settle_mode,
-    pn_link_set_snd_settle_mode,
-    pn_link_source, pn_link_t, pn_link_target, pn_session_close, pn_session_condition,
-    pn_session_state, pn_terminus_capabilities,
-    pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
+    PN_UNSPECIFIED, pn_data_clear, pn_link_close, pn_link_condition, pn_link_detach,
+    pn_link_is_sender, pn_link_open, pn_link_remote_snd_settle_mode, pn_link_remote_source,
+    pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
+    pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
+    pn_link_target, pn_session_close, pn_session_condition, pn_session_state,
+    pn_terminus_capabilities, pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
     pn_terminus_get_distribution_mode, pn_terminus_get_type, pn_terminus_is_dynamic,
-    pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_t,
+    pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_t, pnx_session_has_handle,
 )
 from quiver_fast.server.broker cimport Broker, is_dynamic
 from quiver_fast.server.capability cimport has_capability
@@ -26,7 +24,7 @@ from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_re
 from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.demand cimport demand_began, demand_ended, demand_join, demand_leave
 from quiver_fast.server.inlet cimport inlet_detached
-from quiver_fast.server.links cimport has_handle, link_delete, link_new, narrow_session
+from quiver_fast.server.links cimport link_delete, link_new, narrow_session
 from quiver_fast.server.outlet cimport outlet_detached
 from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.queue cimport consumer_join
@@ -48,7 +46,7 @@ class Refusal(QuiverError):
 
 cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
     """Answer a peer's attach: with a link that works, or with a detach that says why not."""
-    if not has_handle(pn_link_session(link)):
+    if not pnx_session_has_handle(pn_link_session(link)):
         # There is no handle to answer by, not even to refuse it (part 2.7.2).
         set_condition(
             pn_session_condition(pn_link_session(link)), b"amqp:resource-limit-exceeded",

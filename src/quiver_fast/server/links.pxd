@@ -5,7 +5,6 @@ from quiver_fast.server.structures cimport Inlet, Link, LinkKind, Peer
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil
 cdef void link_delete(Link *link) noexcept nogil
-cdef bint has_handle(pn_session_t *session) noexcept nogil
 cdef bint awaits_begin(Peer *peer) noexcept nogil
 cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil
 cdef void narrow_session(const Link *link) noexcept nogil

@@ -11,12 +11,9 @@ from quiver_fast.proton.libproton cimport (
     pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
     pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
     pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
-    pn_session_t, pn_transport_get_channel_max,
+    pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
 )
 from quiver_fast.server.structures cimport INLET, OUTLET, Inlet, Link, LinkKind, Peer
-
-cdef extern from "handles.h" nogil:
-    bint pnx_session_has_handle(pn_session_t *session)
 
 # What a session takes before we read it bounds what an unread stream may hold. Where
 # streams were announced it is what fills the pipe, in bytes, and at least so many frames.
@@ -146,14 +143,6 @@ cdef bint has_channel(Peer *peer) noexcept nogil:
     return peer.own_sessions < channels(peer) // 2 and used + 1 < channels(peer)
 
 
-cdef bint has_handle(pn_session_t *session) noexcept nogil:
-    """Say whether a link may be opened in the session: the engine goes mute without a handle.
-
-    The peer's begin sets the limit (handle-max, part 2.7.2), so it has to be here.
-    """
-    return pnx_session_has_handle(session)
-
-
 cdef bint awaits_begin(Peer *peer) noexcept nogil:
     """Say whether the next link of ours has to wait for the answer to our begin.
 
@@ -176,8 +165,8 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     cdef bint may_begin = has_channel(peer)
     cdef pn_session_t *session = peer.shared_session
     own[0] = False
-    if session != NULL and (
-            peer.container.limits.shared_sessions or not may_begin) and has_handle(session):
+    if session != NULL and pnx_session_has_handle(session) and (
+            peer.container.limits.shared_sessions or not may_begin):
         return session
     if not may_begin:
         return session_of_peer(peer)
@@ -203,7 +192,7 @@ cdef pn_session_t *session_of_peer(Peer *peer) noexcept nogil:
     cdef int usable = PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE
     cdef pn_session_t *session = pn_session_head(peer.driver.connection, usable)
     while session != NULL and (
-            pn_session_get_context(session) != NULL or not has_handle(session)):
+            pn_session_get_context(session) != NULL or not pnx_session_has_handle(session)):
         session = pn_session_next(session, usable)
     return session
 

@@ -32,14 +32,14 @@ from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, enlist_outcome, forget_delivery, read_state,
 )
 
-# Unsent bytes of a session: beyond this the engine copies whole buffers about, and a
-# consumer that does not read would fill our memory.
+# Unsent bytes of a session: a consumer that does not read would fill our memory.
 cdef size_t OUTGOING_MAX = 131072
 # Of a stream's: its bytes wait in its own memory already.
 cdef size_t STREAM_OUTGOING_MAX = 32768
 # Of a stream that passes, as much is framed at once.
 cdef size_t PASS_MAX = 131072
-# The most of a long message that is given to the engine at once, for the same reason.
+# The most of a long message that is given to the engine at once: a frame of 64 KiB, less
+# its head.
 cdef size_t PIECE = 65024
 
 cdef char[16] DIGITS
@@ -226,8 +226,7 @@ cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil:
     cdef size_t passed = 0
     drop_sent(outlet, outlet.sending.message)
     if outlet.sending.message.held == 0 and room(outlet) > 0:
-        passed = pnx_pass(
-            arriving, outlet.delivery, PASS_MAX, outlet.base.peer.watch.fd)
+        passed = pnx_pass(arriving, outlet.delivery, PASS_MAX, outlet.base.peer.watch.fd)
         peer_dirty(outlet.base.peer)
     if passed == 0:
         clog(outlet)

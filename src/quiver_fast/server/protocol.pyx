@@ -21,8 +21,7 @@ from quiver_fast.server.links cimport channels, open_session
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition
 from quiver_fast.server.structures cimport (
-    COORDINATOR, INLET, OUTLET, Inlet, Link, Outlet, Peer, Queue, peer_dirty,
-    queue_dirty,
+    COORDINATOR, INLET, OUTLET, Inlet, Link, Outlet, Peer, Queue, peer_dirty, queue_dirty,
 )
 from quiver_fast.server.trunk cimport announce_all, trunk_opened
 

@@ -230,6 +230,14 @@ class TestAFullDisk:
                 assert everything(producer, QUEUE) == [message]
 
 
+def controller_of(clients: Clients, body: bytes) -> Controller:
+    """Return a controller of transactions on the queue, to which it has sent one message."""
+    controller = Controller(clients, QUEUE)
+    sent = controller.producer.link.send(Message(body=body, durable=True))
+    clients.wait(lambda: bool(sent.remote_state), "an outcome")
+    return controller
+
+
 class TestInATransaction:
     """The outcome of a message that is a chain is part of a transaction."""
 
@@ -242,9 +250,7 @@ class TestInATransaction:
         keys = {"store": tmp_path / "store"}
         body = os.urandom(600_000)
         with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
-            controller = Controller(clients, QUEUE)
-            sent = controller.producer.link.send(Message(body=body, durable=True))
-            clients.wait(lambda: bool(sent.remote_state), "an outcome")
+            controller = controller_of(clients, body)
             entries = live(tmp_path / "store")
             assert len(entries) > 1
             assert all(entry.startswith(MAGIC) for entry in entries)
@@ -267,9 +273,7 @@ class TestInATransaction:
         keys = {"store": tmp_path / "store"}
         body = os.urandom(600_000)
         with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
-            controller = Controller(clients, QUEUE)
-            sent = controller.producer.link.send(Message(body=body, durable=True))
-            clients.wait(lambda: bool(sent.remote_state), "an outcome")
+            controller = controller_of(clients, body)
             transaction = controller.declare()
             retire(transaction, *controller.take(1))
             clients.sync(controller.connection)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 from support.server import Server
-from support.streams import head, pair, send_part
+from support.streams import Arriving, head, pair, send_part
 
 Start = Callable[..., Server]
 MEBIBYTE = 1 << 20
@@ -66,9 +66,8 @@ def test_a_socket_that_takes_a_part(way: Server, address: str) -> None:
         blocks = [os.urandom(65536) for _ in senders]
         for sender in senders:
             producer.start(sender, head(size))
-        links = [consumer.take() for _ in senders]
-        sent, got = [zlib.crc32(head(size))] * 3, [0] * 3
-        left, counts = [size] * 3, [0] * 3
+        arriving = [Arriving(consumer, consumer.take()) for _ in senders]
+        sent, left = [zlib.crc32(head(size))] * 3, [size] * 3
 
         def give() -> bool:
             able = [n for n in range(3) if left[n] and senders[n].session.outgoing_bytes < 65536]
@@ -81,19 +80,12 @@ def test_a_socket_that_takes_a_part(way: Server, address: str) -> None:
             producer.pump(0)
             return bool(able)
 
-        def take(most: int) -> None:
-            for _ in range(most):
-                consumer.pump(0)
-                for number, link in enumerate(links):
-                    while link.current is not None and (part := link.recv(MEBIBYTE)):
-                        got[number] = zlib.crc32(part, got[number])
-                        counts[number] += len(part)
-
         deadline = time.monotonic() + 60
-        while sum(counts) < 3 * (size + 8):
+        while sum(each.count for each in arriving) < 3 * (size + 8):
             assert time.monotonic() < deadline
             # The socket is full whenever nothing more can be given.
             while give():
                 pass
-            take(7)
-        assert sorted(got) == sorted(sent)
+            for each in [*arriving, *arriving]:
+                each.take()
+        assert sorted(each.crc for each in arriving) == sorted(sent)

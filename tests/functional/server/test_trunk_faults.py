@@ -14,7 +14,7 @@ from support.arrow_streams import peak_bytes, rearm_peak
 from support.engine_client import EngineClient
 from support.network import Passage, Proxy
 from support.processes import wait_until
-from support.server import Server, running_server
+from support.server import Server, connected, running_server
 from support.streams import (
     WAYS,
     Arriving,
@@ -221,8 +221,7 @@ class TestAServerIsKilled:
     @pytest.mark.parametrize("part", PARTS)
     def test_the_consumers(self, tmp_path: Path, address: str, part: int) -> None:
         with (
-            running_server(tmp_path) as near,
-            running_server(tmp_path, connect=f"127.0.0.1:{near.port}") as far,
+            connected(tmp_path) as (near, far),
             EngineClient(near.port) as producer,
             EngineClient(far.port) as consumer,
         ):
@@ -239,8 +238,7 @@ class TestAServerIsKilled:
     @pytest.mark.parametrize("part", PARTS)
     def test_the_producers(self, tmp_path: Path, address: str, part: int) -> None:
         with (
-            running_server(tmp_path) as near,
-            running_server(tmp_path, connect=f"127.0.0.1:{near.port}") as far,
+            connected(tmp_path) as (near, far),
             EngineClient(near.port) as producer,
             EngineClient(far.port) as consumer,
         ):

@@ -4,13 +4,14 @@
 #ifndef QUIVER_HANDLES_H
 #define QUIVER_HANDLES_H
 
-#include <proton/types.h>
+#include <proton/session.h>
 
 #include <stdbool.h>
 
 #if QUIVER_ENGINE_BUNDLED
-/* Say whether one more link may be opened in a session that the peer's begin is known of. */
-bool pnx_session_has_handle(pn_session_t *session);
+/* Say whether one more link may be opened in a session that the peer's begin is known of:
+ * without a handle the engine goes mute. */
+PN_EXTERN bool pnx_session_has_handle(pn_session_t *session);
 #else
 static inline bool pnx_session_has_handle(pn_session_t *session)
 {
