@@ -1,5 +1,6 @@
 """`quiver-server` with a foreign implementation, and with our own."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -63,6 +64,7 @@ OURS = {
     "--handshake-timeout": "5", "--credit": "5", "--sasl-mechanisms": "ANONYMOUS",
     "--connect-count": "2", "--connect-user": "u", "--connect-trust-store": "t",
     "--connect-password-file": "/dev/null", "--stream-sessions": "shared",
+    "--connect-tls-insecure": None,
 }  # fmt: skip
 
 
@@ -155,6 +157,40 @@ def test_our_server_connects_to_others_as_it_is_told(tmp_path):
             assert (ended.code, ended.stderr) == (143, "")
 
 
+def test_the_other_servers_certificate_is_verified(tmp_path, certificates):
+    with running_server(tmp_path, scheme="amqps", **certificates.server.keys()) as other:
+        url = f"amqps://127.0.0.1:{other.port}"
+        with serving(free_port(), tmp_path, "--connect", url) as server:
+            said = next(line for line in server.stderr if line.startswith(f"trunk to {url}: "))
+    assert "certificate verify failed" in said
+
+
+def test_the_other_servers_certificate_need_not_be_verified(tmp_path, certificates):
+    port = free_port()
+    with running_server(tmp_path, scheme="amqps", **certificates.server.keys()) as other:
+        url = f"amqps://127.0.0.1:{other.port}"
+        sent = transfer("send", f"{url}/q", "--tls-insecure")
+        with serving(port, tmp_path, "--connect", url, "--connect-tls-insecure"):
+            received = transfer("receive", f"//127.0.0.1:{port}/q")
+    assert (sent.returncode, received.returncode) == (0, 0), received.stderr
+
+
+@contextlib.contextmanager
+def serving(port, directory, *words):
+    """Run our server; its standard error can be read."""
+    command = [sys.executable, "-m", "quiver_fast.cli.server", f"//127.0.0.1:{port}/q", *words]
+    ready = directory / "ready"
+    server = subprocess.Popen(
+        [*command, "--ready-file", str(ready)], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
+        yield server
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
 def connections(process, port):
     found = process.net_connections("tcp")
     return sum(each.status == "ESTABLISHED" and each.laddr.port == port for each in found)
@@ -174,9 +210,12 @@ def test_what_our_server_cannot_do_is_said_at_once(capsys, words, reason):
 
 def send(port, password, user="u"):
     login = f"{user}:{password}@" if user else ""
+    return transfer("send", f"amqp://{login}127.0.0.1:{port}/q")
+
+
+def transfer(operation, *words):
     return subprocess.run(
-        [sys.executable, "-m", "quiver_fast.cli.arrow", "send", "--count", "10",
-         f"amqp://{login}127.0.0.1:{port}/q"],
+        [sys.executable, "-m", "quiver_fast.cli.arrow", operation, "--count", "10", *words],
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
 

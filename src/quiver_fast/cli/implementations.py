@@ -66,6 +66,7 @@ SERVER_EXTENSIONS = frozenset(
         "allow-insecure-plain",
         "connect",
         "connect-count",
+        "connect-tls-verify",
         "connect-trust-store",
         "connect-user",
         "credit",

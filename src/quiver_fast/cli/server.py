@@ -181,6 +181,13 @@ def _add_connect_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="The certificates to trust there (default: the system's; pyfast)",
     )
+    add(
+        "--connect-tls-insecure",
+        dest="connect_tls_verify",
+        action="store_const",
+        const=0,
+        help="Do not verify that server's certificate (pyfast)",
+    )
 
 
 def _add_limit_options(parser: argparse.ArgumentParser) -> None:

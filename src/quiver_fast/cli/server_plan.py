@@ -25,6 +25,11 @@ _CSP_EXTENSIONS = frozenset(
 )
 
 
+def _flag(key: str) -> str:
+    """Return the option that sets a key of the server contract."""
+    return "--connect-tls-insecure" if key == "connect-tls-verify" else f"--{key}"
+
+
 @dataclass(frozen=True)
 class ServerPlan:
     """One server. Creating it checks that the implementation can do what is asked.
@@ -70,7 +75,9 @@ class ServerPlan:
         check_exposure(implementation, self.password, self.expose_password)
         for key in self.extensions:
             if key not in implementation.keys:
-                raise UsageError(f"implementation '{implementation.name}' does not support --{key}")
+                raise UsageError(
+                    f"implementation '{implementation.name}' does not support {_flag(key)}"
+                )
         if self.connect_password is not None and "connect" not in implementation.keys:
             raise UsageError(
                 f"implementation '{implementation.name}' does not support --connect-password-file"
@@ -101,7 +108,7 @@ class ServerPlan:
             "--trust-store": self.trust_store,
             "--connect-password-file": self.connect_password is not None,
         }
-        amqp_only |= {f"--{key}": key not in _CSP_EXTENSIONS for key in self.extensions}
+        amqp_only |= {_flag(key): key not in _CSP_EXTENSIONS for key in self.extensions}
         for flag, value in amqp_only.items():
             if value:
                 raise UsageError(f"a csp URL does not go with {flag}")
