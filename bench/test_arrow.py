@@ -15,6 +15,7 @@ from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench, case_parameters, sized
 from bench.reference.build import References
 from bench.runner import Case, Command, Run, figures, run_pair
+from bench.tcp import copy_of
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.benchmark(timer=RATIO_CLOCK)]
 
@@ -73,26 +74,17 @@ def test_share_of_tcp(
     def transfer() -> Figures:
         return _throughput(run_pair(arrow, arrow, longer))
 
-    bench.interleave(name, "throughput", transfer, _copy(references, longer))
+    bench.interleave(name, "throughput", transfer, copy_of(references, longer))
 
 
 def _throughput(run: Run) -> Figures:
     return {"throughput": run.case.count * run.case.body_size / run.elapsed / 1e6}
 
 
-def _copy(references: References, case: Case) -> Callable[[], Figures]:
-    def copy() -> Figures:
-        command = [str(references.tcp_copy), str(case.count * case.body_size)]
-        result = subprocess.run(command, capture_output=True, text=True, check=True)
-        return {"throughput": float(result.stdout) / 1e6}
-
-    return copy
-
-
 def test_stream(bench: Bench, arrow: Command, references: References) -> None:
     """One message of gigabytes; the reference is a raw copy of as many bytes."""
     case = STREAM_FULL if bench.full else STREAM
-    copy = _copy(references, case)
+    copy = copy_of(references, case)
 
     def stream() -> Figures:
         run = run_pair(arrow, arrow, case)

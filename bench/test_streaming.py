@@ -19,7 +19,9 @@ from bench.fragments import (
     first_fragment,
     later_fragments,
 )
+from bench.reference.build import References
 from bench.runner import Case, Command, Measured, await_ready, free_port, run_pair
+from bench.tcp import copy_of
 from bench.through import our_server, run_through, run_trunk
 
 T = TypeVar("T")
@@ -77,6 +79,16 @@ def test_through_the_server(bench: Bench, arrow: Command, name: str, case: Case)
     bench.interleave(name, "throughput", through, direct)
     if name != "stream-1m":
         assert statistics.median(rates) >= LEAST_RATE
+
+
+def test_like_a_relay(bench: Bench, arrow: Command, references: References) -> None:
+    """The reference is raw TCP through a process that writes what it reads, and no more."""
+    case = STREAMS["stream-100m"]
+
+    def through() -> Figures:
+        return {"throughput": streamed(run_through(our_server, arrow, case), case)["throughput"]}
+
+    bench.interleave("stream-relay", "throughput", through, copy_of(references, case, "relay"))
 
 
 def test_through_a_trunk(bench: Bench, arrow: Command) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
 from support.certificates import Certificates, make_certificates
@@ -10,6 +12,9 @@ from support.peers import are_required, why_missing
 # How long an example takes is up to what else the machine does.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+# A shell that runs the tests in its background has them, and all they start, ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -275,6 +275,40 @@ def test_a_receiver_reads_the_parts(window: int) -> None:
     assert Recorded.by(end).body_bytes == size
 
 
+# A piece of the body in whole frames of 64 KiB.
+PIECE = 65_536 - 128
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["past the engine", "by the engine"])
+@pytest.mark.parametrize("frame", [512, 65_536, 1_000_000])
+@pytest.mark.parametrize("size", [2 * PIECE, 2 * PIECE + 1, 9 * PIECE + 70])
+def test_a_body_goes_in_frames_of_any_size(traced: bool, frame: int, size: int) -> None:
+    """To show its frames (``PN_TRACE_FRM``) the engine makes them; else the socket takes them.
+
+    One that is too large would close the connection.
+    """
+    port = free_port()
+    words = arguments("send", port, connection_mode="server", channel_mode="passive", count=2,
+                      body_size=size, streaming=1)  # fmt: skip
+    with Running(["env", *["PN_TRACE_FRM=1"] * traced, *pyfast(*words)]) as running:
+        running.wait_until_listening(port)
+        with EngineClient(port, streaming_links=True, max_frame=frame) as client:
+            link = receiver(client)
+            for _ in range(2):
+                encoded = client.read(link, size)
+                while link.current.partial:
+                    client.pump()
+                    encoded += link.recv(1 << 20) or b""
+                message = proton.Message()
+                message.decode(encoded)
+                assert bytes(message.body) == b"x" * size
+                client.accept(link)
+            client.until(lambda: bool(client.connection.state & Endpoint.REMOTE_CLOSED))
+        end = running.wait()
+    assert (end.code, "@transfer(20)" in end.stderr) == (0, traced)
+    assert Recorded.by(end).body_bytes == 2 * size
+
+
 def test_a_receiver_that_does_not_read_stops_the_sender() -> None:
     """Without a window nothing is sent, nor kept, nor does it take CPU time."""
     with arrow("send", body_size=ENDLESS) as (running, client):

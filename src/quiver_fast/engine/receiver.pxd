@@ -21,7 +21,7 @@ cdef struct Inflow:
     uint64_t told
     Inflow *next
 
-cdef Inflow *new_inflow(pn_link_t *link, size_t head_capacity) except NULL
+cdef Inflow *new_inflow(pn_link_t *link) except NULL
 cdef void free_inflow(Inflow *flow) noexcept nogil
 
 cdef class Receiver(Endpoint):
@@ -44,6 +44,7 @@ cdef class Receiver(Endpoint):
     cdef int take_messages(self) except -1 nogil
     cdef int take_from(self, Inflow *flow) except -1 nogil
     cdef int take_bytes(self, Inflow *flow) except -1 nogil
+    cdef int take_rest(self, Inflow *flow) noexcept nogil
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil
     cdef int grow_head(self, Inflow *flow) except -1
     cdef int finish_message(self, Inflow *flow, pn_delivery_t *delivery) except -1 nogil

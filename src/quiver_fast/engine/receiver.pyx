@@ -10,14 +10,16 @@ from quiver_fast.engine.scanner cimport (
 )
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_RCV_FIRST, pn_delivery_aborted, pn_delivery_partial, pn_delivery_readable,
-    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit,
-    pn_link_current, pn_link_drain, pn_link_flow, pn_link_queued, pn_link_recv,
-    pn_link_set_rcv_settle_mode, pn_link_t, pn_session_set_incoming_window_and_lwm, ssize_t,
+    PN_ACCEPTED, PN_RCV_FIRST, pn_bytes_t, pn_delivery_aborted, pn_delivery_partial,
+    pn_delivery_readable, pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
+    pn_delivery_update, pn_link_credit, pn_link_current, pn_link_drain, pn_link_flow,
+    pn_link_queued, pn_link_recv, pn_link_set_rcv_settle_mode, pn_link_t,
+    pn_session_set_incoming_window_and_lwm, pnx_take, ssize_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 
-cdef size_t FIRST_HEAD = 65536
+# Room for what comes before SendTime; it grows where that is more.
+cdef size_t FIRST_HEAD = 4096
 # Sections before the application properties that are longer than this are no message.
 cdef size_t LARGEST_HEAD = 64 * 1024 * 1024
 cdef size_t WASTE_SIZE = 65536
@@ -28,15 +30,15 @@ cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
 cdef unsigned TRANSACTION_WINDOW = 32
 
 
-cdef Inflow *new_inflow(pn_link_t *link, size_t head_capacity) except NULL:
+cdef Inflow *new_inflow(pn_link_t *link) except NULL:
     cdef Inflow *flow = <Inflow *>calloc(1, sizeof(Inflow))
     if flow != NULL:
-        flow.head = <uint8_t *>malloc(head_capacity)
+        flow.head = <uint8_t *>malloc(FIRST_HEAD)
     if flow == NULL or flow.head == NULL:
         free(flow)
         raise MemoryError("no memory for a receive buffer")
     flow.link = link
-    flow.head_capacity = head_capacity
+    flow.head_capacity = FIRST_HEAD
     return flow
 
 
@@ -71,7 +73,7 @@ cdef class Receiver(Endpoint):
         self.id_prefix = id_prefix.encode("ascii")
         self.prefix = self.id_prefix
         self.prefix_size = len(self.id_prefix)
-        self.base = new_inflow(NULL, FIRST_HEAD)
+        self.base = new_inflow(NULL)
         self.waste = <uint8_t *>malloc(WASTE_SIZE)
         if self.waste == NULL:
             raise MemoryError("no memory for a receive buffer")
@@ -183,14 +185,7 @@ cdef class Receiver(Endpoint):
         """Read what there is; keep it until SendTime is found, then let it go."""
         cdef ssize_t n
         cdef ScanResult result
-        while True:
-            if flow.scanned:
-                n = pn_link_recv(flow.link, <char *>self.waste, WASTE_SIZE)
-                if n <= 0:
-                    return 0
-                if self.streaming:
-                    self.note_bytes(flow, self.waste, n)
-                continue
+        while not flow.scanned:
             n = pn_link_recv(flow.link, <char *>flow.head + flow.head_size,
                              flow.head_capacity - flow.head_size)
             if n <= 0:
@@ -207,6 +202,17 @@ cdef class Receiver(Endpoint):
             elif flow.head_size == flow.head_capacity:
                 with gil:
                     self.grow_head(flow)
+        return self.take_rest(flow)
+
+    cdef int take_rest(self, Inflow *flow) noexcept nogil:
+        """Look at what has come behind SendTime, and let it go."""
+        cdef pn_bytes_t rest
+        while True:
+            rest = pnx_take(flow.link, <char *>self.waste, WASTE_SIZE)
+            if rest.size == 0:
+                return 0
+            if self.streaming:
+                self.note_bytes(flow, <const uint8_t *>rest.start, rest.size)
 
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil:
         """Look at the next bytes of a message; for a receiver of streams."""

@@ -58,6 +58,7 @@ cdef class Sender(Endpoint):
     cdef int tell_progress(self) except -1 nogil
     cdef int fail_silent(self) except -1
     cdef int feed_body(self, int64_t now) except -1 nogil
+    cdef bint feed_piece(self, size_t room, int64_t now) except? False nogil
     cdef int collect_outcomes(self) except -1 nogil
     cdef int take_outcome(self, pn_delivery_t *delivery) except -1 nogil
     cdef int note_refusal(self, pn_delivery_t *delivery) except -1

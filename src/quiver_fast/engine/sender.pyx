@@ -16,7 +16,7 @@ from quiver_fast.proton.libproton cimport (
     pn_link_advance, pn_link_credit, pn_link_current, pn_link_drained, pn_link_get_drain,
     pn_link_send, pn_link_set_snd_settle_mode, pn_link_target, pn_session_outgoing_bytes,
     pn_session_remote_incoming_window, pn_terminus_capabilities,
-    pn_transport_get_remote_max_frame, pn_work_head, pn_work_next,
+    pn_transport_get_remote_max_frame, pn_work_head, pn_work_next, pnx_send,
 )
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.digits cimport put_decimal
@@ -27,6 +27,8 @@ cdef int BURST = 256
 # More unsent bytes than this make the engine copy whole buffers at every frame.
 cdef size_t OUTGOING_LIMIT = 131072
 cdef size_t CHUNK = 65536
+# Pieces of a body between two looks at what the peer sent.
+cdef int PIECES = 16
 # Frame header and performative of a transfer (part 2.7.5), with room to spare.
 cdef size_t FRAME_OVERHEAD = 128
 cdef int64_t SECOND = 1000000000
@@ -295,30 +297,40 @@ cdef class Sender(Endpoint):
         return min(self.piece, <size_t>(limit - pending))
 
     cdef int feed_body(self, int64_t now) except -1 nogil:
-        """Give the engine more of a large body as it drains."""
-        cdef size_t size
-        if self.body_left == 0 or self.connection.blocked:
-            return 0
-        while True:
-            size = self.room()
-            if size < self.frame_payload:
-                break
-            if self.section_left == 0:
-                self.section_left = min(self.body_left, self.template.section_size)
-                self.template.next_section(self.section_left)
-                pn_link_send(self.link, self.template.section, sizeof(self.template.section))
-            size = <size_t>min(<uint64_t>size, self.section_left)
-            pn_link_send(self.link, self.template.body, size)
-            self.section_left -= size
-            self.body_left -= size
-            if self.streaming:
-                self.bytes += size
-            if self.stopping and not self.interrupted:
-                # The last message is on its way, however long that takes.
-                self.drain_deadline = now + DRAIN_TIMEOUT
-            if self.body_left == 0:
-                return self.finish_delivery()
+        """Give the engine and the socket more of a large body, as they take it."""
+        cdef size_t room
+        for _ in range(PIECES):
+            if self.body_left == 0 or self.connection.blocked:
+                return 0
+            room = self.room()
+            if room < self.frame_payload or not self.feed_piece(room, now):
+                return 0
         return 0
+
+    cdef bint feed_piece(self, size_t room, int64_t now) except? False nogil:
+        """Give the next piece; False when the socket is full."""
+        cdef size_t size
+        cdef bint is_open = True
+        if self.section_left == 0:
+            self.section_left = min(self.body_left, self.template.section_size)
+            self.template.next_section(self.section_left)
+            pn_link_send(self.link, self.template.section, sizeof(self.template.section))
+        size = <size_t>min(<uint64_t>room, self.section_left)
+        if size < self.body_left:
+            is_open = pnx_send(self.link, self.template.body, size, self.connection.fd)
+        else:
+            # By the engine: the last transfer of a body says that it is whole.
+            pn_link_send(self.link, self.template.body, size)
+        self.section_left -= size
+        self.body_left -= size
+        if self.streaming:
+            self.bytes += size
+        if self.stopping and not self.interrupted:
+            # The last message is on its way, however long that takes.
+            self.drain_deadline = now + DRAIN_TIMEOUT
+        if self.body_left == 0:
+            self.finish_delivery()
+        return is_open
 
     cdef int tell(self, char kind) except -1 nogil:
         """Record the bytes of the present body that went out since the last time."""

@@ -26,8 +26,6 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport realtime_ns
 
-# Room for what comes before SendTime; it grows where that is more.
-cdef size_t FIRST_HEAD = 4096
 # A stream link carries one message at a time; with two it need not wait for the second.
 cdef int STREAM_CREDIT = 2
 
@@ -108,7 +106,7 @@ cdef class StreamReceiver(Receiver):
         cdef Inflow *flow
         if pn_link_is_sender(link):
             return self.refuse(link, b"amqp:not-allowed", b"this arrow receives")
-        flow = new_inflow(link, FIRST_HEAD)
+        flow = new_inflow(link)
         flow.next = self.streams
         self.streams = flow
         pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))

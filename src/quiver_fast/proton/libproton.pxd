@@ -365,3 +365,5 @@ cdef extern from "handles.h" nogil:
 cdef extern from "passing.h" nogil:
     size_t pnx_pass(
         pn_delivery_t *arriving, pn_delivery_t *leaving, size_t most, int descriptor)
+    bint pnx_send(pn_link_t *link, const char *bytes, size_t size, int descriptor)
+    pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size)

@@ -1,4 +1,4 @@
-/* Pass the bytes of a delivery that is arriving on to one that is leaving.
+/* Send, take and pass the bytes of large deliveries without copying them about.
  *
  * By the engine's own functions a byte that a router passes is copied out of the one
  * delivery and into the other before it is framed, and held there while its receiver's
@@ -6,6 +6,7 @@
  * moment of framing: what cannot go now stays where it is, in its sender's window.
  * In the midst of a delivery, when the connection has nothing else to write, the frames
  * are not even made in memory: the socket takes their heads and the bytes as they lie.
+ * So it does for a sender, and a receiver looks at what has come where it lies.
  */
 
 #include "passing.h"
@@ -72,9 +73,10 @@ static size_t frame(pn_delivery_t *from, pn_delivery_t *to, size_t most)
 
 /* Say whether frames of a delivery may be written past the engine: those before them are
  * written, nothing encrypts or shows them, and its receiver takes them. */
-static bool may_write(const pn_delivery_t *to, const pn_transport_t *transport)
+static bool may_write(const pn_delivery_t *to)
 {
   const pn_link_t *link = to->link;
+  const pn_transport_t *transport = link->session->connection->transport;
   const pn_session_state_t *session = &link->session->state;
   return to->state.sending && !to->state.sent && !to->done && !to->aborted && !transport->ssl &&
     !transport->output_pending && !pn_buffer_size(transport->output_buffer) &&
@@ -110,8 +112,8 @@ static void write_pieces(pn_transport_t *transport, int fd, const struct iovec *
   }
 }
 
-/* Write transfers of the delivery's next bytes. */
-static size_t write_frames(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd)
+/* Write transfers of the delivery's next bytes; returns how many went. */
+static size_t write_frames(pn_delivery_t *to, pn_bytes_t bytes, int fd)
 {
   pn_link_t *link = to->link;
   pn_transport_t *transport = link->session->connection->transport;
@@ -126,12 +128,10 @@ static size_t write_frames(pn_delivery_t *from, pn_delivery_t *to, size_t most, 
     to->tag.size, to->tag.start, 0, to->local.settled, to->local.settled, true, true,
     &to->local, false, false, false, false, false, false);
   if (!performative.start) return 0;
-  const pn_bytes_t bytes = pn_buffer_bytes(from->bytes);
   const size_t limit = transport->remote_max_frame
-    ? transport->remote_max_frame - AMQP_HEADER_SIZE - performative.size : most;
-  if (most > bytes.size) most = bytes.size;
-  while (passed < most && frames < FRAMES && frames < session->remote_incoming_window) {
-    const size_t size = most - passed < limit ? most - passed : limit;
+    ? transport->remote_max_frame - AMQP_HEADER_SIZE - performative.size : bytes.size;
+  while (passed < bytes.size && frames < FRAMES && frames < session->remote_incoming_window) {
+    const size_t size = bytes.size - passed < limit ? bytes.size - passed : limit;
     struct iovec *at = pieces + frames * PIECES;
     put_head(heads[frames], AMQP_HEADER_SIZE + performative.size + size, channel);
     at[0] = (struct iovec) {heads[frames], AMQP_HEADER_SIZE};
@@ -144,6 +144,14 @@ static size_t write_frames(pn_delivery_t *from, pn_delivery_t *to, size_t most, 
   transport->output_frames_ct += frames;
   session->outgoing_transfer_count += frames;
   session->remote_incoming_window -= frames;
+  return passed;
+}
+
+static size_t write_arrived(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd)
+{
+  pn_bytes_t bytes = pn_buffer_bytes(from->bytes);
+  if (bytes.size > most) bytes.size = most;
+  const size_t passed = write_frames(to, bytes, fd);
   pn_buffer_trim(from->bytes, passed, 0);
   return passed;
 }
@@ -151,8 +159,31 @@ static size_t write_frames(pn_delivery_t *from, pn_delivery_t *to, size_t most, 
 size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd)
 {
   if (pn_buffer_size(to->bytes) || !pn_buffer_size(from->bytes)) return 0;
-  const size_t passed = may_write(to, to->link->session->connection->transport)
-    ? write_frames(from, to, most, fd) : frame(from, to, most);
+  const size_t passed = may_write(to) ? write_arrived(from, to, most, fd) : frame(from, to, most);
   count_read(from, passed);
   return passed;
+}
+
+bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd)
+{
+  pn_delivery_t *to = pn_link_current(link);
+  if (pn_buffer_size(to->bytes) || !may_write(to)) {
+    pn_link_send(link, bytes, size);
+    return true;
+  }
+  const size_t sent = write_frames(to, (pn_bytes_t) {size, bytes}, fd);
+  if (sent < size) pn_link_send(link, bytes + sent, size - sent);
+  return !pn_buffer_size(link->session->connection->transport->output_buffer);
+}
+
+pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size)
+{
+  pn_delivery_t *from = pn_link_current(link);
+  (void) spare;
+  (void) size;
+  if (!from || from->aborted) return (pn_bytes_t) {0, NULL};
+  const pn_bytes_t bytes = pn_buffer_bytes(from->bytes);
+  pn_buffer_trim(from->bytes, bytes.size, 0);
+  count_read(from, bytes.size);
+  return bytes;
 }

@@ -1,4 +1,4 @@
-/* Pass the bytes of a delivery that is arriving on to one that is leaving. */
+/* Send, take and pass the bytes of large deliveries without copying them about. */
 
 #ifndef QUIVER_PASSING_H
 #define QUIVER_PASSING_H
@@ -7,6 +7,7 @@
 #include <proton/link.h>
 #include <proton/session.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #if QUIVER_ENGINE_BUNDLED
@@ -17,6 +18,15 @@
  * What can be goes to the connection's socket `fd` at once.
  * Returns how many bytes were passed. */
 PN_EXTERN size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd);
+
+/* Send the next bytes of the link's current delivery, as pn_link_send does; in its midst
+ * they go to the connection's socket `fd` at once. Returns false when that is full. */
+PN_EXTERN bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd);
+
+/* Take what has come of the link's current delivery, as pn_link_recv does, where it lies:
+ * until the engine reads again. `spare` and its `size` are for other engines.
+ * Returns no bytes where nothing has come. */
+PN_EXTERN pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size);
 
 #else
 
@@ -32,6 +42,19 @@ static inline size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t mos
   if (size <= 0) return 0;
   pn_link_send(sender, piece, (size_t) size);
   return (size_t) size;
+}
+
+static inline bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd)
+{
+  (void) fd;
+  pn_link_send(link, bytes, size);
+  return true;
+}
+
+static inline pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size)
+{
+  const ssize_t got = pn_link_recv(link, spare, size);
+  return pn_bytes(got > 0 ? (size_t) got : 0, spare);
 }
 
 #endif
