@@ -279,6 +279,7 @@ class TestNeverTruncated:
             transaction = controller.declare()
             sender = producer.sender(address, streaming=True)
             delivery = producer.start(sender, head(size))
+            producer.sync()
             finish_and_retire(producer, sender, size, consumer, receiver, transaction)
             controller.discharge(transaction, fail=True)
             producer.until(lambda: delivery.settled)

@@ -92,7 +92,11 @@ class TestLarge:
             numbers = set()
             for link, begun in zip(links, starts, strict=True):
                 if begun[8] == 0:
-                    consumer.until(lambda link=link: link.current is None or link.current.aborted)
+                    consumer.until(
+                        lambda link=link: (
+                            producer.pump(0) or link.current is None or link.current.aborted
+                        )
+                    )
                     continue
                 whole = begun + received(consumer, link, 3000, producer)
                 assert set(whole[8:]) == {whole[8]}
