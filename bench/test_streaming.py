@@ -81,14 +81,20 @@ def test_through_the_server(bench: Bench, arrow: Command, name: str, case: Case)
         assert statistics.median(rates) >= LEAST_RATE
 
 
-def test_like_a_relay(bench: Bench, arrow: Command, references: References) -> None:
-    """The reference is raw TCP through a process that writes what it reads, and no more."""
+@pytest.mark.parametrize(("name", "by"), [("stream-relay", ["relay"]), ("stream-copy", [])])
+def test_beside_raw_tcp(
+    bench: Bench, arrow: Command, references: References, name: str, by: list[str]
+) -> None:
+    """The reference is a raw copy: through a process that writes what it reads, or from end to end.
+
+    Neither depends on how fast an arrow is, as the share of the direct rate does.
+    """
     case = STREAMS["stream-100m"]
 
     def through() -> Figures:
         return {"throughput": streamed(run_through(our_server, arrow, case), case)["throughput"]}
 
-    bench.interleave("stream-relay", "throughput", through, copy_of(references, case, "relay"))
+    bench.interleave(name, "throughput", through, copy_of(references, case, *by))
 
 
 def test_through_a_trunk(bench: Bench, arrow: Command) -> None:

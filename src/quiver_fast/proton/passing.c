@@ -181,7 +181,8 @@ pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size)
   pn_delivery_t *from = pn_link_current(link);
   (void) spare;
   (void) size;
-  if (!from || from->aborted) return (pn_bytes_t) {0, NULL};
+  /* So it is at the end of every small message. */
+  if (!from || !pn_buffer_size(from->bytes) || from->aborted) return (pn_bytes_t) {0, NULL};
   const pn_bytes_t bytes = pn_buffer_bytes(from->bytes);
   pn_buffer_trim(from->bytes, bytes.size, 0);
   count_read(from, bytes.size);

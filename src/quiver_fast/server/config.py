@@ -67,7 +67,7 @@ Limits of the protocol:
   stream-sessions=own|shared (own)
                                   a session for each link that is attached for a stream, or
                                   one for those of a connection
-  max-frame-size=BYTES (16384)    idle-timeout=SECONDS (30; 0: none)
+  max-frame-size=BYTES (65536)    idle-timeout=SECONDS (30; 0: none)
   handshake-timeout=SECONDS (10)
   quiet=0|1 (0)  verbose=0|1 (0)
 """
