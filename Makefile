@@ -87,8 +87,8 @@ bench: $(VENV)/.test $(VENV)/.bench $(VENV)/.spark ## Measure speed against the 
 instructions: $(VENV)/.test ## Count instructions per message under valgrind
 	$(BIN)/python -m bench.instructions
 
-sanitize: $(VENV)/.test ## Run the fuzz and frame tests on a build with ASan and UBSan
-	sh buildtools/sanitize.sh $(BIN) $(PYTEST_ARGS)
+sanitize: $(VENV)/.test ## Run the tests of server, streams and fuzzing with ASan and UBSan
+	sh buildtools/sanitize.sh $(BIN) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 analysis-demo: $(VENV)/.spark ## Measure two pairs; analyse them here and on Spark: equal answers
 	$(BIN)/python buildtools/analysis_demo.py $(DURATION)

@@ -36,13 +36,20 @@ LD_PRELOAD=$preload PYTHONPATH=$site PYTHONMALLOC=malloc \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     "$bin/python" -m pytest tests/fuzz tests/unit/queuefile tests/unit/remote tests/functional/remote \
     tests/functional/server tests/functional/test_arrow_sasl.py \
+    tests/functional/test_arrow_streaming.py tests/functional/test_arrow_streaming_peers.py \
     --ignore tests/functional/server/test_memory.py \
     --ignore tests/functional/server/test_streaming_leaks.py \
     --deselect tests/functional/server/test_streaming_faults.py::TestCredit::test_early_settlement_leaks_nothing \
     --deselect tests/functional/server/test_streaming_limits.py::TestCredit::test_what_waits_counts_in_the_queue \
     --deselect tests/functional/server/test_limits.py::test_nothing_leaks \
+    --deselect tests/functional/server/test_chains.py::TestMemory \
+    --deselect tests/functional/server/test_streaming.py::TestFaults::test_aborts_leak_nothing \
+    --deselect tests/functional/server/test_streaming_sessions.py::TestWindow::test_a_stalled_stream_is_small \
     --deselect tests/functional/server/test_streaming_more.py::TestContent::test_a_hundred_megabytes_arrive_as_they_were_sent \
     --deselect tests/functional/server/test_streaming_more.py::TestContent::test_through_tls \
     --deselect tests/functional/server/test_streaming_more.py::TestMemory \
     --deselect tests/functional/server/test_streaming.py::TestFlow::test_an_unread_stream_stops_its_sender \
+    --deselect tests/functional/test_arrow_streaming.py::test_memory_is_flat_whatever_the_body \
+    --deselect tests/functional/test_arrow_streaming.py::test_transactions_do_not_pile_up_large_messages \
+    --deselect tests/functional/test_arrow_streaming_peers.py::test_a_receiver_that_does_not_read_stops_the_sender \
     "$@"

@@ -6,6 +6,7 @@ says, and failing when a file tells it to.
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -53,8 +54,10 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def slow_server(
     tmp_path: Path, shim: Path, *, says: str = "", csp_port: int | None = None
 ) -> Iterator[Server]:
+    # Sanitizers are preloaded as well.
+    preloaded = f"{os.environ.get('LD_PRELOAD', '')} {shim}"
     environment = {
-        "LD_PRELOAD": str(shim), "SYNC_MS": str(SLOW_MS), "SYNC_FAILS": str(tmp_path / "fails"),
+        "LD_PRELOAD": preloaded, "SYNC_MS": str(SLOW_MS), "SYNC_FAILS": str(tmp_path / "fails"),
         "SYNC_LOG": str(tmp_path / "syncs"),
     }  # fmt: skip
     keys: dict[str, object] = {"store": tmp_path / "store", "durability": "group", "path": "q"}
