@@ -194,3 +194,25 @@ def finish(producer: EngineClient, sender: Sender, size: int) -> None:
         size -= sender.stream(BLOCK[:size])
     sender.advance()
     producer.pump(0)
+
+
+def many_begun(
+    producer: EngineClient, consumer: EngineClient, address: str, streaming_links: bool
+) -> tuple[list[Sender], list[Receiver], list[bytes]]:
+    """Begin 64 streams and send 999 bytes of each three times, in turn.
+
+    Returns:
+        the senders, whose bytes are their number; the links that their streams came by, in the
+        order of their coming; the first 9 bytes that came by each.
+    """
+    bases = [consumer.receiver(address, 1) for _ in range(1 if streaming_links else 64)]
+    senders = [producer.sender(address, streaming=True) for _ in range(64)]
+    for number, sender in enumerate(senders):
+        producer.start(sender, head(3000) + bytes([number]))
+    links = [consumer.take() for _ in range(64)] if streaming_links else bases
+    starts = [consumer.read(link, 9) for link in links]
+    for _ in range(3):
+        for number, sender in enumerate(senders):
+            sender.stream(bytes([number]) * 999)
+        producer.pump(0)
+    return senders, links, starts

@@ -22,7 +22,7 @@ from support.engine_client import EngineClient
 from support.network import breaking_proxy
 from support.processes import REPOSITORY, Running, wait_until
 from support.server import Server
-from support.streams import cpu_seconds, head, pair, received, rss
+from support.streams import cpu_seconds, head, many_begun, pair, received, rss
 
 MEBIBYTE = 1 << 20
 QUIET = 0.3
@@ -296,22 +296,13 @@ class TestManyAtOnce:
     def test_sixty_four(self, server: Server, address: str, streaming_links: bool) -> None:
         """Fragments of all interleave, each with its own bytes."""
         with pair(server, streaming_links=streaming_links) as (producer, consumer):
-            bases = [consumer.receiver(address, 1) for _ in range(1 if streaming_links else 64)]
-            senders = [producer.sender(address, streaming=True) for _ in range(64)]
-            for number, sender in enumerate(senders):
-                producer.start(sender, head(3000) + bytes([number]))
-            links = [consumer.take() for _ in range(64)] if streaming_links else bases
-            data = [consumer.read(link, 9) for link in links]
-            for _ in range(3):
-                for number, sender in enumerate(senders):
-                    sender.stream(bytes([number]) * 999)
-                producer.pump(0)
+            senders, links, starts = many_begun(producer, consumer, address, streaming_links)
             for sender in senders:
                 sender.stream(sender.name.encode()[:2])
                 sender.advance()
             producer.pump(0)
             numbers = set()
-            for link, start in zip(links, data, strict=True):
+            for link, start in zip(links, starts, strict=True):
                 whole = start + received(consumer, link, 2999, producer)
                 numbers.add(whole[8])
                 assert set(whole[8:3006]) == {whole[8]}

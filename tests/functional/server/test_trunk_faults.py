@@ -21,6 +21,7 @@ from support.streams import (
     cpu_seconds,
     head,
     leave,
+    many_begun,
     passes,
     received,
     route,
@@ -76,16 +77,7 @@ class TestLarge:
             EngineClient(servers[0].port) as producer,
             EngineClient(servers[1].port, streaming_links=streaming_links) as consumer,
         ):
-            bases = [consumer.receiver(address, 1) for _ in range(1 if streaming_links else 64)]
-            senders = [producer.sender(address, streaming=True) for _ in range(64)]
-            for number, sender in enumerate(senders):
-                producer.start(sender, head(3000) + bytes([number]))
-            links = [consumer.take() for _ in range(64)] if streaming_links else bases
-            starts = [consumer.read(link, 9) for link in links]
-            for _ in range(3):
-                for number, sender in enumerate(senders):
-                    sender.stream(bytes([number]) * 1000)
-                producer.pump(0)
+            senders, links, starts = many_begun(producer, consumer, address, streaming_links)
             for sender in senders:
                 sender.current.abort() if sender is senders[0] else sender.advance()
             producer.pump(0)
@@ -98,7 +90,7 @@ class TestLarge:
                         )
                     )
                     continue
-                whole = begun + received(consumer, link, 3000, producer)
+                whole = begun + received(consumer, link, 2997, producer)
                 assert set(whole[8:]) == {whole[8]}
                 numbers.add(whole[8])
             assert numbers == set(range(1, 64))
