@@ -32,11 +32,11 @@ FRAGMENTS = 2000
 LATER_FRAGMENTS = 200
 DEATHS = 100
 SMALL = 3000
-# The Python clients take most of these: 37, 33 and 26 to 43 were measured.
+# The Python clients take most of these: 37 to 62, 33 to 53 and 26 to 71 were measured.
 FIRST_FRAGMENT_US = 150.0
 LATER_FRAGMENT_US = 150.0
 DEATH_US = 5000.0
-# Arrows: 822 to 880 were measured, beside streams of 5.3 to 6.3 GB/s.
+# Arrows: 822 to 2694 were measured, beside streams of 3.4 to 6.5 GB/s.
 BESIDE_US = 5000.0
 # MB/s of all eight streams: they run, and are not merely there.
 BESIDE_RATE = 100.0
