@@ -85,6 +85,11 @@ class Run:
     elapsed: float  # seconds from the first send to the last receive
     latencies: tuple[int, ...] = ()  # sorted, in the case's time unit; only under rate
 
+    @property
+    def throughput(self) -> float:
+        """MB/s of bodies."""
+        return self.count * self.case.body_size / self.elapsed / 1e6
+
 
 def _percentile(ordered: Sequence[int], percent: float) -> float:
     """Return the nearest-rank percentile of an ordered sequence."""

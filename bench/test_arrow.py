@@ -14,7 +14,7 @@ from bench.cases import LATENCY, SCHEDULE, STREAM, STREAM_FULL, TCP_SHARE, THROU
 from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench, case_parameters, sized
 from bench.reference.build import References
-from bench.runner import Case, Command, Run, figures, run_pair
+from bench.runner import Case, Command, figures, run_pair
 from bench.tcp import copy_of
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.benchmark(timer=RATIO_CLOCK)]
@@ -72,13 +72,9 @@ def test_share_of_tcp(
     longer = sized(bench, case)
 
     def transfer() -> Figures:
-        return _throughput(run_pair(arrow, arrow, longer))
+        return {"throughput": run_pair(arrow, arrow, longer).throughput}
 
     bench.interleave(name, "throughput", transfer, copy_of(references, longer))
-
-
-def _throughput(run: Run) -> Figures:
-    return {"throughput": run.case.count * run.case.body_size / run.elapsed / 1e6}
 
 
 def test_stream(bench: Bench, arrow: Command, references: References) -> None:
@@ -88,8 +84,11 @@ def test_stream(bench: Bench, arrow: Command, references: References) -> None:
 
     def stream() -> Figures:
         run = run_pair(arrow, arrow, case)
-        memory = {"sender_rss": run.sender.peak_rss, "receiver_rss": run.receiver.peak_rss}
-        return {**_throughput(run), **{name: size / 1e6 for name, size in memory.items()}}
+        return {
+            "throughput": run.throughput,
+            "sender_rss": run.sender.peak_rss / 1e6,
+            "receiver_rss": run.receiver.peak_rss / 1e6,
+        }
 
     def raw() -> Figures:
         # The copy keeps nothing; memory is gated on our own megabytes.

@@ -72,8 +72,7 @@ def test_through_the_server(bench: Bench, arrow: Command, name: str, case: Case)
         return figures
 
     def direct() -> Figures:
-        run = run_pair(arrow, arrow, case)
-        rate = run.count * case.body_size / 1e6 / run.elapsed
+        rate = run_pair(arrow, arrow, case).throughput
         return {"throughput": rate, "stream_cpu": 0.0, "rss": 0.0}
 
     bench.interleave(name, "throughput", through, direct)

@@ -9,7 +9,7 @@ import time
 
 import psutil
 import pytest
-from support.processes import Running, free_port, wait_until
+from support.processes import free_port, wait_until
 from support.server import running_server
 from wrapper_fake import fake_implementation  # noqa: F401 (a fixture)
 
@@ -89,31 +89,24 @@ def test_a_broker_that_is_not_here(monkeypatch, tmp_path):
 
 
 def test_our_server_takes_all_of_its_options(tmp_path):
-    port, ready = free_port(), tmp_path / "ready"
     options = OURS | {"--store": str(tmp_path / "store"), "--csp-port": str(free_port())}
     # These go with another server, or with queues alone: they have tests of their own.
     for flag in [each for each in options if each.startswith("--connect")] + ["--retain"]:
         del options[flag]
     words = [word for option in options.items() for word in option if word is not None]
-    command = [sys.executable, "-m", "quiver_fast.cli.server", f"//127.0.0.1:{port}/q"]
-    server = subprocess.Popen(
-        [*command, "--ready-file", str(ready), "--quiet", *words], stderr=subprocess.PIPE, text=True
-    )
-    wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
-    [child] = psutil.Process(server.pid).children()
-    assert {word for word in child.cmdline() if word.startswith("max-")} == {
-        "max-message-size=0", "max-connections=5", "max-sessions=5", "max-links=5",
-        "max-frame-size=4000",
-    }  # fmt: skip
-    server.terminate()
-    _, errors = server.communicate(timeout=20)
-    assert (server.returncode, errors) == (143, "")
+    with serving(f"//127.0.0.1:{free_port()}/q", tmp_path, "--quiet", *words) as server:
+        [child] = psutil.Process(server.pid).children()
+        assert {word for word in child.cmdline() if word.startswith("max-")} == {
+            "max-message-size=0", "max-connections=5", "max-sessions=5", "max-links=5",
+            "max-frame-size=4000",
+        }  # fmt: skip
+        assert ended(server) == (143, "")
 
 
 @pytest.mark.parametrize("source", ["file", "url", "flag"])
 def test_our_server_gets_its_password_unseen(tmp_path, source):
     """It asks for the password that was given, and no command line of a child shows it."""
-    port, ready, secret = free_port(), tmp_path / "ready", tmp_path / "secret"
+    port, secret = free_port(), tmp_path / "secret"
     secret.write_text("hunter2\n")
     user = "u:hunter2@" if source == "url" else ""
     words = {
@@ -121,20 +114,14 @@ def test_our_server_gets_its_password_unseen(tmp_path, source):
         "flag": ["--user", "u", "--password", "hunter2"],
         "url": [],
     }[source]
-    command = [sys.executable, "-m", "quiver_fast.cli.server"]
-    command += [f"amqp://{user}127.0.0.1:{port}/q", "--ready-file", str(ready), "--quiet", *words]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
+    url = f"amqp://{user}127.0.0.1:{port}/q"
+    with serving(url, tmp_path, "--quiet", *words) as server:
         children = psutil.Process(server.pid).children(recursive=True)
         assert children != []
         assert not any("hunter2" in word for child in children for word in child.cmdline())
         assert send(port, "hunter2").returncode == 0
         assert "SASL" in send(port, "wrong").stderr
-    finally:
-        server.terminate()
-        _, errors = server.communicate(timeout=20)
-    assert (server.returncode, errors) == (143, "")
+        assert ended(server) == (143, "")
     assert not any(child.is_running() for child in children)
 
 
@@ -143,52 +130,53 @@ def test_our_server_connects_to_others_as_it_is_told(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("hunter2\n")
     with running_server(tmp_path, user="u", password="hunter2") as other:
-        port, ready = free_port(), tmp_path / "ready"
+        port = free_port()
         words = ["--connect", f"127.0.0.1:{other.port}", "--connect-count", "2",
                  "--connect-user", "u", "--connect-password-file", str(secret)]  # fmt: skip
-        command = [sys.executable, "-m", "quiver_fast.cli.server", f"//127.0.0.1:{port}/q"]
-        with Running([*command, "--ready-file", str(ready), "--quiet", *words]) as server:
+        with serving(f"//127.0.0.1:{port}/q", tmp_path, "--quiet", *words) as server:
             wait_until(lambda: connections(other.process, other.port) == 2, "both connections")
-            [child] = psutil.Process(server.process.pid).children()
+            [child] = psutil.Process(server.pid).children()
             assert not any("hunter2" in word for word in child.cmdline())
             assert send(port, "any", user="").returncode == 0
-            server.process.send_signal(signal.SIGTERM)
-            ended = server.wait()
-            assert (ended.code, ended.stderr) == (143, "")
+            assert ended(server) == (143, "")
 
 
 def test_the_other_servers_certificate_is_verified(tmp_path, certificates):
     with running_server(tmp_path, scheme="amqps", **certificates.server.keys()) as other:
         url = f"amqps://127.0.0.1:{other.port}"
-        with serving(free_port(), tmp_path, "--connect", url) as server:
+        with serving(f"//127.0.0.1:{free_port()}/q", tmp_path, "--connect", url) as server:
             said = next(line for line in server.stderr if line.startswith(f"trunk to {url}: "))
     assert "certificate verify failed" in said
 
 
 def test_the_other_servers_certificate_need_not_be_verified(tmp_path, certificates):
-    port = free_port()
+    here = f"//127.0.0.1:{free_port()}/q"
     with running_server(tmp_path, scheme="amqps", **certificates.server.keys()) as other:
         url = f"amqps://127.0.0.1:{other.port}"
         sent = transfer("send", f"{url}/q", "--tls-insecure")
-        with serving(port, tmp_path, "--connect", url, "--connect-tls-insecure"):
-            received = transfer("receive", f"//127.0.0.1:{port}/q")
+        with serving(here, tmp_path, "--connect", url, "--connect-tls-insecure"):
+            received = transfer("receive", here)
     assert (sent.returncode, received.returncode) == (0, 0), received.stderr
 
 
 @contextlib.contextmanager
-def serving(port, directory, *words):
-    """Run our server; its standard error can be read."""
-    command = [sys.executable, "-m", "quiver_fast.cli.server", f"//127.0.0.1:{port}/q", *words]
+def serving(url, directory, *words):
+    """Run our server; it is told to end at the latest when the block does."""
     ready = directory / "ready"
-    server = subprocess.Popen(
-        [*command, "--ready-file", str(ready)], stderr=subprocess.PIPE, text=True
-    )
-    try:
-        wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
-        yield server
-    finally:
-        server.terminate()
-        server.communicate(timeout=20)
+    command = [sys.executable, "-m", "quiver_fast.cli.server", url, "--ready-file", str(ready)]
+    with subprocess.Popen([*command, *words], stderr=subprocess.PIPE, text=True) as server:
+        try:
+            wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
+            yield server
+        finally:
+            server.terminate()
+
+
+def ended(server):
+    """End a server; return its exit code and what it said."""
+    server.terminate()
+    _, errors = server.communicate(timeout=20)
+    return server.returncode, errors
 
 
 def connections(process, port):

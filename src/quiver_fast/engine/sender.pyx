@@ -24,7 +24,7 @@ from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
-# More unsent bytes than this make the engine copy whole buffers at every frame.
+# More unsent bytes than this make an engine of the system's copy whole buffers at every frame.
 cdef size_t OUTGOING_LIMIT = 131072
 cdef size_t CHUNK = 65536
 # Pieces of a body between two looks at what the peer sent.

@@ -111,9 +111,9 @@ class TestCredit:
             # Sixteen of 64 KiB each in the queue, and of each sender its session's window of
             # four frames and what it has in hand.
             assert len(deliveries) < 16 + count * 7
-            # A MiB in the queue, eight windows of 256 KiB, and the connections' own buffers;
-            # without a limit thirty rounds of eight would be 10 MiB and more.
-            assert rss(server) - before <= 5 * MEBIBYTE
+            # A MiB in the queue, eight windows of 256 KiB, and the connections' own buffers
+            # (2.94 was measured); without a limit thirty rounds of eight would be 10 MiB and more.
+            assert rss(server) - before <= 4 * MEBIBYTE
             # And they go on.
             receiver.flow(1000)
             for _ in deliveries:
