@@ -21,7 +21,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from buildtools import proton_engine  # noqa: E402
+from buildtools import proton_engine, toolchain  # noqa: E402
 from buildtools.cython_options import DIRECTIVES  # noqa: E402
 
 SOURCE = Path("src")
@@ -32,6 +32,7 @@ WITHOUT_ENGINE = {"records", "queuefile", "analysis"}
 
 # Debug information would name the machine that built the wheel.
 COMPILE_ARGS = ["-O3", "-g0", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]
+COMPILE_ARGS += toolchain.FAULTS
 
 
 def generated_c_dir() -> str:
@@ -62,6 +63,21 @@ def extensions() -> list[Extension]:
         )
         found.append(extension)
     return found
+
+
+def translate(modules: list[Extension]) -> None:
+    """Have Cython write the C of all modules, and name it as their source."""
+    translated = cythonize(
+        modules,
+        compiler_directives=DIRECTIVES,
+        include_path=[str(SOURCE)],
+        build_dir=generated_c_dir(),
+        nthreads=JOBS,
+        quiet=True,
+    )
+    sources = {extension.name: extension.sources for extension in translated}
+    for module in modules:
+        module.sources = sources[module.name]
 
 
 def remove_all(paths: set[Path]) -> None:
@@ -103,10 +119,11 @@ class BuildWithEngine(build_ext):
         super().run()
 
     def build_extensions(self) -> None:
-        """Compile the modules, without the run path that this Python's own build had.
+        """Translate and compile the modules, without the run path of this Python's own build.
 
         It would name a folder of the building machine, and a module needs no libpython.
         """
+        translate(self.extensions)
         own = shlex.split(sysconfig.get_config_var("LDSHARED") or "")
         foreign = {word for word in own if word.startswith("-Wl,-rpath")}
         self.compiler.linker_so = [w for w in self.compiler.linker_so if w not in foreign]
@@ -138,13 +155,9 @@ class BuildWithEngine(build_ext):
 # Two Pythons building from one tree share generated C and setuptools' bdist folder.
 with proton_engine.locked(BUILD / ".lock"):
     setup(
-        ext_modules=cythonize(
-            extensions(),
-            compiler_directives=DIRECTIVES,
-            include_path=[str(SOURCE)],
-            build_dir=generated_c_dir(),
-            nthreads=JOBS,
-        ),
+        ext_modules=extensions(),
+        # What was copied is of no interest, and would bury the error of a build that fails.
+        verbose=0,
         cmdclass={"build_ext": BuildWithEngine, "build_py": BuildPackage},
         options={"build_ext": {"parallel": JOBS}},
     )

@@ -48,7 +48,7 @@ LIBRARY_NAME = "libquiver-proton.dylib" if MACOS else "libquiver-proton.so"
 # -O3 -flto with local symbol binding was measured as fast as static linking.
 COMPILE_FLAGS = [
     "-std=gnu11", "-O3", "-flto=auto", "-fPIC", "-fvisibility=hidden", "-fno-plt",
-    "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", "-w",
+    "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", *toolchain.FAULTS,
 ]  # fmt: skip
 # Our own parts of the library, and how files of the engine come to call them: see there.
 OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"

@@ -11,6 +11,7 @@
 #include <proton/delivery.h>
 #include <proton/disposition.h>
 #include <proton/link.h>
+#include <proton/object.h>
 #include <proton/sasl.h>
 #include <proton/session.h>
 #include <proton/terminus.h>

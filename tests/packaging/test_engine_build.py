@@ -99,19 +99,42 @@ def test_links_a_system_engine(
     assert told == "False 0.40.0"
 
 
+def failing_wheel(tree: Path, *options: str, **environment: str) -> list[str]:
+    """Have pip build the wheel of a tree, in vain; return the lines that a user sees."""
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", *options, "--wheel-dir", tree]
+    result = subprocess.run(
+        [*command, tree],
+        capture_output=True, text=True, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    return [line.strip() for line in (result.stdout + result.stderr).splitlines()]
+
+
 @pytest.mark.slow
 def test_a_refused_build_is_one_line(tmp_path: Path, copy_tree: Callable[[Path], Path]) -> None:
     """What a user of pip sees of a build that cannot go on."""
     sdist = tmp_path / "other.tar.gz"
     sdist.write_bytes(b"not the engine")
-    tree = copy_tree(tmp_path / "tree")
-    result = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, tree],
-        capture_output=True, text=True, check=False,
-        env={**os.environ, "QUIVER_FAST_PROTON_SDIST": str(sdist)},
-    )  # fmt: skip
-    assert result.returncode != 0
-    said = (result.stdout + result.stderr).splitlines()
-    [line] = [line.strip() for line in said if "SHA-256" in line]
+    said = failing_wheel(copy_tree(tmp_path / "tree"), QUIVER_FAST_PROTON_SDIST=str(sdist))
+    [line] = [line for line in said if "SHA-256" in line]
     assert line.startswith(f"quiver-fast: {sdist}: SHA-256 is ")
-    assert not [line for line in said if "Traceback" in line]
+
+
+def test_a_failed_build_shows_the_compilers_error(
+    engine_sdist: Path, tmp_path: Path, copy_tree: Callable[[Path], Path]
+) -> None:
+    """As `make` builds: the error is near the end, and little stands before it."""
+    error = "training.c:64:3: error: implicit declaration of function 'pn_incref'"
+    compiler = tmp_path / "cc"
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$*" in *training.c*) echo "{error}" >&2; exit 1 ;; esac\nexec gcc "$@"\n'
+    )
+    compiler.chmod(0o755)
+    said = failing_wheel(
+        copy_tree(tmp_path / "tree"), "--quiet", "--no-build-isolation",
+        CC=str(compiler), QUIVER_FAST_PGO="1", QUIVER_FAST_PROTON_SDIST=str(engine_sdist),
+    )  # fmt: skip
+    assert error in said
+    assert len(said) < 25
+    assert not [line for line in said if line.startswith(("copying", "creating"))]

@@ -183,6 +183,26 @@ def test_builds_in_one_tree_take_turns(tmp_path: Path) -> None:
     assert other.wait(timeout=10) == 0
 
 
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("void f(void) { undeclared(); }", "implicit"),
+        ("f(void) { return 0; }", "int"),
+        ("int *f(long *p) { return p; }", "pointer"),
+        ("int *f(int i) { return i; }", "int"),
+        ("int f(void) {}", "return"),
+    ],
+)
+def test_what_newer_compilers_refuse_is_an_error_everywhere(
+    tmp_path: Path, source: str, fault: str
+) -> None:
+    (tmp_path / "faulty.c").write_text(f"{source}\n")
+    command = [*toolchain.compiler(), *toolchain.FAULTS, "-c", str(tmp_path / "faulty.c")]
+    with pytest.raises(proton_engine.BuildError, match=f"error: .*{fault}"):
+        toolchain.run([*command, "-o", str(tmp_path / "faulty.o")])
+    assert set(toolchain.FAULTS) <= set(proton_engine.COMPILE_FLAGS)
+
+
 # ---- prerequisites.sh: a fresh machine, played by a compiler and an apt-get of our own.
 
 
