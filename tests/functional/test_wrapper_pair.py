@@ -9,14 +9,14 @@ import psutil
 import pytest
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
-from quiver_fast.cli.table import HEADING
+from quiver_fast.cli.table import heading
 
 
 def test_peer_to_peer(fake, tmp_path):
     out = tmp_path / "out"
     done = fake.run("pair", "-c", "2000", "--output", str(out))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(HEADING + "\n")
+    assert done.stdout.startswith(heading("ms") + "\n")
     assert "\nCONFIGURATION\n\nSender ................................................. fake\n" in (
         done.stdout
     )

@@ -111,6 +111,7 @@ def test_a_run_without_messages_has_every_section():
     assert sender["results"] == receiver["results"] == nothing
     assert receiver["latency"]["mean"] is None
     assert sender["schedule"]["achieved"] is None
+    assert sender["schedule"]["missed"] is True
     json.dumps([sender, receiver])
 
 
@@ -171,6 +172,10 @@ def test_schedule_allows_for_the_clocks_resolution():
     for span in (0, 1):
         sender = analysis([EPOCH] * 49 + [EPOCH + span])
         assert send_schedule(sender, 100_000, None)["missed"] is False
+
+
+def test_one_message_has_no_rate():
+    assert send_schedule(analysis([EPOCH]), 100, None)["missed"] is None
 
 
 def test_environment_is_about_this_host():

@@ -12,7 +12,7 @@ from quiver_fast.cli.summary_text import (
     pair_summary_text,
     text_field,
 )
-from quiver_fast.cli.table import HEADING, STREAMING_HEADING, table_row
+from quiver_fast.cli.table import heading, table_row
 
 SENDER = Snapshot(1_000_002_300, 2000, 1_202_970, 1_201_768, 0, 3760, 3760, 22_732_800)
 RECEIVER = Snapshot(1_000_002_100, 2000, 1_210_056, 1_209_452, 1, 3760, 3770, 5_632_000)
@@ -26,28 +26,28 @@ Time [s]      Count [m]  Rate [m/s]  CPU [%]  RSS [M]  Time [s]      Count [m]  
 
 
 def test_table_is_upstreams():
-    assert HEADING + "\n" + table_row(1_000_000_000, SENDER, RECEIVER) == TABLE
+    assert heading("ms") + "\n" + table_row(1_000_000_000, "ms", SENDER, RECEIVER) == TABLE
 
 
 def test_columns():
     widths = [8, 13, 10, 7, 7] * 2 + [8]
     names = ["Time [s]", "Count [m]", "Rate [m/s]", "CPU [%]", "RSS [M]"] * 2 + ["Lat [ms]"]
     cells = [name.rjust(width) for name, width in zip(names, widths, strict=True)]
-    assert HEADING.splitlines()[1] == "  ".join(cells)
-    assert HEADING.splitlines()[2] == "-" * 53 + "  " + "-" * 53 + "  " + "-" * 8
+    assert heading("ms").splitlines()[1] == "  ".join(cells)
+    assert heading("ms").splitlines()[2] == "-" * 53 + "  " + "-" * 53 + "  " + "-" * 8
 
 
 def test_a_missing_sender_shows_dashes():
-    row = table_row(1_000_000_000, None, RECEIVER)
+    row = table_row(1_000_000_000, "ms", None, RECEIVER)
     assert row.split()[:5] == ["-"] * 5
-    assert len(row) == len(HEADING.splitlines()[0])
+    assert len(row) == len(heading("ms").splitlines()[0])
 
 
 def test_what_is_not_known_shows_a_dash():
     idle = Snapshot(1_000_004_100, 2000, 10, 0, 0, 0, 0, 0)
-    assert table_row(1_000_000_000, None, idle).split()[-1] == "-"
+    assert table_row(1_000_000_000, "ms", None, idle).split()[-1] == "-"
     at_once = Snapshot(1_000_000_000, 0, 10, 10, -3, 5, 5, 1024)
-    assert table_row(1_000_000_000, None, at_once).split()[5:] == [
+    assert table_row(1_000_000_000, "ms", None, at_once).split()[5:] == [
         "0.0",
         "10",
         "-",
@@ -55,6 +55,25 @@ def test_what_is_not_known_shows_a_dash():
         "0.0",
         "-3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("mean_us", "shown"),
+    [(0.0, "0"), (4.04, "4.04"), (10.24, "10.2"), (364.4, "364"), (3642.4, "3,642"),
+     (1_204_000.0, "1204000"), (-57.31, "-57.3")],
+)  # fmt: skip
+def test_a_fine_clock_shows_microseconds_in_the_same_columns(mean_us, shown):
+    """Every second message waits a few us: in milliseconds all of these rows were 0."""
+    lines = heading("us").splitlines()
+    assert lines[1] == heading("ms").splitlines()[1].replace("Lat [ms]", "Lat [us]")
+    assert [lines[0], lines[2]] == [TABLE.splitlines()[0], TABLE.splitlines()[2]]
+    row = table_row(1_000_000_000, "us", SENDER, replace(RECEIVER, latency_us=mean_us))
+    assert row == TABLE.splitlines()[3][:-8] + shown.rjust(8)
+
+
+def test_the_microseconds_are_not_in_the_file():
+    assert replace(RECEIVER, latency_us=12.5).line() == RECEIVER.line()
+    assert RECEIVER.line() == "1000002100,2000,1210056,1209452,1,3760,3770,5632000\n"
 
 
 @pytest.mark.parametrize("value", ["pyfast", "/tmp/quiver-ljt_ztl1"])
@@ -95,6 +114,12 @@ def results(**changes):
     }  # fmt: skip
 
 
+def latencies(unit, *values):
+    """The section ``latency`` with these values at the ranks that upstream prints."""
+    ranks = ("0", "25", "50", "100", "90", "99", "99.9", "99.99")
+    return {"unit": unit, "count": 5, "percentiles": dict(zip(ranks, values, strict=True))}
+
+
 SENT = {
     "config": config("send"),
     "results": results(first_send_time=1000, last_send_time=10_700),
@@ -105,7 +130,18 @@ RECEIVED = {
         first_receive_time=1001, last_receive_time=10_769, message_rate=310_618,
         latency_average=1.5, latency_quartiles=[1, 2, 2, 3, 7], latency_nines=[2, 3, 6, 6, 7],
     ),
+    "latency": latencies("ms", 1.0, 2.0, 2.0, 7.0, 2.0, 3.9, 6.0, 6.999),
 }  # fmt: skip
+
+
+def pair(sender, receiver, delivery=None, **more):
+    """The document of a run through a server."""
+    return {
+        "sender": sender, "receiver": receiver, "delivery": delivery, "peer_to_peer": False,
+        "results": pair_results(sender["results"], receiver["results"]), "complete": True,
+        "reason": None, **more,
+    }  # fmt: skip
+
 
 SUMMARY = """
 CONFIGURATION
@@ -136,13 +172,13 @@ Latencies by percentile:
 
 
 def test_pair_summary_is_upstreams():
-    assert pair_summary_text(SENT, RECEIVED, None) == SUMMARY
+    assert pair_summary_text(pair(SENT, RECEIVED)) == SUMMARY
 
 
 def test_optional_configuration_lines():
     changed = config("send", count=5000, duration=0, transaction_size=10, durable=True,
                      set_message_id=True)  # fmt: skip
-    text = pair_summary_text({"config": changed, "results": SENT["results"]}, RECEIVED, None)
+    text = pair_summary_text(pair(SENT | {"config": changed}, RECEIVED))
     assert text.splitlines()[7:13] == [
         number_field("Count", 5000, "messages"),
         number_field("Body size", 100, "bytes"),
@@ -159,7 +195,7 @@ def test_our_sections_come_after_upstreams():
         "duplicate": 0, "reordered": 0, "foreign": None, "negative_latency": 0,
     }  # fmt: skip
     schedule = {"rate": 100, "achieved": 99.9, "late_us": {"p50": 12}, "missed": False}
-    text = pair_summary_text(SENT | {"schedule": schedule}, RECEIVED, delivery)
+    text = pair_summary_text(pair(SENT | {"schedule": schedule}, RECEIVED, delivery))
     assert text.startswith(SUMMARY)
     assert text.removeprefix(SUMMARY).splitlines() == [
         "", "DELIVERY", "",
@@ -173,18 +209,97 @@ def test_our_sections_come_after_upstreams():
         "", "SCHEDULE", "",
         number_field("Target rate", 100, "messages/s"),
         number_field("Achieved rate", 99.9, "messages/s"),
-        number_field("Send delay p50", 12, "us"),
+        number_field("Send delay p50", 12, "us", ".1f"),
         text_field("Rate missed", "No"),
     ]  # fmt: skip
 
 
+def test_percentiles_are_in_the_unit_that_shows_them():
+    """Upstream's columns; a unit for each value, three significant digits."""
+    section = latencies("us", 0.0, 9.96, 10.24, 1_204_000.0, 364.0, 3642.0, 99_950.0, 1_000_000.0)
+    text = pair_summary_text(pair(SENT, RECEIVED | {"latency": section}))
+    assert text.splitlines()[-4:] == [
+        "          0% ........ 0 us       90.00% ...... 364 us",
+        "         25% ..... 9.96 us       99.00% ..... 3.64 ms",
+        "         50% ..... 10.2 us       99.90% ...... 100 ms",
+        "        100% ..... 1.20 s        99.99% ..... 1.00 s",
+    ]
+
+
+def test_what_did_not_come_is_told_apart():
+    delivery = {
+        "method": "ids", "sent": 100, "received": 90, "older": 50_000, "foreign": 0,
+        "unreceived": 10, "lost": 4, "duplicate": 0, "reordered": 0, "negative_latency": 0,
+        "told_apart_by": "ids",
+    }  # fmt: skip
+    more = {"drain": {"seconds": 2.1, "messages": 63_120},
+            "queue_growth": {"per_second": 31_103.2, "messages": 62_000}}  # fmt: skip
+    document = pair(SENT, RECEIVED, delivery, **more)
+    lines = [
+        "", "DELIVERY", "",
+        text_field("Method", "ids"),
+        number_field("Sent", 100, "messages"),
+        number_field("Received", 90, "messages"),
+        number_field("Unreceived", 10, "messages"),
+        number_field("Lost", 4, "messages"),
+        number_field("Duplicate", 0, "messages"),
+        number_field("Reordered", 0, "messages"),
+        number_field("Foreign", 0, "messages"),
+        number_field("Negative latency", 0, "messages"),
+        number_field("Older messages", 50_000, "(left by an earlier run)"),
+        text_field("Told apart by", "ids"),
+    ]  # fmt: skip
+    drained = [
+        number_field("Drained", 63_120, "messages in 2.1 s"),
+        number_field("Queue growth", 31_103, "messages/s"),
+    ]
+    text = pair_summary_text(document)
+    assert text.removeprefix(SUMMARY).splitlines() == lines + drained
+    direct = pair_summary_text(document | {"peer_to_peer": True, "queue_growth": None})
+    assert direct.removeprefix(SUMMARY).splitlines() == lines
+
+
+@pytest.mark.parametrize("reason", ["sender (pyfast) failed: no transfers", None])
+def test_an_incomplete_run_says_so_before_its_figures(reason):
+    mark = f"\nINCOMPLETE\n\n{reason or 'the run does not say why'}\n"
+    document = pair(SENT, RECEIVED) | {"complete": False, "reason": reason}
+    assert pair_summary_text(document) == mark + SUMMARY
+    summary = RECEIVED | {"complete": False, "reason": reason}
+    assert arrow_summary_text(summary) == mark + arrow_summary_text(RECEIVED)
+
+
+def test_settlement_has_a_section():
+    values = (0.0, 1.0, 50.0, 900.0, 99.0, 99.0, 300.0, 400.0)
+    everything, sampled = latencies("us", *values), latencies("us", *(2 * v for v in values))
+    settlement = {"all": everything, "sampled": sampled, "unsettled": 3}
+    text = arrow_summary_text(SENT | {"settlement": settlement})
+    shown = text.removeprefix(arrow_summary_text(SENT)).splitlines()
+    assert shown == [
+        "", "SETTLEMENT", "",
+        number_field("Latency 50%", 50, "us", ".1f"),
+        number_field("Latency 99%", 99, "us", ".1f"),
+        number_field("Latency 99.9%", 300, "us"),
+        number_field("Latency 100%", 900, "us"),
+        number_field("Sampled 50%", 100, "us"),
+        number_field("Sampled 99%", 198, "us"),
+        number_field("Sampled 99.9%", 600, "us"),
+        number_field("Sampled 100%", 1.8, "ms", ".2f"),
+        number_field("Settled", 5, "messages"),
+        number_field("Sampled", 5, "messages"),
+        number_field("Unsettled", 3, "messages"),
+    ]  # fmt: skip
+
+
+def test_a_rate_that_cannot_be_told_is_not_said():
+    schedule = {"rate": 100, "achieved": None, "late_us": None, "missed": None}
+    assert "Rate missed" not in arrow_summary_text(SENT | {"schedule": schedule})
+
+
 def test_an_empty_run_has_a_summary_too():
     nothing = results(message_count=0, message_rate=None)
-    text = pair_summary_text(
-        {"config": config("send"), "results": nothing},
-        {"config": config("receive"), "results": nothing},
-        None,
-    )
+    latency = {"unit": "ms", "count": 0, "percentiles": {}}
+    received = {"config": config("receive"), "results": nothing, "latency": latency}
+    text = pair_summary_text(pair({"config": config("send"), "results": nothing}, received))
     assert number_field("End-to-end rate", None, "messages/s") in text
     assert "Latencies" not in text
     assert pair_results(nothing, nothing)["duration"] is None
@@ -201,7 +316,8 @@ def test_arrow_summary():
 def test_streaming_adds_two_columns():
     sender = replace(SENDER, period_bytes=3_000_000_000)
     receiver = replace(RECEIVER, period_bytes=2_468_024_690)
-    lines = (STREAMING_HEADING + "\n" + table_row(1_000_000_000, sender, receiver)).splitlines()
+    row = table_row(1_000_000_000, "ms", sender, receiver)
+    lines = f"{heading('ms', streaming=True)}\n{row}".splitlines()
     plain = TABLE.splitlines()
     assert [line[: len(old)] for line, old in zip(lines, plain, strict=True)] == plain
     assert [line[len(old) :] for line, old in zip(lines, plain, strict=True)] == [
@@ -210,11 +326,14 @@ def test_streaming_adds_two_columns():
         "  ----------------------",
         "     1,500.0     1,234.0",
     ]
-    assert table_row(1_000_000_000, None, receiver).endswith("           -     1,234.0")
+    assert table_row(1_000_000_000, "ms", None, receiver).endswith("           -     1,234.0")
 
 
 def test_streaming_has_a_section_after_upstreams():
-    latency = {"unit": "us", "percentiles": {"50": 280.0, "99": 281.0, "100": 290.0}}
+    latency = {
+        "unit": "us",
+        "percentiles": {"50": 280.0, "99": 1281.0, "99.9": 2e3, "100": 12_901.0},
+    }
     section = {"body_bytes": 10_000, "throughput": 2.5e9, "first_byte_latency": latency}
     plain = arrow_summary_text(RECEIVED)
     text = arrow_summary_text({**RECEIVED, "streaming": section})
@@ -224,7 +343,7 @@ def test_streaming_has_a_section_after_upstreams():
         number_field("Bodies", 10_000, "bytes"),
         number_field("Throughput", 2500, "MB/s", ",.1f"),
         number_field("First byte 50%", 280, "us"),
-        number_field("First byte 99%", 281, "us"),
-        number_field("First byte 100%", 290, "us"),
+        number_field("First byte 99%", 1.28, "ms", ".2f"),
+        number_field("First byte 100%", 12.9, "ms", ".1f"),
         "",
     ]  # fmt: skip

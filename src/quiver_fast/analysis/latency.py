@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from quiver_fast.analysis.spilled import Latencies
-from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.analysis.units import PER_SECOND, per_millisecond
 
 __all__ = ["NINES", "QUARTILES", "RANKS", "exact_latency", "upstream_latency"]
 
 QUARTILES = (0, 25, 50, 75, 100)
 NINES = (90, 99, 99.9, 99.99, 99.999)
 RANKS = (0, 25, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
+_IN_US = {
+    "p50_us": 50,
+    "p90_us": 90,
+    "p99_us": 99,
+    "p99_9_us": 99.9,
+    "p99_99_us": 99.99,
+    "p99_999_us": 99.999,
+    "min_us": 0,
+    "max_us": 100,
+}
 
 
 def upstream_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
@@ -39,8 +49,10 @@ def exact_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
 
     Keys: ``unit``; ``count``; ``negative`` (samples below zero: the clocks of sender
     and receiver differ); ``mean`` = sum(x) / n; ``stddev`` = sqrt(sum((x - mean)^2) / n);
-    ``percentiles``: rank to value, linear between the neighbouring order statistics.
-    Without samples ``mean``, ``stddev`` and the percentiles are None.
+    ``percentiles``: rank to value, linear between the neighbouring order statistics. The
+    same in microseconds, as floats: ``p50_us``, ``p90_us``, ``p99_us``, ``p99_9_us``,
+    ``p99_99_us``, ``p99_999_us``, ``mean_us``, ``min_us``, ``max_us``.
+    Without samples ``mean``, ``stddev``, the percentiles and these are None.
     """
     if latencies.total == 0:
         values: list[float | None] = [None] * len(RANKS)
@@ -48,11 +60,19 @@ def exact_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
     else:
         values = list(latencies.percentiles(RANKS))
         mean, stddev = latencies.mean(), latencies.stddev()
+    percentiles = {str(rank): value for rank, value in zip(RANKS, values, strict=True)}
+    microseconds = {name: percentiles[str(rank)] for name, rank in _IN_US.items()}
+    microseconds["mean_us"] = mean
     return {
         "unit": unit,
         "count": latencies.total,
         "negative": latencies.below(0),
         "mean": mean,
         "stddev": stddev,
-        "percentiles": {str(rank): value for rank, value in zip(RANKS, values, strict=True)},
+        "percentiles": percentiles,
+        **{name: _microseconds(value, unit) for name, value in microseconds.items()},
     }
+
+
+def _microseconds(value: float | None, unit: str) -> float | None:
+    return None if value is None else value * PER_SECOND["us"] / PER_SECOND[unit]

@@ -24,23 +24,31 @@ def send_schedule(
     None when that is no time; ``late_us`` (how late messages left, percentiles in
     microseconds, as the arrow measured it; None from arrows that do not);
     ``missed``: ``achieved`` is more than 1 % off, beyond what the clock's resolution
-    explains, or half of the messages left more than 10 ms late.
+    explains, or half of the messages left more than 10 ms late. True of a run that sent
+    nothing; None of one message, which has no rate.
 
     Args:
         sender: the analysis of the sender's records; our arrow records intended send times.
         rate: messages per second, above 0.
         reported: the arrow's own ``schedule`` report, or None.
     """
-    intervals = sender.count - 1
     span = (sender.last_time or 0) - (sender.first_time or 0)
     ticks = PER_SECOND[sender.time_unit]
     late = None if reported is None else reported["late_us"]
-    # Both ends of the span are truncated to a tick, so it is off by less than one.
-    slow = intervals * ticks < (1 - _TOLERANCE) * rate * (span - 1)
-    fast = intervals * ticks > (1 + _TOLERANCE) * rate * (span + 1)
     return {
         "rate": rate,
-        "achieved": intervals * ticks / span if span > 0 else None,
+        "achieved": (sender.count - 1) * ticks / span if span > 0 else None,
         "late_us": late,
-        "missed": slow or fast or (late is not None and late["p50"] > _LATE_US),
+        "missed": _missed(sender.count, span / ticks, 1 / ticks, rate, late),
     }
+
+
+def _missed(
+    count: int, seconds: float, tick: float, rate: int, late: dict[str, Any] | None
+) -> bool | None:
+    if count < 2:
+        return True if count == 0 else None
+    # Both ends of the span are truncated to a tick, so it is off by less than one.
+    slow = count - 1 < (1 - _TOLERANCE) * rate * (seconds - tick)
+    fast = count - 1 > (1 + _TOLERANCE) * rate * (seconds + tick)
+    return slow or fast or (late is not None and late["p50"] > _LATE_US)

@@ -1,13 +1,63 @@
-"""Units of record times: epoch milliseconds, microseconds or nanoseconds."""
+"""Units of record times: epoch milliseconds, microseconds or nanoseconds; latencies as text."""
 
 from __future__ import annotations
 
-__all__ = ["PER_SECOND", "per_millisecond"]
+from collections.abc import Callable
+
+__all__ = [
+    "PER_SECOND", "fine_text", "latency_text", "mean_text", "per_millisecond", "three_digits",
+]  # fmt: skip
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Ticks in one second, by unit name."""
+
+_NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_UNITS = tuple(_NANOSECONDS)
 
 
 def per_millisecond(unit: str) -> int:
     """Return the ticks of ``unit`` ("ms", "us" or "ns") in one millisecond."""
     return PER_SECOND[unit] // 1_000
+
+
+def latency_text(value: float, unit: str) -> str:
+    """Return one latency as ``10.2 us``, ``3.64 ms`` or ``1.20 s``: three significant digits.
+
+    A clock of milliseconds knows whole ones: its latencies are truncated to them, as
+    upstream does, and stay in milliseconds.
+
+    Args:
+        value: ticks of ``unit``, signed.
+        unit: that of the clock: "ms", "us" or "ns".
+    """
+    if unit == "ms":
+        return f"{int(value):,} ms"
+    return _scaled_text(value, unit, 3, three_digits)
+
+
+def mean_text(value: float, unit: str) -> str:
+    """Return a mean or a standard deviation likewise; that of whole milliseconds is finer."""
+    return f"{three_digits(value)} ms" if unit == "ms" else latency_text(value, unit)
+
+
+def fine_text(value: float, unit: str) -> str:
+    """Return a latency in the unit that suits it with as many as six significant digits."""
+    return _scaled_text(value, unit, 6, lambda number: f"{number:,.6g}")
+
+
+def three_digits(value: float) -> str:
+    """Return ``value`` with three significant digits, commas and no exponent; 0 as ``0``."""
+    if value == 0:
+        return "0"
+    rounded, exponent = f"{value:.2e}".split("e")
+    decimals = max(2 - int(exponent), 0)
+    return f"{float(f'{rounded}e{exponent}'):,.{decimals}f}"
+
+
+def _scaled_text(value: float, unit: str, significant: int, digits: Callable[[float], str]) -> str:
+    """Return ``value`` in the largest unit of which it has one or more, once it is rounded."""
+    nanoseconds = abs(float(f"{value * _NANOSECONDS[unit]:.{significant - 1}e}"))
+    finest = _UNITS.index(unit)
+    fitting = [name for name in _UNITS[finest:] if nanoseconds >= _NANOSECONDS[name]]
+    shown = fitting[-1] if fitting else unit
+    return f"{digits(value * _NANOSECONDS[unit] / _NANOSECONDS[shown])} {shown}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.analysis.units import PER_SECOND, fine_text, latency_text, mean_text
 from quiver_fast.cli.summary_text import (
     arrow_summary_text,
+    latency_field,
+    latency_lines,
     number_field,
     pair_summary_text,
     section,
@@ -15,7 +17,6 @@ from quiver_fast.cli.summary_text import (
 
 __all__ = ["change_point_text", "comparison_text", "run_text", "threshold_text"]
 
-_DIGITS = {"ms": ",.0f", "us": ",.3f", "ns": ",.6f"}
 _SHOWN_RANKS = ("50", "99", "99.9", "100")
 
 
@@ -23,13 +24,14 @@ def run_text(document: dict[str, Any]) -> str:
     """Return the summary of a run as the wrappers print it, and our sections after it."""
     sender, receiver = document["sender"], document["receiver"]
     if sender is not None and receiver is not None:
-        text = pair_summary_text(sender, receiver, document["delivery"])
+        text = pair_summary_text(document)
     else:
-        text = arrow_summary_text(sender if receiver is None else receiver)
+        ending = {key: document[key] for key in ("complete", "reason")}
+        text = arrow_summary_text((sender if receiver is None else receiver) | ending)
     analysis = document["analysis"]
-    head = section("RUN", [document["name"]])
-    parts = [head, text, _settlement(sender), _steady(analysis), _stalls(analysis)]
-    parts.append(_windows(analysis["windows"]))
+    unit = "ms" if receiver is None else receiver["latency"]["unit"]
+    parts = [section("RUN", [document["name"]]), text, _steady(analysis), _stalls(analysis)]
+    parts.append(_windows(analysis["windows"], unit))
     return "".join([*parts, _clock(analysis["clock"]), _omission(analysis["coordinated_omission"])])
 
 
@@ -47,8 +49,8 @@ def comparison_text(comparison: dict[str, Any]) -> str:
 def _figure_line(name: str, figure: dict[str, Any]) -> str:
     cells = [
         f"{name.replace('_', ' '):<14}",
-        f"{_or_dash(figure['base'], ',.2f'):>14}",
-        f"{_or_dash(figure['candidate'], ',.2f'):>14}",
+        f"{_figure(figure['base'], figure['unit']):>14}",
+        f"{_figure(figure['candidate'], figure['unit']):>14}",
         f"{_or_dash(figure['change'], '+.1%'):>9}",
         f"{_or_dash(figure['p_value'], '.2g'):>9}",
         f"{_or_dash(figure['effect'], '+.2f'):>8}",
@@ -59,13 +61,20 @@ def _figure_line(name: str, figure: dict[str, Any]) -> str:
 def change_point_text(changes: dict[str, Any]) -> str:
     """Return where a series of runs changed its level."""
     lines = [
-        f"{name.replace('_', ' ')}: from {change['before']:,.6g} to {change['after']:,.6g} "
-        f"{figure['unit']} with {change['run']}"
+        f"{name.replace('_', ' ')}: from {_figure(change['before'], figure['unit'])} "
+        f"to {_figure(change['after'], figure['unit'])} with {change['run']}"
         for name, figure in changes["figures"].items()
         for change in figure["change_points"]
     ]
     runs = f"{len(changes['runs'])} runs in order of time"
     return section("CHANGE POINTS", [runs, *(lines or ["none"])])
+
+
+def _figure(value: float | None, unit: str) -> str:
+    """Return a mean of latencies in the unit that suits it, or a rate."""
+    if value is None:
+        return "-"
+    return mean_text(value * 1000, "us") if unit == "ms" else f"{value:,.0f}/s"
 
 
 def threshold_text(thresholds: list[dict[str, Any]]) -> str:
@@ -76,18 +85,6 @@ def threshold_text(thresholds: list[dict[str, Any]]) -> str:
         for one in thresholds
     ]
     return section("THRESHOLDS", lines)
-
-
-def _settlement(sender: dict[str, Any] | None) -> str:
-    if sender is None or "settlement" not in sender:
-        return ""
-    settlement = sender["settlement"]
-    lines = _latency_lines(settlement["all"])
-    lines += [
-        number_field("Settled", settlement["all"]["count"], "messages"),
-        number_field("Unsettled", settlement["unsettled"], "messages"),
-    ]
-    return section("SETTLEMENT", lines)
 
 
 def _steady(analysis: dict[str, Any]) -> str:
@@ -101,17 +98,8 @@ def _steady(analysis: dict[str, Any]) -> str:
         number_field("Rate", steady["message_rate"], "messages/s"),
     ]
     if steady["latency"] is not None:
-        lines += _latency_lines(steady["latency"])
+        lines += latency_lines(steady["latency"])
     return section("STEADY STATE", lines)
-
-
-def _latency_lines(latency: dict[str, Any]) -> list[str]:
-    ticks, form = per_millisecond(latency["unit"]), _DIGITS[latency["unit"]]
-    values = {f"Latency {rank}%": latency["percentiles"][rank] for rank in _SHOWN_RANKS}
-    return [
-        number_field(name, None if value is None else value / ticks, "ms", form)
-        for name, value in values.items()
-    ]
 
 
 def _stalls(analysis: dict[str, Any]) -> str:
@@ -126,25 +114,30 @@ def _stalls(analysis: dict[str, Any]) -> str:
     return section("STALLS", [line.rstrip() for line in lines])
 
 
-def _windows(windows: dict[str, Any] | None) -> str:
+def _windows(windows: dict[str, Any] | None, unit: str) -> str:
     if windows is None:
         return ""
-    columns = {"rate": "messages/s", "latency_p50": "p50 ms", "latency_p99": "p99 ms"}
-    columns = {name: head for name, head in columns.items() if name in windows}
-    lines = [f"{'seconds':>8}" + "".join(f"{head:>14}" for head in columns.values())]
+    heads = {"rate": "messages/s", "latency_p50": "p50", "latency_p99": "p99"}
+    heads = {name: head for name, head in heads.items() if name in windows}
+    lines = [f"{'seconds':>8}" + "".join(f"{head:>14}" for head in heads.values())]
     for row, start in enumerate(windows["start"]):
-        cells = [f"{_or_dash(windows[name][row], ',.6g'):>14}" for name in columns]
+        cells = [f"{_window_cell(windows[name][row], name, unit):>14}" for name in heads]
         lines.append(f"{start - windows['start'][0]:>8}" + "".join(cells))
     return section(f"WINDOWS OF {windows['seconds']} s", lines)
+
+
+def _window_cell(value: float | None, name: str, unit: str) -> str:
+    if value is None or name == "rate":
+        return _or_dash(value, ",.0f")
+    return latency_text(value * PER_SECOND[unit] / PER_SECOND["ms"], unit)
 
 
 def _clock(clock: dict[str, Any] | None) -> str:
     if clock is None:
         return ""
-    ticks, form = per_millisecond(clock["unit"]), _DIGITS[clock["unit"]]
     bounds = {"Offset at least": "offset_at_least", "Offset at most": "offset_at_most"}
     lines = [
-        number_field(name, clock[key] / ticks, "ms", form)
+        latency_field(name, clock[key], clock["unit"])
         for name, key in bounds.items()
         if clock[key] is not None
     ]
@@ -157,14 +150,13 @@ def _clock(clock: dict[str, Any] | None) -> str:
 def _omission(omission: dict[str, Any] | None) -> str:
     if omission is None or omission["method"] is None:
         return ""
-    ticks, form = per_millisecond(omission["unit"]), _DIGITS[omission["unit"]]
-    lines = [text_field("Method", omission["method"])]
+    unit, lines = omission["unit"], [text_field("Method", omission["method"])]
     if omission["expected_interval"] is not None:
-        lines.append(number_field("Interval", omission["expected_interval"] / ticks, "ms", ",.3f"))
+        lines.append(text_field("Interval", fine_text(omission["expected_interval"], unit)))
     for kind in ("raw", "corrected"):
         percentiles = omission[kind]["percentiles"]
         lines += [
-            number_field(f"{kind.capitalize()} {rank}%", percentiles[rank] / ticks, "ms", form)
+            latency_field(f"{kind.capitalize()} {rank}%", percentiles[rank], unit)
             for rank in _SHOWN_RANKS
         ]
     return section("COORDINATED OMISSION", lines)

@@ -70,8 +70,7 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
     console.document(document)
     sender, receiver = document["sender"], document["receiver"]
     if sender is not None and receiver is not None:
-        text = pair_summary_text(sender, receiver, document["delivery"])
-        console.show(text.rstrip("\n"))
+        console.show(pair_summary_text(document).rstrip("\n"))
     for summary in filter(None, (sender, receiver)):
         check_summary(_NAME, summary)
     if signals.exit_code is not None:

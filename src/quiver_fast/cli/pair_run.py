@@ -16,7 +16,7 @@ from quiver_fast.cli.run import ArrowRun
 from quiver_fast.cli.snapshots import Snapshot, now_ms
 from quiver_fast.cli.summary_text import pair_results
 from quiver_fast.cli.supervisor import SignalWatch, SnapshotCallback, Supervisor
-from quiver_fast.cli.table import HEADING, ROWS_PER_HEADING, STREAMING_HEADING, table_row
+from quiver_fast.cli.table import ROWS_PER_HEADING, heading, table_row
 from quiver_fast.cli.url import parse_url
 from quiver_fast.cli.verdict import failure
 from quiver_fast.engine.sockets import free_port
@@ -57,8 +57,8 @@ class PairPlans:
         # An arrow without extensions does not send the id, and would be refused.
         self.run_id = secrets.token_hex(8) if both_extended else None
         self._ids = {operation: new_id(operation) for operation in self._implementations}
-        for operation in self._implementations:
-            self.plan(operation)
+        plans = [self.plan(operation) for operation in self._implementations]
+        self.time_unit = plans[0].options.time_unit or "ms"
 
     def plan(self, operation: str, port: int = 0) -> ArrowPlan:
         """Return the plan of one arrow; ``port`` is for peer-to-peer runs."""
@@ -101,7 +101,7 @@ class PairRun:
         self._plans = plans
         self._output_dir = output_dir
         self._console = console
-        self._table = _Table(console.show)
+        self._table = _Table(console.show, plans.time_unit)
         self._signals = signals
         self._on_snapshot = on_snapshot
         self._supervisor = Supervisor(signals, self._take)
@@ -228,8 +228,9 @@ class PairRun:
 class _Table:
     """Prints the live table, one row for each snapshot of the receiver."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], None], unit: str) -> None:
         self._show = show
+        self._unit = unit
         self._start = now_ms()
         self._sender: Snapshot | None = None
         self._rows = 0
@@ -241,7 +242,7 @@ class _Table:
         if receiver is None:
             return
         if self._rows % ROWS_PER_HEADING == 0:
-            self._show(HEADING if receiver.period_bytes is None else STREAMING_HEADING)
-        self._show(table_row(self._start, self._sender, receiver))
+            self._show(heading(self._unit, receiver.period_bytes is not None))
+        self._show(table_row(self._start, self._unit, self._sender, receiver))
         self._sender = None
         self._rows += 1

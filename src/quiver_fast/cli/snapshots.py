@@ -12,6 +12,8 @@ from quiver_fast.records.parser import TransferTail
 
 __all__ = ["Snapshot", "SnapshotTaker", "now_ms"]
 
+_FILE_FIELDS = 9
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -27,6 +29,8 @@ class Snapshot:
         period_cpu_time: CPU milliseconds in this period.
         rss: resident bytes.
         period_bytes: bytes of bodies in this period; None unless streaming.
+        latency_us: the mean of the period's latencies in microseconds, for the live table;
+            it is not in the file.
     """
 
     timestamp: int
@@ -38,10 +42,11 @@ class Snapshot:
     period_cpu_time: int
     rss: int
     period_bytes: int | None = None
+    latency_us: float = 0.0
 
     def line(self) -> str:
         """Return the comma-separated line, with its end."""
-        fields = (str(field) for field in astuple(self) if field is not None)
+        fields = (str(field) for field in astuple(self)[:_FILE_FIELDS] if field is not None)
         return ",".join(fields) + "\n"
 
 
@@ -67,17 +72,18 @@ class SnapshotTaker:
         batch = self._tail.read()
         last, timestamp = self._last, now_ms()
         ticks = per_millisecond(batch.time_unit)
-        latency = int(batch.latency_sum / (batch.count * ticks)) if batch.count else 0
+        latency = batch.latency_sum / (batch.count * ticks) if batch.count else 0.0
         snapshot = Snapshot(
             timestamp=timestamp,
             period=timestamp - last.timestamp,
             count=last.count + batch.count,
             period_count=batch.count,
-            latency=latency,
+            latency=int(latency),
             cpu_time=usage.cpu_ms,
             period_cpu_time=usage.cpu_ms - last.cpu_time,
             rss=usage.rss,
             period_bytes=batch.body_bytes if self._streaming else None,
+            latency_us=latency * 1000,
         )
         with self._file.open("a", encoding="ascii") as lines:
             lines.write(snapshot.line())

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from quiver_fast.analysis.units import latency_text
+
 __all__ = [
     "arrow_summary_text",
+    "latency_field",
+    "latency_lines",
     "number_field",
     "pair_results",
     "pair_summary_text",
@@ -14,20 +18,22 @@ __all__ = [
 ]
 
 _PERCENTILE_PAIRS = (
-    ("0%", "latency_quartiles", 0, "90.00%", "latency_nines", 0),
-    ("25%", "latency_quartiles", 1, "99.00%", "latency_nines", 1),
-    ("50%", "latency_quartiles", 2, "99.90%", "latency_nines", 2),
-    ("100%", "latency_quartiles", 4, "99.99%", "latency_nines", 3),
+    ("0%", "0", "90.00%", "90"),
+    ("25%", "25", "99.00%", "99"),
+    ("50%", "50", "99.90%", "99.9"),
+    ("100%", "100", "99.99%", "99.99"),
 )
 _DELIVERY_LINES = {
     "Sent": "sent",
     "Received": "received",
+    "Unreceived": "unreceived",
     "Lost": "lost",
     "Duplicate": "duplicate",
     "Reordered": "reordered",
     "Foreign": "foreign",
     "Negative latency": "negative_latency",
 }
+_SHOWN_RANKS = ("50", "99", "99.9", "100")
 
 
 def text_field(name: str, value: str) -> str:
@@ -39,6 +45,22 @@ def number_field(name: str, value: float | None, unit: str, form: str = ",.0f") 
     """Return a line such as ``Count ......... 1,000 messages``; ``-`` for None."""
     shown = "-" if value is None else format(value, form)
     return f"{name + ' ':.<24}{' ' + shown:.>37} {unit}"
+
+
+def latency_field(name: str, ticks: float | None, unit: str) -> str:
+    """Return a line such as ``First byte 50% ...... 10.2 us`` of a latency in ticks of ``unit``."""
+    if ticks is None:
+        return number_field(name, None, unit)
+    shown, shown_unit = latency_text(ticks, unit).split(" ")
+    return f"{name + ' ':.<24}{' ' + shown:.>37} {shown_unit}"
+
+
+def latency_lines(latency: dict[str, Any], name: str = "Latency") -> list[str]:
+    """Return lines of the percentiles of a section that ``exact_latency`` made."""
+    return [
+        latency_field(f"{name} {rank}%", latency["percentiles"][rank], latency["unit"])
+        for rank in _SHOWN_RANKS
+    ]
 
 
 def pair_results(sender: dict[str, Any], receiver: dict[str, Any]) -> dict[str, Any]:
@@ -60,14 +82,12 @@ def pair_results(sender: dict[str, Any], receiver: dict[str, Any]) -> dict[str, 
     }
 
 
-def pair_summary_text(
-    sender: dict[str, Any], receiver: dict[str, Any], delivery: dict[str, Any] | None
-) -> str:
-    """Return the summary that `quiver` prints, from the summaries of its two arrows.
+def pair_summary_text(document: dict[str, Any]) -> str:
+    """Return the summary that `quiver` prints, from the document that ``--json`` prints.
 
-    Where the summaries have no configuration, neither has the text.
+    Both ends are there. Where their summaries have no configuration, neither has the text.
     """
-    results = pair_results(sender["results"], receiver["results"])
+    sender, receiver, results = (document[key] for key in ("sender", "receiver", "results"))
     figures = [
         number_field("Count", results["message_count"], "messages"),
         number_field("Duration", results["duration"], "seconds", ",.1f"),
@@ -75,8 +95,10 @@ def pair_summary_text(
         number_field("Receiver rate", results["receiver_rate"], "messages/s"),
         number_field("End-to-end rate", results["end_to_end_rate"], "messages/s"),
     ]
-    sections = [_configuration([sender, receiver]), _results(figures, receiver["results"])]
-    sections += _additions(delivery, sender, receiver.get("streaming"))
+    sections = [_incomplete(document), _configuration([sender, receiver])]
+    sections.append(_results(figures, receiver["latency"]))
+    sections.append(_delivery(document["delivery"], document))
+    sections += _additions(sender, receiver.get("streaming"))
     return "".join(sections)
 
 
@@ -94,9 +116,17 @@ def arrow_summary_text(summary: dict[str, Any]) -> str:
         number_field("Duration", duration, "seconds", ",.1f"),
         number_field(f"{role} rate", results["message_rate"], "messages/s"),
     ]
-    sections = [_configuration([summary]), _results(figures, results)]
-    additions = _additions(summary.get("delivery"), summary, summary.get("streaming"))
-    return "".join(sections + additions)
+    sections = [_incomplete(summary), _configuration([summary])]
+    sections.append(_results(figures, summary.get("latency")))
+    sections.append(_delivery(summary.get("delivery"), {}))
+    return "".join(sections + _additions(summary, summary.get("streaming")))
+
+
+def _incomplete(document: dict[str, Any]) -> str:
+    """Say of a run that did not do all that was asked that its figures are of a part."""
+    if document.get("complete") is not False:
+        return ""
+    return section("INCOMPLETE", [document["reason"] or "the run does not say why"])
 
 
 def _sends(summary: dict[str, Any]) -> bool:
@@ -131,36 +161,68 @@ def _configuration(summaries: list[dict[str, Any]]) -> str:
     return section("CONFIGURATION", lines)
 
 
-def _results(figures: list[str], results: dict[str, Any]) -> str:
+def _results(figures: list[str], latency: dict[str, Any] | None) -> str:
     text = section("RESULTS", figures)
-    if results["latency_quartiles"] is None:
+    if latency is None or latency["count"] == 0:
         return text
     lines = ["", "Latencies by percentile:", ""]
-    for left, left_key, left_index, right, right_key, right_index in _PERCENTILE_PAIRS:
-        low = f" {results[left_key][left_index]}"
-        high = f" {results[right_key][right_index]}"
-        lines.append(f"{left:>12} {low:.>10} ms {right:>12} {high:.>10} ms")
+    for left, left_rank, right, right_rank in _PERCENTILE_PAIRS:
+        texts = (
+            latency_text(latency["percentiles"][rank], latency["unit"]).split(" ")
+            for rank in (left_rank, right_rank)
+        )
+        (low, low_unit), (high, high_unit) = texts
+        cells = f"{left:>12} {' ' + low:.>10} {low_unit:<2} {right:>12} {' ' + high:.>10}"
+        lines.append(f"{cells} {high_unit}")
     return text + "\n".join(lines) + "\n"
 
 
-def _additions(
-    delivery: dict[str, Any] | None, sender: dict[str, Any], streaming: dict[str, Any] | None
-) -> list[str]:
-    """Return our own sections, after upstream's."""
+def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
+    """Return the reckoning of the messages; ``document`` tells of the drain of a whole run."""
+    if delivery is None:
+        return ""
+    lines = [text_field("Method", delivery["method"])]
+    lines += [
+        number_field(name, delivery[key], "messages")
+        for name, key in _DELIVERY_LINES.items()
+        if delivery.get(key) is not None
+    ]
+    if delivery.get("older"):
+        lines.append(number_field("Older messages", delivery["older"], "(left by an earlier run)"))
+    if delivery.get("told_apart_by") and (delivery.get("older") or delivery["foreign"]):
+        lines.append(text_field("Told apart by", delivery["told_apart_by"]))
+    drain, growth = document.get("drain"), document.get("queue_growth")
+    if drain is not None and not document["peer_to_peer"]:
+        took = f"messages in {drain['seconds']:,.1f} s"
+        lines.append(number_field("Drained", drain["messages"], took))
+    if growth is not None:
+        lines.append(number_field("Queue growth", growth["per_second"], "messages/s"))
+    return section("DELIVERY", lines)
+
+
+def _additions(sender: dict[str, Any], streaming: dict[str, Any] | None) -> list[str]:
+    """Return our own sections after the delivery."""
     sections = []
-    if delivery is not None:
-        lines = [text_field("Method", delivery["method"])]
-        lines += [
-            number_field(name, delivery[key], "messages")
-            for name, key in _DELIVERY_LINES.items()
-            if delivery[key] is not None
-        ]
-        sections.append(section("DELIVERY", lines))
+    if "settlement" in sender:
+        sections.append(section("SETTLEMENT", _settlement_lines(sender["settlement"])))
     if "schedule" in sender:
         sections.append(section("SCHEDULE", _schedule_lines(sender["schedule"])))
     if streaming is not None:
         sections.append(section("STREAMING", _streaming_lines(streaming)))
     return sections
+
+
+def _settlement_lines(settlement: dict[str, Any]) -> list[str]:
+    """Return the latencies of all settlements, and those of the ``S`` lines beside them."""
+    lines = latency_lines(settlement["all"])
+    if settlement["sampled"]["count"]:
+        lines += latency_lines(settlement["sampled"], "Sampled")
+    return [
+        *lines,
+        number_field("Settled", settlement["all"]["count"], "messages"),
+        number_field("Sampled", settlement["sampled"]["count"], "messages"),
+        number_field("Unsettled", settlement["unsettled"], "messages"),
+    ]
 
 
 def _streaming_lines(streaming: dict[str, Any]) -> list[str]:
@@ -172,7 +234,7 @@ def _streaming_lines(streaming: dict[str, Any]) -> list[str]:
     ]
     for rank in ("50", "99", "100"):
         name = f"First byte {rank}%"
-        lines.append(number_field(name, latency["percentiles"][rank], latency["unit"]))
+        lines.append(latency_field(name, latency["percentiles"][rank], latency["unit"]))
     return lines
 
 
@@ -182,8 +244,9 @@ def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
         number_field("Achieved rate", schedule["achieved"], "messages/s"),
     ]
     for rank, late in (schedule["late_us"] or {}).items():
-        lines.append(number_field(f"Send delay {rank}", late, "us"))
-    lines.append(text_field("Rate missed", "Yes" if schedule["missed"] else "No"))
+        lines.append(latency_field(f"Send delay {rank}", late, "us"))
+    if schedule["missed"] is not None:
+        lines.append(text_field("Rate missed", "Yes" if schedule["missed"] else "No"))
     return lines
 
 

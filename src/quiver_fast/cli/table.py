@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from quiver_fast.analysis.units import three_digits
 from quiver_fast.cli.snapshots import Snapshot
 
-__all__ = ["HEADING", "ROWS_PER_HEADING", "STREAMING_HEADING", "table_row"]
+__all__ = ["ROWS_PER_HEADING", "heading", "table_row"]
 
 ROWS_PER_HEADING = 20
 
@@ -14,46 +15,53 @@ _SIDE_NAMES = ("Time [s]", "Count [m]", "Rate [m/s]", "CPU [%]", "RSS [M]")
 _UNKNOWN = ("-",) * len(_SIDE_NAMES)
 # Upstream's megabyte; scripts compare these figures.
 _RSS_UNIT = 1000 * 1024
-
-HEADING = "\n".join(
-    (
-        _GROUPS.format(" Sender ", " Receiver ", ""),
-        f"{_SIDE}  {_SIDE}  {{:>8}}".format(*_SIDE_NAMES, *_SIDE_NAMES, "Lat [ms]"),
-        _GROUPS.format("", "", ""),
-    )
-)
-"""The three lines above the first row and again above every twentieth."""
-
+_LATENCY_WIDTH = 8
 _THROUGHPUT = "{:>10}  {:>10}"
-STREAMING_HEADING = "\n".join(
-    f"{line}  {more}"
-    for line, more in zip(
-        HEADING.splitlines(),
-        (
-            "{:-^22}".format(" Bodies [MB/s] "),
-            _THROUGHPUT.format("Sender", "Receiver"),
-            "{:-^22}".format(""),
-        ),
-        strict=True,
-    )
-)
-"""The same where bodies are streamed: two columns more."""
 
 
-def table_row(start: int, sender: Snapshot | None, receiver: Snapshot) -> str:
+def heading(unit: str, streaming: bool = False) -> str:
+    """Return the three lines above the first row and again above every twentieth.
+
+    Args:
+        unit: that of the column of latencies: that of the records, "us" for "ns".
+        streaming: bodies are streamed: two columns more.
+    """
+    latency = "Lat [ms]" if unit == "ms" else "Lat [us]"
+    names = f"{_SIDE}  {_SIDE}  {{:>8}}".format(*_SIDE_NAMES, *_SIDE_NAMES, latency)
+    lines = [_GROUPS.format(" Sender ", " Receiver ", ""), names, _GROUPS.format("", "", "")]
+    if streaming:
+        more = ("{:-^22}".format(" Bodies [MB/s] "), _THROUGHPUT.format("Sender", "Receiver"),
+                "{:-^22}".format(""))  # fmt: skip
+        lines = [f"{line}  {columns}" for line, columns in zip(lines, more, strict=True)]
+    return "\n".join(lines)
+
+
+def table_row(start: int, unit: str, sender: Snapshot | None, receiver: Snapshot) -> str:
     """Return one row, without a line end.
 
     Args:
         start: when the run began, epoch milliseconds.
+        unit: as :func:`heading` takes it.
         sender: its snapshot of the same moment, or None if there is none to show.
         receiver: its snapshot.
     """
     left = _UNKNOWN if sender is None else _fields(start, sender)
-    latency = f"{receiver.latency:,d}" if receiver.period_count else "-"
+    latency = _latency(receiver, unit)
     row = f"{_SIDE}  {_SIDE}  {{:>8}}".format(*left, *_fields(start, receiver), latency)
     if receiver.period_bytes is None:
         return row
     return f"{row}  {_THROUGHPUT.format(_throughput(sender), _throughput(receiver))}"
+
+
+def _latency(snapshot: Snapshot, unit: str) -> str:
+    """Return the mean of the period: whole milliseconds, or at least three digits of us."""
+    if not snapshot.period_count:
+        return "-"
+    if unit == "ms":
+        return f"{snapshot.latency:,d}"
+    latency = snapshot.latency_us
+    text = f"{latency:,.0f}" if abs(latency) >= 100 else three_digits(latency)
+    return text if len(text) <= _LATENCY_WIDTH else text.replace(",", "")
 
 
 def _throughput(snapshot: Snapshot | None) -> str:
