@@ -29,7 +29,7 @@ remove() {
     done
     rm -rf "$home"
     if [ -n "$impls" ]; then
-        rm -f "$impls/quiver-arrow-pyfast" "$impls/quiver-server-pyfast"
+        rm -f "$impls/quiver-arrow-pyfast" "$impls/quiver-server-pyfast-server"
     fi
     echo "quiver-fast: removed from $prefix${impls:+ and $impls}"
 }
@@ -65,11 +65,11 @@ install_wheel() {
     echo "quiver-fast: installed in $prefix/bin"
 }
 
-# The scripts start with the path of the private Python: they work from anywhere.
+# The scripts start with the path of the private Python: they work from anywhere. Upstream's
+# table has one entry per name, for arrows and servers alike: the server has a name of its own.
 install_impls() {
-    for script in "$home"/bin/quiver-arrow-pyfast "$home"/bin/quiver-server-pyfast; do
-        if [ -e "$script" ]; then install -m 755 "$script" "$impls"; fi
-    done
+    install -m 755 "$home/bin/quiver-arrow-pyfast" "$impls/quiver-arrow-pyfast"
+    install -m 755 "$home/bin/quiver-server-pyfast" "$impls/quiver-server-pyfast-server"
     echo "quiver-fast: installed in $impls"
 }
 

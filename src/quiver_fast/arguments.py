@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["choice", "number", "password", "port", "split", "switch"]
+__all__ = ["Given", "choice", "number", "password", "port", "split", "switch"]
 
 
-def split(
-    arguments: list[str], known: Collection[str], required: Collection[str]
-) -> dict[str, str]:
-    """Return the values by key.
+class Given(NamedTuple):
+    """What a command line gives.
+
+    Attributes:
+        values: the values of the keys that are known.
+        unknown: the keys that are not, in order. "Implementations should avoid validating
+            inputs": a wrapper that is newer than this program may pass more.
+    """
+
+    values: dict[str, str]
+    unknown: tuple[str, ...]
+
+
+def split(arguments: list[str], known: Collection[str], required: Collection[str]) -> Given:
+    """Return the values by key; an optional key with an empty value is as absent.
 
     Raises:
-        UsageError: a key is unknown, missing or given twice; the message names it.
+        UsageError: a word has no ``=``, or a key is missing or given twice; the message
+            names it.
     """
     given: dict[str, str] = {}
-    unknown = []
+    unknown: dict[str, None] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
-        if not equals or key not in known:
-            unknown.append(key)
+        if not equals:
+            raise UsageError(f"'{argument}' is not KEY=VALUE")
+        if not value and key not in required:
+            # Wrappers pass every key that they know, whether they have a value or not:
+            # upstream's passes `scheme=` for a URL without a scheme.
+            continue
+        if key not in known:
+            unknown[key] = None
         elif key in given:
             raise UsageError(f"{key} is given twice")
-        given[key] = value
-    if unknown:
-        raise UsageError(f"unknown argument{'s' * (len(unknown) > 1)}: {', '.join(unknown)}")
+        else:
+            given[key] = value
     missing = [key for key in required if key not in given]
     if missing:
         raise UsageError(f"missing argument{'s' * (len(missing) > 1)}: {', '.join(missing)}")
-    return given
+    return Given(given, tuple(unknown))
 
 
 def number(key: str, text: str, least: int, most: int) -> int:

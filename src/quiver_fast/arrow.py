@@ -20,7 +20,7 @@ from quiver_fast.engine.sender import Sender
 from quiver_fast.engine.stream_receiver import StreamReceiver
 from quiver_fast.engine.template import MessageTemplate
 from quiver_fast.errors import QuiverError, SecurityError
-from quiver_fast.program import describe, run_program
+from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.records.writer import RecordWriter
 
 if TYPE_CHECKING:
@@ -37,9 +37,18 @@ SETUP_TIMEOUT = 10.0
 
 def main(argv: list[str] | None = None) -> int:
     """Run the arrow with ``argv`` (default: the process's) and return its exit code."""
-    return run_program(
-        PROGRAM, argv, USAGE, lambda: describe(PROGRAM), lambda words: run(parse(words))
-    )
+    return run_program(PROGRAM, argv, USAGE, lambda: describe(PROGRAM), start)
+
+
+def start(words: list[str]) -> None:
+    """Do the run that ``words`` ask for.
+
+    Raises:
+        QuiverError: the arguments are wrong, or the run failed.
+    """
+    config = parse(words)
+    warn_of_unknown(PROGRAM, config.unknown)
+    run(config)
 
 
 def run(config: ArrowConfig) -> None:

@@ -33,15 +33,19 @@ Usage: quiver-arrow-pyfast KEY=VALUE...
 
 Send or receive AMQP 1.0 messages, or values of a remote queue (scheme=csp), over
 one connection and print one record per transfer to standard output. Without
-arguments, print what this arrow is.
+arguments, print what this arrow is. An optional key with an empty value is as
+absent; an unknown key is told in a warning and ignored.
 
 Required:
   connection-mode=client|server   connect, or listen for one peer
   channel-mode=active|passive     open session and link, or wait for the peer to
   operation=send|receive
-  id=TEXT                         container id and link name
-  host=TEXT  port=NUMBER|-        '-' is the scheme's default port
+  host=TEXT
   path=TEXT                       the address (often a queue)
+
+What wrappers pass besides (default):
+  id=TEXT (made up)               container id and link name
+  port=NUMBER|- (-)               '-' is the scheme's default port
 
 Limits and load (default):
   duration=SECONDS (0: no limit)  count=MESSAGES (0: no limit)
@@ -68,7 +72,7 @@ POSITIONAL = (
     "output-dir", "connection-mode", "operation", "host", "port", "path", "count", "body-size",
     "credit-window",
 )  # fmt: skip
-REQUIRED = ("connection-mode", "channel-mode", "operation", "id", "host", "port", "path")
+REQUIRED = ("connection-mode", "channel-mode", "operation", "host", "path")
 
 CHOICES = {
     "connection-mode": ("client", "server"),
@@ -109,10 +113,12 @@ class ArrowConfig:
     """One arrow's configuration; every value is checked and has its final type.
 
     Attributes have the contract's names with underscores. ``revision`` is the
-    revision of the arguments; ``record_format`` that of the records.
+    revision of the arguments; ``record_format`` that of the records; ``unknown``
+    has the keys that are not understood, and were ignored.
     """
 
     revision: str
+    unknown: tuple[str, ...]
     connection_mode: str
     channel_mode: str
     operation: str
@@ -147,8 +153,9 @@ class ArrowConfig:
     run_id: str
     report_file: str | None
 
-    def __init__(self, revision: str, values: dict[str, object]) -> None:
+    def __init__(self, revision: str, values: dict[str, object], unknown: tuple[str, ...]) -> None:
         self.revision = revision
+        self.unknown = unknown
         for key, value in values.items():
             setattr(self, key.replace("-", "_"), value)
 
@@ -178,18 +185,16 @@ class ArrowConfig:
         return f"{self.run_id}-" if self.run_id else ""
 
 
-def _positional(words: list[str]) -> dict[str, str]:
+def _positional(words: list[str]) -> arguments.Given:
     if len(words) != len(POSITIONAL):
         raise UsageError(
             f"expected KEY=VALUE arguments or the {len(POSITIONAL)} positional ones of the first "
             f"contract, not {len(words)} words"
         )
-    given = dict(zip(POSITIONAL, words, strict=True))
     # Records go to standard output in every revision; the directory was for logs.
-    del given["output-dir"]
-    given["channel-mode"] = "passive" if given["connection-mode"] == "server" else "active"
-    given["id"] = f"quiver-{given['operation']}-{os.getpid()}"
-    return given
+    named = [f"{key}={word}" for key, word in zip(POSITIONAL[1:], words[1:], strict=True)]
+    mode = "passive" if words[1] == "server" else "active"
+    return arguments.split([*named, f"channel-mode={mode}"], KNOWN, REQUIRED)
 
 
 def _choice(key: str, text: str) -> str:
@@ -206,12 +211,13 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
         values[key] = arguments.switch(key, given[key]) if key in given else switch
     for key in ("connection-mode", "channel-mode", "operation"):
         values[key] = _choice(key, given[key])
-    for key in ("id", "host", "path"):
+    for key in ("host", "path"):
         values[key] = given[key]
+    values["id"] = given.get("id", f"quiver-{given['operation']}-{os.getpid()}")
     for key in ("username", "cert", "key", "trust-store", "report-file"):
         values[key] = given.get(key)
     values["scheme"] = scheme
-    values["port"] = arguments.port(given["port"], DEFAULT_PORTS[scheme])
+    values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[scheme])
     values["password"] = arguments.password(given)
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
@@ -272,21 +278,25 @@ def _check_csp(config: ArrowConfig) -> None:
         raise UsageError("tail-from is the receiver's")
 
 
+def _revision(words: list[str]) -> str:
+    """Tell the revision of named arguments by their keys, with a value or without."""
+    keys = {word.partition("=")[0] for word in words}
+    return "v2" if "settlement" in keys and not keys & {"set-message-id", "rate"} else "v3"
+
+
 def parse(words: list[str]) -> ArrowConfig:
     """Turn an arrow's command line into its configuration.
 
     Raises:
-        UsageError: an argument is unknown, missing, malformed or does not fit another.
+        UsageError: an argument is missing, malformed or does not fit another.
     """
     # The first contract's words are positions: a path may hold an equals sign.
     if len(words) == len(POSITIONAL) and "=" not in words[1]:
         revision, given = "v1", _positional(words)
     elif "=" in words[0]:
-        given = arguments.split(words, KNOWN, REQUIRED)
-        third = "set-message-id" in given or "rate" in given or "settlement" not in given
-        revision = "v3" if third else "v2"
+        revision, given = _revision(words), arguments.split(words, KNOWN, REQUIRED)
     else:
         revision, given = "v1", _positional(words)
-    config = ArrowConfig(revision, _values(given, revision))
+    config = ArrowConfig(revision, _values(given.values, revision), given.unknown)
     _check(config)
     return config

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from quiver_fast import __version__
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError
 
-__all__ = ["describe", "run_program"]
+__all__ = ["describe", "run_program", "warn_of_unknown"]
 
 
 def run_program(
@@ -51,6 +51,16 @@ def _fail(name: str, message: str, exit_code: int) -> int:
     """Say ``message`` on one line of standard error and return ``exit_code``."""
     sys.stderr.write(f"{name}: error: {' '.join(message.split())}\n")
     return exit_code
+
+
+def warn_of_unknown(name: str, keys: tuple[str, ...]) -> None:
+    """Tell of arguments that were ignored, if any, on one line of standard error.
+
+    Only the keys are told: a value may be a secret.
+    """
+    if keys:
+        what = f"unknown argument{'s' * (len(keys) > 1)} ignored: {', '.join(keys)}"
+        sys.stderr.write(f"{name}: warning: {' '.join(what.split())}\n")
 
 
 def describe(name: str, *extra_features: str) -> str:

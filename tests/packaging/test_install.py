@@ -89,6 +89,8 @@ def test_installs_and_uninstalls(wheel: Path, tmp_path: Path) -> None:
         assert run([command, "--version"], tmp_path, plain).returncode == 0
     told = run([upstream / "impls" / "quiver-arrow-pyfast"], tmp_path, plain)
     assert "0.40.0" in told.stdout, told.stderr
+    told = run([upstream / "impls" / "quiver-server-pyfast-server"], tmp_path, plain)
+    assert "queues" in told.stdout, told.stderr
 
     removed = run_install(prefix, "--remove", home=str(upstream))
     assert removed.returncode == 0, removed.stderr

@@ -13,6 +13,8 @@ INTEROP = REPOSITORY / "tests" / "interop"
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "pyfast": (sys.executable, "-m", "quiver_fast.arrow"),
+    # The executable that other projects' wrappers start.
+    "impl": (sys.executable, str(REPOSITORY / "impls" / "quiver-arrow-pyfast")),
     "proton": (sys.executable, str(INTEROP / "peers" / "proton_arrow.py")),
     "rhea": (shutil.which("node") or "node", str(INTEROP / "peers" / "rhea_arrow.js")),
 }

@@ -24,13 +24,37 @@ def config_of(*words):
 
 
 @pytest.mark.parametrize(
-    "word", ["store=d", "addresses=a", "queue-limit=65536", "sasl-mechanisms=PLAIN", "other=1"]
+    "word", ["store=d", "addresses=a", "queue-limit=65536", "sasl-mechanisms=PLAIN", "verify=1"]
 )
 def test_what_only_our_server_does_is_refused(word, capsys):
     assert launcher.main(skrouterd.BROKER, [*BASE, word]) == 2
     error = capsys.readouterr().err
     assert error.splitlines() == [
-        f"quiver-server-skrouterd: error: unknown argument: {word.split('=')[0]}"
+        f"quiver-server-skrouterd: error: {skrouterd.BROKER.product} cannot be given "
+        f"{word.split('=')[0]} by this launcher"
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["durability=none", "retain=0", "csp-port=0"],
+        ["verify=0", "no-create=0"],
+        ["store=", "user="],
+    ],
+)
+def test_what_asks_for_nothing_is_taken(words):
+    assert launcher._parse(skrouterd.BROKER, [*BASE, *words]).unknown == ()
+
+
+def test_an_unknown_key_is_a_warning(capsys, monkeypatch, tmp_path):
+    """The launcher goes on to the router, which is not here."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert launcher.main(skrouterd.BROKER, [*BASE, "colour=red", "key-password=secret"]) == 1
+    program = "quiver-server-skrouterd"
+    assert capsys.readouterr().err.splitlines() == [
+        f"{program}: warning: unknown arguments ignored: colour, key-password",
+        f"{program}: error: {skrouterd.BROKER.unavailable()}",
     ]
 
 

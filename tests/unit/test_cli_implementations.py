@@ -115,3 +115,12 @@ def test_everything_that_is_found(tmp_path):
     assert [one.name for one in all_servers(environ)] == [
         "activemq-artemis", "mine", "pyfast", "rabbitmq", "skrouterd",
     ]  # fmt: skip
+
+
+def test_our_server_in_an_upstream_tree_is_ours(tmp_path):
+    """`make install` gives it another name there: upstream's arrows and servers share a table."""
+    home = tmp_path / "impls"
+    make(home, "quiver-arrow-pyfast", "quiver-server-pyfast-server")
+    environ = {"QUIVER_HOME": str(tmp_path)}
+    assert "pyfast-server" not in [one.name for one in all_servers(environ)]
+    assert find_server("pyfast-server", environ) == find_server("pyfast", environ)

@@ -23,9 +23,9 @@ from quiver_fast.engine import interrupt
 from quiver_fast.engine.sockets import listen
 from quiver_fast.errors import QuiverError, SignalError, UsageError
 from quiver_fast.process import Child, exit_text
-from quiver_fast.program import run_program
+from quiver_fast.program import run_program, warn_of_unknown
 from quiver_fast.ready_file import write_ready
-from quiver_fast.server.config import REQUIRED, ServerConfig, parse
+from quiver_fast.server.config import KNOWN, REQUIRED, ServerConfig, parse
 
 __all__ = ["START_SECONDS", "Broker", "Daemon", "main", "refuse"]
 
@@ -33,7 +33,10 @@ KEYS = (
     "host", "port", "path", "ready-file", "scheme", "user", "password", "password-fd", "cert",
     "key", "trust-store", "quiet", "verbose",
 )  # fmt: skip
-"""The keys that a launcher understands; all others are refused."""
+"""The keys that a launcher understands; others of the server contract are refused."""
+
+_HARMLESS = {"durability": "none", "verify": "0", "csp-port": "0", "retain": "0", "no-create": "0"}
+"""What may be asked of any broker: it means that nothing is asked for."""
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -48,9 +51,12 @@ Start {product} with a configuration and data of its own, and end it with this
 process. Without arguments, print what would be started.
 
 Required:
-  host=TEXT  port=NUMBER|-     where to listen; '-' is the scheme's default port
+  host=TEXT                    where to listen
   path=TEXT                    a queue that is there from the start
-  ready-file=FILE|-            gets the line 'ready' when the broker accepts AMQP
+
+What wrappers pass besides (default):
+  port=NUMBER|- (-)            '-' is the scheme's default port
+  ready-file=FILE|- (-: none)  gets the line 'ready' when the broker accepts AMQP
 
 Security:
   scheme=amqp|amqps (amqp)     user=TEXT  password=TEXT | password-fd=NUMBER
@@ -115,9 +121,11 @@ def main(broker: Broker, words: list[str]) -> int:
     program = f"quiver-server-{broker.name}"
 
     def work(words: list[str]) -> None:
+        config = _parse(broker, words)
+        warn_of_unknown(program, config.unknown)
         # Being told to end is how a server ends.
         with contextlib.suppress(SignalError):
-            _serve(broker, _parse(words), program)
+            _serve(broker, config, program)
 
     usage = _USAGE.format(program=program, product=broker.product)
     return run_program(program, words, usage, lambda: _description(broker, program), work)
@@ -134,9 +142,12 @@ def _description(broker: Broker, program: str) -> str:
     return f"{program} {__version__}\nStarts: {broker.product}\n{state}\n"
 
 
-def _parse(words: list[str]) -> ServerConfig:
+def _parse(broker: Broker, words: list[str]) -> ServerConfig:
+    given = arguments.split(words, KNOWN, REQUIRED).values
     # What only our own server can do must not be taken for done.
-    arguments.split(words, KEYS, REQUIRED)
+    unfit = [key for key in given if key not in KEYS and given[key] != _HARMLESS.get(key)]
+    if unfit:
+        raise UsageError(f"{broker.product} cannot be given {', '.join(unfit)} by this launcher")
     config = parse(words)
     if not config.addresses:
         raise UsageError("path must name a queue")

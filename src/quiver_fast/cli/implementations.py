@@ -30,6 +30,10 @@ DEFAULT_IMPLEMENTATION = "pyfast"
 
 _ARROW, _SERVER = "quiver-arrow-", "quiver-server-"
 
+# What `make install` calls our server in an upstream tree. Upstream has one table of names
+# for arrows and servers: under the arrow's name it would run the one for the other.
+_INSTALLED_SERVER = "pyfast-server"
+
 ARROW_ALIASES = {
     "activemq-artemis-jms": ("artemis-jms",),
     "activemq-jms": (),
@@ -183,7 +187,8 @@ def all_arrows(environ: Mapping[str, str] = os.environ) -> list[Implementation]:
 
 def all_servers(environ: Mapping[str, str] = os.environ) -> list[Implementation]:
     """Return every server implementation that is found, by name; some may be unavailable."""
-    names = {DEFAULT_IMPLEMENTATION, *BROKERS, *_names(_SERVER, environ)}
+    found = map(server_name, _names(_SERVER, environ))
+    names = {DEFAULT_IMPLEMENTATION, *BROKERS, *found}
     return [find_server(name, environ) for name in sorted(names)]
 
 
@@ -194,6 +199,8 @@ def arrow_name(name: str) -> str:
 
 def server_name(name: str) -> str:
     """Return the full name of the server that ``name`` or an alias stands for."""
+    if name == _INSTALLED_SERVER:
+        return DEFAULT_IMPLEMENTATION
     return _without_alias(name, SERVER_ALIASES)
 
 

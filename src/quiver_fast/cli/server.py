@@ -195,7 +195,8 @@ def _add_limit_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--addresses",
         metavar="NAMES",
-        help="The only addresses besides that of the URL, separated by commas (pyfast)",
+        help="The only addresses besides that of the URL, separated by commas "
+        "(',' for none; pyfast)",
     )
     add("--no-create", action="store_true", help="Let no client of remote queues make one (pyfast)")
     add(

@@ -9,20 +9,24 @@ from quiver_fast import arguments
 from quiver_fast.errors import UsageError
 from quiver_fast.queuefile.directory import valid_name
 
-__all__ = ["USAGE", "ServerConfig", "Target", "parse"]
+__all__ = ["KNOWN", "REQUIRED", "USAGE", "ServerConfig", "Target", "parse"]
 
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
-REQUIRED = ("host", "port", "path", "ready-file")
+REQUIRED = ("host", "path")
 
 USAGE = """\
 Usage: quiver-server-pyfast KEY=VALUE...
 
 Serve AMQP 1.0 queues, remote queues (csp), or both. Without arguments, print what this server is.
+An optional key with an empty value is as absent; an unknown key is told in a warning and ignored.
 
 Required:
-  host=TEXT  port=NUMBER|-        where to listen; '-' is the scheme's default port
+  host=TEXT                       where to listen
   path=TEXT                       a queue (or topic...) that is there from the start
-  ready-file=FILE|-               gets the line 'ready' when connections are accepted
+
+What wrappers pass besides (default):
+  port=NUMBER|- (-)               '-' is the scheme's default port
+  ready-file=FILE|- (-: none)     gets the line 'ready' when connections are accepted
 
 Security:
   scheme=amqp|amqps|csp (amqp)    user=TEXT  password=TEXT | password-fd=NUMBER
@@ -32,7 +36,8 @@ Security:
   allow-insecure-plain=0|1 (0)    offer PLAIN without TLS off the loopback as well
 
 Addresses and messages:
-  addresses=NAME,NAME...          the only addresses, besides path (default: any, on demand)
+  addresses=NAME,NAME...          the only addresses, besides path (default: any, on demand);
+                                  ',' for none besides path
   queue-limit=BYTES (256 MiB)     a queue that holds so much stops its producers
   max-message-size=BYTES (0: what the queue limit lets in; streams of any size)
   credit=MESSAGES (1000)          what a producer may send ahead
@@ -103,12 +108,13 @@ TEXTS = (
     "store", "durability", "roll", "connect", "connect-user", "connect-password",
     "connect-password-fd", "connect-trust-store", "stream-sessions",
 )  # fmt: skip
+KNOWN = {*TEXTS, *NUMBERS, *SWITCHES}
 
 # What remote queues have of all this: no users, no TLS, and the limits of their protocol.
 CSP_KEYS = frozenset(
     {
-        *REQUIRED, "scheme", "store", "durability", "roll", "retain", "verify", "no-create",
-        "max-connections", "quiet", "verbose",
+        *REQUIRED, "port", "ready-file", "scheme", "store", "durability", "roll", "retain",
+        "verify", "no-create", "max-connections", "quiet", "verbose",
     }
 )  # fmt: skip
 
@@ -147,9 +153,11 @@ def target(text: str) -> Target:
 class ServerConfig:
     """One server's configuration; every value is checked and has its final type.
 
-    Attributes have the contract's names with underscores.
+    Attributes have the contract's names with underscores. ``unknown`` has the keys
+    that are not understood, and were ignored.
     """
 
+    unknown: tuple[str, ...]
     host: str
     port: int
     scheme: str
@@ -190,7 +198,8 @@ class ServerConfig:
     connect_trust_store: str | None
     connect_tls_verify: bool
 
-    def __init__(self, values: dict[str, object]) -> None:
+    def __init__(self, values: dict[str, object], unknown: tuple[str, ...]) -> None:
+        self.unknown = unknown
         for key, value in values.items():
             setattr(self, key.replace("-", "_"), value)
 
@@ -224,8 +233,9 @@ def _values(given: dict[str, str]) -> dict[str, object]:
         "stream-sessions", given.get("stream-sessions", "own"), ("own", "shared")
     )
     values["durability"] = given.get("durability", "none")
-    values["port"] = arguments.port(given["port"], DEFAULT_PORTS[scheme])
-    values["ready-file"] = None if given["ready-file"] in ("", "-") else given["ready-file"]
+    values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[scheme])
+    ready_file = given.get("ready-file", "-")
+    values["ready-file"] = None if ready_file == "-" else ready_file
     values["password"] = arguments.password(given)
     values["roll"] = given.get("roll", "FAST_DAILY")
     values["connect"] = [target(url) for url in given.get("connect", "").split(",") if url]
@@ -291,11 +301,11 @@ def parse(words: list[str]) -> ServerConfig:
     """Turn the server's command line into its configuration.
 
     Raises:
-        UsageError: an argument is unknown, missing, malformed or does not fit another.
+        UsageError: an argument is missing, malformed or does not fit another.
     """
-    given = arguments.split(words, {*TEXTS, *NUMBERS, *SWITCHES}, REQUIRED)
-    if given.get("scheme") == "csp":
-        _check_csp(given)
-    config = ServerConfig(_values(given))
+    given = arguments.split(words, KNOWN, REQUIRED)
+    if given.values.get("scheme") == "csp":
+        _check_csp(given.values)
+    config = ServerConfig(_values(given.values), given.unknown)
     _check(config)
     return config

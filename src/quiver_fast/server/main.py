@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quiver_fast.engine import interrupt
 from quiver_fast.engine.security import Security
 from quiver_fast.engine.sockets import listen
-from quiver_fast.program import describe, run_program
+from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.ready_file import write_ready
 from quiver_fast.server.broker import Broker
@@ -34,13 +34,18 @@ BACKLOG = 4096
 
 def main(argv: list[str] | None = None) -> int:
     """Run the server with ``argv`` (default: the process's) and return its exit code."""
-    return run_program(
-        PROGRAM,
-        argv,
-        USAGE,
-        lambda: describe(PROGRAM, "queues", "topics"),
-        lambda words: serve(parse(words)),
-    )
+    return run_program(PROGRAM, argv, USAGE, lambda: describe(PROGRAM, "queues", "topics"), start)
+
+
+def start(words: list[str]) -> None:
+    """Serve as ``words`` ask for.
+
+    Raises:
+        QuiverError: the arguments are wrong, or the server cannot begin.
+    """
+    config = parse(words)
+    warn_of_unknown(PROGRAM, config.unknown)
+    serve(config)
 
 
 def serve(config: ServerConfig) -> None:

@@ -70,14 +70,14 @@ def test_pinned_addresses(connect: Connect) -> None:
 
 
 def test_pinned_to_the_path_alone(connect: Connect) -> None:
-    _, clients = connect(path="one", addresses="")
+    _, clients = connect(path="one", addresses=",")
     connection = clients.connect()
     assert clients.begin_producer(connection, "two").condition() == "amqp:not-found"
     clients.producer(connection, "one").publish("x")
 
 
 def test_pinned_addresses_and_the_anonymous_terminus(connect: Connect) -> None:
-    _, clients = connect(path="one", addresses="")
+    _, clients = connect(path="one", addresses=",")
     relay = clients.producer(clients.connect(), None)
     assert clients.outcome(relay.send("x", address="one")) == Delivery.ACCEPTED
     refused = relay.send("x", address="two")
@@ -144,7 +144,7 @@ def test_dynamic_nodes_are_different(clients: Clients) -> None:
 
 @pytest.mark.parametrize("how", ["close", "cut"])
 def test_a_dynamic_node_goes_with_its_last_link(connect: Connect, how: str) -> None:
-    _, clients = connect(addresses="")
+    _, clients = connect(addresses=",")
     connection, other = clients.connect(), clients.connect()
     node = clients.consumer(connection, None, dynamic=True)
     address = node.address

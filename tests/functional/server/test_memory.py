@@ -75,7 +75,7 @@ def test_the_anonymous_terminus_is_paused_as_well(connect: Connect) -> None:
 @pytest.mark.parametrize("how", ["close", "cut"])
 def test_a_full_dynamic_queue_goes(connect: Connect, how: str) -> None:
     """Producers that waited for its room are told and go on, by address and by relay."""
-    _, clients = connect(queue_limit=LIMIT, credit=20, addresses="")
+    _, clients = connect(queue_limit=LIMIT, credit=20, addresses=",")
     node = clients.consumer(clients.connect(), None, dynamic=True)
     relay = clients.producer(clients.connect(), None)
     sent = fill(clients, relay, address=node.address)

@@ -14,7 +14,7 @@ from support.arrows import arguments, run_pyfast
 from support.clients import Clients
 from support.judgement import assert_clean, assert_error
 from support.processes import Running, free_port, run, wait_until
-from support.server import Server, command, is_ready
+from support.server import Server, command, is_ready, running_server
 
 Connect = Callable[..., tuple[Server, Clients]]
 
@@ -49,7 +49,6 @@ def test_a_ready_file_that_cannot_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "fragments"),
     [
-        ({"nonsense": 1}, ["nonsense"]),
         ({"port": "many"}, ["port"]),
         ({"queue_limit": 1}, ["queue-limit"]),
         ({"scheme": "http"}, ["scheme"]),
@@ -63,6 +62,13 @@ def test_a_ready_file_that_cannot_be(tmp_path: Path) -> None:
 def test_arguments_that_are_wrong(keys: dict[str, object], fragments: list[str]) -> None:
     words = command(**{"port": 1, **keys})
     assert_error(run(words), *fragments, code=2)
+
+
+def test_unknown_keys_are_named_once_and_it_serves(tmp_path: Path) -> None:
+    told = "quiver-server-pyfast: warning: unknown arguments ignored: nonsense, key-password\n"
+    keys = {"nonsense": 1, "key_password": "secret", "user": ""}
+    with running_server(tmp_path, says=told, **keys) as server:
+        socket.create_connection(("127.0.0.1", server.port), 5).close()
 
 
 def test_certificates_that_are_not_there(tmp_path: Path) -> None:
