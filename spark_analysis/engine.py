@@ -24,6 +24,7 @@ from quiver_fast.analysis.sources import (
     RunData,
     Wanted,
     checked,
+    run_bounds,
     run_data,
 )
 from quiver_fast.analysis.spilled import Histogram
@@ -147,15 +148,16 @@ def _statistics(
     table: pa.Table, files: RunFiles, described: Sequence[RecordFile], wanted: Wanted
 ) -> AnalysedRun:
     sender = receiver = delivery = None
+    bounds = run_bounds(files)
     for file, path in zip(described, files.paths, strict=True):
         end = checked(path, file_analysis(file, table))
         if file.operation == SEND:
             sender = end
         else:
-            receiver, delivery = end, alone(file, end, table)
+            receiver, delivery = end, alone(file, end, table, bounds)
     if sender is not None and receiver is not None:
-        delivery = delivery_of(table, [sender], [receiver])
-    run = run_data(files, sender, receiver, delivery)
+        delivery = delivery_of(table, [sender], [receiver], bounds)
+    run = run_data(files, sender, receiver, delivery, bounds)
     said = run_statistics(run, wanted.interval_seconds, wanted.window_seconds)
     small = _shallow(run) | {"histogram": None, "settlement": None}
     return AnalysedRun(**small, statistics=said, figures=run_figures(run))

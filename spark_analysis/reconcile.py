@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from quiver_fast.analysis.delivery import Ticks
 from quiver_fast.analysis.id_table import IdTable, balance
 from quiver_fast.analysis.key_runs import as_keys, disjoint, split_at
+from quiver_fast.analysis.ticks import Ticks
 from spark_analysis.schema import to_arrow
 from spark_analysis.settling import located
 
@@ -128,10 +128,16 @@ def _by_ids(columns: Columns) -> tuple[dict[str, int], Columns]:
     sent.add(sends["key"], sends["n"])
     received.add(own["key"], own["n"], own["negative"])
     found = balance(sent, received)
-    del found["reordered"]  # of this range alone
-    foreign = found["foreign"] + int(receipts["n"].sum() - own["n"].sum())
-    found |= {"sent": int(sends["n"].sum()), "received": int(receipts["n"].sum())}
-    return found | {"foreign": foreign}, _first_arrivals(sends, own)
+    counts = {
+        "sent": int(sends["n"].sum()),
+        "received": int(own["n"].sum()) - found.foreign,
+        "older": int(receipts["n"].sum() - own["n"].sum()),
+        "foreign": found.foreign,
+        "unreceived": found.unreceived,
+        "duplicate": found.duplicate,
+        "negative_latency": found.negative_latency,
+    }
+    return counts, _first_arrivals(sends, own)
 
 
 def _first_arrivals(sends: Columns, own: Columns) -> Columns:
@@ -161,17 +167,18 @@ def _first_arrivals(sends: Columns, own: Columns) -> Columns:
 
 def _by_ticks(columns: Columns) -> tuple[dict[str, int], Columns]:
     sends, receipts = _ends(columns)
-    own = _where(receipts, receipts["own"])
-    own = _where(own, np.isin(own["key"], sends["key"]))
+    timely = _where(receipts, receipts["own"])
+    own = _where(timely, np.isin(timely["key"], sends["key"]))
     sent, received = Ticks(), Ticks()
     sent.add(sends["key"], sends["n"])
     received.add(own["key"], own["n"])
-    lost, duplicate = sent.balance(received)
+    unreceived, duplicate = sent.balance(received)
     found = {
         "sent": int(sends["n"].sum()),
-        "received": int(receipts["n"].sum()),
-        "foreign": int(receipts["n"].sum() - own["n"].sum()),
-        "lost": lost,
+        "received": int(own["n"].sum()),
+        "older": int(receipts["n"].sum() - timely["n"].sum()),
+        "foreign": int(timely["n"].sum() - own["n"].sum()),
+        "unreceived": unreceived,
         "duplicate": duplicate,
         "negative_latency": int(own["n"][own["negative"]].sum()),
     }

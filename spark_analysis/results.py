@@ -16,23 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quiver_fast.analysis.delivery import (
-    BY_IDS,
-    BY_TIMES,
-    BY_TIMES_OF,
-    Ticks,
-    receiver_alone,
-)
+from quiver_fast.analysis.bounds import RunBounds
+from quiver_fast.analysis.delivery import BY_IDS, delivery_section, receiver_alone
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.latency import RANKS
 from quiver_fast.analysis.local import FileAnalysis
 from quiver_fast.analysis.sets import RunFigures, run_figures
 from quiver_fast.analysis.settlement import Settlement
-from quiver_fast.analysis.sources import RunData, run_data
+from quiver_fast.analysis.sources import RunData, run_bounds, run_data
 from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies, LatencyRows
 from quiver_fast.analysis.statistics import run_statistics
 from quiver_fast.analysis.streams import Streams
+from quiver_fast.analysis.ticks import Ticks
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records import formats
 from spark_analysis import transforms
@@ -45,7 +41,10 @@ __all__ = [
 ]  # fmt: skip
 
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
-_COUNTS = ("sent", "received", "foreign", "lost", "duplicate", "reordered", "negative_latency")
+_COUNTS = (
+    "sent", "received", "older", "foreign", "unreceived", "gaps", "duplicate", "reordered",
+    "negative_latency",
+)  # fmt: skip
 
 
 class _Facts:
@@ -165,7 +164,10 @@ def _first_malformed(facts: _Facts) -> tuple[int, str] | None:
 
 
 def delivery_of(
-    table: pa.Table, senders: Sequence[FileAnalysis], receivers: Sequence[FileAnalysis]
+    table: pa.Table,
+    senders: Sequence[FileAnalysis],
+    receivers: Sequence[FileAnalysis],
+    run: RunBounds,
 ) -> dict[str, Any]:
     """Return what became of the messages of a run with both ends.
 
@@ -173,18 +175,18 @@ def delivery_of(
     """
     rows = _Facts(table, "").table(DELIVERY)
     values = dict(zip(rows["text"].to_pylist(), rows["n"].to_pylist(), strict=True))
+    counts = {name: values.get(name, 0) for name in _COUNTS}
     if not values:  # an end has no records: nothing to compare with
-        sent = sum(end.count for end in senders)
-        received = sum(end.count for end in receivers)
-        counts = (sent, received, received, sent, 0, 0, 0)
-        return {"method": BY_TIMES, **dict(zip(_COUNTS, counts, strict=True))}
-    method = BY_IDS if values[IDS] else BY_TIMES_OF[_UNITS[values[TICKS]]]
-    return {"method": method, **{name: values.get(name, 0) for name in _COUNTS}}
+        sent, foreign = (sum(end.count for end in ends) for ends in (senders, receivers))
+        counts |= {"sent": sent, "foreign": foreign, "unreceived": sent}
+        return delivery_section(counts, by_ids=False, unit="ms", run=run)
+    unit = _UNITS[values[TICKS]]
+    return delivery_section(counts, by_ids=bool(values[IDS]), unit=unit, run=run)
 
 
-def alone(file: RecordFile, found: FileAnalysis, table: pa.Table) -> dict[str, Any]:
+def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds) -> dict[str, Any]:
     """Return what the records of a receiver without its sender tell of the delivery."""
-    told = receiver_alone(found)
+    told = receiver_alone(found, run)
     if not file.has_ids:
         return told
     distinct = _Facts(table, file.arrow).total(DISTINCT_IDS)
@@ -206,20 +208,27 @@ def arrow_rows(files: Sequence[RecordFile], table: pa.Table) -> Iterator[dict[st
     senders, receivers = ends[SENDER], ends[RECEIVER]
     both = None
     if senders and receivers:
-        both = delivery_of(table, [found[f] for f in senders], [found[f] for f in receivers])
+        run = run_bounds(_files(receivers[0], senders[0]))
+        both = delivery_of(table, [found[f] for f in senders], [found[f] for f in receivers], run)
     for sender in senders:
-        run = run_data(RunFiles(_name(sender), sender=Path(sender.path)), found[sender], None, None)
-        yield _row(sender, found[sender], run, in_series=not receivers)
+        of_sender = RunFiles(_name(sender), sender=Path(sender.path))
+        run = run_bounds(of_sender)
+        data = run_data(of_sender, found[sender], None, None, run)
+        yield _row(sender, found[sender], data, in_series=not receivers)
     pair = senders[0] if len(senders) == len(receivers) == 1 else None
     for receiver in receivers:
-        delivery = both or alone(receiver, found[receiver], table)
-        files_of = RunFiles(
-            _name(receiver),
-            sender=None if pair is None else Path(pair.path),
-            receiver=Path(receiver.path),
+        files_of = _files(receiver, pair)
+        run = run_bounds(files_of)
+        delivery = both or alone(receiver, found[receiver], table, run)
+        data = run_data(
+            files_of, None if pair is None else found[pair], found[receiver], delivery, run
         )
-        run = run_data(files_of, None if pair is None else found[pair], found[receiver], delivery)
-        yield _row(receiver, found[receiver], run, in_series=True)
+        yield _row(receiver, found[receiver], data, in_series=True)
+
+
+def _files(receiver: RecordFile, sender: RecordFile | None) -> RunFiles:
+    path = None if sender is None else Path(sender.path)
+    return RunFiles(_name(receiver), sender=path, receiver=Path(receiver.path))
 
 
 def _name(file: RecordFile) -> str:

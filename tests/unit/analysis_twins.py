@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 
+from quiver_fast.analysis.bounds import NOTHING_KNOWN
 from quiver_fast.analysis.local import analyze_runs, reconcile_runs
 from quiver_fast.records.transfers import RunBatch
 
@@ -39,24 +40,56 @@ def analysis(sent, received=None, ids=None, unit="ms", settled=()):
     return analyze_runs([records], unit=unit, reconcilable=True)
 
 
-def reconciled(sender, receiver, unit="ms"):
+def reconciled(sender, receiver, unit="ms", run=NOTHING_KNOWN):
     """Reconcile the analysis of a sender with a batch of its receiver."""
-    return reconcile_runs(sender, [receiver], unit=unit).delivery
+    return reconcile_runs(sender, lambda: [receiver], unit=unit, run=run).delivery
 
 
-def slow_reconcile(sends, receipts, by_ids):
+def unit_of(time):
+    """Return the unit of a time by its magnitude."""
+    return "ms" if time < 10**14 else "us" if time < 10**17 else "ns"
+
+
+def slow_sieve(sends, receipts, by_ids, run=NOTHING_KNOWN):
+    """Tell own receipts from older and foreign ones, one by one.
+
+    Args:
+        sends: (id, send time) in the order of the sender's records.
+        receipts: (id, send time, receive time) likewise; both clocks have one unit.
+        by_ids: whether both ends recorded ids.
+        run: what is known of the run.
+
+    Returns:
+        (own receipts, number of older, number of foreign).
+    """
+    known = {message if by_ids else sent for message, sent in sends}
+    own, older, foreign = [], 0, 0
+    for receipt in receipts:
+        message, sent, _ = receipt
+        unit = unit_of(receipts[0][2])
+        ticks = {"ms": 1, "us": 1000, "ns": 10**6}[unit]
+        first = sends[0][1] if sends else None
+        if first is None and run.run_start is not None:
+            first = run.run_start * ticks
+        if unit_of(sent) != unit or (first is not None and sent < first):
+            older += 1
+        elif (message if by_ids else sent) not in known:
+            foreign += 1
+        else:
+            own.append(receipt)
+    return own, older, foreign
+
+
+def slow_reconcile(sends, receipts, by_ids, run=NOTHING_KNOWN):
     """Reconcile lists of (id, send time) and (id, send time, receive time), one by one."""
+    own, older, foreign = slow_sieve(sends, receipts, by_ids, run)
     keys = [s[0] if by_ids else s[1] for s in sends]
     budget = Counter(keys)
-    first_send = sends[0][1] if sends else None
-    foreign = duplicate = reordered = negative = 0
+    duplicate = reordered = negative = 0
     arrived = Counter()
     furthest = None
-    for message, sent, received in receipts:
+    for message, sent, received in own:
         key = message if by_ids else sent
-        if key not in budget or sent < first_send:
-            foreign += 1
-            continue
         arrived[key] += 1
         duplicate += arrived[key] > budget[key]
         negative += received < sent
@@ -66,12 +99,20 @@ def slow_reconcile(sends, receipts, by_ids):
         if furthest is not None and position < furthest:
             reordered += 1
         furthest = position if furthest is None else max(furthest, position)
+    unreceived = sum(max(0, n - arrived[key]) for key, n in budget.items())
+    last = furthest if by_ids and furthest is not None else -1
+    gaps = sum(arrived[key] == 0 and keys.index(key) < last for key in budget)
+    at_end = run.queue_empty or (run.peer_to_peer and run.complete)
+    told = "ids" if by_ids else "send times"
     return {
         "sent": len(sends),
-        "received": len(receipts),
+        "received": len(own),
+        "older": older,
         "foreign": foreign,
-        "lost": sum(max(0, n - arrived[key]) for key, n in budget.items()),
+        "unreceived": unreceived,
+        "lost": unreceived if at_end else gaps,
         "duplicate": duplicate,
         "reordered": reordered,
         "negative_latency": negative,
+        "told_apart_by": "run start" if not sends and run.run_start is not None else told,
     }

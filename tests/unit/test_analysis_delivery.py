@@ -1,9 +1,12 @@
 """Reconciliation against a slow twin, and by hand on the cases that matter."""
 
+import numpy as np
+import pytest
 from analysis_twins import analysis, batch, reconciled, slow_reconcile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver_fast.analysis.bounds import NOTHING_KNOWN, RunBounds
 from quiver_fast.analysis.delivery import receiver_alone
 from quiver_fast.analysis.local import analyze_runs
 
@@ -34,16 +37,18 @@ def test_a_perfect_run():
     sent = [(n, 1000 + n // 3) for n in range(100)]
     ours = reconciled(*ends(sent, [(n, t, t + 2) for n, t in sent], True))
     assert ours == {
-        "method": "ids", "sent": 100, "received": 100, "foreign": 0, "lost": 0,
-        "duplicate": 0, "reordered": 0, "negative_latency": 0,
+        "method": "ids", "sent": 100, "received": 100, "older": 0, "foreign": 0,
+        "unreceived": 0, "lost": 0, "duplicate": 0, "reordered": 0, "negative_latency": 0,
+        "told_apart_by": "ids",
     }  # fmt: skip
 
 
-def test_messages_of_an_earlier_run_are_foreign_even_with_known_ids():
+def test_messages_of_an_earlier_run_are_older_even_with_known_ids():
     sent = [(1, 5000), (2, 5001)]
     received = [(1, 4000, 5002), (1, 5000, 5003), (2, 5001, 5003)]
     ours = reconciled(*ends(sent, received, True))
-    assert (ours["foreign"], ours["lost"], ours["duplicate"]) == (1, 0, 0)
+    assert (ours["older"], ours["foreign"]) == (1, 0)
+    assert (ours["received"], ours["unreceived"], ours["duplicate"]) == (2, 0, 0)
 
 
 def test_a_duplicate_is_no_reordering():
@@ -58,30 +63,72 @@ def test_without_ids_loss_and_duplicate_in_one_tick_cancel():
     sent = [(1, 5000), (2, 5000)]
     received = [(1, 5000, 5001), (1, 5000, 5001)]
     without = reconciled(*ends(sent, received, False))
-    assert (without["lost"], without["duplicate"]) == (0, 0)
+    assert (without["unreceived"], without["duplicate"]) == (0, 0)
     exact = reconciled(*ends(sent, received, True))
-    assert (exact["lost"], exact["duplicate"]) == (1, 1)
+    assert (exact["unreceived"], exact["duplicate"]) == (1, 1)
 
 
 def test_units_meet_in_the_coarser_one():
-    sender = analysis([1000, 1001], unit="ms")
-    receiver = batch([1_000_500, 1_001_999], [1_002_000, 1_003_000])
+    start = 1_700_000_000_000
+    sender = analysis([start, start + 1], unit="ms")
+    stamps = [start * 1000 + 500, start * 1000 + 1999]
+    receiver = batch(stamps, [stamp + 1500 for stamp in stamps])
     ours = reconciled(sender, receiver, unit="us")
     assert ours["method"] == "per-millisecond lower bound"
-    assert (ours["foreign"], ours["lost"]) == (0, 0)
+    assert (ours["older"], ours["foreign"], ours["unreceived"]) == (0, 0, 0)
 
 
 def test_nothing_received():
     ours = reconciled(*ends([(1, 5000), (2, 5001)], [], True))
-    assert (ours["sent"], ours["received"], ours["lost"]) == (2, 0, 2)
+    assert (ours["sent"], ours["received"]) == (2, 0)
+    assert (ours["unreceived"], ours["lost"]) == (2, 0)
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_lost_is_what_is_proven_to_be(with_ids):
+    """The third message may still be in the queue; the first cannot, if ids tell it."""
+    sent = [(1, 5000), (2, 5001), (3, 5002)]
+    received = [(2, 5001, 5003)]
+    ours = reconciled(*ends(sent, received, with_ids))
+    assert (ours["unreceived"], ours["lost"]) == (2, 1 if with_ids else 0)
+    for run in (RunBounds(queue_empty=True), RunBounds(peer_to_peer=True, complete=True)):
+        ours = reconciled(*ends(sent, received, with_ids), run=run)
+        assert (ours["unreceived"], ours["lost"]) == (2, 2)
+    unfinished = RunBounds(peer_to_peer=True, complete=False, queue_empty=False)
+    ours = reconciled(*ends(sent, received, with_ids), run=unfinished)
+    assert ours["lost"] == (1 if with_ids else 0)
+
+
+def test_an_id_that_was_sent_twice_proves_nothing_once_it_came():
+    """Which of the two came nobody can say: the other may be behind the last one received."""
+    sent = [(1, 5000), (2, 5001), (1, 5002)]
+    ours = reconciled(*ends(sent, [(1, 5000, 5003), (2, 5001, 5003)], True))
+    assert (ours["unreceived"], ours["lost"]) == (1, 0)
 
 
 @given(receipts)
 def test_receiver_alone(received):
     _, receiver = ends([], received, True)
-    ours = receiver_alone(analyze_runs([receiver]))
+    ours = receiver_alone(analyze_runs([receiver]), NOTHING_KNOWN)
     stamps = [r[1] for r in received]
     assert ours["duplicate"] == len(received) - len({r[0] for r in received})
     assert ours["reordered"] == sum(t < max(stamps[: i + 1]) for i, t in enumerate(stamps))
     assert ours["negative_latency"] == sum(r[2] < r[1] for r in received)
-    assert ours["sent"] is ours["lost"] is ours["foreign"] is None
+    for unknown in ("sent", "older", "foreign", "unreceived", "lost", "told_apart_by"):
+        assert ours[unknown] is None
+
+
+@given(receipts, times)
+def test_receiver_alone_with_the_start_of_the_run(received, start):
+    _, receiver = ends([], received, False)
+    run = RunBounds(run_start=start)
+    ours = analyze_runs([receiver], run=run)
+    own = [r for r in received if r[1] >= start]
+    told = receiver_alone(ours, run)
+    assert (told["received"], told["older"]) == (len(own), len(received) - len(own))
+    assert told["told_apart_by"] == "run start"
+    assert sorted(r[2] - r[1] for r in own) == [
+        latency
+        for part in ours.latencies.parts()
+        for latency in np.repeat(part.values, part.counts).tolist()
+    ]

@@ -8,6 +8,7 @@ ends are scattered, those of one block meet in memory, and the rest can be in fi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from quiver_fast.analysis.order import Order
 from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.analysis.tally import joined_runs
 
-__all__ = ["IdTable", "balance", "cut_blocks"]
+__all__ = ["IdBalance", "IdTable", "balance", "cut_blocks"]
 
 Int64Array = NDArray[np.int64]
 
@@ -116,27 +117,63 @@ def _cut_alike(rows: Rows, others: Rows) -> Rows:
     return cut
 
 
-def balance(sent: IdTable, received: IdTable) -> dict[str, int]:
-    """Compare the ids of a receiver, marked where the latency is negative, with its sender's.
+@dataclass(frozen=True, eq=False)
+class IdBalance:
+    """How the ids of a receiver compare with those of its sender.
 
-    Returns:
-        ``foreign``, ``lost``, ``duplicate``, ``reordered`` and ``negative_latency``, as
-        :meth:`quiver_fast.analysis.delivery.Reconciliation.result` defines them.
+    Attributes:
+        unreceived: sends without a receipt.
+        duplicate: receipts beyond the sends of their id.
+        foreign: receipts of ids that were not sent.
+        negative_latency: marked receipts of ids that were sent.
+        unknown: (first id, ids), ascending: those of the foreign receipts.
+        missing: (order of sending, ids): those of which nothing was received.
+        arrivals: (order of arrival, order of sending, ids): the first receipts.
     """
-    found = dict.fromkeys(("foreign", "lost", "duplicate", "negative_latency"), 0)
-    arrivals = SortedRows(3)
+
+    unreceived: int
+    duplicate: int
+    foreign: int
+    negative_latency: int
+    unknown: SortedRows
+    missing: SortedRows
+    arrivals: SortedRows
+
+    @property
+    def reordered(self) -> int:
+        """First receipts of messages that were sent before one that had been received."""
+        order = Order()
+        for rows in self.arrivals.chunks():
+            order.add(rows[:, 1].copy(), rows[:, 2].copy(), None)
+        return order.behind
+
+    @property
+    def gaps(self) -> int:
+        """Ids of which nothing was received, but of one that was sent later."""
+        ends = [int((rows[:, 1] + rows[:, 2]).max()) for rows in self.arrivals.chunks()]
+        latest = max(ends, default=0)
+        missing = self.missing.chunks()
+        return sum(int(np.clip(latest - rows[:, 0], 0, rows[:, 1]).sum()) for rows in missing)
+
+
+def balance(sent: IdTable, received: IdTable) -> IdBalance:
+    """Compare the ids of a receiver, marked where the latency is negative, with its sender's."""
+    unreceived = duplicate = foreign = negative = 0
+    unknown, missing, arrivals = SortedRows(2), SortedRows(2), SortedRows(3)
     for sends, receipts in sent.beside(received):
         known, places = _matches(receipts, sends)
         arrived, times = receipts[known], np.zeros(len(sends), np.int64)
         times[places] = arrived[:, _COUNT]
-        missing = (sends[:, _COUNT] - times) * sends[:, _LENGTH]
-        unknown = receipts[~known]
-        found["foreign"] += int((unknown[:, _COUNT] * unknown[:, _LENGTH]).sum())
-        found["lost"] += int(missing[missing > 0].sum())
-        found["duplicate"] -= int(missing[missing < 0].sum())
-        found["negative_latency"] += int((arrived[:, _MARKED] * arrived[:, _LENGTH]).sum())
+        left = (sends[:, _COUNT] - times) * sends[:, _LENGTH]
+        unreceived += int(left[left > 0].sum())
+        duplicate -= int(left[left < 0].sum())
+        negative += int((arrived[:, _MARKED] * arrived[:, _LENGTH]).sum())
+        strange, never = receipts[~known], sends[times == 0]
+        foreign += int((strange[:, _COUNT] * strange[:, _LENGTH]).sum())
+        unknown.add(strange[:, _FIRST], strange[:, _LENGTH])
+        missing.add(never[:, _ORDER], never[:, _LENGTH])
         arrivals.add(arrived[:, _ORDER], sends[places, _ORDER], arrived[:, _LENGTH])
-    return found | {"reordered": _reordered(arrivals)}
+    return IdBalance(unreceived, duplicate, foreign, negative, unknown, missing, arrivals)
 
 
 def _matches(rows: Rows, others: Rows) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
@@ -146,11 +183,3 @@ def _matches(rows: Rows, others: Rows) -> tuple[NDArray[np.bool_], NDArray[np.in
     places = np.minimum(np.searchsorted(others[:, _FIRST], rows[:, _FIRST]), len(others) - 1)
     known = others[places, _FIRST] == rows[:, _FIRST]
     return known, places[known]
-
-
-def _reordered(arrivals: SortedRows) -> int:
-    """Count first arrivals, (order of arrival, order of sending, ids), behind a later send."""
-    order = Order()
-    for rows in arrivals.chunks():
-        order.add(rows[:, 1].copy(), rows[:, 2].copy(), None)
-    return order.behind

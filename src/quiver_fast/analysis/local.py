@@ -11,20 +11,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from quiver_fast.analysis.delivery import Reconciliation, Ticks
+from quiver_fast.analysis.bounds import NOTHING_KNOWN, RunBounds
+from quiver_fast.analysis.delivery import Reconciliation
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.id_table import IdTable
 from quiver_fast.analysis.merging import Merging
 from quiver_fast.analysis.order import Order
+from quiver_fast.analysis.own import Sieve
+from quiver_fast.analysis.reckoning import end_of_sending, in_unit, pair_sections
 from quiver_fast.analysis.settlement import Settlement, SettlementJoin
 from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies
 from quiver_fast.analysis.streams import Streams, StreamSums
 from quiver_fast.analysis.tally import counts_per_second, second_latency_table
+from quiver_fast.analysis.ticks import Ticks
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records.formats import RECEIVE, V1, V2, time_unit
 from quiver_fast.records.splits import scan_file
@@ -49,10 +53,11 @@ _FEW_CELLS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class FileAnalysis:
-    """What one file of records says.
+    """What one file of records says; of a receiver, of the messages of its run.
 
     Times are in ``time_unit`` since the epoch. An arrow's own time is the send time of a
-    sender and the receive time of a receiver.
+    sender and the receive time of a receiver. Receipts of messages that are not of the run
+    are counted in ``older`` and ``foreign``, and in nothing else.
 
     Attributes:
         record_format: "v1", "v2" or "v3"; None where no line tells it.
@@ -73,6 +78,13 @@ class FileAnalysis:
         first_malformed: number (from 1) and beginning of the first such line, or None.
         truncated: whether the file ends within a line or a zstd frame.
         streams: bodies and first bytes of streaming mode; None without its lines.
+        older: receipts of messages that were sent before the run.
+        foreign: receipts of messages that others sent during the run; 0 where the sender's
+            records do not tell.
+        end: when the sending ended, of a receiver whose run was ended by its duration
+            (:func:`.reckoning.end_of_sending`); else None.
+        late: messages received after ``end``.
+        latest: own time of the latest of them; None without any.
     """
 
     record_format: str | None
@@ -92,6 +104,11 @@ class FileAnalysis:
     first_malformed: tuple[int, str] | None
     truncated: bool
     streams: Streams | None
+    older: int = 0
+    foreign: int = 0
+    end: int | None = None
+    late: int = 0
+    latest: int | None = None
 
     @cached_property
     def latencies(self) -> Latencies:
@@ -100,10 +117,16 @@ class FileAnalysis:
 
     @property
     def rate(self) -> float | None:
-        """Messages per second, count / (last - first own time); None when that is no time."""
-        if self.first_time is None or self.last_time is None or self.last_time <= self.first_time:
+        """Messages per second, count / (last - first own time); None when that is no time.
+
+        Where the run was ended by its duration, without those received after ``end``, and
+        until ``end``.
+        """
+        last = self.last_time if self.end is None else self.end
+        if self.first_time is None or last is None or last <= self.first_time:
             return None
-        return self.count / ((self.last_time - self.first_time) / PER_SECOND[self.time_unit])
+        seconds = (last - self.first_time) / PER_SECOND[self.time_unit]
+        return (self.count - self.late) / seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +137,18 @@ class PairAnalysis:
         sender: the sender's.
         receiver: the receiver's.
         delivery: what became of the messages (:meth:`.delivery.Reconciliation.result`).
+        run: what was known of the run besides.
     """
 
     sender: FileAnalysis
     receiver: FileAnalysis
     delivery: dict[str, Any]
+    run: RunBounds
+
+    @property
+    def sections(self) -> dict[str, Any]:
+        """``results``, ``drain`` and ``queue_growth`` (:func:`.reckoning.pair_sections`)."""
+        return pair_sections(self.sender, self.receiver, self.run)
 
 
 @dataclass
@@ -128,7 +158,10 @@ class _Fold:
     time_unit: str | None = None
     keep_ticks: bool = False
     keep_ids: bool = True
+    ending: tuple[int, str] | None = None  # the end of the sending, and its unit
     count: int = 0
+    late: int = 0
+    latest: int | None = None
     first_time: int | None = None
     last_time: int | None = None
     malformed: int = 0
@@ -162,11 +195,18 @@ class _Fold:
         if batch.received is None:
             self.settlement.add(batch)
 
+    def unit_of(self, batch: RunBatch) -> str:
+        """Return the unit, told by the first own time, be that of this run or not."""
+        if self.time_unit is None and len(batch):
+            times = batch.sent if batch.received is None else batch.received
+            self.time_unit = time_unit(int(times[0]))
+        return self._unit
+
     def _add_transfers(self, batch: RunBatch) -> None:
+        self.unit_of(batch)
         times = batch.sent if batch.received is None else batch.received
         if self.first_time is None:
             self.first_time = int(times[0])
-            self.time_unit = self.time_unit or time_unit(self.first_time)
         self.last_time = int(times[-1])
         self.count += int(batch.count.sum())
         if batch.ids is not None and self.keep_ids:
@@ -180,12 +220,26 @@ class _Fold:
             self._histogram = self._histogram or HistogramRows(self._unit)
             _add_receipts(self._histogram, (batch.sent, batch.received, batch.count), self._unit)
             self.order.add(batch.sent, None, batch.count)
+            self._add_late(batch.received, batch.count)
+
+    def _add_late(self, received: Int64Array, counts: Int64Array) -> None:
+        """Note what was received after the end of the sending."""
+        end = self._end
+        if end is None or (latest := int(received.max())) <= end:
+            return
+        self.late += int(counts[received > end].sum())
+        self.latest = max(latest, self.latest or latest)
+
+    @property
+    def _end(self) -> int | None:
+        return None if self.ending is None else in_unit(*self.ending, self._unit)
 
     @property
     def _unit(self) -> str:
         return self.time_unit or "ms"
 
-    def result(self) -> FileAnalysis:
+    def result(self, sieve: Sieve | None = None) -> FileAnalysis:
+        """Return the sums; ``sieve`` is what the batches went through before."""
         if self.last is None:
             raise ValueError("a scan yields at least one batch")
         last = self.last
@@ -210,6 +264,11 @@ class _Fold:
             first_malformed=self.first_malformed,
             truncated=self.truncated,
             streams=self.streams.total(),
+            older=0 if sieve is None else sieve.older,
+            foreign=0 if sieve is None else sieve.foreign,
+            end=self._end,
+            late=self.late,
+            latest=self.latest,
         )
 
     def _total_histogram(self, operation: str | None) -> Histogram | None:
@@ -235,7 +294,11 @@ def _add_receipts(
 
 
 def analyze_runs(
-    batches: Iterable[RunBatch], *, unit: str | None = None, reconcilable: bool = False
+    batches: Iterable[RunBatch],
+    *,
+    unit: str | None = None,
+    reconcilable: bool = False,
+    run: RunBounds = NOTHING_KNOWN,
 ) -> FileAnalysis:
     """Return the statistics of the batches of one file.
 
@@ -244,11 +307,14 @@ def analyze_runs(
             :func:`quiver_fast.records.splits.scan_file` yields them.
         unit: the unit of the times; by default the digits of the first tell it.
         reconcilable: keep the sends per tick, for a receiver's records without ids.
+        run: what is known of the run; of a receiver, messages from before its start are
+            older ones.
     """
     fold = _Fold(time_unit=unit, keep_ticks=reconcilable)
+    sieve = Sieve(run)
     for batch in batches:
-        fold.add(batch)
-    return fold.result()
+        fold.add(sieve.own(batch, fold.unit_of(batch)))
+    return fold.result(sieve)
 
 
 def analyze_file(
@@ -258,6 +324,7 @@ def analyze_file(
     operation: str | None = None,
     progress: Progress | None = None,
     reconcilable: bool = False,
+    run: RunBounds = NOTHING_KNOWN,
 ) -> FileAnalysis:
     """Return the statistics of a file of records, in one pass and constant memory.
 
@@ -267,6 +334,7 @@ def analyze_file(
         operation: "send" or "receive"; by default detected.
         progress: called now and then with the offset reached and the size of the file.
         reconcilable: keep what :func:`analyze_receiver` needs of a sender.
+        run: as for :func:`analyze_runs`.
 
     Raises:
         OSError: the file cannot be read.
@@ -274,7 +342,7 @@ def analyze_file(
         ValueError: ``record_format`` or ``operation`` is none of the known ones.
     """
     batches = scan_file(path, record_format=record_format, operation=operation, progress=progress)
-    return analyze_runs(batches, reconcilable=reconcilable)
+    return analyze_runs(batches, reconcilable=reconcilable, run=run)
 
 
 def analyze_receiver(
@@ -283,37 +351,65 @@ def analyze_receiver(
     *,
     record_format: str | None = None,
     progress: Progress | None = None,
+    run: RunBounds = NOTHING_KNOWN,
 ) -> PairAnalysis:
     """Return the statistics of a receiver's file and how it compares with its sender's.
+
+    The file is read once, or twice if it has ids that the sender does not know.
 
     Args:
         path: the receiver's file.
         sender: the sender's analysis, made ``reconcilable``.
         record_format: as for :func:`analyze_file`.
         progress: as for :func:`analyze_file`.
+        run: what is known of the run besides its records.
 
     Raises:
         As :func:`analyze_file`.
     """
-    batches = scan_file(path, record_format=record_format, operation=RECEIVE, progress=progress)
-    return reconcile_runs(sender, batches)
+    scan = partial(
+        scan_file, path, record_format=record_format, operation=RECEIVE, progress=progress
+    )
+    return reconcile_runs(sender, scan, run=run)
 
 
 def reconcile_runs(
-    sender: FileAnalysis, batches: Iterable[RunBatch], *, unit: str | None = None
+    sender: FileAnalysis,
+    scan: Callable[[], Iterable[RunBatch]],
+    *,
+    unit: str | None = None,
+    run: RunBounds = NOTHING_KNOWN,
 ) -> PairAnalysis:
-    """Do the same with the batches of the receiver's file; ``unit`` as in :func:`analyze_runs`."""
+    """Do the same with the batches of the receiver's file.
+
+    Args:
+        sender: as for :func:`analyze_receiver`.
+        scan: yields the batches, as :func:`analyze_runs` takes them, from the first at each
+            call.
+        unit: as for :func:`analyze_runs`.
+        run: as for :func:`analyze_receiver`.
+    """
+    end = end_of_sending(sender, run)
+    ending = None if end is None else (end, sender.time_unit)
     # What ids tell of both ends is more than what those of a receiver tell.
-    fold = _Fold(time_unit=unit, keep_ids=False)
-    reconciliation = Reconciliation(sender)
-    for batch in batches:
-        fold.add(batch)
-        reconciliation.add(batch, fold.time_unit or "ms")
-    return PairAnalysis(sender, fold.result(), reconciliation.result())
+    fold = _Fold(time_unit=unit, keep_ids=False, ending=ending)
+    reconciliation = Reconciliation(sender, run)
+    for batch in scan():
+        fold.add(reconciliation.own(batch, fold.unit_of(batch)))
+    sieve = reconciliation.sieve()
+    if reconciliation.mixed:
+        fold = _Fold(time_unit=unit, keep_ids=False, ending=ending)
+        for batch in scan():
+            fold.add(sieve.own(batch, fold.unit_of(batch)))
+    return PairAnalysis(sender, fold.result(sieve), reconciliation.result(), run)
 
 
 def analyze_pair(
-    sender_path: Path, receiver_path: Path, *, progress: Progress | None = None
+    sender_path: Path,
+    receiver_path: Path,
+    *,
+    progress: Progress | None = None,
+    run: RunBounds = NOTHING_KNOWN,
 ) -> PairAnalysis:
     """Return the statistics of both ends of one run, in one pass over each file.
 
@@ -321,9 +417,10 @@ def analyze_pair(
         sender_path: the sender's records.
         receiver_path: the receiver's.
         progress: called for either file as :func:`analyze_file` does.
+        run: as for :func:`analyze_receiver`.
 
     Raises:
         As :func:`analyze_file`.
     """
     sender = analyze_file(sender_path, operation="send", progress=progress, reconcilable=True)
-    return analyze_receiver(receiver_path, sender, progress=progress)
+    return analyze_receiver(receiver_path, sender, progress=progress, run=run)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
+from quiver_fast.analysis.reckoning import pair_sections
 from quiver_fast.analysis.spilled import Histogram, Latencies
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.windows import SecondCounts
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.sets import RunFigures
 
 __all__ = [
-    "AnalysedRun", "Progress", "RunData", "Wanted", "checked", "load_run", "run_data",
+    "AnalysedRun", "Progress", "RunData", "Wanted", "checked", "load_run", "run_bounds",
+    "run_data",
 ]  # fmt: skip
 
 Progress = Callable[[int, int], None]
@@ -44,6 +47,8 @@ class RunData:
         histogram: latencies by the second of receipt.
         sends: messages sent in each second.
         settlement: settlement latencies, in the unit of the sender's records.
+        sections: ``results``, ``drain`` and ``queue_growth``, what both ends say together
+            (:func:`.reckoning.pair_sections`); each None where an end is missing.
     """
 
     name: str
@@ -53,6 +58,7 @@ class RunData:
     histogram: Histogram | None
     sends: SecondCounts | None
     settlement: Latencies | None
+    sections: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -92,22 +98,36 @@ def load_run(files: RunFiles, progress: Progress) -> RunData:
             beside the records is damaged.
         OSError: a file cannot be read.
     """
+    run = run_bounds(files)
     if files.other is not None:
-        found = checked(files.other, analyze_file(files.other, progress=progress))
+        found = checked(files.other, analyze_file(files.other, progress=progress, run=run))
         sends = found.histogram is None
-        return run_data(files, found if sends else None, None if sends else found, None)
+        return run_data(files, found if sends else None, None if sends else found, None, run)
     sender, receiver, delivery = None, None, None
     if files.sender is not None:
         pair = files.receiver is not None
         sender = analyze_file(files.sender, operation=SEND, progress=progress, reconcilable=pair)
         checked(files.sender, sender)
     if files.receiver is not None and sender is not None:
-        both = analyze_receiver(files.receiver, sender, progress=progress)
+        both = analyze_receiver(files.receiver, sender, progress=progress, run=run)
         receiver, delivery = checked(files.receiver, both.receiver), both.delivery
     elif files.receiver is not None:
-        receiver = analyze_file(files.receiver, operation=RECEIVE, progress=progress)
+        receiver = analyze_file(files.receiver, operation=RECEIVE, progress=progress, run=run)
         checked(files.receiver, receiver)
-    return run_data(files, sender, receiver, delivery)
+    return run_data(files, sender, receiver, delivery, run)
+
+
+def run_bounds(files: RunFiles) -> RunBounds:
+    """Return what the wrappers' summaries beside the records of a run know of it.
+
+    Raises:
+        RecordError: a summary file is damaged.
+        OSError: a summary file cannot be read.
+    """
+    if files.other is not None:
+        return RunBounds.of(None, _wrapper_summary(files.other))
+    ends = (files.sender, files.receiver)
+    return RunBounds.of(*(None if path is None else _wrapper_summary(path) for path in ends))
 
 
 def run_data(
@@ -115,6 +135,7 @@ def run_data(
     sender: FileAnalysis | None,
     receiver: FileAnalysis | None,
     delivery: dict[str, Any] | None,
+    run: RunBounds,
 ) -> RunData:
     """Return the run whose ends were analysed.
 
@@ -123,17 +144,21 @@ def run_data(
         sender: what the sender's file says, if there is one.
         receiver: what the receiver's file says, if there is one.
         delivery: what became of the messages; None for what the receiver alone tells.
+        run: what :func:`run_bounds` returned.
 
     Raises:
         RecordError: a summary file is damaged.
         OSError: a summary file cannot be read.
     """
     summaries: dict[str, dict[str, Any]] = {}
+    sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth"))
     if sender is not None:
         summaries["sender"] = _sender_summary(_path(files, files.sender), sender)
     if receiver is not None:
-        summaries["receiver"] = _receiver_summary(_path(files, files.receiver), receiver)
+        summaries["receiver"] = _receiver_summary(_path(files, files.receiver), receiver, run)
         delivery = summaries["receiver"]["delivery"] = delivery or summaries["receiver"]["delivery"]
+    if sender is not None and receiver is not None:
+        sections = pair_sections(sender, receiver, run)
     settlement = None if sender is None else sender.settlement
     return RunData(
         name=files.name,
@@ -143,6 +168,7 @@ def run_data(
         histogram=None if receiver is None else receiver.histogram,
         sends=None if sender is None else SecondCounts.of(sender.seconds),
         settlement=None if settlement is None else settlement.all,
+        sections=sections,
     )
 
 
@@ -176,8 +202,8 @@ def _sender_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
     return _summary(path, kept, sender_sections(found, rate, schedule))
 
 
-def _receiver_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
-    return _summary(path, _wrapper_summary(path), receiver_sections(found))
+def _receiver_summary(path: Path, found: FileAnalysis, run: RunBounds) -> dict[str, Any]:
+    return _summary(path, _wrapper_summary(path), receiver_sections(found, run))
 
 
 def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:

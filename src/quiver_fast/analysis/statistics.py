@@ -108,7 +108,7 @@ def _settlement_bound(run: RunData, latencies: Latencies) -> int | None:
     peer_to_peer = (run.receiver["config"] or {}).get("connection_mode") == "server"
     same_unit = run.sender["records"]["time_unit"] == run.receiver["records"]["time_unit"]
     delivery = run.delivery or {}
-    clean = all(delivery.get(key) == 0 for key in ("lost", "duplicate", "foreign"))
+    clean = all(delivery.get(key) == 0 for key in ("unreceived", "duplicate", "foreign"))
     same_messages = clean and run.settlement.total == latencies.total
     if not (peer_to_peer and same_unit and same_messages):
         return None

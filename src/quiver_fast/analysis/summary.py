@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.bounds import NOTHING_KNOWN, RunBounds
 from quiver_fast.analysis.delivery import receiver_alone
 from quiver_fast.analysis.latency import exact_latency, upstream_latency
 from quiver_fast.analysis.schedule import send_schedule
@@ -46,12 +47,17 @@ def sender_sections(
     return sections | _streaming(sender)
 
 
-def receiver_sections(receiver: FileAnalysis) -> dict[str, Any]:
+def receiver_sections(receiver: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dict[str, Any]:
     """Return the sections of a receiver's summary.
+
+    Args:
+        receiver: the run's own messages in what the receiver recorded.
+        run: what is known of the run.
 
     Returns:
         ``results`` in upstream's shape (``message_rate`` = count / (last - first receive),
-        rounded; latencies in milliseconds), ``latency`` (exact, in the clock's unit),
+        or until the end of the sending where the run was ended by its duration, rounded;
+        latencies in milliseconds), ``latency`` (exact, in the clock's unit),
         ``delivery`` (as far as the receiver alone can tell), ``series``, ``records``, and
         ``streaming`` where it applies.
 
@@ -67,7 +73,7 @@ def receiver_sections(receiver: FileAnalysis) -> dict[str, Any]:
     return {
         "results": results,
         "latency": exact_latency(latencies, unit),
-        "delivery": receiver_alone(receiver),
+        "delivery": receiver_alone(receiver, run),
         "series": per_second(receiver.seconds, receiver.histogram),
         "records": _records(receiver),
     } | _streaming(receiver)

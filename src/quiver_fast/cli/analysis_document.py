@@ -8,7 +8,6 @@ from typing import Any
 from quiver_fast.analysis.environment import environment
 from quiver_fast.analysis.sources import RunData
 from quiver_fast.analysis.statistics import run_statistics
-from quiver_fast.cli.summary_text import pair_results
 
 __all__ = ["run_document", "whole_document"]
 
@@ -30,10 +29,10 @@ def run_document(
         "output_dir": config.get("output_dir"),
         "complete": _all_complete([end["complete"] for end in ends]),
         "reason": "; ".join(end["reason"] for end in ends if end["reason"]) or None,
-        "results": pair_results(run.sender["results"], run.receiver["results"])
-        if run.sender is not None and run.receiver is not None
-        else None,
+        "results": run.sections["results"],
         "delivery": run.delivery,
+        "drain": run.sections["drain"],
+        "queue_growth": run.sections["queue_growth"],
         "sender": run.sender,
         "receiver": run.receiver,
         "analysis": run_statistics(run, interval_seconds, window_seconds),

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.bounds import RunBounds
+from quiver_fast.analysis.local import PairAnalysis
 from quiver_fast.cli.console import Console
 from quiver_fast.cli.implementations import find_arrow
 from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, new_id
 from quiver_fast.cli.run import ArrowRun
 from quiver_fast.cli.snapshots import Snapshot, now_ms
-from quiver_fast.cli.summary_text import pair_results
 from quiver_fast.cli.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.table import ROWS_PER_HEADING, heading, table_row
 from quiver_fast.cli.url import parse_url
@@ -177,38 +178,41 @@ class PairRun:
         """Summarise and save both ends, and return the document of the whole run.
 
         Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``complete``, ``reason``,
-        ``results``, ``delivery``, ``cpu_ms`` by role, and the summaries ``sender`` and
-        ``receiver``, None for one that was not started.
+        ``results``, ``delivery``, ``drain``, ``queue_growth``, ``cpu_ms`` by role, and the
+        summaries ``sender`` and ``receiver``, None for one that was not started.
 
         Raises:
             RecordError: the records are not those of an arrow.
         """
         summaries = {}
-        sender = None
+        sender, both = None, None
+        outlines = {run.plan.role: run.outline() for run in self._runs}
+        bounds = RunBounds.of(*(outlines.get(role) for role in ROLES))
         # The receiver's records are compared with the sender's as they are read.
         for run in sorted(self._runs, key=lambda run: run.plan.role, reverse=True):
-            summaries[run.plan.role] = run.analyse(not self._console.progress, sender)
-            sender = run.records
-        delivery = summaries["receiver"]["delivery"] if len(summaries) > 1 else None
+            summaries[run.plan.role] = run.analyse(not self._console.progress, sender, bounds)
+            sender, both = run.records, run.both
         for run in self._runs:
             run.save(summaries[run.plan.role], not self._console.progress)
-        return self._document(summaries, delivery)
+        return self._document(summaries, both)
 
     def _document(
-        self, summaries: dict[str, dict[str, Any]], delivery: dict[str, Any] | None
+        self, summaries: dict[str, dict[str, Any]], both: PairAnalysis | None
     ) -> dict[str, Any]:
         sender, receiver = (summaries.get(role) for role in ROLES)
         problems = self._problems(summaries)
+        nothing = dict.fromkeys(("results", "drain", "queue_growth"))
+        sections = nothing if both is None else both.sections
         return {
             "peer_to_peer": self._plans.peer_to_peer,
             "run_id": self._plans.run_id,
             "output_dir": str(self._output_dir),
             "complete": not problems and not self._signals.count,
             "reason": self._signals.reason or "; ".join(problems) or None,
-            "results": pair_results(sender["results"], receiver["results"])
-            if sender and receiver
-            else None,
-            "delivery": delivery,
+            "results": sections["results"],
+            "delivery": None if both is None else both.delivery,
+            "drain": sections["drain"],
+            "queue_growth": sections["queue_growth"],
             "cpu_ms": {run.plan.role: run.child.usage.cpu_ms for run in self._runs},
             "sender": sender,
             "receiver": receiver,

@@ -11,8 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
+from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.environment import environment
-from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
+from quiver_fast.analysis.local import (
+    FileAnalysis,
+    PairAnalysis,
+    analyze_file,
+    analyze_receiver,
+)
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.cli.output import ArrowFiles, compress, write_json
 from quiver_fast.cli.plan import ArrowPlan, contract_arguments, summary_config
@@ -55,6 +61,7 @@ class ArrowRun:
         self.files = ArrowFiles(output_dir, plan.role)
         self._output_dir = output_dir
         self.records: FileAnalysis | None = None
+        self.both: PairAnalysis | None = None
         self._child: Child | None = None
         self._snapshots: SnapshotTaker | None = None
         self._stopped: Ending | None = None
@@ -141,47 +148,62 @@ class ArrowRun:
         how = exit_text(self.child.returncode)
         return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
 
-    def analyse(self, quiet: bool, sender: FileAnalysis | None = None) -> dict[str, Any]:
+    def outline(self) -> dict[str, Any]:
+        """Return what the arrow's summary says besides its records, at its end."""
+        ending = self.ending()
+        return {
+            "config": summary_config(self.plan, self._output_dir),
+            "complete": ending.complete,
+            "reason": ending.reason,
+            "exit_code": self.child.returncode,
+            "arrow": self._report or None,
+        }
+
+    def analyse(
+        self, quiet: bool, sender: FileAnalysis | None = None, run: RunBounds | None = None
+    ) -> dict[str, Any]:
         """Read the records and return the arrow's summary, without saving it.
 
         Args:
             quiet: show no progress.
             sender: what the sender of a receiver recorded; then ``delivery`` is the truth
-                from both ends.
+                from both ends, and ``both`` is kept.
+            run: what is known of the whole run; None where the arrow is all of it.
 
         Raises:
             RecordError: the records are not those of this operation.
         """
-        ending = self.ending()
-        summary: dict[str, Any] = {"config": summary_config(self.plan, self._output_dir)}
+        outline = self.outline()
+        summary: dict[str, Any] = {"config": outline.pop("config")}
         with Progress(f"Reading {self.plan.role} records", enabled=not quiet) as progress:
-            summary |= self._sections(progress.update, sender)
-        summary["complete"] = ending.complete
-        summary["reason"] = ending.reason
-        summary["exit_code"] = self.child.returncode
-        summary["arrow"] = self._report or None
-        summary["environment"] = environment()
-        return summary
+            summary |= self._sections(progress.update, sender, run or self._bounds())
+        return summary | outline | {"environment": environment()}
+
+    def _bounds(self) -> RunBounds:
+        if self.plan.operation == "send":
+            return RunBounds.of(self.outline(), None)
+        return RunBounds.of(None, self.outline())
 
     def _sections(
-        self, progress: Callable[[int, int], None], sender: FileAnalysis | None
+        self, progress: Callable[[int, int], None], sender: FileAnalysis | None, run: RunBounds
     ) -> dict[str, Any]:
         options, path = self.plan.options, self.files.transfers
         if sender is not None and self.plan.operation == "receive":
-            pair = analyze_receiver(
-                path, sender, record_format=options.record_format, progress=progress
+            self.both = analyze_receiver(
+                path, sender, record_format=options.record_format, progress=progress, run=run
             )
-            return receiver_sections(pair.receiver) | {"delivery": pair.delivery}
+            return receiver_sections(self.both.receiver, run) | {"delivery": self.both.delivery}
         self.records = analyze_file(
             path,
             record_format=options.record_format,
             operation=self.plan.operation,
             progress=progress,
             reconcilable=True,
+            run=run,
         )
         if self.plan.operation == "send":
             return sender_sections(self.records, options.rate, self._report.get("schedule"))
-        return receiver_sections(self.records)
+        return receiver_sections(self.records, run)
 
     def save(self, summary: dict[str, Any], quiet: bool) -> None:
         """Save the summary and compress the records."""

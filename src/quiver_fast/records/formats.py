@@ -22,6 +22,7 @@ __all__ = [
     "STREAMED_LINES",
     "TIME_DIGITS",
     "UNITS_PER_SECOND",
+    "UNIT_RANGES",
     "V1",
     "V2",
     "V3",
@@ -65,6 +66,13 @@ SETTLEMENT_SAMPLE_INTERVAL = 256
 
 TIME_DIGITS = {"ms": 13, "us": 16, "ns": 19}
 UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+# The times of a unit: from the first number to below the second. The next finer unit
+# has three digits more, so that a bound of one digit more is far from the times of both.
+UNIT_RANGES = {
+    "ms": (-(2**63), 10**14),
+    "us": (10**14, 10**17),
+    "ns": (10**17, 2**63),
+}
 
 _UNIT_BY_DIGITS = {digits: unit for unit, digits in TIME_DIGITS.items()}
 _LARGEST_TIME = 2**63 - 1
@@ -89,9 +97,13 @@ def is_sampled(index: int) -> bool:
 def time_unit(time: int) -> str:
     """Return the unit of an epoch time, ``"ms"``, ``"us"`` or ``"ns"``, from its digits.
 
-    A time of any other length is in milliseconds, the unit of the contract.
+    Short times, of which none is an epoch time, are in milliseconds, the unit of the
+    contract; :data:`UNIT_RANGES` has the bounds.
     """
-    return _UNIT_BY_DIGITS.get(len(str(time)), "ms")
+    for unit, (_, end) in UNIT_RANGES.items():
+        if time < end:
+            return unit
+    return "ns"
 
 
 def detect(

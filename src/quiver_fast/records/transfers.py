@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -159,3 +159,13 @@ class RunBatch:
     def __len__(self) -> int:
         """Return n, the number of runs of transfers."""
         return len(self.sent)
+
+    def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> RunBatch:
+        """Return the batch with some of its runs of transfers, by mask or by number."""
+        return replace(
+            self,
+            sent=self.sent[rows],
+            received=None if self.received is None else self.received[rows],
+            count=self.count[rows],
+            ids=None if self.ids is None else self.ids[rows],
+        )
