@@ -111,7 +111,7 @@ def test_a_pair_with_every_fault(
         lines.write("not a record\n1,2,3,4\n17")
     found = check(spark, the_run(tmp_path))
     delivery = found["delivery"]
-    assert min(delivery[name] for name in ("lost", "reordered", "foreign")) > 0
+    assert min(delivery[name] for name in ("unreceived", "reordered", "older")) > 0
     assert found["receiver"]["records"]["malformed"] == 2
     assert found["receiver"]["records"]["truncated"]
     assert ("settlement" in found["sender"]) == (record_format == "v2")
@@ -165,7 +165,7 @@ def test_arbitrary_ids_and_mixed_units(spark: SparkSession, tmp_path: Path) -> N
     write(tmp_path / "receiver-transfers.csv", receipts)
     found = check(spark, the_run(tmp_path), 4096)
     assert found["delivery"]["method"] == "ids"
-    assert found["delivery"]["lost"] > 0
+    assert found["delivery"]["unreceived"] > 0
 
 
 @pytest.mark.parametrize("empty", ["sender", "receiver"])

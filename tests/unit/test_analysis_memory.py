@@ -23,7 +23,7 @@ from quiver_fast.analysis.statistics import run_statistics
 (files,) = find_runs(sys.argv[1:])
 run = load_run(files, lambda done, size: None)
 run_statistics(run, 0.001)
-print(run.delivery["received"], run.delivery["lost"])
+print(run.delivery["received"], run.delivery["unreceived"])
 # Not ru_maxrss: that begins with what the parent had.
 print(int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024)
 """
@@ -40,9 +40,9 @@ def analysed(directory):
         text=True,
         check=True,
     )
-    received, lost, peak = done.stdout.split()
+    received, unreceived, peak = done.stdout.split()
     assert float(peak) <= MOST_MB
-    return int(received), lost
+    return int(received), unreceived
 
 
 def write(path, sent, received):
