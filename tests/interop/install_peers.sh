@@ -1,19 +1,28 @@
 #!/bin/sh
-# Install the peers of tests/interop that pip does not bring: RabbitMQ with its
-# AMQP 1.0 plugin, Node.js and rhea, Java, ActiveMQ Artemis and Chronicle Queue
-# (through Maven), Chromium for the reports.
+# Install the peers of tests/interop that pip does not bring: RabbitMQ as the system
+# has it, RabbitMQ 4 out of Debian 13, Node.js and rhea, Java, ActiveMQ Artemis and
+# Classic, Qpid Broker-J and Chronicle Queue (through Maven), Chromium for the reports.
 # Idempotent; does nothing where all are there.
 #
 # Needs root on a Debian-like system to install packages; elsewhere it says what
 # is missing and fails, so that nobody takes a skipped peer for a proven one.
 set -eu
 
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/quiver-fast
 artemis_version=2.40.0
-artemis_home=${ARTEMIS_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/quiver-fast/apache-artemis-$artemis_version}
-chronicle_home=${CHRONICLE_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/quiver-fast/chronicle-queue}
+artemis_home=${ARTEMIS_HOME:-$cache/apache-artemis-$artemis_version}
+classic_version=5.17.6
+classic_home=${ACTIVEMQ_HOME:-$cache/apache-activemq-$classic_version}
+broker_j_version=9.2.0
+broker_j_home=${QPID_BROKER_J_HOME:-$cache/qpid-broker-j-$broker_j_version}
+chronicle_home=${CHRONICLE_HOME:-$cache/chronicle-queue}
+rabbitmq4_root=${RABBITMQ_ROOT:-$cache/rabbitmq-4}
+rabbitmq4_server=$rabbitmq4_root/usr/lib/rabbitmq/bin/rabbitmq-server
+debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=0
+scratch=
 
 missing_packages() {
     [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf 'rabbitmq-server '
@@ -23,27 +32,43 @@ missing_packages() {
     command -v mvn >/dev/null 2>&1 || printf 'maven '
     command -v chromium >/dev/null 2>&1 || printf 'chromium '
     command -v openssl >/dev/null 2>&1 || printf 'openssl '
+    if ! [ -x "$rabbitmq4_server" ]; then
+        command -v debootstrap >/dev/null 2>&1 || printf 'debootstrap '
+        [ -e "$debian_keys" ] || printf 'debian-archive-keyring '
+    fi
 }
+
+fail() {
+    echo "install_peers.sh: $*" >&2
+    exit 1
+}
+
+# Nothing is left of an installation that did not end, nor of what it needed.
+clean_up() {
+    [ "$policy_is_ours" = 0 ] || rm -f "$policy"
+    [ -z "$scratch" ] || rm -rf "$scratch" "$scratch.log"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
 # The tests start a broker of their own: the packaged service must not take
 # the default ports first. invoke-rc.d obeys policy-rc.d; 101 forbids a start.
-forbid_service_start() {
-    [ -e "$policy" ] && return
-    printf '#!/bin/sh\nexit 101\n' >"$policy"
-    chmod 755 "$policy"
-    policy_is_ours=1
+forbid_start() {
+    printf '#!/bin/sh\nexit 101\n' >"$1"
+    chmod 755 "$1"
 }
 
-restore_policy() {
-    [ "$policy_is_ours" = 0 ] || rm -f "$policy"
+forbid_service_start() {
+    [ -e "$policy" ] && return
+    forbid_start "$policy"
+    policy_is_ours=1
 }
 
 install_packages() {
     if ! command -v apt-get >/dev/null 2>&1 || [ "$(id -u)" != 0 ]; then
-        echo "install_peers.sh: missing: $*; install them as root" >&2
-        exit 1
+        fail "missing: $*; install them as root"
     fi
-    trap restore_policy EXIT
     forbid_service_start
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
@@ -59,21 +84,58 @@ if ! cmp -s package-lock.json node_modules/.installed-lock; then
     cp package-lock.json node_modules/.installed-lock
 fi
 
-install_artemis() {
-    [ -x "$artemis_home/bin/artemis" ] && return
-    parent=$(dirname -- "$artemis_home")
-    mkdir -p "$parent"
-    scratch=$(mktemp -d "$parent/.artemis.XXXXXX")
-    mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
-        "-Dartifact=org.apache.activemq:apache-artemis:$artemis_version:tar.gz:bin" \
-        "-DoutputDirectory=$scratch" -Dmdep.useBaseVersion=true
-    tar -xzf "$scratch"/apache-artemis-*.tar.gz -C "$scratch"
-    rm -rf "$artemis_home"
-    mv "$scratch/apache-artemis-$artemis_version" "$artemis_home"
-    rm -rf "$scratch"
+# What is built in $scratch is there only when it is whole.
+begin_installation() {
+    mkdir -p "$(dirname -- "$1")"
+    scratch=$(mktemp -d "$(dirname -- "$1")/.installing.XXXXXX")
+    chmod 755 "$scratch"
 }
 
-install_artemis
+# from_maven HOME PROGRAM GROUP:NAME VERSION FOLDER: the archive's FOLDER becomes HOME.
+from_maven() {
+    [ -e "$1/$2" ] && return
+    begin_installation "$1"
+    mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+        "-Dartifact=$3:$4:tar.gz:bin" "-DoutputDirectory=$scratch" -Dmdep.useBaseVersion=true
+    tar -xzf "$scratch"/*.tar.gz -C "$scratch"
+    rm -rf "$1"
+    mv "$scratch/$5" "$1"
+    rm -rf "$scratch"
+    scratch=
+}
+
+from_maven "$artemis_home" bin/artemis org.apache.activemq:apache-artemis \
+    $artemis_version apache-artemis-$artemis_version
+from_maven "$classic_home" bin/activemq.jar org.apache.activemq:apache-activemq \
+    $classic_version apache-activemq-$classic_version
+from_maven "$broker_j_home" bin/qpid-server org.apache.qpid:apache-qpid-broker-j \
+    $broker_j_version qpid-broker/$broker_j_version
+
+# RabbitMQ 4 in a Debian 13 of its own, of which the launcher takes /usr. What is mounted for
+# the installation goes with the namespace that it is mounted in.
+install_rabbitmq4() {
+    [ -x "$rabbitmq4_server" ] && return
+    [ "$(id -u)" = 0 ] || fail "missing: RabbitMQ 4 in $rabbitmq4_root; install it as root"
+    begin_installation "$rabbitmq4_root"
+    fill_rabbitmq4 >"$scratch.log" 2>&1 || {
+        cat "$scratch.log" >&2
+        fail "RabbitMQ 4 cannot be installed in $rabbitmq4_root"
+    }
+    rm -rf "$rabbitmq4_root" "$scratch.log"
+    mv "$scratch" "$rabbitmq4_root"
+    scratch=
+}
+
+fill_rabbitmq4() {
+    debootstrap --variant=minbase trixie "$scratch" &&
+        forbid_start "$scratch$policy" &&
+        DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 unshare --mount sh -euc '
+            for one in proc dev sys; do mount --rbind "/$one" "$1/$one"; done
+            chroot "$1" apt-get install -y -q --no-install-recommends rabbitmq-server
+            chroot "$1" apt-get clean' sh "$scratch"
+}
+
+install_rabbitmq4
 
 # The peer of the queue files' tests: compiled against the jars that its pom names.
 install_chronicle() {

@@ -19,9 +19,15 @@ from support.server import Server
 SECONDS = 60.0
 # The password of a launcher may be any text, in files that each have rules of their own.
 SECRET = {"username": "ü=ser", "password": "p a:s#s\\'\"<&>é😀"}
-BROKERS = [
-    pytest.param(name, marks=pytest.mark.peer(name)) for name in ("rabbitmq", "artemis")
-]  # fmt: skip
+NAMES = {
+    "rabbitmq": "rabbitmq",
+    "rabbitmq4": "rabbitmq-4",
+    "artemis": "activemq-artemis",
+    "classic": "activemq-classic",
+    "broker_j": "qpid-broker-j",
+}
+"""The launchers' modules, and the names of their servers."""
+BROKERS = [pytest.param(module, marks=pytest.mark.peer(module)) for module in NAMES]
 
 
 def transfer(server: Server, **keys: object) -> None:

@@ -21,7 +21,9 @@ from quiver_fast.proton import info
 
 ENGINE_VERSION = "0.40.0"
 COMMANDS = ("quiver", "quiver-arrow", "quiver-bench", "quiver-server")
-LAUNCHERS = ("activemq-artemis", "rabbitmq", "skrouterd")
+LAUNCHERS = (
+    "activemq-artemis", "activemq-classic", "qpid-broker-j", "rabbitmq", "rabbitmq-4", "skrouterd",
+)  # fmt: skip
 COUNT = 1000
 SECONDS = 60
 

@@ -4,19 +4,33 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 import socket
+import subprocess
 import threading
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
-from quiver_fast.brokers import artemis, launcher, rabbitmq, skrouterd
+from quiver_fast.brokers import (
+    artemis,
+    broker_j,
+    classic,
+    java,
+    launcher,
+    rabbitmq,
+    rabbitmq4,
+    skrouterd,
+)
+from quiver_fast.brokers.debian_root import DebianRoot
 from quiver_fast.brokers.probe import accepts_amqp
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.server.config import parse
 
 BASE = ("host=h", "port=1", "path=q0", "ready-file=-")
 TLS = ("scheme=amqps", "cert=c.pem", "key=k.pem")
+LAUNCHERS = [artemis, broker_j, classic, rabbitmq, rabbitmq4, skrouterd]
 
 
 def config_of(*words):
@@ -64,9 +78,9 @@ def test_without_a_queue(capsys):
     assert "path must name a queue" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", [artemis, rabbitmq, skrouterd])
+@pytest.mark.parametrize("module", LAUNCHERS)
 def test_a_broker_that_is_not_here_says_so_in_one_line(module, capsys, monkeypatch, tmp_path):
-    for name in ("PATH", "ARTEMIS_HOME", "RABBITMQ_HOME"):
+    for name in ("PATH", "XDG_CACHE_HOME", "RABBITMQ_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     assert module.start([]) == 0
     told = capsys.readouterr().out.splitlines()
@@ -77,40 +91,125 @@ def test_a_broker_that_is_not_here_says_so_in_one_line(module, capsys, monkeypat
     assert capsys.readouterr().err.splitlines() == [f"{program}: error: {reason}"]
 
 
-@pytest.mark.parametrize("module", [artemis, rabbitmq, skrouterd])
+@pytest.mark.parametrize("module", LAUNCHERS)
 def test_help(module, capsys):
     assert module.start(["--help"]) == 0
     assert set(re.findall(r"\b([a-z-]+)=", capsys.readouterr().out)) == set(launcher.KEYS)
 
 
-def test_rabbitmq_users_and_queue():
-    definitions = rabbitmq._definitions(config_of("user=ü", "password=geheim"))
+def rabbitmq_in(directory, version):
+    """Return the server's script of a RabbitMQ that is only as much as says its version."""
+    (directory / "plugins" / f"rabbit-{version}").mkdir(parents=True)
+    (directory / "plugins" / "rabbit_common-9.9.9").mkdir()
+    script = directory / "sbin" / "rabbitmq-server"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.parametrize(("version", "major"), [("3.10.8", 3), ("4.0.5", 4), ("10.1.0-rc.1", 10)])
+def test_rabbitmq_of_every_version_is_told(version, major, tmp_path):
+    assert rabbitmq.major_version(rabbitmq_in(tmp_path, version)) == major
+
+
+def test_rabbitmq_without_a_version(tmp_path):
+    with pytest.raises(QuiverError, match=r"cannot be told: no .*/plugins/rabbit-VERSION"):
+        rabbitmq.major_version(tmp_path / "sbin" / "rabbitmq-server")
+
+
+@pytest.mark.parametrize("major", [3, 4])
+def test_rabbitmq_users_and_queue(major):
+    definitions = rabbitmq._definitions(config_of("user=ü", "password=geheim"), major)
     [user] = definitions["users"]
     salted = base64.b64decode(user["password_hash"])
     assert user["name"] == "ü"
     # rabbit_password_hashing_sha256: four bytes of salt before what is hashed with it.
     assert salted[4:] == hashlib.sha256(salted[:4] + b"geheim").digest()
     assert [queue["name"] for queue in definitions["queues"]] == ["q0"]
-    assert rabbitmq._definitions(config_of())["users"][0]["name"] == "guest"
+    assert [queue["durable"] for queue in definitions["queues"]] == [major == 4]
+    assert rabbitmq._definitions(config_of(), major)["users"][0]["name"] == "guest"
+
+
+@pytest.mark.parametrize(
+    ("path", "major", "queue"),
+    [
+        ("q0", 3, "q0"), ("q0", 4, "q0"),
+        ("queues/q0", 4, "q0"), ("/queues/q0", 4, "q0"), ("/queues/a%2Fb%25", 4, "a/b%"),
+        # 3.x knows no such address: a queue may well be called so.
+        ("queues/q0", 3, "queues/q0"), ("a%2Fb", 4, "a%2Fb"),
+    ],
+)  # fmt: skip
+def test_rabbitmq_has_the_queue_that_the_path_reaches(path, major, queue):
+    assert rabbitmq._queue(path, major) == queue
 
 
 def test_rabbitmq_lets_nobody_in_without_a_name_where_there_is_a_user(tmp_path):
     file = tmp_path / "definitions"
-    assert "{default_user, none}" in rabbitmq._configuration(
-        config_of("user=u", "password=p"), file
-    )
-    assert f"{{default_user, {rabbitmq._text('guest')}}}" in rabbitmq._configuration(
-        config_of(), file
-    )
+    user = config_of("user=u", "password=p")
+    assert "{default_user, none}" in rabbitmq._configuration(user, file, 3)
+    named = rabbitmq._configuration(config_of(), file, 3)
+    assert f"{{default_user, {rabbitmq._text('guest')}}}" in named
+    secured = rabbitmq._configuration(user, file, 4)
+    assert "{auth_mechanisms, ['PLAIN']}, {anonymous_login_user, none}" in secured
+    opened = rabbitmq._configuration(config_of(), file, 4)
+    assert '{anonymous_login_user, <<"guest">>}' in opened
+    # What the other version has no application for, it would refuse to start with.
+    assert "rabbitmq_amqp1_0" not in secured + opened
 
 
-def test_rabbitmq_listens_with_tls_or_without(tmp_path):
-    plain = rabbitmq._configuration(config_of(), tmp_path)
+@pytest.mark.parametrize("major", [3, 4])
+def test_rabbitmq_listens_with_tls_or_without(major, tmp_path):
+    plain = rabbitmq._configuration(config_of(), tmp_path, major)
     assert "{tcp_listeners, [{[104], 1}]}, {ssl_listeners, []}" in plain
-    secure = rabbitmq._configuration(config_of(*TLS, "trust-store=t"), tmp_path)
+    secure = rabbitmq._configuration(config_of(*TLS, "trust-store=t"), tmp_path, major)
     assert "{tcp_listeners, []}, {ssl_listeners, [{[104], 1}]}" in secure
     assert "{fail_if_no_peer_cert, true}" in secure
-    assert "verify" not in rabbitmq._configuration(config_of(*TLS), tmp_path)
+    assert "verify" not in rabbitmq._configuration(config_of(*TLS), tmp_path, major)
+
+
+@pytest.mark.parametrize(("version", "plugins"), [("3.13.7", "rabbitmq_amqp1_0"), ("4.1.0", "")])
+def test_rabbitmq_where_the_environment_says(version, plugins, tmp_path, monkeypatch):
+    script = rabbitmq_in(tmp_path / "home", version)
+    monkeypatch.setenv("RABBITMQ_HOME", str(tmp_path / "home"))
+    directory = tmp_path / "run"
+    directory.mkdir()
+    epmd, server = rabbitmq.BROKER.prepare(config_of(), directory)
+    assert (epmd.command, server.command) == (["epmd"], [str(script)])
+    assert (directory / "enabled_plugins").read_text() == f"[{plugins}].\n"
+    assert json.loads((directory / "definitions.json").read_text())["queues"]
+
+
+def test_rabbitmq_out_of_another_system(tmp_path, monkeypatch):
+    """The root that is named wins over a home, for both launchers; its own server is run."""
+    installed = tmp_path / "root" / "usr" / "lib" / "rabbitmq"
+    rabbitmq_in(installed / "lib" / "rabbitmq_server-4.0.5", "4.0.5")
+    (installed / "bin").mkdir()
+    link = installed / "bin" / "rabbitmq-server"
+    link.symlink_to("../lib/rabbitmq_server-4.0.5/sbin/rabbitmq-server")
+    monkeypatch.setenv("RABBITMQ_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("RABBITMQ_HOME", str(tmp_path / "home"))
+    for number, broker in enumerate((rabbitmq.BROKER, rabbitmq4.BROKER)):
+        assert broker.home() == link
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        commands = [daemon.command for daemon in broker.prepare(config_of(), directory)]
+        assert [command[0] for command in commands] == ["unshare", "unshare"]
+        assert [command[-2:] for command in commands] == [
+            [str(tmp_path / "root"), "epmd"],
+            [str(tmp_path / "root"), "/usr/lib/rabbitmq/bin/rabbitmq-server"],
+        ]
+
+
+def test_without_a_mount_namespace(tmp_path, monkeypatch):
+    """A container that forbids it is told of in one line, in the words of what was forbidden."""
+    forbidding = tmp_path / "unshare"
+    forbidding.write_text("#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2; exit 1\n")
+    forbidding.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert DebianRoot(tmp_path).unavailable() == (
+        f"what is in {tmp_path} needs a mount namespace: unshare failed: Operation not permitted"
+    )
 
 
 CREATED = """<configuration><core>
@@ -147,6 +246,109 @@ def test_artemis_passwords(tmp_path):
         artemis.BROKER.prepare(config_of("user=u", "password=ENC(x)"), tmp_path)
 
 
+def test_artemis_needs_the_key_and_the_certificate(tmp_path):
+    for name in ("c.pem", "k.pem"):
+        (tmp_path / name).write_text("no PEM")
+    words = ["scheme=amqps", f"cert={tmp_path}/c.pem", f"key={tmp_path}/k.pem"]
+    with pytest.raises(QuiverError, match=r"^key: .*k\.pem: "):
+        artemis._acceptor(config_of(*words), tmp_path)
+
+
+CLASSIC = "{http://activemq.apache.org/schema/core}"
+
+
+def test_classic_has_one_connector_and_the_queue(tmp_path):
+    config = parse(["host=::1", "port=7", 'path=a "b" & <c>', "ready-file=-"])
+    [daemon] = classic.BROKER.prepare(config, tmp_path)
+    file = tmp_path / "conf" / "activemq.xml"
+    assert daemon.command[-2:] == ["start", f"xbean:{file.as_uri()}"]
+    [broker] = ElementTree.parse(file).getroot()
+    [connector] = broker.find(f"{CLASSIC}transportConnectors")
+    assert connector.get("uri") == "amqp://[::1]:7?wireFormat.maxFrameSize=104857600"
+    assert broker.find(f"{CLASSIC}destinations")[0].get("physicalName") == 'a "b" & <c>'
+    assert broker.find(f"{CLASSIC}plugins") is None
+
+
+def test_classic_users_are_not_on_its_command_line(tmp_path):
+    [daemon] = classic.BROKER.prepare(config_of("user=ü", 'password=p"<&'), tmp_path)
+    [broker] = ElementTree.parse(tmp_path / "conf" / "activemq.xml").getroot()
+    [plugin] = broker.find(f"{CLASSIC}plugins")
+    assert plugin.get("anonymousAccessAllowed") == "false"
+    [[user]] = plugin
+    assert (user.get("username"), user.get("password")) == ("ü", 'p"<&')
+    assert not any('p"<&' in word for word in daemon.command)
+
+
+def test_classic_demands_certificates_where_it_trusts(tmp_path):
+    plain, secure = config_of(*TLS), config_of(*TLS, "trust-store=t")
+    assert classic._connector(plain).startswith("amqp+ssl://h:1?")
+    assert "needClientAuth" not in classic._connector(plain)
+    assert classic._connector(secure).endswith("&transport.needClientAuth=true")
+
+
+def test_broker_j_has_one_port_and_makes_queues(tmp_path):
+    [daemon] = broker_j.BROKER.prepare(config_of(), tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text())
+    assert daemon.command[3:5] == ["-icp", str(tmp_path / "config.json")]
+    [port], [users] = written["ports"], written["authenticationproviders"]
+    assert (port["port"], port["bindingAddress"], port["transports"]) == (1, "h", ["TCP"])
+    assert users["type"] == "Anonymous"
+    host = json.loads(written["virtualhostnodes"][0]["virtualHostInitialConfiguration"])
+    assert [queue["name"] for queue in host["queues"]] == ["q0"]
+    [policy] = host["nodeAutoCreationPolicies"]
+    assert (policy["createdOnPublish"], policy["createdOnConsume"]) == (True, True)
+
+
+def test_broker_j_users(tmp_path):
+    configuration = broker_j._configuration(config_of("user=ü", "password=p"), tmp_path)
+    [users] = configuration["authenticationproviders"]
+    assert (users["type"], users["secureOnlyMechanisms"]) == ("Plain", [])
+    assert users["users"] == [{"name": "ü", "type": "managed", "password": "p"}]
+
+
+@pytest.fixture
+def secured(certificates):
+    server = certificates.server.keys()
+    return config_of(
+        "scheme=amqps", f"cert={server['cert']}", f"key={server['key']}",
+        f"trust-store={certificates.authority}",
+    )  # fmt: skip
+
+
+def test_broker_j_reads_certificates_in_pem(secured, tmp_path):
+    configuration = broker_j._configuration(secured, tmp_path)
+    [port], [key], [trust] = (configuration[x] for x in ("ports", "keystores", "truststores"))
+    assert (port["transports"], port["keyStore"], port["trustStores"]) == (
+        ["SSL"], "server", ["trusted"],
+    )  # fmt: skip
+    assert port["needClientAuth"] is True
+    assert "BEGIN PRIVATE KEY" in (tmp_path / "key.pem").read_text()
+    assert (key["certificateUrl"], trust["certificatesUrl"]) == (secured.cert, secured.trust_store)
+
+
+@pytest.mark.skipif(shutil.which("keytool") is None, reason="keytool of Java is not on the PATH")
+def test_every_trusted_certificate_is_in_the_store_that_java_reads(secured, tmp_path):
+    both = tmp_path / "both.pem"
+    with both.open("w") as file:
+        for one in (secured.trust_store, secured.cert):
+            file.write(f"Some words before.\n{Path(one).read_text()}")
+    config = config_of(*TLS, f"trust-store={both}")
+    store = tmp_path / "trust.p12"
+    java.trusted_pkcs12(config, store, "secret")
+    listing = ["keytool", "-list", "-keystore", str(store), "-storepass", "secret"]
+    told = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+    assert told.count("trustedCertEntry") == 2
+
+
+def test_a_trust_store_without_certificates(tmp_path):
+    empty = tmp_path / "empty.pem"
+    empty.write_text("nothing")
+    with pytest.raises(QuiverError, match="there is no certificate in PEM"):
+        java.trusted_pkcs12(config_of(*TLS, f"trust-store={empty}"), tmp_path / "x", "p")
+    with pytest.raises(QuiverError, match=r"gone\.pem: No such file"):
+        java.trusted_pkcs12(config_of(*TLS, f"trust-store={tmp_path}/gone.pem"), tmp_path, "p")
+
+
 def test_skrouterd_configuration(tmp_path):
     config = config_of(*TLS, "trust-store=t.pem")
     [daemon] = skrouterd.BROKER.prepare(config, tmp_path)
@@ -162,6 +364,8 @@ def test_skrouterd_configuration(tmp_path):
     plain = dict(skrouterd._entities(config_of()))
     assert "sslProfile" not in plain
     assert plain["listener"]["saslMechanisms"] == "ANONYMOUS"
+    # More than a message of 1 MB needs at the default frame size of 16 KiB.
+    assert plain["listener"]["maxSessionFrames"] == 128
 
 
 def test_skrouterd_takes_no_passwords(tmp_path):

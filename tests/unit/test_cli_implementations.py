@@ -89,11 +89,14 @@ def test_our_server_is_this_installation():
     assert found.unavailable is None
 
 
-@pytest.mark.parametrize("alias", ["rabbitmq", "artemis", "skrouterd"])
+@pytest.mark.parametrize(
+    "alias",
+    ["rabbitmq", "rabbitmq4", "artemis", "activemq-classic", "broker-j", "skrouterd"],
+)
 def test_a_launcher_says_whether_its_broker_is_here(alias, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("ARTEMIS_HOME", str(tmp_path))
     monkeypatch.setenv("RABBITMQ_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = find_server(alias, {})
     assert found.command[:2] == (sys.executable, "-m")
     assert found.extensions
@@ -113,7 +116,8 @@ def test_everything_that_is_found(tmp_path):
     environ = {"QUIVER_IMPL_PATH": make(tmp_path, *names)}
     assert [one.name for one in all_arrows(environ)] == ["mine", "pyfast", "rhea"]
     assert [one.name for one in all_servers(environ)] == [
-        "activemq-artemis", "mine", "pyfast", "rabbitmq", "skrouterd",
+        "activemq-artemis", "activemq-classic", "mine", "pyfast", "qpid-broker-j", "rabbitmq",
+        "rabbitmq-4", "skrouterd",
     ]  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shutil
@@ -11,6 +10,7 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from quiver_fast.brokers import java
 from quiver_fast.brokers.launcher import START_SECONDS, Broker, Daemon, main
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.server.config import ServerConfig
@@ -19,6 +19,8 @@ __all__ = ["BROKER", "Artemis", "start"]
 
 _VERSION = "2.40.0"
 """The version that the project's own tests install, in the user's cache."""
+
+_VARIABLE = "ARTEMIS_HOME"
 
 _ADMIN = "admin"
 """Who may log in, with the same word as password, where everyone may come in without."""
@@ -41,17 +43,11 @@ class Artemis(Broker):
 
     def unavailable(self) -> str | None:
         """Return why it cannot be started here, or None."""
-        if not os.access(self._program, os.X_OK):
-            return f"ActiveMQ Artemis is not in {self.home()} (ARTEMIS_HOME can say where)"
-        if shutil.which("java") is None:
-            return "ActiveMQ Artemis needs Java: java is not on the PATH"
-        return None
+        return java.unavailable(self.product, self._program, self.home(), _VARIABLE)
 
     def home(self) -> Path:
         """Return where Artemis is: $ARTEMIS_HOME, or the user's cache."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        default = cache / "quiver-fast" / f"apache-artemis-{_VERSION}"
-        return Path(os.environ.get("ARTEMIS_HOME") or default)
+        return java.cached_home(_VARIABLE, f"apache-artemis-{_VERSION}")
 
     @property
     def _program(self) -> Path:
@@ -121,32 +117,14 @@ def _acceptor(config: ServerConfig, etc: Path) -> str:
         # ANONYMOUS would be refused as well, but only after it has been offered.
         options.append("saslMechanisms=PLAIN")
     if config.scheme == "amqps":
-        options += [
-            "sslEnabled=true",
-            f"keyStorePath={_key_store(config, etc)}",
-            "keyStoreType=PEM",
-        ]
+        store = etc / "server.pem"
+        java.pem_store(config, store)
+        options += ["sslEnabled=true", f"keyStorePath={store}", "keyStoreType=PEM"]
     if config.trust_store is not None:
         trusted = etc / "trust.pem"
         shutil.copyfile(config.trust_store, trusted)
         options += [f"trustStorePath={trusted}", "trustStoreType=PEMCA", "needClientAuth=true"]
     return f"tcp://{config.host}:{config.port}?{';'.join(options)}"
-
-
-def _key_store(config: ServerConfig, etc: Path) -> Path:
-    """Write key and certificate into one file, the key in the one form that Java reads."""
-    command = ["openssl", "pkcs8", "-topk8", "-nocrypt", "-in", str(config.key)]
-    try:
-        key = subprocess.run(command, check=True, capture_output=True, timeout=START_SECONDS)
-        chain = Path(str(config.cert)).read_bytes()
-    except FileNotFoundError as error:
-        raise QuiverError(f"scheme=amqps: {error.filename} is not there") from None
-    except subprocess.CalledProcessError as error:
-        reason = error.stderr.decode(errors="replace").strip().splitlines()
-        raise QuiverError(f"key: {config.key}: {reason[0] if reason else error}") from None
-    store = etc / "server.pem"
-    store.write_bytes(key.stdout + chain)
-    return store
 
 
 def _property(text: str) -> str:

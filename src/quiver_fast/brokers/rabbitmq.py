@@ -1,4 +1,4 @@
-"""`quiver-server-rabbitmq`: a RabbitMQ node of the run's own, with the AMQP 1.0 plugin."""
+"""`quiver-server-rabbitmq`: a RabbitMQ node of the run's own, 3.x or 4.x."""
 
 from __future__ import annotations
 
@@ -11,62 +11,109 @@ import shutil
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+from quiver_fast.brokers.debian_root import DebianRoot, cached_root
 from quiver_fast.brokers.launcher import Broker, Daemon, main
 from quiver_fast.engine.sockets import free_port
+from quiver_fast.errors import QuiverError
 from quiver_fast.server.config import ServerConfig
 
-__all__ = ["BROKER", "RabbitMQ", "start"]
+__all__ = ["BROKER", "RabbitMQ", "major_version", "start"]
 
-_PACKAGED = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+_PACKAGED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """Debian's. Its script on the PATH is another, which changes user and directory."""
+
+_ROOT = "RABBITMQ_ROOT"
 
 _GUEST = "guest"
 """Who clients without a name are, and the password of that user, as RabbitMQ has it."""
+
+_QUEUES = "/queues/"
+"""How an AMQP 1.0 address begins that names a queue, since 4.0."""
 
 
 class RabbitMQ(Broker):
     """A node with one vhost, one user, one queue, and one listener."""
 
     name = "rabbitmq"
-    product = "RabbitMQ with the plugin rabbitmq_amqp1_0"
+    product = "RabbitMQ"
 
     def unavailable(self) -> str | None:
         """Return why it cannot be started here, or None."""
+        root = self.root()
         if not os.access(self.home(), os.X_OK):
-            return f"RabbitMQ is not installed: no {self.home()} (RABBITMQ_HOME can say where)"
+            how = _ROOT if root else "RABBITMQ_HOME"
+            return f"RabbitMQ is not installed: no {self.home()} ({how} can say where)"
+        if root is not None:
+            return root.unavailable()
         if shutil.which("epmd") is None:
             return "Erlang's epmd is not on the PATH"
         return None
 
     def home(self) -> Path:
         """Return the server's script."""
+        root = self.root()
+        if root is not None:
+            return root.path / _PACKAGED.relative_to("/")
         home = os.environ.get("RABBITMQ_HOME")
-        return Path(home) / "sbin" / "rabbitmq-server" if home else Path(_PACKAGED)
+        return Path(home) / "sbin" / "rabbitmq-server" if home else _PACKAGED
+
+    def root(self) -> DebianRoot | None:
+        """Return the other system that it is installed in: $RABBITMQ_ROOT, or the cache's.
+
+        That of the cache is for where this system has no RabbitMQ.
+        """
+        if os.environ.get(_ROOT):
+            return DebianRoot(Path(os.environ[_ROOT]))
+        if os.environ.get("RABBITMQ_HOME") or _PACKAGED.exists():
+            return None
+        root = cached_root()
+        return root if root.path.exists() else None
 
     def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
         """Write the node's files; see :meth:`Broker.prepare`."""
+        major = major_version(self.home())
         for name in ("mnesia", "log", "home"):
             (directory / name).mkdir()
-        (directory / "enabled_plugins").write_text("[rabbitmq_amqp1_0].\n")
+        # From 4.0 on, AMQP 1.0 is the broker's own.
+        plugins = "rabbitmq_amqp1_0" if major < 4 else ""
+        (directory / "enabled_plugins").write_text(f"[{plugins}].\n")
         (directory / "rabbitmq.conf").write_text("")
         definitions = directory / "definitions.json"
-        definitions.write_text(json.dumps(_definitions(config)))
-        (directory / "advanced.config").write_text(_configuration(config, definitions))
+        definitions.write_text(json.dumps(_definitions(config, major)))
+        (directory / "advanced.config").write_text(_configuration(config, definitions, major))
         environment = _environment(config, directory)
+        root = self.root()
+        server = str(self.home() if root is None else _PACKAGED)
         # The node would start a port mapper as a daemon that outlives it: give it ours.
+        commands = {"epmd": ["epmd"], "rabbitmq": [server]}
         return [
-            Daemon("epmd", ["epmd"], environment),
-            Daemon("rabbitmq", [str(self.home())], environment),
+            Daemon(name, command if root is None else root.command(command), environment)
+            for name, command in commands.items()
         ]
 
 
-def _definitions(config: ServerConfig) -> dict[str, Any]:
+def major_version(script: Path) -> int:
+    """Return the first number of the version that a server's script starts.
+
+    Raises:
+        QuiverError: there is nothing beside it that says so.
+    """
+    plugins = script.resolve().parent.parent / "plugins"
+    versions = sorted(int(one.name[7:].split(".")[0]) for one in plugins.glob("rabbit-[0-9]*.*"))
+    if not versions:
+        raise QuiverError(f"which RabbitMQ this is cannot be told: no {plugins}/rabbit-VERSION")
+    return versions[-1]
+
+
+def _definitions(config: ServerConfig, major: int) -> dict[str, Any]:
     """Return the node's users and queues; with these it makes none of its own."""
     user, password = config.user or _GUEST, config.password or _GUEST
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
-    # As the plugin makes it for a link whose terminus is not durable; another would be refused.
-    queue = {"durable": False, "auto_delete": False, "arguments": {}}
+    # The plugin of 3.x makes a transient queue for a link whose terminus is not durable,
+    # and refuses another. 4.x has transient queues only for those who insist.
+    queue = {"durable": major >= 4, "auto_delete": False, "arguments": {}}
     return {
         "vhosts": [{"name": "/"}],
         "users": [{
@@ -74,8 +121,16 @@ def _definitions(config: ServerConfig) -> dict[str, Any]:
             "hashing_algorithm": "rabbit_password_hashing_sha256",
         }],
         "permissions": [{"user": user, "vhost": "/", **everything}],
-        "queues": [{"name": config.addresses[0], "vhost": "/", **queue}],
+        "queues": [{"name": _queue(config.addresses[0], major), "vhost": "/", **queue}],
     }  # fmt: skip
+
+
+def _queue(path: str, major: int) -> str:
+    """Return the name of the queue that ``path`` reaches: of 4.x's addresses, what they name."""
+    address = f"/{path.removeprefix('/')}"
+    if major < 4 or not address.startswith(_QUEUES):
+        return path
+    return unquote(address.removeprefix(_QUEUES))
 
 
 def _hash(password: str) -> str:
@@ -84,21 +139,37 @@ def _hash(password: str) -> str:
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 
-def _configuration(config: ServerConfig, definitions: Path) -> str:
+def _configuration(config: ServerConfig, definitions: Path, major: int) -> str:
     """Return the node's settings as Erlang terms."""
     where = f"[{{{_text(config.host)}, {config.port}}}]"
     listeners = ("[]", where) if config.scheme == "amqps" else (where, "[]")
-    # With a user, clients without a name are nobody.
-    anonymous = "none" if config.user else _text(_GUEST)
+    anonymous, applications = _anonymous(config, major)
     return (
         "[{rabbit, ["
         f"{{tcp_listeners, {listeners[0]}}}, {{ssl_listeners, {listeners[1]}}}, "
         f"{{ssl_options, [{_tls(config)}]}}, "
-        f"{{load_definitions, {_text(str(definitions))}}}, "
+        f"{{load_definitions, {_text(str(definitions))}}}, {anonymous}"
         # A busy machine's little free memory or disk is not what is measured.
         "{vm_memory_high_watermark, 0.8}, {disk_free_limit, 1000000}"
-        f"]}}, {{rabbitmq_amqp1_0, [{{default_user, {anonymous}}}]}}].\n"
+        f"]}}{applications}].\n"
     )
+
+
+def _anonymous(config: ServerConfig, major: int) -> tuple[str, str]:
+    """Return who clients without a name are: of the node's settings, and of its plugin's.
+
+    With a user, they are nobody.
+    """
+    if major < 4:
+        name = "none" if config.user else _text(_GUEST)
+        return "", f", {{rabbitmq_amqp1_0, [{{default_user, {name}}}]}}"
+    if config.user:
+        # ANONYMOUS would be refused as well, but only after it has been offered.
+        return "{auth_mechanisms, ['PLAIN']}, {anonymous_login_user, none}, ", ""
+    return (
+        "{auth_mechanisms, ['PLAIN', 'ANONYMOUS']}, "
+        f'{{anonymous_login_user, <<"{_GUEST}">>}}, {{anonymous_login_pass, <<"{_GUEST}">>}}, '
+    ), ""
 
 
 def _tls(config: ServerConfig) -> str:

@@ -25,7 +25,7 @@ _NO_SERVER = "none"
 
 _OWN_PROTOCOLS = {
     "activemq-artemis-jms": ("activemq-artemis",),
-    "activemq-jms": ("activemq", "activemq-artemis"),
+    "activemq-jms": ("activemq", "activemq-classic", "activemq-artemis"),
 }
 """Arrows that speak no AMQP but to each other, and the servers that understand them."""
 

@@ -50,16 +50,22 @@ ARROW_ALIASES = {
 
 SERVER_ALIASES = {
     "activemq-artemis": ("artemis",),
+    "activemq-classic": ("classic",),
     "builtin": (),
+    "qpid-broker-j": ("broker-j",),
     "qpid-dispatch": ("qdrouterd", "dispatch"),
     "rabbitmq": (),
+    "rabbitmq-4": ("rabbitmq4",),
     "skrouterd": (),
 }
 """The servers that upstream knows, and those that we can launch, each with its aliases."""
 
 BROKERS = {
     "activemq-artemis": "quiver_fast.brokers.artemis",
+    "activemq-classic": "quiver_fast.brokers.classic",
+    "qpid-broker-j": "quiver_fast.brokers.broker_j",
     "rabbitmq": "quiver_fast.brokers.rabbitmq",
+    "rabbitmq-4": "quiver_fast.brokers.rabbitmq4",
     "skrouterd": "quiver_fast.brokers.skrouterd",
 }
 """Our launchers of other projects' brokers, by the name of the server, and their modules."""

@@ -1,0 +1,150 @@
+"""`quiver-server-qpid-broker-j`: an Apache Qpid Broker-J that keeps all in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.brokers import java
+from quiver_fast.brokers.launcher import Broker, Daemon, main
+from quiver_fast.server.config import ServerConfig
+
+__all__ = ["BROKER", "BrokerJ", "start"]
+
+_VERSION = "9.2.0"
+"""The version that the project's own tests install, in the user's cache."""
+
+_VARIABLE = "QPID_BROKER_J_HOME"
+
+_MODEL = "9.0"
+"""The version of the broker's configuration that this one is written for."""
+
+
+class BrokerJ(Broker):
+    """A broker with one port and a virtual host in memory that makes queues on demand."""
+
+    name = "qpid-broker-j"
+    product = "Apache Qpid Broker-J"
+
+    def unavailable(self) -> str | None:
+        """Return why it cannot be started here, or None."""
+        return java.unavailable(self.product, self._program, self.home(), _VARIABLE)
+
+    def home(self) -> Path:
+        """Return where Broker-J is: $QPID_BROKER_J_HOME, or the user's cache."""
+        return java.cached_home(_VARIABLE, f"qpid-broker-j-{_VERSION}")
+
+    @property
+    def _program(self) -> Path:
+        return self.home() / "bin" / "qpid-server"
+
+    def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
+        """Write the broker's configuration; see :meth:`Broker.prepare`."""
+        file = directory / "config.json"
+        file.write_text(json.dumps(_configuration(config, directory), indent=1))
+        command = [
+            str(self._program), "-st", "Memory", "-icp", str(file),
+            # A certificate that cannot be used ends it, instead of a broker without a port.
+            "-prop", "broker.failStartupWithErroredChild=true",
+        ]  # fmt: skip
+        environment = {"QPID_HOME": str(self.home()), "QPID_WORK": str(directory)}
+        return [Daemon("qpid", command, environment)]
+
+
+def _configuration(config: ServerConfig, directory: Path) -> dict[str, Any]:
+    return {
+        "name": f"quiver-fast-{config.port}",
+        "modelVersion": _MODEL,
+        "authenticationproviders": [_authentication(config)],
+        **_stores(config, directory),
+        "brokerloggers": [{
+            "name": "console", "type": "Console", "consoleStreamTarget": "STDERR",
+            "brokerloginclusionrules": [
+                {"name": "all", "type": "NameAndLevel", "loggerName": "ROOT", "level": "WARN"}
+            ],
+        }],
+        "ports": [_port(config)],
+        "virtualhostnodes": [{
+            "name": "default", "type": "Memory", "defaultVirtualHostNode": True,
+            "virtualHostInitialConfiguration": json.dumps(_host(config)),
+        }],
+    }  # fmt: skip
+
+
+def _authentication(config: ServerConfig) -> dict[str, Any]:
+    if config.user is None:
+        return {"name": "users", "type": "Anonymous"}
+    user = {"name": config.user, "type": "managed", "password": config.password}
+    # PLAIN is otherwise for TLS alone.
+    return {"name": "users", "type": "Plain", "secureOnlyMechanisms": [], "users": [user]}
+
+
+def _port(config: ServerConfig) -> dict[str, Any]:
+    port: dict[str, Any] = {
+        "name": "clients",
+        "type": "AMQP",
+        "port": config.port,
+        "bindingAddress": config.host,
+        "authenticationProvider": "users",
+        "protocols": ["AMQP_1_0"],
+        "transports": ["SSL" if config.scheme == "amqps" else "TCP"],
+        "virtualhostaliases": [
+            # A client's open names the host that it connects to, whichever that is.
+            {
+                "name": "every",
+                "type": "patternMatchingAlias",
+                "pattern": ".*",
+                "virtualHostNode": "default",
+            }
+        ],
+    }
+    if config.scheme == "amqps":
+        port["keyStore"] = "server"
+    if config.trust_store is not None:
+        port |= {"trustStores": ["trusted"], "needClientAuth": True}
+    return port
+
+
+def _stores(config: ServerConfig, directory: Path) -> dict[str, Any]:
+    """Return the entities that hold certificates, which the broker reads in PEM."""
+    stores: dict[str, Any] = {}
+    if config.scheme == "amqps":
+        key = directory / "key.pem"
+        key.write_bytes(java.pkcs8_key(config))
+        stores["keystores"] = [{
+            "name": "server", "type": "NonJavaKeyStore", "privateKeyUrl": str(key),
+            "certificateUrl": os.path.abspath(str(config.cert)),
+        }]  # fmt: skip
+    if config.trust_store is not None:
+        file = os.path.abspath(config.trust_store)
+        stores["truststores"] = [
+            {"name": "trusted", "type": "NonJavaTrustStore", "certificatesUrl": file}
+        ]
+    return stores
+
+
+def _host(config: ServerConfig) -> dict[str, Any]:
+    automatic = {
+        "pattern": ".*", "nodeType": "queue", "createdOnPublish": True, "createdOnConsume": True,
+        "attributes": {},
+    }  # fmt: skip
+    return {
+        "type": "Memory",
+        "nodeAutoCreationPolicies": [automatic],
+        "queues": [{"name": config.addresses[0], "type": "standard"}],
+    }
+
+
+BROKER = BrokerJ()
+
+
+def start(words: list[str]) -> int:
+    """Launch the broker as ``words`` say; return the exit code."""
+    return main(BROKER, words)
+
+
+if __name__ == "__main__":
+    sys.exit(start(sys.argv[1:]))

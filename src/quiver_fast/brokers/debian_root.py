@@ -1,0 +1,61 @@
+"""Programs of another Debian release, run beside this system's own.
+
+The other system is a folder that holds a whole one. Its ``/usr`` is put in the place of this
+system's, for one program and its children: programs and libraries are those of the other
+system, while files, processes and ports are this one's. The kernel takes it away with the last
+of the processes, however they end, so nothing is ever left mounted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["DebianRoot", "cached_root"]
+
+_CHECK_SECONDS = 10.0
+
+# A new user namespace clears the signal that a killed launcher leaves to its child
+# (prctl(2), PR_SET_PDEATHSIG): it is asked for anew.
+_ENTER = 'mount --bind "$1/usr" /usr && shift && exec setpriv --pdeathsig KILL "$@"'
+
+
+@dataclass(frozen=True)
+class DebianRoot:
+    """Another system.
+
+    Attributes:
+        path: its root.
+    """
+
+    path: Path
+
+    def unavailable(self) -> str | None:
+        """Return in one line why its programs cannot be run here, or None if they can."""
+        if shutil.which("unshare") is None:
+            return f"to run what is in {self.path}, unshare (of util-linux) must be on the PATH"
+        done = subprocess.run(
+            [*_namespace(), "true"], capture_output=True, text=True, timeout=_CHECK_SECONDS
+        )
+        if done.returncode != 0:
+            return f"what is in {self.path} needs a mount namespace: {done.stderr.strip()}"
+        return None
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """Return the words that run the command ``words`` of the other system."""
+        return [*_namespace(), "sh", "-c", _ENTER, "sh", str(self.path.absolute()), *words]
+
+
+def cached_root() -> DebianRoot:
+    """Return the system that the project's own tests install RabbitMQ in, in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return DebianRoot(cache / "quiver-fast" / "rabbitmq-4")
+
+
+def _namespace() -> list[str]:
+    # Who is not root becomes it in a namespace of users, where the system allows that.
+    return ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]

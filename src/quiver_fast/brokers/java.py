@@ -1,0 +1,118 @@
+"""What the launchers of brokers in Java share: where they are, certificates as Java reads them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from quiver_fast.brokers.launcher import START_SECONDS
+from quiver_fast.errors import QuiverError
+from quiver_fast.server.config import ServerConfig
+
+__all__ = ["cached_home", "pem_store", "pkcs8_key", "pkcs12", "trusted_pkcs12", "unavailable"]
+
+_VARIABLE = "QUIVER_STORE_PASSWORD"
+"""What keytool reads a password from: everybody can read a command line."""
+
+_CERTIFICATE = re.compile(
+    rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----\n?",
+    re.DOTALL,
+)
+
+
+def cached_home(variable: str, folder: str) -> Path:
+    """Return where a broker is: what ``variable`` says, or ``folder`` in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get(variable) or cache / "quiver-fast" / folder)
+
+
+def unavailable(product: str, program: Path, home: Path, variable: str) -> str | None:
+    """Return in one line why a broker cannot be started here, or None if it can.
+
+    Args:
+        product: what it is called.
+        program: the file that starts it.
+        home: where it is looked for.
+        variable: the environment variable that says where it is.
+    """
+    if not program.is_file():
+        return f"{product} is not in {home} ({variable} can say where)"
+    if shutil.which("java") is None:
+        return f"{product} needs Java: java is not on the PATH"
+    return None
+
+
+def pkcs8_key(config: ServerConfig) -> bytes:
+    """Return the server's key in PEM, in the one form that Java reads.
+
+    Raises:
+        QuiverError: it cannot be read, or there is no openssl.
+    """
+    command = ["openssl", "pkcs8", "-topk8", "-nocrypt", "-in", str(config.key)]
+    return _run(command, f"key: {config.key}")
+
+
+def pem_store(config: ServerConfig, file: Path) -> None:
+    """Write the server's key and certificate to ``file``, in PEM.
+
+    Raises:
+        QuiverError: as :func:`pkcs8_key`, or the certificate cannot be read.
+    """
+    file.write_bytes(pkcs8_key(config) + _content(config.cert))
+
+
+def pkcs12(config: ServerConfig, file: Path, password: str) -> None:
+    """Write the server's certificate and key to ``file``, a key store that Java reads.
+
+    Raises:
+        QuiverError: they cannot be read, do not belong together, or there is no openssl.
+    """
+    command = [
+        "openssl", "pkcs12", "-export", "-in", str(config.cert), "-inkey", str(config.key),
+        "-out", str(file), "-passout", "stdin",
+    ]  # fmt: skip
+    _run(command, f"cert: {config.cert}, key: {config.key}", f"{password}\n".encode())
+
+
+def trusted_pkcs12(config: ServerConfig, file: Path, password: str) -> None:
+    """Write the certificates of the trust store to ``file``, in the form that Java trusts.
+
+    Raises:
+        QuiverError: there is none, one cannot be read, or there is no keytool.
+    """
+    found = _CERTIFICATE.findall(_content(config.trust_store))
+    if not found:
+        raise QuiverError(f"trust-store: {config.trust_store}: there is no certificate in PEM")
+    # Java trusts a certificate in PKCS #12 only with an attribute that its own tool writes.
+    for number, certificate in enumerate(found):
+        command = [
+            "keytool", "-importcert", "-noprompt", "-storetype", "PKCS12", "-keystore", str(file),
+            "-storepass:env", _VARIABLE, "-alias", str(number),
+        ]  # fmt: skip
+        _run(command, f"trust-store: {config.trust_store}", certificate, {_VARIABLE: password})
+
+
+def _content(file: str | None) -> bytes:
+    try:
+        return Path(str(file)).read_bytes()
+    except OSError as error:
+        raise QuiverError(f"scheme=amqps: {file}: {error.strerror}") from None
+
+
+def _run(
+    command: Sequence[str], what: str, text: bytes = b"", environment: dict[str, str] | None = None
+) -> bytes:
+    try:
+        return subprocess.run(
+            command, check=True, input=text, capture_output=True, timeout=START_SECONDS,
+            env={**os.environ, **(environment or {})},
+        ).stdout  # fmt: skip
+    except FileNotFoundError as error:
+        raise QuiverError(f"scheme=amqps: {error.filename} is not there") from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr + error.stdout).decode(errors="replace").strip().splitlines()
+        raise QuiverError(f"{what}: {said[0] if said else error}") from None
