@@ -315,15 +315,17 @@ def secured(certificates):
     )  # fmt: skip
 
 
-def test_broker_j_reads_certificates_in_pem(secured, tmp_path):
+def test_broker_j_has_certificates_in_the_forms_that_it_reads(secured, tmp_path):
     configuration = broker_j._configuration(secured, tmp_path)
     [port], [key], [trust] = (configuration[x] for x in ("ports", "keystores", "truststores"))
     assert (port["transports"], port["keyStore"], port["trustStores"]) == (
         ["SSL"], "server", ["trusted"],
     )  # fmt: skip
     assert port["needClientAuth"] is True
-    assert "BEGIN PRIVATE KEY" in (tmp_path / "key.pem").read_text()
-    assert (key["certificateUrl"], trust["certificatesUrl"]) == (secured.cert, secured.trust_store)
+    words = ["openssl", "pkcs12", "-in", key["storeUrl"], "-passin", f"pass:{key['password']}"]
+    told = subprocess.run([*words, "-nodes"], check=True, capture_output=True, text=True).stdout
+    assert "BEGIN PRIVATE KEY" in told
+    assert trust["certificatesUrl"] == secured.trust_store
 
 
 @pytest.mark.skipif(shutil.which("keytool") is None, reason="keytool of Java is not on the PATH")

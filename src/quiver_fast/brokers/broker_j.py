@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,13 @@ def _authentication(config: ServerConfig) -> dict[str, Any]:
     if config.user is None:
         return {"name": "users", "type": "Anonymous"}
     user = {"name": config.user, "type": "managed", "password": config.password}
-    # PLAIN is otherwise for TLS alone.
-    return {"name": "users", "type": "Plain", "secureOnlyMechanisms": [], "users": [user]}
+    return {
+        "name": "users", "type": "Plain", "users": [user],
+        # PLAIN is otherwise for TLS alone.
+        "secureOnlyMechanisms": [],
+        # This broker reads names and passwords of these in ASCII, and ours may be any text.
+        "disabledMechanisms": ["CRAM-MD5", "CRAM-MD5-HEX", "SCRAM-SHA-1", "SCRAM-SHA-256"],
+    }  # fmt: skip
 
 
 def _port(config: ServerConfig) -> dict[str, Any]:
@@ -109,14 +115,17 @@ def _port(config: ServerConfig) -> dict[str, Any]:
 
 
 def _stores(config: ServerConfig, directory: Path) -> dict[str, Any]:
-    """Return the entities that hold certificates, which the broker reads in PEM."""
+    """Return the entities that hold certificates.
+
+    Of keys in PEM, the broker reads those of RSA alone.
+    """
     stores: dict[str, Any] = {}
     if config.scheme == "amqps":
-        key = directory / "key.pem"
-        key.write_bytes(java.pkcs8_key(config))
+        store, password = directory / "server.p12", secrets.token_hex(16)
+        java.pkcs12(config, store, password)
         stores["keystores"] = [{
-            "name": "server", "type": "NonJavaKeyStore", "privateKeyUrl": str(key),
-            "certificateUrl": os.path.abspath(str(config.cert)),
+            "name": "server", "type": "FileKeyStore", "storeUrl": str(store),
+            "keyStoreType": "PKCS12", "password": password,
         }]  # fmt: skip
     if config.trust_store is not None:
         file = os.path.abspath(config.trust_store)
