@@ -1,0 +1,99 @@
+"""What every broker that we launch carries: each of an arrow's options, and whole runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
+from support.judgement import assert_clean, assert_error
+from support.processes import Finished, Running, run
+from support.server import Server
+
+SECONDS = 60.0
+ALL = ("rabbitmq", "rabbitmq4", "artemis", "classic", "broker_j")
+# Those that coordinate transactions.
+TRANSACTIONAL = ("artemis", "classic", "broker_j")
+# Those that other files of this folder leave alone.
+NEW = ("rabbitmq4", "classic", "broker_j")
+
+
+def marked(*names: str) -> list[Any]:
+    """Return the parameters of a test that wants these brokers, one after the other."""
+    return [pytest.param(name, marks=pytest.mark.peer(name)) for name in names]
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Server:
+    """The broker that a parameter names; each is started once."""
+    server: Server = request.getfixturevalue(request.param)
+    return server
+
+
+def transfer(broker: Server, queue: str, **keys: object) -> tuple[Finished, Finished]:
+    """Run sender and receiver at the same time through a queue of their own."""
+    options = {"path": queue, **keys}
+    with Running([*COMMANDS["pyfast"], *arguments("receive", broker.port, **options)]) as receiving:
+        sent = run_pyfast(*arguments("send", broker.port, **options), timeout=SECONDS)
+        return sent, receiving.wait(SECONDS)
+
+
+@pytest.mark.parametrize("broker", marked(*NEW), indirect=True)
+@pytest.mark.parametrize("size", [0, 100, 65536, 1_000_000])
+def test_body_sizes(broker: Server, size: int) -> None:
+    count = 10 if size > 100_000 else 200
+    for end in transfer(broker, f"size-{size}", body_size=size, count=count):
+        assert_clean(end)
+        assert len(end.lines) == count
+
+
+@pytest.mark.parametrize("broker", marked(*NEW), indirect=True)
+def test_ids_with_settlement(broker: Server) -> None:
+    """The queue keeps what was sent; ids come out as they went in, and all is settled."""
+    keys = {"path": "settled", "settlement": 1, "count": 600}
+    sent = run_pyfast(*arguments_v2("send", broker.port, **keys), timeout=SECONDS)
+    received = run_pyfast(*arguments_v2("receive", broker.port, **keys), timeout=SECONDS)
+    assert_clean(sent)
+    assert_clean(received)
+    ids = [line.split(",")[0] for line in sent.lines if line[0] not in "Ss"]
+    assert [line.split(",")[0] for line in received.lines] == ids
+    assert sum(line[0] in "Ss" for line in sent.lines) == 600
+
+
+@pytest.mark.parametrize("broker", marked(*NEW), indirect=True)
+def test_presettled(broker: Server) -> None:
+    for end in transfer(broker, "presettled", presettled=1, count=200):
+        assert_clean(end)
+        assert len(end.lines) == 200
+
+
+@pytest.mark.parametrize("broker", marked("rabbitmq4", "classic"), indirect=True)
+def test_durable_messages(broker: Server) -> None:
+    for end in transfer(broker, "durable", durable=1, count=50):
+        assert_clean(end)
+        assert len(end.lines) == 50
+
+
+@pytest.mark.parametrize("broker", marked("classic", "broker_j"), indirect=True)
+@pytest.mark.parametrize("batch", [1, 100])
+def test_transactions(broker: Server, batch: int, tmp_path: Path) -> None:
+    """Every batch is one transaction, the rest of the count the last."""
+    count = 20 if batch == 1 else 205
+    for operation in ("send", "receive"):
+        report = tmp_path / f"{operation}.json"
+        keys = {"path": f"batch-{batch}", "count": count, "transaction_size": batch}
+        words = arguments(operation, broker.port, **keys, report_file=report)
+        end = run_pyfast(*words, timeout=SECONDS)
+        assert_clean(end)
+        assert len(end.lines) == count
+        assert json.loads(report.read_text())["transactions"] == -(-count // batch)
+
+
+@pytest.mark.parametrize("broker", marked("rabbitmq4"), indirect=True)
+def test_a_message_that_is_too_large_is_refused_in_the_brokers_words(broker: Server) -> None:
+    """RabbitMQ 4 takes 16 MiB, unless it is told otherwise."""
+    words = arguments("send", broker.port, path="large", count=1, body_size=17_000_000)
+    assert_error(run_pyfast(*words, timeout=SECONDS), "message-size-exceeded", "16777216")
