@@ -97,3 +97,21 @@ def test_a_message_that_is_too_large_is_refused_in_the_brokers_words(broker: Ser
     """RabbitMQ 4 takes 16 MiB, unless it is told otherwise."""
     words = arguments("send", broker.port, path="large", count=1, body_size=17_000_000)
     assert_error(run_pyfast(*words, timeout=SECONDS), "message-size-exceeded", "16777216")
+
+
+@pytest.mark.peer("rabbitmq4")
+@pytest.mark.parametrize(("there", "back"), [("queue0", "/queues/queue0"), ("/queues/queue0",) * 2])
+def test_both_addresses_of_rabbitmq_4_reach_the_declared_queue(
+    rabbitmq4: Server, there: str, back: str
+) -> None:
+    """The launcher declares the queue of its path: the form with a slash makes none."""
+    for operation, path in (("send", there), ("receive", back)):
+        end = run_pyfast(*arguments(operation, rabbitmq4.port, path=path), timeout=SECONDS)
+        assert_clean(end)
+        assert len(end.lines) == 100
+
+
+@pytest.mark.peer("rabbitmq4")
+def test_a_queue_that_rabbitmq_4_does_not_have(rabbitmq4: Server) -> None:
+    words = arguments("send", rabbitmq4.port, path="/queues/none")
+    assert_error(run_pyfast(*words, timeout=SECONDS), "not-found", "none")
