@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
 from support.judgement import assert_clean, assert_error
-from support.processes import Finished, Running, run
+from support.processes import Finished, Running
 from support.server import Server
 
 SECONDS = 60.0
