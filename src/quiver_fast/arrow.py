@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from quiver_fast.contract import USAGE, ArrowConfig, parse
 from quiver_fast.engine import interrupt, sockets
 from quiver_fast.engine.connection import Connection
+from quiver_fast.engine.control import Control
 from quiver_fast.engine.course import Limits
 from quiver_fast.engine.receiver import Receiver
 from quiver_fast.engine.security import Security
@@ -33,6 +34,9 @@ PROGRAM = "quiver-arrow-pyfast"
 STDOUT = 1
 # A peer that does not answer a handshake step in this time (seconds) never will.
 SETUP_TIMEOUT = 10.0
+# A side that listens waits at least so long (seconds) for its peer to be started.
+PEER_TIMEOUT = 60.0
+UNKNOWN_PEER = {"product": None, "version": None, "container": None}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -60,14 +64,22 @@ def run(config: ArrowConfig) -> None:
     interrupt.install()
     writer = RecordWriter(STDOUT)
     endpoint: Sender | Receiver | RemoteSender | RemoteReceiver | None = None
+    connection: Connection | None = None
     reason: str | None = None
+    limits = Limits(
+        count=config.count,
+        duration=config.duration,
+        rate=config.rate,
+        run_start=config.run_start,
+        control=Control(config.control_fd),
+    )
     try:
         if config.scheme == "csp":
-            endpoint = make_remote_endpoint(config, writer)
+            endpoint = make_remote_endpoint(config, writer, limits)
             endpoint.transfer(SETUP_TIMEOUT)
         else:
-            connection = open_connection(config)
-            endpoint = make_endpoint(config, connection, writer)
+            connection = open_connection(config, limits.control)
+            endpoint = make_endpoint(config, connection, writer, limits)
             transfer(config, connection, endpoint)
         if endpoint.interrupted:
             interrupt.raise_if_pending()
@@ -79,10 +91,10 @@ def run(config: ArrowConfig) -> None:
             writer.flush_now()
         finally:
             if config.report_file is not None:
-                write_report(config, config.report_file, endpoint, reason)
+                write_report(config, config.report_file, connection, endpoint, reason)
 
 
-def open_connection(config: ArrowConfig) -> Connection:
+def open_connection(config: ArrowConfig, control: Control) -> Connection:
     """Connect or accept, then do TLS, SASL and the open frames.
 
     Raises:
@@ -99,9 +111,9 @@ def open_connection(config: ArrowConfig) -> Connection:
         mechanisms=config.sasl_mechanisms,
     )
     if config.server:
-        # A run's duration also bounds the wait for its peer.
-        patience = float(config.duration) or None
-        sock = sockets.accept(config.host, config.port, patience, SETUP_TIMEOUT)
+        # A run that has an end also bounds the wait for its peer.
+        patience = max(float(config.duration), PEER_TIMEOUT) if config.duration else None
+        sock = sockets.accept(config.host, config.port, patience, SETUP_TIMEOUT, control)
     else:
         sock = sockets.connect(config.host, config.port, SETUP_TIMEOUT)
     connection = Connection(
@@ -113,6 +125,7 @@ def open_connection(config: ArrowConfig) -> Connection:
         security=security,
         max_frame_size=config.max_frame_size,
         idle_timeout=config.idle_timeout,
+        control=control,
         run_id=config.run_id,
         capability="qd.streaming-links" if config.streaming and not config.sends else "",
     )
@@ -138,10 +151,9 @@ def explained(config: ArrowConfig, error: SecurityError) -> SecurityError:
 
 
 def make_endpoint(
-    config: ArrowConfig, connection: Connection, writer: RecordWriter
+    config: ArrowConfig, connection: Connection, writer: RecordWriter, limits: Limits
 ) -> Sender | Receiver:
     """Return the sending or receiving end that the configuration asks for."""
-    limits = Limits(count=config.count, duration=config.duration, rate=config.rate)
     if not config.sends:
         kind = StreamReceiver if config.streaming else Receiver
         return kind(
@@ -173,13 +185,14 @@ def make_endpoint(
         with_ids=config.with_ids,
         settlement=config.settlement,
         presettled=config.presettled,
+        exact=config.pacing == "exact",
         time_unit=config.time_unit,
         transaction_size=config.transaction_size,
     )
 
 
 def make_remote_endpoint(
-    config: ArrowConfig, writer: RecordWriter
+    config: ArrowConfig, writer: RecordWriter, limits: Limits
 ) -> RemoteSender | RemoteReceiver:
     """Connect to a queue server, and return the end that the configuration asks for.
 
@@ -190,8 +203,7 @@ def make_remote_endpoint(
     from quiver_fast.remote.receiver import Receiver as RemoteReceiver
     from quiver_fast.remote.sender import Sender as RemoteSender
 
-    limits = Limits(count=config.count, duration=config.duration, rate=config.rate)
-    channel = Channel(config.host, config.port, SETUP_TIMEOUT)
+    channel = Channel(config.host, config.port, SETUP_TIMEOUT, limits.control)
     if not config.sends:
         return RemoteReceiver(
             channel,
@@ -228,7 +240,11 @@ def transfer(config: ArrowConfig, connection: Connection, endpoint: Sender | Rec
 
 
 def write_report(
-    config: ArrowConfig, path: str, endpoint: object | None, reason: str | None
+    config: ArrowConfig,
+    path: str,
+    connection: Connection | None,
+    endpoint: object | None,
+    reason: str | None,
 ) -> None:
     """Write the run's own counts as JSON, renamed into place when complete."""
     import json
@@ -241,10 +257,12 @@ def write_report(
         "time_unit": config.time_unit,
     }
     for name in (
-        "sent", "received", "accepted", "rejected", "released", "modified", "unsettled",
-        "aborted", "transactions",
+        "sent", "received", "older", "foreign", "accepted", "rejected", "released", "modified",
+        "unsettled", "aborted", "transactions",
     ):  # fmt: skip
         report[name] = getattr(endpoint, name, 0)
+    report["queue_empty"] = getattr(endpoint, "queue_empty", None)
+    report["peer"] = connection.identity() if connection else UNKNOWN_PEER
     if config.streaming:
         report["bytes"] = getattr(endpoint, "bytes", 0)
     delays = getattr(endpoint, "delays", None)

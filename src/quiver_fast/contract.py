@@ -66,6 +66,10 @@ Records and limits of the protocol:
   time-unit=ms|us|ns (ms)         run-id=TEXT   report-file=FILE
   max-frame-size=BYTES (65536)    idle-timeout=SECONDS (60; 0: none)
   tail-from=start|end (start)     csp receivers: from the first entry, or only new ones
+  run-start=MILLISECONDS          receivers: messages sent before it (epoch) or, where records
+                                  have ids, without this run-id are taken, and not counted
+  pacing=exact|sleep              keep the rate awake, or asleep (by unit: ms sleeps)
+  control-fd=NUMBER               a stream socket: see docs/arrows.md
 """
 
 POSITIONAL = (
@@ -82,6 +86,7 @@ CHOICES = {
     "tail-from": ("start", "end"),
     "record-format": ("v1", "v2", "v3"),
     "time-unit": ("ms", "us", "ns"),
+    "pacing": ("exact", "sleep"),
 }
 # key: (default, least, most)
 NUMBERS = {
@@ -93,6 +98,8 @@ NUMBERS = {
     "transaction-size": (0, 0, 2**31 - 1),
     "max-frame-size": (65536, 512, 2**31 - 1),
     "idle-timeout": (60, 0, 2**21),
+    # In nanoseconds it still fits 64 bits.
+    "run-start": (0, 0, 2**63 // 10**6),
 }
 SWITCHES = {
     "durable": False,
@@ -104,7 +111,7 @@ SWITCHES = {
 }
 TEXTS = (
     "id", "host", "port", "path", "username", "password", "cert", "key", "trust-store",
-    "sasl-mechanisms", "password-fd", "run-id", "report-file",
+    "sasl-mechanisms", "password-fd", "run-id", "report-file", "control-fd",
 )  # fmt: skip
 KNOWN = {*TEXTS, *NUMBERS, *SWITCHES, *CHOICES}
 
@@ -150,6 +157,9 @@ class ArrowConfig:
     record_format: str
     time_unit: str
     tail_from: str
+    pacing: str
+    run_start: int
+    control_fd: int
     run_id: str
     report_file: str | None
 
@@ -224,6 +234,13 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     values["record-format"] = _choice("record-format", given.get("record-format", revision))
     values["time-unit"] = _choice("time-unit", given.get("time-unit", "ms"))
     values["tail-from"] = _choice("tail-from", given.get("tail-from", "start"))
+    finest = values["time-unit"] != "ms"
+    # Milliseconds do not show what a sleep adds; finer records do.
+    values["pacing"] = _choice("pacing", given.get("pacing", "exact" if finest else "sleep"))
+    descriptor = given.get("control-fd")
+    values["control-fd"] = (
+        -1 if descriptor is None else arguments.number("control-fd", descriptor, 0, 2**31 - 1)
+    )
     values["run-id"] = given.get("run-id", "")
     return values
 

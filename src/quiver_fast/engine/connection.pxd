@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from quiver_fast.engine.control cimport Control
 from quiver_fast.engine.security cimport SaslExchange, Security
 from quiver_fast.proton.libproton cimport (
     pn_condition_t, pn_connection_driver_t, pn_connection_t, pn_data_t, pn_transport_t,
@@ -37,6 +38,8 @@ cdef class Connection:
     cdef Security security
     cdef SaslExchange sasl
     cdef bytes container_id
+    # What the wrapper says ends a wait for the peer.
+    cdef Control control
     cdef bytes hostname
 
     cdef int exchange(self, int64_t wait_until) except -1 nogil

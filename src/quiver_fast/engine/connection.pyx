@@ -11,6 +11,7 @@ from libc.string cimport memset
 
 import os
 
+from quiver_fast.engine.control cimport Control
 from quiver_fast.engine.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.engine.interrupt import raise_if_pending
 from quiver_fast.engine.security cimport conclude_sasl, peer_is_loopback
@@ -26,7 +27,7 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_driver_write_buffer, pn_connection_driver_write_close,
     pn_connection_driver_write_done, pn_connection_offered_capabilities, pn_connection_open,
     pn_connection_properties,
-    pn_connection_remote_condition,
+    pn_connection_remote_condition, pn_connection_remote_container,
     pn_connection_remote_properties, pn_connection_set_container, pn_connection_set_hostname,
     pn_connection_state, pn_data_enter, pn_data_exit, pn_data_get_bytes, pn_data_next,
     pn_data_put_map, pn_data_put_string, pn_data_put_symbol, pn_data_rewind, pn_data_t,
@@ -74,6 +75,7 @@ cdef class Connection:
         security: TLS and SASL.
         max_frame_size: largest frame that this side takes, in bytes.
         idle_timeout: seconds of silence after which the peer is given up; 0 for none.
+        control: what the wrapper says.
         run_id: an id that both ends of a run share; a peer with another one is refused.
         capability: a capability to offer to the peer; none by default.
     """
@@ -84,7 +86,7 @@ cdef class Connection:
 
     def __init__(self, sock: object, *, peer: str, container_id: str, hostname: str,
                  server: bool, security: Security, max_frame_size: int, idle_timeout: float,
-                 run_id: str = "", capability: str = "") -> None:
+                 control: Control, run_id: str = "", capability: str = "") -> None:
         if pn_connection_driver_init(&self.driver, NULL, NULL) != 0:
             raise MemoryError("no memory for a connection")
         self.connection = self.driver.connection
@@ -95,6 +97,7 @@ cdef class Connection:
         self.server = server
         self.security = security
         self.run_id = run_id
+        self.control = control
         self.container_id = container_id.encode()
         self.hostname = hostname.encode()
         self.sasl = SaslExchange(security, server, peer_is_loopback(self.fd))
@@ -139,7 +142,7 @@ cdef class Connection:
             self.advance(deadline, "open the connection")
         if self.server and not conclude_sasl(self.transport):
             raise SecurityError(f"{self.peer}: SASL: the peer skipped authentication")
-        theirs = self.remote_run_id()
+        theirs = self.remote_property(RUN_ID)
         if self.run_id and theirs and theirs != self.run_id:
             raise SecurityError(f"{self.peer}: the peer belongs to another run ({theirs})")
 
@@ -269,8 +272,8 @@ cdef class Connection:
         return 0
 
     cdef int wait(self, int64_t until) noexcept nogil:
-        """Sleep until the socket is ready, a signal came, or ``until``."""
-        cdef pollfd[2] fds
+        """Sleep until the socket is ready, a signal or a wrapper's word came, or ``until``."""
+        cdef pollfd[3] fds
         cdef timespec span
         cdef int64_t rest
         until = min(until, self.next_tick)
@@ -284,7 +287,10 @@ cdef class Connection:
         # Once a signal was seen its pipe stays readable; it must not keep us awake.
         fds[1].fd = wake_descriptor() if pending_count() == 0 else -1
         fds[1].events = POLLIN
-        ppoll(fds, 2, &span, NULL)
+        fds[2].fd = self.control.fd
+        fds[2].events = POLLIN
+        if ppoll(fds, 3, &span, NULL) > 0 and fds[2].revents:
+            self.control.look()
         return 0
 
     cdef int tick(self) noexcept nogil:
@@ -359,8 +365,17 @@ cdef class Connection:
             text += ": " + description.decode("utf-8", "replace")
         return " ".join(text.split())
 
-    def remote_run_id(self) -> str:
-        """Return the run id in the peer's open frame; empty if it sent none."""
+    def identity(self) -> dict[str, str | None]:
+        """Return the peer's product, version and container id; None for what it does not say."""
+        cdef const char *container = pn_connection_remote_container(self.connection)
+        return {
+            "product": self.remote_property(b"product") or None,
+            "version": self.remote_property(b"version") or None,
+            "container": container.decode("utf-8", "replace") or None if container else None,
+        }
+
+    def remote_property(self, wanted: bytes) -> str:
+        """Return a text of the properties in the peer's open frame; empty if it has none."""
         cdef pn_data_t *data = pn_connection_remote_properties(self.connection)
         cdef bytes key
         pn_data_rewind(data)
@@ -371,7 +386,7 @@ cdef class Connection:
             key = self.text_value(data)
             if not pn_data_next(data):
                 break
-            if key == RUN_ID:
+            if key == wanted:
                 return self.text_value(data).decode("utf-8", "replace")
         return ""
 

@@ -1,10 +1,21 @@
+from quiver_fast.engine.control import Control
 from quiver_fast.records.writer import RecordWriter
 
 class Limits:
     count: int
     duration_ns: int
     rate: int
-    def __init__(self, *, count: int = 0, duration: float = 0, rate: int = 0) -> None: ...
+    run_start_ms: int
+    control: Control
+    def __init__(
+        self,
+        *,
+        count: int,
+        duration: float,
+        rate: int,
+        run_start: int,
+        control: Control,
+    ) -> None: ...
 
 class Course:
     stopping: bool

@@ -16,6 +16,7 @@ cdef class Endpoint(Course):
     cdef readonly str address
     cdef readonly str name
 
+    cdef int begin(self) noexcept nogil
     cdef int open_session(self, int64_t deadline) except -1
     cdef int await_session(self, int64_t deadline) except -1
     cdef int attach_actively(self, int64_t deadline) except -1

@@ -70,7 +70,7 @@ cdef class Endpoint(Course):
         if self.batch_size:
             self.coordinator = Coordinator(self.connection)
             self.coordinator.attach(self.session, f"{self.name}-coordinator")
-        self.start_clock()
+        self.begin()
 
     @property
     def transactions(self) -> int:
@@ -146,6 +146,10 @@ cdef class Endpoint(Course):
         self.prepare()
         pn_link_open(link)
         return 0
+
+    cdef int begin(self) noexcept nogil:
+        """Begin the clock of the run, or what comes before: the link is attached."""
+        return self.start_clock()
 
     def prepare_session(self) -> None:
         """Set what must stand before our begin is sent."""

@@ -36,10 +36,23 @@ cdef class Receiver(Endpoint):
     # Bodies are looked at (note_bytes, finish_stream), and several links taken from.
     cdef bint streaming
     cdef int64_t now
+    # The ids in the records tell this run's messages from others.
+    cdef bint tells_by_id
+    # The peer breaks when it is asked to drain.
+    cdef bint undrainable
+    cdef bint was_drained
+    # How long the peer may be silent before it has nothing more on its way.
+    cdef int64_t patience
     cdef readonly int64_t received
+    # Messages that are not of this run: sent before it, and sent during it by others.
+    cdef readonly int64_t older
+    cdef readonly int64_t foreign
     cdef readonly int64_t aborted
 
     cdef int loop(self) except -1 nogil
+    cdef int64_t taken(self) noexcept nogil
+    cdef int64_t goal(self) noexcept nogil
+    cdef bint is_over(self, int64_t now) noexcept nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
     cdef int take_messages(self) except -1 nogil
     cdef int take_from(self, Inflow *flow) except -1 nogil
@@ -48,11 +61,15 @@ cdef class Receiver(Endpoint):
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil
     cdef int grow_head(self, Inflow *flow) except -1
     cdef int finish_message(self, Inflow *flow, pn_delivery_t *delivery) except -1 nogil
+    cdef size_t own_prefix(self, Inflow *flow) noexcept nogil
+    cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil
+    cdef int set_apart(self, Inflow *flow) except -1 nogil
     cdef int finish_stream(self, Inflow *flow) except -1 nogil
-    cdef int record_with_id(self, Inflow *flow) except -1 nogil
-    cdef int record_with_other_id(self, Inflow *flow) except -1
+    cdef int record_with_id(self, Inflow *flow, size_t cut, bint is_own) except -1 nogil
+    cdef int record_with_other_id(self, Inflow *flow, bint is_own) except -1
     cdef int refuse_message(self, ScanResult result) except -1
     cdef int check_unit(self, Inflow *flow) except -1
+    cdef int refuse_unit(self, int64_t sent) except -1
     cdef int top_up(self) noexcept nogil
     cdef int transact(self) except -1
     cdef int ended_by_peer(self, int64_t now) except -1

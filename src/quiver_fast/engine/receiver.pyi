@@ -3,8 +3,14 @@ from quiver_fast.engine.course import Limits
 from quiver_fast.engine.link import Endpoint
 from quiver_fast.records.writer import RecordWriter
 
+def breaks_on_drain(peer: dict[str, str | None]) -> bool: ...
+
 class Receiver(Endpoint):
     received: int
+    older: int
+    foreign: int
+    @property
+    def queue_empty(self) -> bool | None: ...
     aborted: int
     def __init__(
         self,

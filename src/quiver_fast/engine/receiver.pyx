@@ -1,9 +1,10 @@
 """The receiving end: credit, partial deliveries, records, acceptance, transactions."""
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp
 
+from quiver_fast.engine.course import UNIT_FACTOR
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, scan_message,
@@ -11,10 +12,10 @@ from quiver_fast.engine.scanner cimport (
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_RCV_FIRST, pn_bytes_t, pn_delivery_aborted, pn_delivery_partial,
-    pn_delivery_readable, pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
-    pn_delivery_update, pn_link_credit, pn_link_current, pn_link_drain, pn_link_flow,
-    pn_link_queued, pn_link_recv, pn_link_set_rcv_settle_mode, pn_link_t,
-    pn_session_set_incoming_window_and_lwm, pnx_take, ssize_t,
+    pn_delivery_pending, pn_delivery_readable, pn_delivery_settle, pn_delivery_settled,
+    pn_delivery_t, pn_delivery_update, pn_link_credit, pn_link_current, pn_link_drain,
+    pn_link_drained, pn_link_flow, pn_link_queued, pn_link_recv, pn_link_set_rcv_settle_mode,
+    pn_link_t, pn_session_set_incoming_window_and_lwm, pnx_take, ssize_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 
@@ -24,8 +25,10 @@ cdef size_t FIRST_HEAD = 4096
 cdef size_t LARGEST_HEAD = 64 * 1024 * 1024
 cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
-# At the end of a timed run: how long to wait for what is still on its way.
+# At the end: how long a peer may take to answer a drain, or to send the next message.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
+# The same for a peer that cannot be drained: nothing tells that it has no more.
+cdef int64_t SILENCE = SECOND
 # While a transaction is discharged nothing is read; this many frames may wait for that.
 cdef unsigned TRANSACTION_WINDOW = 32
 
@@ -42,6 +45,17 @@ cdef Inflow *new_inflow(pn_link_t *link) except NULL:
     return flow
 
 
+def breaks_on_drain(peer: dict[str, str | None]) -> bool:
+    """Say whether a peer fails when it is asked to drain a link.
+
+    RabbitMQ 3 ends the session with an internal error (rabbitmq-server, issue 7119).
+
+    Args:
+        peer: see Connection.identity.
+    """
+    return peer["product"] == "RabbitMQ" and (peer["version"] or "").startswith("3.")
+
+
 cdef void free_inflow(Inflow *flow) noexcept nogil:
     if flow != NULL:
         free(flow.head)
@@ -56,6 +70,9 @@ cdef class Receiver(Endpoint):
         credit_window: messages that the peer may send ahead.
         with_ids: write ids into the records (revisions v1 and v2).
         id_prefix: left out of the ids of this run; others keep theirs and show as foreign.
+
+    With a start of the run (see Limits), messages that are not of this run are taken and
+    recorded, and count for nothing else.
     """
 
     def __cinit__(self) -> None:
@@ -73,6 +90,7 @@ cdef class Receiver(Endpoint):
         self.id_prefix = id_prefix.encode("ascii")
         self.prefix = self.id_prefix
         self.prefix_size = len(self.id_prefix)
+        self.tells_by_id = bool(self.limits.run_start_ms and with_ids and id_prefix)
         self.base = new_inflow(NULL)
         self.waste = <uint8_t *>malloc(WASTE_SIZE)
         if self.waste == NULL:
@@ -87,8 +105,17 @@ cdef class Receiver(Endpoint):
             pn_session_set_incoming_window_and_lwm(self.session, TRANSACTION_WINDOW, 0)
 
     def prepare(self) -> None:
+        self.undrainable = breaks_on_drain(self.connection.identity())
+        self.patience = SILENCE if self.undrainable else DRAIN_TIMEOUT
         self.base.link = self.link
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
+
+    cdef int begin(self) noexcept nogil:
+        self.start_clock()
+        if self.control.was_given:
+            # The wrapper says when no more comes.
+            self.deadline = INT64_MAX
+        return 0
 
     def run(self) -> None:
         """Receive until a limit or a signal.
@@ -100,9 +127,19 @@ cdef class Receiver(Endpoint):
             TransactionError: a transaction failed.
         """
         with nogil:
+            self.top_up()
+            self.connection.write()
+            self.control.say_ready()
             self.loop()
         if self.aborted and not self.interrupted:
             raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
+
+    @property
+    def queue_empty(self) -> bool | None:
+        """Whether the queue was read to its end; None where nobody asked, or nobody can."""
+        if self.undrainable or self.drain_deadline == INT64_MAX:
+            return None
+        return self.was_drained
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now
@@ -117,7 +154,8 @@ cdef class Receiver(Endpoint):
             self.take_messages()
             self.flush_records(now)
             self.notice_signals(now)
-            if self.limits.count and self.received >= self.limits.count:
+            self.notice_wrapper(now)
+            if self.received >= self.goal():
                 self.stopping = True
                 break
             if closed:
@@ -127,7 +165,7 @@ cdef class Receiver(Endpoint):
             if self.stopping:
                 if self.is_drained(now):
                     break
-            elif self.time_is_over(now):
+            elif self.is_over(now):
                 self.start_draining(now)
             else:
                 self.top_up()
@@ -141,13 +179,34 @@ cdef class Receiver(Endpoint):
     cdef int start_draining(self, int64_t now) noexcept nogil:
         """Take the credit back and wait for what is on its way (part 2.6.7, drain)."""
         self.stopping = True
-        self.drain_deadline = now + DRAIN_TIMEOUT
-        pn_link_drain(self.link, 0)
+        self.drain_deadline = now + self.patience
+        if not self.undrainable:
+            # A peer without credit of ours cannot tell whether its queue is empty.
+            pn_link_drain(self.link, 1 if pn_link_credit(self.link) == 0 else 0)
+        elif self.received >= self.control.total:
+            self.drain_deadline = now
         return 0
 
     cdef bint is_drained(self, int64_t now) noexcept nogil:
-        return now >= self.drain_deadline or (
-            pn_link_credit(self.link) == 0 and pn_link_queued(self.link) == 0)
+        if now >= self.drain_deadline:
+            return True
+        if self.undrainable or pn_link_credit(self.link) or pn_link_queued(self.link):
+            return False
+        # Credit that the peer gave back, unlike credit that messages used up.
+        self.was_drained = pn_link_drained(self.link) > 0
+        return True
+
+    cdef int64_t taken(self) noexcept nogil:
+        """Return the number of all messages, whosever they are."""
+        return self.received + self.older + self.foreign
+
+    cdef int64_t goal(self) noexcept nogil:
+        return self.limits.count if self.limits.count else INT64_MAX
+
+    cdef bint is_over(self, int64_t now) noexcept nogil:
+        """Say whether the run's time is over, or the wrapper wants it to end."""
+        return self.control.stopped or self.received >= self.control.total or (
+            self.time_is_over(now))
 
     cdef int take_messages(self) except -1 nogil:
         """Take all that the engine has of messages, whole or in part."""
@@ -156,8 +215,13 @@ cdef class Receiver(Endpoint):
     cdef int take_from(self, Inflow *flow) except -1 nogil:
         cdef pn_delivery_t *delivery = pn_link_current(flow.link)
         cdef int taken = 0
+        cdef int64_t goal = self.goal()
+        if self.stopping and not self.interrupted and delivery != NULL and (
+                pn_delivery_pending(delivery)):
+            # The last messages are on their way, however long that takes.
+            self.drain_deadline = monotonic_ns() + self.patience
         while delivery != NULL and pn_delivery_readable(delivery):
-            if self.limits.count and self.received >= self.limits.count:
+            if self.received >= goal:
                 return 0
             if self.batch_size and self.batch_received >= self.batch_size:
                 return 0
@@ -172,9 +236,6 @@ cdef class Receiver(Endpoint):
                 flow.head_size = 0
                 pn_delivery_settle(delivery)
             elif pn_delivery_partial(delivery):
-                if self.stopping and not self.interrupted:
-                    # The last message is on its way, however long that takes.
-                    self.drain_deadline = monotonic_ns() + DRAIN_TIMEOUT
                 return 0
             else:
                 self.finish_message(flow, delivery)
@@ -225,7 +286,7 @@ cdef class Receiver(Endpoint):
     cdef int grow_head(self, Inflow *flow) except -1:
         cdef uint8_t *larger
         if flow.head_capacity >= LARGEST_HEAD:
-            raise MessageError(f"{self.connection.peer}: message {self.received + 1} has no "
+            raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} has no "
                                f"SendTime within {LARGEST_HEAD} bytes")
         larger = <uint8_t *>realloc(flow.head, 2 * flow.head_capacity)
         if larger == NULL:
@@ -236,17 +297,24 @@ cdef class Receiver(Endpoint):
 
     cdef int finish_message(self, Inflow *flow, pn_delivery_t *delivery) except -1 nogil:
         """Record a whole message, then accept and settle it."""
+        cdef bint is_own
+        cdef size_t prefix
         if not flow.scanned:
             with gil:
                 self.refuse_message(SCAN_MORE)
-        if self.received == 0:
-            with gil:
-                self.check_unit(flow)
-        if self.streaming:
-            self.finish_stream(flow)
-        self.received += 1
+        prefix = self.own_prefix(flow) if self.with_ids else 0
+        is_own = self.is_own(flow, prefix)
+        if is_own:
+            if self.received == 0:
+                with gil:
+                    self.check_unit(flow)
+            if self.streaming:
+                self.finish_stream(flow)
+            self.received += 1
+        else:
+            self.set_apart(flow)
         if self.with_ids:
-            self.record_with_id(flow)
+            self.record_with_id(flow, prefix, is_own)
         else:
             self.writer.received(flow.message.send_time, self.now)
         flow.scanned = False
@@ -260,23 +328,46 @@ cdef class Receiver(Endpoint):
         pn_delivery_settle(delivery)
         return 0
 
-    cdef int record_with_id(self, Inflow *flow) except -1 nogil:
-        """Write a record with the message's id as text."""
-        cdef size_t cut = self.prefix_size
-        cdef const char *text = <const char *>flow.message.id
-        cdef size_t size = flow.message.id_size
+    cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil:
+        """Say whether a message is of this run: by its id, which no host's clock can spoil."""
+        return prefix != 0 if self.tells_by_id else self.is_timely(flow.message.send_time)
+
+    cdef int set_apart(self, Inflow *flow) except -1 nogil:
+        """Count a message that is not of this run."""
+        if self.is_older(flow.message.send_time):
+            self.older += 1
+        elif self.tells_by_id:
+            self.foreign += 1
+        else:
+            with gil:
+                self.refuse_unit(flow.message.send_time)
+        return 0
+
+    cdef size_t own_prefix(self, Inflow *flow) noexcept nogil:
+        """Return the size of this run's prefix if the message's id has it, else 0."""
+        cdef uint8_t code = flow.message.id_code
+        if self.prefix_size and (code == 0xA1 or code == 0xB1) and (
+                flow.message.id_size > self.prefix_size) and (
+                memcmp(flow.message.id, self.prefix, self.prefix_size) == 0):
+            return self.prefix_size
+        return 0
+
+    cdef int record_with_id(
+            self, Inflow *flow, size_t cut, bint is_own) except -1 nogil:
+        """Write a record with the message's id as text, without its first ``cut`` bytes."""
         cdef uint8_t code = flow.message.id_code
         if code == 0xA1 or code == 0xB1:
-            if cut and size > cut and memcmp(text, self.prefix, cut) == 0:
-                text += cut
-                size -= cut
-            return self.writer.received_with_id(text, size, flow.message.send_time, self.now)
+            return self.writer.received_with_id(
+                <const char *>flow.message.id + cut, flow.message.id_size - cut,
+                flow.message.send_time, self.now)
         with gil:
-            return self.record_with_other_id(flow)
+            return self.record_with_other_id(flow, is_own)
 
-    cdef int record_with_other_id(self, Inflow *flow) except -1:
+    cdef int record_with_other_id(self, Inflow *flow, bint is_own) except -1:
         raw = (<const char *>flow.message.id)[:flow.message.id_size]
-        other = self.id_of_other_type(flow.message.id_code, raw)
+        # Who did not know of this run need not have given an id; none is recorded then.
+        known = is_own or flow.message.id_code
+        other = self.id_of_other_type(flow.message.id_code, raw) if known else b""
         return self.writer.received_with_id(
             other, len(other), flow.message.send_time, self.now)
 
@@ -284,7 +375,7 @@ cdef class Receiver(Endpoint):
         """Return an id that is not a string (part 3.2.11 to 3.2.13) as text."""
         if code == 0:
             raise MessageError(
-                f"{self.connection.peer}: message {self.received} has no message-id, which the "
+                f"{self.connection.peer}: message {self.taken()} has no message-id, which the "
                 "records of revisions v1 and v2 need (record-format=v3 does without)")
         if code == 0x98:
             import uuid
@@ -300,16 +391,19 @@ cdef class Receiver(Endpoint):
             SCAN_MORE: "ends before its application properties do",
         }
         reason = reasons.get(result, "is not an AMQP message")
-        raise MessageError(f"{self.connection.peer}: message {self.received + 1} {reason}")
+        raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} {reason}")
 
     cdef int check_unit(self, Inflow *flow) except -1:
         """Compare the first SendTime with our clock: another unit is a factor of 1000."""
         sent, now = flow.message.send_time, self.now
-        if sent > 30 * now or now > 30 * sent > 0:
-            raise MessageError(
-                f"{self.connection.peer}: SendTime {sent} of the first message is in another "
-                "unit than ours (see time-unit)")
+        if sent > UNIT_FACTOR * now or now > UNIT_FACTOR * sent > 0:
+            self.refuse_unit(sent)
         return 0
+
+    cdef int refuse_unit(self, int64_t sent) except -1:
+        raise MessageError(
+            f"{self.connection.peer}: SendTime {sent} of message {self.taken() + 1} is in "
+            "another unit than ours (see time-unit)")
 
     cdef int top_up(self) noexcept nogil:
         """Keep the window filled, in halves, and never beyond the count."""
@@ -319,6 +413,7 @@ cdef class Receiver(Endpoint):
             return 0
         more = self.credit_window - credit
         if self.limits.count:
+            # Messages that are not of this run use credit up, and get it again.
             more = min(more, self.limits.count - self.received - credit)
         if more > 0:
             pn_link_flow(self.link, <int>more)
@@ -340,7 +435,7 @@ cdef class Receiver(Endpoint):
             return 0
         if self.base.head_size and not self.interrupted:
             raise LinkError(f"{self.connection.peer}: the peer closed the link within message "
-                            f"{self.received + 1}")
+                            f"{self.taken() + 1}")
         if self.interrupted or self.stopping or not self.limits.count and (
                 self.near_the_end(now) or self.limits.duration_ns == 0):
             return 0

@@ -43,6 +43,7 @@ cdef class Sender(Endpoint):
     cdef readonly int64_t bytes
     cdef readonly str first_refusal
 
+    cdef int await_credit(self, int64_t now) except -1 nogil
     cdef int loop(self) except -1 nogil
     cdef int await_next(self, int64_t wake) except -1 nogil
     cdef bint is_done(self, int64_t now) noexcept nogil

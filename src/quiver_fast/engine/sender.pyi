@@ -29,6 +29,7 @@ class Sender(Endpoint):
         with_ids: bool = False,
         settlement: bool = False,
         presettled: bool = False,
+        exact: bool = False,
         time_unit: str = "ms",
         transaction_size: int = 0,
     ) -> None: ...

@@ -9,6 +9,7 @@ import socket
 import time
 
 from quiver_fast.engine import interrupt
+from quiver_fast.engine.control import Control
 from quiver_fast.errors import PeerError
 
 __all__ = ["accept", "connect", "free_port", "listen", "resolve"]
@@ -130,9 +131,14 @@ def _speaks(sock: socket.socket, deadline: float) -> bool:
 
 
 def _accept_first(
-    listeners: list[socket.socket], deadline: float | None, patience: float
+    listeners: list[socket.socket], deadline: float | None, patience: float, control: Control
 ) -> socket.socket | None:
-    while _wait([(each.fileno(), select.POLLIN) for each in listeners], deadline):
+    while not control.stopped and _wait(
+        [(each.fileno(), select.POLLIN) for each in (*listeners, control) if each.fileno() >= 0],
+        deadline,
+    ):
+        control.read()
+        interrupt.raise_if_pending()
         for listener in listeners:
             try:
                 sock, _ = listener.accept()
@@ -144,7 +150,9 @@ def _accept_first(
     return None
 
 
-def accept(host: str, port: int, timeout: float | None, patience: float) -> socket.socket:
+def accept(
+    host: str, port: int, timeout: float | None, patience: float, control: Control
+) -> socket.socket:
     """Listen on ``host`` and return the first peer that speaks, refusing all later ones.
 
     Args:
@@ -152,18 +160,21 @@ def accept(host: str, port: int, timeout: float | None, patience: float) -> sock
         port: port to listen on.
         timeout: seconds to wait for a peer; None for ever.
         patience: seconds that a connected peer may stay silent.
+        control: what the wrapper says; its word ends the wait.
 
     Raises:
-        PeerError: the address cannot be used, or no peer came in time.
+        PeerError: the address cannot be used, no peer came in time, or the wrapper said stop.
         SignalError: a signal came.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     listeners = listen(host, port)
     try:
-        sock = _accept_first(listeners, deadline, patience)
+        sock = _accept_first(listeners, deadline, patience, control)
     finally:
         for listener in listeners:
             listener.close()
+    if sock is None and control.stopped:
+        raise PeerError(f"told to stop before a peer connected to {host}:{port}")
     if sock is None:
         raise PeerError(f"no peer connected to {host}:{port} within {timeout:g} s")
     return sock

@@ -15,4 +15,5 @@ cdef class StreamReceiver(Receiver):
     cdef int accept_link(self, pn_link_t *link) except -1
     cdef int drop_closed_links(self) noexcept nogil
     cdef int tell(self, Inflow *flow, char kind) except -1 nogil
+    cdef bint shows_progress(self, Inflow *flow) noexcept nogil
     cdef int refuse_body(self, Inflow *flow) except -1

@@ -185,6 +185,12 @@ cdef class StreamReceiver(Receiver):
         flow.begun = False
         return 0
 
+    cdef int set_apart(self, Inflow *flow) except -1 nogil:
+        """Let go of a body that is not of this run, whatever it is made of."""
+        self.bytes -= flow.body.size
+        flow.begun = False
+        return Receiver.set_apart(self, flow)
+
     cdef int refuse_body(self, Inflow *flow) except -1:
         size = flow.body.size
         if flow.body.fault == BODY_NOT_DATA:
@@ -195,7 +201,7 @@ cdef class StreamReceiver(Receiver):
             reason = f"ends within a section, after {size} bytes of its body"
         else:
             reason = f"has a body of {size} bytes and announced {flow.message.body_size}"
-        raise MessageError(f"{self.connection.peer}: message {self.received + 1} {reason}")
+        raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} {reason}")
 
     cdef int tell(self, Inflow *flow, char kind) except -1 nogil:
         """Record the bytes of a body that came since the last time."""
@@ -207,10 +213,14 @@ cdef class StreamReceiver(Receiver):
     cdef int tell_progress(self) except -1 nogil:
         cdef Inflow *flow = self.streams
         self.now = realtime_ns() // self.time_divisor
-        if self.base.begun and self.base.scanned:
+        if self.shows_progress(self.base):
             self.tell(self.base, c"B")
         while flow != NULL:
-            if flow.begun and flow.scanned:
+            if self.shows_progress(flow):
                 self.tell(flow, c"B")
             flow = flow.next
         return 0
+
+    cdef bint shows_progress(self, Inflow *flow) noexcept nogil:
+        """Say whether a message of this run is on its way."""
+        return flow.begun and flow.scanned and self.is_own(flow, self.own_prefix(flow))

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t
 
+from quiver_fast.engine.control cimport Control
 from quiver_fast.remote.buffer cimport Buffer
 from quiver_fast.remote.textwire cimport Slice
 from quiver_fast.remote.wire cimport MetaData
@@ -15,6 +16,8 @@ cdef class Channel:
     cdef int fd
     cdef object sock
     cdef readonly str peer
+    # What the wrapper says ends a wait for the peer.
+    cdef Control control
     cdef Buffer input
     cdef Buffer output
     cdef MetaData meta          # of the reply whose data comes next
@@ -32,6 +35,7 @@ cdef class Channel:
     cdef int wait(self, int64_t until) noexcept nogil
     cdef bint next_reply(self, Reply *reply) except? -1 nogil
     cdef int64_t tid_of_meta(self) noexcept nogil
+    cdef int post(self, bytes csp, int64_t tid, bytes event) except -1
     cdef bytes call(self, bytes csp, bytes event, int64_t deadline)
     cdef int lost(self) except -1
 

@@ -8,6 +8,7 @@ from posix.time cimport timespec
 import os
 
 from quiver_fast.engine import sockets
+from quiver_fast.engine.control cimport Control
 from quiver_fast.engine.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.errors import LinkError, PeerError
 from quiver_fast.proton.libsys cimport (
@@ -37,12 +38,14 @@ cdef class Channel:
     Args:
         host, port: the server.
         timeout: seconds to wait for the connection.
+        control: what the wrapper says.
 
     Raises:
         PeerError: it cannot be reached.
     """
 
-    def __init__(self, host: str, port: int, timeout: float) -> None:
+    def __init__(self, host: str, port: int, timeout: float, control: Control) -> None:
+        self.control = control
         self.peer = f"{host}:{port}"
         self.sock = sockets.connect(host, port, timeout)
         self.fd = self.sock.fileno()
@@ -85,15 +88,20 @@ cdef class Channel:
             end_document(header, header + HEADER_SIZE + size, 0) - self.output.memory)
         return 0
 
-    cdef bytes call(self, bytes csp, bytes event, int64_t deadline):
-        """Send an event to a csp and return the reply to it, which must be the next."""
-        cdef Reply reply
-        meta = b'csp: "%b"\ntid: 1\n' % csp
+    cdef int post(self, bytes csp, int64_t tid, bytes event) except -1:
+        """Write a request to a csp, with ``event`` as the data document."""
+        meta = b'csp: "%b"\ntid: %d\n' % (csp, tid)
         text = b"".join(
             (len(body) | bits).to_bytes(4, "little") + body
             for body, bits in ((meta, META), (event, 0)))
         memcpy(self.request_room(len(text)), <const char *>text, len(text))
         self.output.used += len(text)
+        return 0
+
+    cdef bytes call(self, bytes csp, bytes event, int64_t deadline):
+        """Send an event to a csp and return the reply to it, which must be the next."""
+        cdef Reply reply
+        self.post(csp, 1, event)
         while not self.next_reply(&reply):
             if monotonic_ns() >= deadline:
                 raise PeerError(f"{self.peer}: no answer to {event.decode().strip()}")
@@ -195,8 +203,8 @@ cdef class Channel:
         return 0
 
     cdef int wait(self, int64_t until) noexcept nogil:
-        """Sleep until the socket is ready, a signal came, or ``until``."""
-        cdef pollfd[2] fds
+        """Sleep until the socket is ready, a signal or a wrapper's word came, or ``until``."""
+        cdef pollfd[3] fds
         cdef timespec span
         cdef int64_t rest = max(until - monotonic_ns(), <int64_t>0)
         span.tv_sec = rest // SECOND
@@ -206,7 +214,10 @@ cdef class Channel:
         # Once a signal was seen its pipe stays readable; it must not keep us awake.
         fds[1].fd = wake_descriptor() if pending_count() == 0 else -1
         fds[1].events = POLLIN
-        ppoll(fds, 2, &span, NULL)
+        fds[2].fd = self.control.fd
+        fds[2].events = POLLIN
+        if ppoll(fds, 3, &span, NULL) > 0 and fds[2].revents:
+            self.control.look()
         return 0
 
     cdef int lost(self) except -1:

@@ -14,6 +14,7 @@ cdef class Endpoint(Course):
     # Of our appender or tailer.
     cdef int64_t cid
 
+    cdef bytes csp(self)
     cdef bytes create(self, bytes event, double timeout)
     cdef int loop(self) except -1 nogil
     cdef str reason_of(self, const Reply *reply)

@@ -53,6 +53,7 @@ cdef class Endpoint(Course):
             OutputError: the records could not be written.
         """
         with nogil:
+            self.control.say_ready()
             self.loop()
 
     def transfer(self, timeout: float) -> None:
@@ -72,11 +73,14 @@ cdef class Endpoint(Course):
 
     cdef bytes create(self, bytes event, double timeout):
         """Have the server make what `event` says, keep its cid, and return the reply."""
-        csp = f"//{self.channel.peer}/{self.queue}#Queue".encode()
         deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
-        reply = self.channel.call(csp, event, deadline)
+        reply = self.channel.call(self.csp(), event, deadline)
         self.cid = cid_of(reply, self.channel.peer)
         return reply
+
+    cdef bytes csp(self):
+        """Return the address of the queue on its server."""
+        return f"//{self.channel.peer}/{self.queue}#Queue".encode()
 
     cdef int loop(self) except -1 nogil:
         """Transfer until the run is over."""

@@ -5,7 +5,10 @@ from quiver_fast.remote.endpoint import Endpoint
 
 class Receiver(Endpoint):
     received: int
+    older: int
     foreign: int
+    @property
+    def queue_empty(self) -> bool | None: ...
     def __init__(
         self,
         channel: Channel,

@@ -1,6 +1,6 @@
 """The arrow's receiving end over csp: batches of entries, several requests ahead (B.10)."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memchr, memcmp, memset
 
 from quiver_fast.engine.course cimport Limits
@@ -17,6 +17,8 @@ from quiver_fast.remote.textwire cimport (
 # "keep 2–4 hasNext outstanding with batch = credit/outstanding, wait: 10000"
 cdef int OUTSTANDING = 3
 cdef int WAIT_MS = 10000
+# At the end of a run: how long the server may take for the next answer.
+cdef int64_t DRAIN_TIMEOUT = 2 * 1000000000
 
 
 cdef class Receiver(Endpoint):
@@ -25,7 +27,7 @@ cdef class Receiver(Endpoint):
     Args:
         channel, writer, limits, queue, with_ids, time_unit: see Endpoint.
         window: how many entries may be asked for ahead.
-        id_prefix: that of this run; entries without it are passed over. "" takes all.
+        id_prefix: that of this run; entries without it count for nothing. "" takes all.
         from_end: begin after the last entry there is, instead of with the first.
     """
 
@@ -37,6 +39,7 @@ cdef class Receiver(Endpoint):
         self.batch = max(1, window // OUTSTANDING)
         self.from_end = from_end
         self.next_tid = 1
+        self.queue_end = INT64_MAX
 
     def attach(self, timeout: float) -> None:
         """Create the tailer, and ask for the first entries; see `Endpoint.attach`."""
@@ -46,12 +49,19 @@ cdef class Receiver(Endpoint):
         self.event = event.encode()
         self.event_text = self.event
         if self.from_end:
-            end = int(reply.partition(b"end:")[2].partition(b"}")[0])
-            moving = event.replace("{", f"{{ index: {end},", 1).encode()
+            moving = event.replace("{", f"{{ index: {end_of(reply)},", 1).encode()
             self.channel.request(self.cid, self.next_tid, moving)
             self.next_tid += 1
             self.outstanding = 1
         self.start_clock()
+        if self.control.was_given:
+            # The wrapper says when no more comes.
+            self.deadline = INT64_MAX
+
+    @property
+    def queue_empty(self) -> bool | None:
+        """Whether the queue was read to its end; None where nobody asked."""
+        return self.position >= self.queue_end if self.end_tid else None
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now
@@ -59,18 +69,56 @@ cdef class Receiver(Endpoint):
             now = monotonic_ns()
             self.take_replies()
             self.flush_records(now)
+            self.notice_wrapper(now)
             self.notice_signals(now)
-            if self.stopping or self.is_done() or self.time_is_over(now):
+            if self.is_done() or self.interrupted or (self.stopping and self.is_drained(now)):
                 self.stopping = True
                 return 0
             if self.channel.cut:
                 with gil:
                     self.channel.lost()
-            self.ask()
-            self.channel.exchange(min(self.next_flush, self.deadline))
+            if not self.stopping and self.is_over(now):
+                self.start_draining(now)
+                with gil:
+                    self.ask_for_end()
+            if not self.stopping:
+                self.ask()
+            self.channel.exchange(
+                min(self.next_flush, self.drain_deadline if self.stopping else self.deadline))
 
     cdef bint is_done(self) noexcept nogil:
         return self.limits.count and self.received >= self.limits.count
+
+    cdef bint is_over(self, int64_t now) noexcept nogil:
+        """Say whether the run's time is over, or the wrapper wants it to end."""
+        return self.control.stopped or self.received >= self.control.total or (
+            self.time_is_over(now))
+
+    cdef int start_draining(self, int64_t now) noexcept nogil:
+        self.stopping = True
+        self.drain_deadline = now + DRAIN_TIMEOUT
+        return 0
+
+    cdef int ask_for_end(self) except -1:
+        """Ask where the queue ends: a new tailer is told."""
+        self.end_tid = self.next_tid
+        self.next_tid += 1
+        self.channel.post(self.csp(), self.end_tid, b"createTailer: { }\n")
+        return 0
+
+    cdef int take_end(self, const Reply *reply) except -1:
+        text = reply.body.start[:reply.body.size]
+        if text.startswith(b"exception:"):
+            self.fail_reply(reply)
+        self.queue_end = end_of(text)
+        return 0
+
+    cdef bint is_drained(self, int64_t now) noexcept nogil:
+        """Say whether all has come that was there, or that we had asked for."""
+        if now >= self.drain_deadline:
+            return True
+        return self.queue_end != INT64_MAX and (
+            self.position >= self.queue_end or self.outstanding == 0)
 
     cdef int ask(self) except -1 nogil:
         while self.outstanding < OUTSTANDING:
@@ -82,6 +130,12 @@ cdef class Receiver(Endpoint):
     cdef int take_replies(self) except -1 nogil:
         cdef Reply reply
         while not self.is_done() and self.channel.next_reply(&reply):
+            if self.stopping:
+                self.start_draining(monotonic_ns())
+            if reply.tid == self.end_tid:
+                with gil:
+                    self.take_end(&reply)
+                continue
             self.outstanding -= 1
             self.take_batch(&reply)
         return 0
@@ -93,10 +147,14 @@ cdef class Receiver(Endpoint):
         cdef const char *line
         cdef Slice value
         cdef int64_t time = 0
+        cdef int64_t index = 0
         cdef int taken = 0
         if not starts(reply.body, b"index:"):
             with gil:
                 self.fail_reply(reply)
+        value.start = at + 7
+        value.size = <const char *>memchr(at, c"\n", end - at) - value.start
+        parse_int64(value, &index)
         value.start = NULL
         while at < end and not self.is_done():
             line = at
@@ -116,6 +174,7 @@ cdef class Receiver(Endpoint):
             value.size = at - value.start
         if value.start != NULL and not self.is_done():
             self.take_value(value, time)
+        self.position = index + taken
         return 0
 
     cdef int take_value(self, Slice text, int64_t time) except -1 nogil:
@@ -127,6 +186,7 @@ cdef class Receiver(Endpoint):
         cdef Slice id
         cdef int64_t sent = 0
         cdef bint timed = False
+        cdef bint is_own
         memset(&value, 0, sizeof(value))
         value.start = text.start
         value.end = text.start + text.size
@@ -139,16 +199,18 @@ cdef class Receiver(Endpoint):
                     id = unquoted(item)
                 elif equals(key, b"t"):
                     timed = parse_int64(item, &sent)
+        is_own = self.is_timely(sent)
         if self.prefix_size:
-            if id.size <= self.prefix_size or (
-                    memcmp(id.start, self.prefix_text, self.prefix_size) != 0):
-                self.foreign += 1
-                return 0
-            id.start += self.prefix_size
-            id.size -= self.prefix_size
-        if not timed:
+            # An id is worth more than the clock of another host.
+            is_own = id.size > self.prefix_size and (
+                memcmp(id.start, self.prefix_text, self.prefix_size) == 0)
+        if not timed and (is_own or self.prefix_size == 0):
             with gil:
                 self.refuse("has no time `t`, a 64-bit integer")
+        if not is_own:
+            return self.set_apart(id, sent, timed, time)
+        id.start += self.prefix_size
+        id.size -= self.prefix_size
         self.received += 1
         if not self.with_ids:
             return self.writer.received(sent, time)
@@ -157,8 +219,29 @@ cdef class Receiver(Endpoint):
                 self.refuse("has no `id`, which the records of revisions v1 and v2 need")
         return self.writer.received_with_id(id.start, id.size, sent, time)
 
+    cdef int set_apart(self, Slice id, int64_t sent, bint timed, int64_t time) except -1 nogil:
+        """Count an entry that is not of this run, and record it where that tells it apart."""
+        cdef bint is_older = timed and self.is_older(sent)
+        if not (is_older or self.prefix_size):
+            with gil:
+                self.refuse(f"has a time, {sent}, in another unit than ours (see time-unit)")
+        self.older += is_older
+        self.foreign += not is_older
+        if not timed or self.limits.run_start_ms == 0:
+            return 0
+        if self.with_ids:
+            return self.writer.received_with_id(id.start, id.size, sent, time)
+        # A time alone would make a foreign entry one of ours.
+        return self.writer.received(sent, time) if is_older else 0
+
     cdef int refuse(self, str what) except -1:
-        raise MessageError(f"{self.channel.peer}: entry {self.received + self.foreign + 1} {what}")
+        number = self.received + self.older + self.foreign + 1
+        raise MessageError(f"{self.channel.peer}: entry {number} {what}")
 
     cdef int fail_reply(self, const Reply *reply) except -1:
         raise LinkError(f"{self.channel.peer}: {self.reason_of(reply)}")
+
+
+def end_of(reply: bytes) -> int:
+    """Return the queue's end from the reply to a createTailer."""
+    return int(reply.partition(b"end:")[2].partition(b"}")[0])

@@ -98,6 +98,7 @@ cdef class Sender(Endpoint):
             now = monotonic_ns()
             self.collect_replies()
             self.flush_records(now)
+            self.notice_wrapper(now)
             self.notice_signals(now)
             if not self.stopping and self.is_done(now):
                 self.start_draining(now)
@@ -118,7 +119,8 @@ cdef class Sender(Endpoint):
             self.channel.exchange(self.next_wake(now))
 
     cdef bint is_done(self, int64_t now) noexcept nogil:
-        return (self.limits.count and self.sent >= self.limits.count) or self.time_is_over(now)
+        return self.control.stopped or self.time_is_over(now) or (
+            self.limits.count and self.sent >= self.limits.count)
 
     cdef int start_draining(self, int64_t now) noexcept nogil:
         self.stopping = True

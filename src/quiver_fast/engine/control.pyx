@@ -1,0 +1,131 @@
+"""What a wrapper and its arrow say to each other while the run goes on.
+
+    arrow    ──  ready   ──>  wrapper    the link is attached, and has credit
+    receiver <── sent N  ──   wrapper    the sender has ended: the run has N messages
+    arrow    <── stop    ──   wrapper    end in order, now
+
+Each is a line of text on a stream socket whose other end the wrapper holds.
+"""
+
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.signal cimport SIGTERM, raise_
+from libc.stdint cimport INT64_MAX, int64_t
+from libc.string cimport memcmp
+
+import socket
+
+from quiver_fast.errors import UsageError
+from quiver_fast.proton.libsys cimport MSG_DONTWAIT, MSG_NOSIGNAL, recv, send
+
+# Digits of the largest number that surely fits 64 bits.
+cdef size_t MOST_DIGITS = 18
+
+
+cdef class Control:
+    """The arrow's end of the control socket.
+
+    Args:
+        fd: its descriptor; -1 when no wrapper controls this arrow.
+
+    Raises:
+        UsageError: the descriptor is not a stream socket.
+    """
+
+    def __init__(self, fd: int = -1) -> None:
+        self.fd = fd
+        self.total = INT64_MAX
+        self.was_given = fd >= 0
+        if fd >= 0:
+            check_socket(fd)
+
+    @property
+    def given(self) -> bool:
+        """Whether a wrapper controls this arrow, or did until it was gone."""
+        return self.was_given
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for; -1 if there is none."""
+        return self.fd
+
+    def ready(self) -> None:
+        """Tell the wrapper that this arrow is ready to transfer."""
+        self.say_ready()
+
+    def read(self) -> None:
+        """Take what the wrapper has said, without waiting for it."""
+        self.look()
+
+    cdef int say_ready(self) noexcept nogil:
+        # A socket that takes no 6 bytes is one whose other end is closed: look() sees that.
+        if self.fd >= 0:
+            send(self.fd, b"ready\n", 6, MSG_DONTWAIT | MSG_NOSIGNAL)
+        return 0
+
+    cdef int look(self) noexcept nogil:
+        """Take what the wrapper has said, without waiting for it."""
+        cdef char[256] bytes
+        cdef ssize_t size
+        while self.fd >= 0:
+            size = recv(self.fd, bytes, sizeof(bytes), MSG_DONTWAIT)
+            if size > 0:
+                self.take(bytes, size)
+            elif size < 0 and errno == EINTR:
+                continue
+            elif size < 0 and errno == EAGAIN:
+                return 0
+            else:
+                self.lose()
+        return 0
+
+    cdef int take(self, const char *bytes, size_t size) noexcept nogil:
+        """Collect lines, and obey each that is whole."""
+        cdef size_t i
+        for i in range(size):
+            if bytes[i] == c"\n":
+                if not self.overlong:
+                    self.obey()
+                self.size = 0
+                self.overlong = False
+            elif self.size == sizeof(self.line):
+                self.overlong = True
+            else:
+                self.line[self.size] = bytes[i]
+                self.size += 1
+        return 0
+
+    cdef int obey(self) noexcept nogil:
+        """Do what a line says; a newer wrapper may say what we do not know."""
+        cdef size_t i
+        cdef int64_t number = 0
+        if self.size == 4 and memcmp(self.line, b"stop", 4) == 0:
+            self.stopped = True
+        if not 6 <= self.size <= 5 + MOST_DIGITS or memcmp(self.line, b"sent ", 5) != 0:
+            return 0
+        for i in range(5, self.size):
+            if not c"0" <= self.line[i] <= c"9":
+                return 0
+            number = 10 * number + (self.line[i] - c"0")
+        self.total = number
+        return 0
+
+    cdef int lose(self) noexcept nogil:
+        """The wrapper is gone. What it had asked for holds; else end as at a SIGTERM."""
+        self.fd = -1
+        if self.total != INT64_MAX:
+            # Nobody is left who could say that no more comes.
+            self.stopped = True
+        elif not self.stopped:
+            raise_(SIGTERM)
+        return 0
+
+
+def check_socket(fd: int) -> None:
+    """Raise UsageError unless ``fd`` is a stream socket."""
+    try:
+        sock = socket.socket(fileno=fd)
+        kind = sock.type
+        sock.detach()
+    except OSError as error:
+        raise UsageError(f"control-fd={fd} cannot be used: {error.strerror}") from None
+    if kind != socket.SOCK_STREAM:
+        raise UsageError(f"control-fd={fd} is not a stream socket")

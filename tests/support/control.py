@@ -1,0 +1,66 @@
+"""An arrow that is controlled as a wrapper does it: by lines on a socket pair."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.arrows import pyfast
+from support.processes import END_SECONDS, START_SECONDS, Finished, Running
+
+
+@dataclass
+class Controlled:
+    """A running arrow, the wrapper's end of its control socket, and its report file."""
+
+    running: Running
+    socket: socket.socket
+    report_file: Path
+
+    def wait_ready(self) -> None:
+        """Return when the arrow has said that it is ready, and nothing but that."""
+        self.socket.settimeout(START_SECONDS)
+        said = b""
+        while not said.endswith(b"\n"):
+            said += self.socket.recv(64) or b"(closed)\n"
+        assert said == b"ready\n", (said, self.running.stdout_so_far())
+
+    def say(self, *lines: str) -> None:
+        """Say something to the arrow."""
+        self.socket.sendall("".join(f"{line}\n" for line in lines).encode())
+
+    def hang_up(self) -> None:
+        """Close the wrapper's end."""
+        self.socket.close()
+
+    def records(self) -> int:
+        """Return how many records the arrow has written so far."""
+        return self.running.stdout_so_far().count("\n")
+
+    def end(self, timeout: float = END_SECONDS) -> tuple[Finished, dict[str, Any]]:
+        """Return how the arrow ended, and its report."""
+        ended = self.running.wait(timeout)
+        return ended, json.loads(self.report_file.read_text())
+
+
+@contextlib.contextmanager
+def controlled(directory: Path, *words: str) -> Iterator[Controlled]:
+    """Run our arrow with a control socket.
+
+    Args:
+        directory: Where its report goes.
+        words: Its other arguments.
+    """
+    ours, arrows = socket.socketpair()
+    report = directory / f"report-{arrows.fileno()}.json"
+    with ours:
+        command = pyfast(*words, f"control-fd={arrows.fileno()}", f"report-file={report}")
+        with arrows:
+            running = Running(command, pass_fds=(arrows.fileno(),))
+        with running:
+            yield Controlled(running, ours, report)
