@@ -133,10 +133,12 @@ def _speaks(sock: socket.socket, deadline: float) -> bool:
 def _accept_first(
     listeners: list[socket.socket], deadline: float | None, patience: float, control: Control
 ) -> socket.socket | None:
-    while not control.stopped and _wait(
-        [(each.fileno(), select.POLLIN) for each in (*listeners, control) if each.fileno() >= 0],
-        deadline,
-    ):
+    while not control.stopped:
+        descriptors = [each.fileno() for each in listeners]
+        if control.fileno() >= 0:
+            descriptors.append(control.fileno())
+        if not _wait([(each, select.POLLIN) for each in descriptors], deadline):
+            break
         control.read()
         interrupt.raise_if_pending()
         for listener in listeners:
