@@ -31,8 +31,8 @@ keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.ne
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: FORCE help run test install uninstall wheel wheels sdist lint format annotate bench \
-	instructions sanitize analysis-demo clean
+.PHONY: FORCE help run test test-all peers install uninstall wheel wheels sdist lint format \
+	annotate bench instructions sanitize analysis-demo clean
 
 help: ## Show this list
 	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [PYTEST_ARGS=…] [DURATION=15s]"
@@ -45,9 +45,14 @@ run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-
 # because they share what is slow to start, and files go in order, so that short ones end it.
 IN_PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.test $(VENV)/.spark $(VENV)/.peers ## Run all tests against the installed wheel
-	$(in_site_packages)
-	QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" $(BIN)/pytest tests $(IN_PARALLEL) $(PYTEST_ARGS)
+test: $(VENV)/.test ## Run the tests against the installed wheel, with the peers that are there
+	$(call run_tests,-m 'not slow')
+
+test-all: $(VENV)/.test ## Run all tests: kills and loads that are repeated for minutes, too
+	$(call run_tests)
+
+peers: $(VENV)/.java ## Install the brokers and clients of others that tests talk to (as root)
+	@sh tests/interop/install_peers.sh
 
 install: build/wheel.stamp ## Install under PREFIX; with QUIVER_HOME also into an upstream quiver
 	@PYTHON='$(PYTHON)' PREFIX='$(PREFIX)' QUIVER_HOME='$(QUIVER_HOME)' sh buildtools/install.sh
@@ -80,7 +85,7 @@ format: $(VENV)/.lint ## Format the Python files
 annotate: $(VENV)/.lint ## Show where Cython calls Python: build/annotate/**/*.html
 	$(BIN)/python buildtools/cython_check.py --annotate build/annotate
 
-bench: $(VENV)/.test $(VENV)/.bench $(VENV)/.spark ## Measure speed against the reference client in the same run
+bench: $(VENV)/.test $(VENV)/.bench $(VENV)/.java ## Measure speed against the reference client in the same run
 	$(in_site_packages)
 	$(BIN)/pytest bench $(PYTEST_ARGS)
 
@@ -90,7 +95,7 @@ instructions: $(VENV)/.test ## Count instructions per message under valgrind
 sanitize: $(VENV)/.test ## Run the tests of server, streams and fuzzing with ASan and UBSan
 	sh buildtools/sanitize.sh $(BIN) $(IN_PARALLEL) $(PYTEST_ARGS)
 
-analysis-demo: $(VENV)/.spark ## Measure two pairs; analyse them here and on Spark: equal answers
+analysis-demo: $(VENV)/.java ## Measure two pairs; analyse them here and on Spark: equal answers
 	$(BIN)/python buildtools/analysis_demo.py $(DURATION)
 
 clean: ## Remove everything that was built, .venv included
@@ -105,6 +110,13 @@ clean: ## Remove everything that was built, .venv included
 define in_site_packages
 @$(BIN)/python -c 'import quiver_fast, sys; path = quiver_fast.__file__; \
 	sys.exit("site-packages" not in path and f"not the installed package: {path}")'
+endef
+
+# run_tests: with the arguments $1 for pytest.
+define run_tests
+$(in_site_packages)
+QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" \
+	$(BIN)/pytest tests $(IN_PARALLEL) $1 $(PYTEST_ARGS)
 endef
 
 # The Python that builds; another one means another virtual environment.
@@ -146,17 +158,13 @@ $(VENV)/.installed: build/wheel.stamp
 	@$(PIP) install dist/*.whl
 	@touch $@
 
-$(VENV)/.spark: buildtools/java.sh
 $(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.spark: $(VENV)/.%: \
 		$(VENV)/.installed
 	@echo "quiver-fast: installing what \"$*\" needs"
 	@$(PIP) install "$$(echo dist/*.whl)[$*]"
-	@case $* in spark) sh buildtools/java.sh ;; esac
 	@touch $@
 
-# Peers that we did not write. Their tests say why they skip where one is
-# missing; QUIVER_FAST_REQUIRE_PEERS=1 makes that a failure.
-$(VENV)/.peers: tests/interop/install_peers.sh $(VENV)/.created
-	@if [ "$$(id -u)" = 0 ]; then sh $<; \
-	else echo "quiver-fast: not root, peers are not installed; see $<"; fi
+# What runs Spark; where it is missing and cannot be installed, all else works.
+$(VENV)/.java: $(VENV)/.spark buildtools/java.sh
+	@sh buildtools/java.sh
 	@touch $@

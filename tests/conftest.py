@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 
 import pytest
 from hypothesis import settings
 from support.certificates import Certificates, make_certificates
-from support.peers import are_required, why_missing
+from support.peers import are_required, what_it_shows, why_missing
 
 # How long an example takes is up to what else the machine does.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+# The property of a test that names the peer which it lacks.
+MISSING = "missing peer"
 
 # A shell that runs the tests in its background has them, and all they start, ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -25,7 +29,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             continue
         if are_required():
             pytest.fail(f"QUIVER_FAST_REQUIRE_PEERS=1, but {reason}")
+        item.user_properties.append((MISSING, marker.args[0]))
         pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end which peers are missing, and what stays unproven without them."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    properties = (pair for report in skipped for pair in report.user_properties)
+    missing = Counter(value for name, value in properties if name == MISSING)
+    if not missing:
+        return
+    terminalreporter.section("missing peers: make peers installs them")
+    for name, tests in missing.items():
+        terminalreporter.line(f"{name}: {tests} skipped, which would show {what_it_shows(name)}")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from functools import partial
 
 from support.arrows import INTEROP
 
-HOW = "run tests/interop/install_peers.sh"
+HOW = "make peers"
 
 
 def _missing_proton() -> str | None:
@@ -68,6 +68,27 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "chronicle": _missing_chronicle,
     "chromium": _missing_browser,
 }
+
+
+# What a run without a peer leaves unproven.
+_SHOWS: Mapping[str, str] = {
+    "proton": "that the reference client in Python sends and receives as ours does",
+    "rhea": "that a JavaScript client sends and receives as ours does",
+    "rabbitmq": "that RabbitMQ is started, and measured through",
+    "artemis": "that ActiveMQ Artemis is started, and measured through",
+    "spark": "that Spark analyses records as the local engine does",
+    "chronicle": "that Chronicle Queue in Java reads what ours writes, and writes what ours reads",
+    "chromium": "that a browser draws the HTML report",
+}
+
+
+def what_it_shows(name: str) -> str:
+    """Return what the tests with a peer show, as the end of a sentence.
+
+    Raises:
+        KeyError: No such peer is known.
+    """
+    return _SHOWS[name]
 
 
 def why_missing(name: str) -> str | None:
