@@ -100,7 +100,6 @@ def test_peer_that_asks_for_heartbeats_gets_them() -> None:
 
 
 @BOTH
-@pytest.mark.slow
 def test_attach_never_answered(operation: str) -> None:
     """The arrow gives a peer ten seconds for each step of the set-up."""
     with NeverAttaches() as peer:

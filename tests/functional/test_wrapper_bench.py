@@ -169,7 +169,6 @@ def test_quiet(fake):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tls", [False, True])
 def test_our_own_arrows_and_server(fake, tmp_path, certificates, tls):
     pyfast = [word.replace("fake", "pyfast") for word in SERVED]

@@ -46,7 +46,6 @@ def gone(family: list[psutil.Process]) -> bool:
     )  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("broker", BROKERS)
 def test_a_user_is_demanded_where_one_is_given(
     broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -69,7 +68,6 @@ def test_a_user_is_demanded_where_one_is_given(
         wait_until(lambda: gone(family), "all processes are gone", 5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("broker", BROKERS)
 def test_tls_with_certificates_on_both_sides(
     broker: str, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
@@ -87,7 +85,6 @@ def test_tls_with_certificates_on_both_sides(
         wait_until(lambda: gone(family), "all processes are gone", 10)
 
 
-@pytest.mark.slow
 @pytest.mark.peer("rabbitmq")
 @pytest.mark.peer("artemis")
 def test_the_bench_ranks_real_brokers(tmp_path: Path) -> None:

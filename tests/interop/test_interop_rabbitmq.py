@@ -89,7 +89,6 @@ def test_address_that_does_not_exist(rabbitmq: Server) -> None:
     assert_error(run_pyfast(*arguments("send", rabbitmq.port, **keys)), "no-such-exchange")
 
 
-@pytest.mark.slow
 def test_quiver_through_the_broker(rabbitmq: Server, tmp_path: Path) -> None:
     """The whole: wrapper, two arrows, broker, analysis."""
     url = f"amqp://{GUEST}:{GUEST}@localhost:{rabbitmq.port}/whole"

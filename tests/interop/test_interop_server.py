@@ -201,7 +201,6 @@ def test_who_is_kept_out(
 # -- under the wrappers
 
 
-@pytest.mark.slow
 def test_quiver_through_the_server(server: Server, tmp_path: Path) -> None:
     """The whole: wrapper, two arrows, server, analysis."""
     url = f"amqp://127.0.0.1:{server.port}/whole"

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,17 +39,23 @@ def copy_tree() -> Callable[[Path], Path]:
 
 
 @pytest.fixture(scope="session")
-def build_wheel(engine_sdist: Path) -> Callable[..., Path]:
-    """Return a function that builds the wheel of a source tree or sdist in isolation."""
+def build_wheel(engine_sdist: Path, quick_compiler: Path) -> Callable[..., Path]:
+    """Return a function that builds the wheel of a source tree or sdist.
 
-    def build(source: Path, output: Path, python: str = sys.executable, **changes: str) -> Path:
-        # The wheel that make builds has a profile; these need not take its time.
-        quick = {"QUIVER_FAST_PROTON_SDIST": str(engine_sdist), "QUIVER_FAST_PGO": "0"}
-        environment = {**os.environ, **quick, **changes}
+    pip does so in isolation, unless an option for it says otherwise.
+    """
+
+    def build(
+        source: Path, output: Path, python: str = sys.executable, *options: str, **changes: str
+    ) -> Path:
+        # The wheel that make builds is fast; these need not take its time.
+        quick = {"CC": str(quick_compiler), "QUIVER_FAST_PGO": "0"}
+        given = {"QUIVER_FAST_PROTON_SDIST": str(engine_sdist)}
+        environment = {**os.environ, **given, **quick, **changes}
         environment.pop("PYTHONPATH", None)
-        command = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", output]
+        command = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", *options]
         result = subprocess.run(
-            [*command, source],
+            [*command, "--wheel-dir", output, source],
             env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert result.returncode == 0, result.stdout + result.stderr
@@ -121,8 +127,27 @@ def succeeds(command: list[str]) -> bool:
 
 
 @pytest.fixture(scope="session")
-def pythons() -> list[str]:
-    """The oldest and the newest supported Python here besides this one; else this one."""
-    minors = [minor for minor in range(10, 14) if minor != sys.version_info.minor]
-    found = [python for python in map(find_python, minors) if python]
-    return [*found[:1], *found[1:][-1:]] or [sys.executable]
+def oldest_python() -> str:
+    """The oldest supported Python here besides this one; else this one."""
+    return next(other_pythons(range(10, 14)), sys.executable)
+
+
+@pytest.fixture(scope="session")
+def newest_python() -> str:
+    """The newest supported Python here besides this one; else this one."""
+    return next(other_pythons(range(13, 9, -1)), sys.executable)
+
+
+def other_pythons(minors: Iterable[int]) -> Iterator[str]:
+    """Yield the Pythons here besides this one, in an order of their versions."""
+    found = (find_python(minor) for minor in minors if minor != sys.version_info.minor)
+    return (python for python in found if python)
+
+
+@pytest.fixture(scope="session")
+def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A compiler that does not optimise, for builds that need not be fast."""
+    script = tmp_path_factory.mktemp("compiler") / "cc"
+    script.write_text('#!/bin/bash\nexec cc "${@/#-O[23]/-O0}"\n')
+    script.chmod(0o755)
+    return script

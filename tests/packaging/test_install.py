@@ -70,7 +70,6 @@ def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     assert "has no folder impls" in run_install(tmp_path, home=str(tmp_path)).stderr
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_installs_and_uninstalls(wheel: Path, tmp_path: Path) -> None:
     # What `make install` leaves to the script: a built wheel, and a pip to fetch with.

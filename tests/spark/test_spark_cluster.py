@@ -62,7 +62,6 @@ def master(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.slow
 def test_spark_submit_on_a_cluster(master: str, tmp_path: Path) -> None:
     write_pair(tmp_path / "run", Traffic(1, 2000), "v3")
     output = tmp_path / "out"

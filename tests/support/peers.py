@@ -69,13 +69,15 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "chromium": _missing_browser,
 }
 
-
 # What a run without a peer leaves unproven.
 _SHOWS: Mapping[str, str] = {
     "proton": "that the reference client in Python sends and receives as ours does",
     "rhea": "that a JavaScript client sends and receives as ours does",
-    "rabbitmq": "that RabbitMQ is started, and measured through",
+    "rabbitmq": "that the system's RabbitMQ is started, and measured through",
+    "rabbitmq4": "that RabbitMQ 4 is started, and measured through",
     "artemis": "that ActiveMQ Artemis is started, and measured through",
+    "classic": "that ActiveMQ Classic is started, and measured through",
+    "broker_j": "that Qpid Broker-J is started, and measured through",
     "spark": "that Spark analyses records as the local engine does",
     "chronicle": "that Chronicle Queue in Java reads what ours writes, and writes what ours reads",
     "chromium": "that a browser draws the HTML report",

@@ -95,8 +95,8 @@ def test_a_send_time_of_its_own_for_each_message(tmp_path):
     assert analysed(tmp_path) == (1_500_000, "0")
 
 
-@pytest.mark.slow
-def test_ten_gigabytes(tmp_path):
+@pytest.mark.parametrize("size", [10**9, pytest.param(10**10, marks=pytest.mark.slow)])
+def test_gigabytes(tmp_path, size):
     """Of text, in frames as the arrows' wrappers write them."""
     index = np.arange(2_000_000)
     sent = EPOCH + index // 2000
@@ -108,7 +108,7 @@ def test_ten_gigabytes(tmp_path):
         (frame,) = frames.read_index(file.name)
         file.seek(frame.start)
         data = file.read(frame.size)
-    count = 10**10 // frame.text_size + 1
+    count = size // frame.text_size + 1
     with (tmp_path / "receiver-transfers.csv.zst").open("wb") as file:
         file.write(MARKER + data * count)
         entry = (frame.size, frame.text_size)

@@ -144,7 +144,6 @@ def test_a_consumer_that_does_not_read_is_bounded(connect: Connect) -> None:
     assert len(stuck.take(400 - left)) == 400 - left
 
 
-@pytest.mark.slow
 def test_a_million_messages(start: Callable[..., Server]) -> None:
     """A queued message of 100 bytes costs at most 300 bytes beyond them."""
     server = start(queue_limit=1 << 30)
