@@ -8,12 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quiver_fast.analysis.distribution import Distribution
+from quiver_fast.analysis.hgrm import HIGHEST_NS, BucketCounts
 from quiver_fast.analysis.optional import optional_module
 from quiver_fast.analysis.series import latencies_per_second
 from quiver_fast.analysis.sources import RunData
 from quiver_fast.analysis.spilled import Histogram
-from quiver_fast.analysis.units import PER_SECOND, per_millisecond
+from quiver_fast.analysis.units import PER_SECOND, latency_text
 from quiver_fast.errors import OutputError
 
 if TYPE_CHECKING:
@@ -21,10 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["replace", "svg_text", "write_hgrm", "write_hlog", "write_images"]
 
-_HIGHEST_NS = 24 * 3600 * 10**9
 _DIGITS = 3
 _NS_PER_MS = 10**6
-_PERCENTILE_STEPS = 5
 
 
 def replace(file: Path, write: Callable[[Path], object]) -> None:
@@ -48,26 +49,26 @@ def write_hgrm(file: Path, runs: Sequence[RunData]) -> int:
         The number of latencies below zero, which HdrHistogram cannot hold and are left out.
 
     Raises:
-        QuiverError: hdrhistogram is not installed.
         OutputError: nothing was received, or a latency is above a day.
     """
-    histograms = _received(runs)
-    together = _recorder()
-    left_out = sum(
-        _record(together, part.distribution(), part.unit)
-        for one in histograms
-        for part in one.parts()
-    )
-    text = io.BytesIO()
-    together.output_percentile_distribution(text, _NS_PER_MS, _PERCENTILE_STEPS)
-    replace(file, partial(_write_bytes, text.getvalue()))
+    together = BucketCounts()
+    left_out = 0
+    for histogram in _received(runs):
+        factor = PER_SECOND["ns"] // PER_SECOND[histogram.unit]
+        for part in histogram.distribution().parts():
+            _check_length(part, histogram.unit)
+            negative = int(np.searchsorted(part.values, 0))
+            left_out += part.below(0)
+            together.add(part.values[negative:] * factor, part.counts[negative:])
+    replace(file, partial(_write_bytes, together.text().encode()))
     return left_out
 
 
 def write_hlog(file: Path, runs: Sequence[RunData]) -> int:
     """Write a HdrHistogram log with one interval for each second, values in nanoseconds.
 
-    The runs follow each other. Returns and raises as :func:`write_hgrm`.
+    The runs follow each other. Returns and raises as :func:`write_hgrm`, and QuiverError
+    where hdrhistogram is not installed.
     """
     histograms = _received(runs)
     log = optional_module("hdrh.log", "HdrHistogram export")
@@ -108,18 +109,24 @@ def _received(runs: Sequence[RunData]) -> list[Histogram]:
 
 def _recorder() -> Any:
     module = optional_module("hdrh.histogram", "HdrHistogram export")
-    return module.HdrHistogram(1, _HIGHEST_NS, _DIGITS)
+    return module.HdrHistogram(1, HIGHEST_NS, _DIGITS)
 
 
 def _record(recorder: Any, latencies: Distribution, unit: str) -> int:
     """Record latencies in nanoseconds; return the number of those below zero."""
+    _check_length(latencies, unit)
     factor = PER_SECOND["ns"] // PER_SECOND[unit]
     values, counts = latencies.values.tolist(), latencies.counts.tolist()
     for value, count in zip(values, counts, strict=True):
-        if value >= 0 and not recorder.record_value(value * factor, count):
-            milliseconds = value / per_millisecond(unit)
-            raise OutputError(f"a latency of {milliseconds:g} ms is too long for HdrHistogram")
+        if value >= 0:
+            recorder.record_value(value * factor, count)
     return latencies.below(0)
+
+
+def _check_length(latencies: Distribution, unit: str) -> None:
+    if latencies.maximum > HIGHEST_NS // 10**9 * PER_SECOND[unit]:
+        shown = latency_text(latencies.maximum, unit)
+        raise OutputError(f"a latency of {shown} is too long for HdrHistogram")
 
 
 def write_images(directory: Path, plots: Mapping[str, Figure], form: str) -> list[Path]:
