@@ -106,10 +106,108 @@ def test_comparison(tmp_path, run, capsys):
     slower = write_run(tmp_path / "slower", latency=9, unit="us")
     code, out, _ = analyze(capsys, slower, "--compare", run)
     assert code == 0
-    assert re.search(r"latency p50 +8\.00 ms +12\.0 ms +\+50\.0% .* worse\n", out)
+    assert re.search(
+        r"latency p50 +8\.00 ms +12\.0 ms +\+50\.0% .* 8\.00 ms +12\.0 ms +worse\n", out
+    )
+    assert re.search(r"message rate +200/s +200/s +~ .* no difference\n", out)
     assert "Verdict ............................................... worse" in out
     document = json.loads(analyze(capsys, run, "--compare", slower, "--json")[1])
     assert document["comparison"]["verdict"] == "better"
+
+
+def test_no_change_without_a_verdict(tmp_path, capsys):
+    short = [write_run(tmp_path / name, latency, 5) for name, latency in (("a", 5), ("b", 50))]
+    _, out, _ = analyze(capsys, short[1], "--compare", short[0])
+    (line,) = re.findall(r"^latency p99 .*", out, re.MULTILINE)
+    assert line.split() == ["latency", "p99", "11.0", "ms", "56.0", "ms", "-", "-", "-",
+                            "11.0", "ms", "56.0", "ms", "too", "few", "windows"]  # fmt: skip
+
+
+@pytest.fixture(name="failed")
+def failed_run(tmp_path):
+    """What `quiver` leaves of a run whose receiver was cut off."""
+    directory = tmp_path / "failed"
+    write_run(directory)
+    for role, reason in (("sender", None), ("receiver", "the peer closed <b>")):
+        summary = {"config": None, "complete": reason is None, "reason": reason}
+        (directory / f"{role}-summary.json").write_text(json.dumps(summary))
+    return str(directory)
+
+
+REASON = "the peer closed <b>"
+
+
+def test_an_incomplete_run_is_marked_everywhere(failed, run, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+    report, images = tmp_path / "r.html", tmp_path / "svg"
+    code, out, err = analyze(capsys, failed, "--html", report, "--svg", images)
+    assert (code, err) == (0, f"quiver-analyze: warning: {failed} is incomplete: {REASON}\n")
+    assert f"\nINCOMPLETE\n\n{REASON}\n" in out
+    assert '<p class="breached">Incomplete: the peer closed &lt;b&gt;</p>' in report.read_text()
+    assert "Throughput (incomplete run)" in (images / "throughput.svg").read_text()
+    document = json.loads(analyze(capsys, failed, "--json")[1])
+    assert (document["complete"], document["reason"]) == (False, REASON)
+    for words in ((run, "--compare", failed), (failed, "--compare", run)):
+        _, out, err = analyze(capsys, *words, "--html", report)
+        assert f"\nINCOMPLETE: {failed}\n" in out
+        assert f"<th>incomplete</th><td>{failed}</td>" in report.read_text()
+        assert f"{failed} is incomplete" in err
+    comparison = json.loads(analyze(capsys, failed, "--compare", run, "--json")[1])["comparison"]
+    assert comparison["incomplete"] == [failed]
+
+
+def test_incomplete_is_not_green(failed, capsys):
+    code, out, err = analyze(capsys, failed, "--fail-if", "lost>0")
+    assert code == 99
+    assert f"quiver-analyze: error: --fail-if complete: incomplete: {REASON} ({failed})\n" in err
+    assert f"complete: incomplete: {REASON}, BREACHED ({failed})" in out
+    words = (failed, "--fail-if", "lost>0", "--allow-incomplete")
+    assert analyze(capsys, *words)[0] == 0
+    assert analyze(capsys, failed, "--allow-incomplete")[0] == 2
+    assert analyze(capsys, *words, "--fail-if", "complete<1")[0] == 99
+
+
+def test_a_figure_that_is_not_there_fails_the_gate(run, capsys):
+    code, out, err = analyze(capsys, run, "--fail-if", "drain_seconds>5", "--fail-if", "p99>1s")
+    assert code == 99
+    assert (
+        err == f"quiver-analyze: error: --fail-if drain_seconds>5: "
+        f"the run has no drain_seconds ({run})\n"
+    )
+    assert "p99>1s: 11 ms, ok" in out
+
+
+@pytest.mark.parametrize("words", [[], ["--fail-if", "lost>0"], ["--fail-if", "lost>0",
+                                   "--allow-incomplete"]])  # fmt: skip
+def test_a_failed_run_without_records(tmp_path, capsys, words):
+    """The case that passed: nothing was sent, "Rate missed" was No, the gate was green."""
+    directory = tmp_path / "run"
+    directory.mkdir()
+    for role, operation in (("sender", "send"), ("receiver", "receive")):
+        (directory / f"{role}-transfers.csv").write_bytes(b"")
+        config = {"operation": operation, "impl": "pyfast", "url": "q0", "output_dir": "o",
+                  "connection_mode": "client",
+                  "duration": 5, "count": 0, "rate": 100, "body_size": 1, "credit_window": 1,
+                  "transaction_size": 0, "durable": False, "set_message_id": False}  # fmt: skip
+        summary = {"config": config, "complete": False, "reason": f"{role} failed"}
+        (directory / f"{role}-summary.json").write_text(json.dumps(summary))
+    code, out, err = analyze(capsys, directory, *words)
+    assert code == (99 if words[-1:] == ["lost>0"] else 1)
+    assert "\nINCOMPLETE\n\nsender failed; receiver failed\n" in out
+    assert re.search(r"\nRate missed \.+ Yes\n", out)
+    assert code == 99 or f"error: {directory} has no records" in err
+
+
+def test_a_run_of_older_messages_alone_is_incomplete(tmp_path, capsys):
+    directory = tmp_path / "run"
+    directory.mkdir()
+    (directory / "sender-transfers.csv").write_text(f"{EPOCH},0\n{EPOCH + 1},0\n")
+    (directory / "receiver-transfers.csv").write_text(f"{EPOCH - 900},{EPOCH}\n" * 7)
+    code, out, err = analyze(capsys, directory)
+    assert "\nINCOMPLETE\n\nthe receiver has no messages of this run\n" in out
+    assert re.search(r"\nOlder messages \.+ 7 \(left by an earlier run\)\n", out)
+    assert (code, "incomplete" in err) == (0, True)
+    assert analyze(capsys, directory, "--fail-if", "older>9")[0] == 99
 
 
 @pytest.mark.parametrize(
@@ -132,7 +230,7 @@ def test_numpy_is_local(run, capsys):
     [
         ("spark_analysis", ["--engine", "spark"], "spark"),
         ("matplotlib", ["--html", "x.html"], "analysis"),
-        ("hdrh", ["--hgrm", "x.hgrm"], "analysis"),
+        ("hdrh", ["--hlog", "x.hlog"], "analysis"),
         ("pyarrow", ["--parquet", "x"], "analysis"),
     ],
 )
@@ -159,7 +257,13 @@ def test_doubts_are_warnings(tmp_path, capsys):
 
 
 def test_damaged_and_empty_files(tmp_path, capsys):
-    for name, data in (("empty.csv", b""), ("junk.csv", b"junk\n"), ("bad", b"\x28\xb5\x2f\xfd12")):
+    cut = zstandard.compress("".join(f"{EPOCH + n},0\n" for n in range(9999)).encode())
+    for name, data in (
+        ("empty.csv", b""), ("junk.csv", b"junk\n"), ("bad", b"\x28\xb5\x2f\xfd12"),
+        ("sender-transfers.csv", b""), ("sender-transfers.csv.zst", zstandard.compress(b"")),
+        ("cr.csv", b"%d,0\r" % EPOCH * 9), ("crlf.csv", b"%d,0\r\n" % EPOCH * 9),
+        ("endless.csv", b"1" * (20 << 20)), ("cut.csv.zst", cut[: len(cut) // 2]),
+    ):  # fmt: skip
         (tmp_path / name).write_bytes(data)
         code, out, err = analyze(capsys, tmp_path / name)
         assert (code, out, err.count("\n")) == (1, "", 1), name
@@ -178,8 +282,12 @@ def test_hgrm_and_hlog(run, tmp_path, capsys):
         analyze(capsys, run, "--hgrm", tmp_path / "h.hgrm", "--hlog", tmp_path / "h.hlog")[0] == 0
     )
     text = (tmp_path / "h.hgrm").read_text()
-    assert re.search(r"TotalCount\s*=\s*3000", text)
-    assert re.search(r"Max\s*=\s*11\.\d+", text)
+    assert re.search(r"Total count\s*=\s*3000", text)
+    footer = {name: float(value) for name, value in re.findall(r"(\w+)\s+=\s+([0-9.]+)", text)}
+    # Latencies go round 5 to 11 ms: all figures are in the unit of the values.
+    assert footer["Mean"] == pytest.approx(8, abs=0.02)
+    assert footer["StdDeviation"] == pytest.approx(2, abs=0.02)
+    assert footer["Max"] == pytest.approx(11, abs=0.02)
     reader = log.HistogramLogReader(str(tmp_path / "h.hlog"), hdrh.HdrHistogram(1, 10**14, 3))
     counts = []
     while (interval := reader.get_next_interval_histogram()) is not None:
@@ -189,7 +297,6 @@ def test_hgrm_and_hlog(run, tmp_path, capsys):
 
 
 def test_negative_latencies_are_left_out_of_hgrm_aloud(tmp_path, capsys):
-    pytest.importorskip("hdrh", reason="hdrhistogram is optional")
     (tmp_path / "r.csv").write_text(f"{EPOCH},{EPOCH - 1}\n{EPOCH},{EPOCH + 1}\n")
     code, _, err = analyze(capsys, tmp_path / "r.csv", "--hgrm", tmp_path / "h")
     assert code == 0

@@ -92,6 +92,7 @@ def test_few_windows_have_no_verdict():
         *[None] * 3,
     )
     nothing = compare(np.empty(0), series(9), larger_is_better=True)
+    assert ours.difference is None
     assert (nothing.base, nothing.difference, nothing.verdict) == (None, None, "too few windows")
 
 

@@ -1,15 +1,18 @@
 """What is said of whole runs and of sets of them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import zstandard
 
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sets import changes, compare_sets, overall_verdict
 from quiver_fast.analysis.sources import load_run
-from quiver_fast.analysis.statistics import expected_interval, run_statistics
+from quiver_fast.analysis.statistics import ending, expected_interval, run_statistics
 from quiver_fast.errors import RecordError
+from quiver_fast.records.frames import read_index, write_frames
 
 EPOCH = 1_700_000_000_000
 
@@ -127,6 +130,57 @@ def test_comparison_across_units(tmp_path):
     assert all(figure["change"] == 0 for figure in ours["figures"].values())
 
 
+def test_a_rate_run_is_compared_whole_and_raw_beside_it(tmp_path):
+    """A slow first second belongs to the figures where the rate was kept through it."""
+
+    def rate_run(name, first):
+        directory = tmp_path / name
+        directory.mkdir()
+        sent = np.arange(EPOCH, EPOCH + 20_000, 10)
+        received = sent + np.where(sent < EPOCH + 3000, first, 5)
+        lines = zip(sent.tolist(), received.tolist(), strict=True)
+        (directory / "receiver-transfers.csv").write_text("".join(f"{s},{r}\n" for s, r in lines))
+        config = {"config": {"rate": 100, "duration": 0}}
+        (directory / "receiver-summary.json").write_text(json.dumps(config))
+        return load(directory)
+
+    base, slow = rate_run("base", 5), rate_run("slow", 300)
+    assert run_statistics(slow)["steady_state"]["rule"] == "rate"
+    assert run_statistics(slow)["steady_state"]["warm_up_seconds"] == 0
+    figure = compare_sets([base], [slow])["figures"]["latency_p99"]
+    assert (figure["raw_base"], figure["raw_candidate"]) == (5, 300)
+    assert figure["candidate"] > figure["base"] == 5
+
+
+def test_a_comparison_names_incomplete_runs(tmp_path):
+    good = write_run(tmp_path / "good", config={})
+    failed = replace(good, name="failed", sender={**good.sender, "complete": False})
+    assert compare_sets([good], [failed])["incomplete"] == ["failed"]
+    assert compare_sets([good], [good])["incomplete"] == []
+
+
+def test_ending(tmp_path):
+    run = write_run(tmp_path / "run", seconds=1)
+
+    def ended(sender, receiver, count=100):
+        ends = {
+            "sender": {**run.sender, "complete": sender, "reason": None if sender else "A"},
+            "receiver": {
+                **run.receiver,
+                "complete": receiver,
+                "reason": None if receiver else "B",
+                "results": {**run.receiver["results"], "message_count": count},
+            },
+        }
+        return ending(replace(run, **ends))
+
+    assert ending(run) == (None, None)
+    assert ended(True, True) == (True, None)
+    assert ended(True, False) == (False, "B")
+    assert ended(False, False) == (False, "A; B")
+    assert ended(True, True, count=0) == (False, "the receiver has no messages of this run")
+
+
 def test_overall_verdict():
     assert overall_verdict(["better", "no difference"]) == "better"
     assert overall_verdict(["better", "worse"]) == "mixed"
@@ -156,14 +210,69 @@ def test_changes_over_runs(tmp_path):
     ("name", "text", "error"),
     [
         ("x.csv", "", "is empty"),
+        ("receiver-transfers.csv", "", "is empty"),
         ("x.csv", "junk\n", "has no records; line 1 is: junk"),
+        ("x.csv", f"{EPOCH},{EPOCH}\r" * 9, "has no records: there is no line end in it"),
+        ("x.csv", "1" * (9 << 20), "has no records"),
+        ("x.csv", f"{EPOCH},{EPOCH}\r\n" * 9, "its lines end with CR LF"),
         ("sender-transfers.csv", f"1,{EPOCH},{EPOCH}\n", "has no send records"),
     ],
 )
 def test_files_without_records(tmp_path, name, text, error):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(RecordError, match=error):
-        load(tmp_path / name)
+    for data in (text.encode(), zstandard.compress(text.encode())):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(RecordError, match=error) as raised:
+            load(tmp_path / name)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_compressed_file_cut_in_half_says_how_much_is_missing(tmp_path, ours):
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{EPOCH + n % 977},{EPOCH + n * 7 % 1999}\n" for n in range(50_000)))
+    whole = tmp_path / "receiver-transfers.csv.zst"
+    with whole.open("wb") as out:
+        if ours:
+            write_frames(lines, out, frame_size=1 << 19)
+        else:
+            out.write(zstandard.compress(lines.read_bytes()))
+    data = whole.read_bytes()
+    assert load(whole).receiver["results"]["message_count"] == 50_000
+    whole.write_bytes(data[: len(data) // 2])
+    with pytest.raises(RecordError, match="records are left; no summary beside it"):
+        load(whole)
+    summary = {"results": {"message_count": 49_000}, "delivery": {"older": 900, "foreign": 100}}
+    (tmp_path / "receiver-summary.json").write_text(json.dumps(summary))
+    with pytest.raises(RecordError, match=r"of 50,000 records are left, [0-9,]+ are missing"):
+        load(whole)
+
+
+def test_a_file_of_ours_cut_between_frames_is_cut(tmp_path):
+    """What is left looks whole; but our files end with an index."""
+    lines, whole = tmp_path / "lines", tmp_path / "receiver-transfers.csv.zst"
+    lines.write_text(f"{EPOCH},{EPOCH}\n" * 1000)
+    with whole.open("wb") as out:
+        write_frames(lines, out, frame_size=9_000)
+    frames = read_index(whole)
+    assert len(frames) > 2
+    whole.write_bytes(whole.read_bytes()[: frames[1].start])
+    with pytest.raises(RecordError, match="is cut short"):
+        load(whole)
+
+
+def test_a_line_that_was_not_finished_is_no_cut(tmp_path):
+    """An arrow that is killed leaves half a line, and the wrapper compresses it."""
+    lines, whole = tmp_path / "lines", tmp_path / "receiver-transfers.csv.zst"
+    lines.write_text(f"{EPOCH},{EPOCH}\n{EPOCH},")
+    for ours in (True, False):
+        with whole.open("wb") as out:
+            if ours:
+                write_frames(lines, out)
+            else:
+                out.write(zstandard.compress(lines.read_bytes()))
+        run = load(whole)
+        assert run.receiver["results"]["message_count"] == 1
+        assert run.receiver["records"]["truncated"]
 
 
 def test_a_damaged_summary(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.steady import Stall, stalls, steady_state
+from quiver_fast.analysis.steady import Stall, measured_seconds, stalls, steady_state
 from quiver_fast.analysis.windows import SecondCounts
 
 rates = st.lists(st.integers(0, 3_000_000), max_size=40)
@@ -40,6 +40,46 @@ def test_steady_state_minimises_the_error(values):
     assert (ours.count, ours.seconds) == (sum(kept), len(kept))
     assert ours.rate == sum(kept) / len(kept)
     assert ours.first == 1001 + ours.warm_up
+
+
+@given(st.lists(st.integers(0, 3000), min_size=8, max_size=40), st.integers(1, 2000))
+def test_a_run_that_keeps_its_rate_loses_only_what_is_off_it(values, rate):
+    """The rule, written out: 10 % off the rate, at the ends, a third of the run at most."""
+    whole = values[1:-1]
+    tolerance = max(rate / 10, 1)
+    ours = steady_state(counts(values), rate)
+    if abs(np.median(whole) - rate) > tolerance:
+        assert ours == steady_state(counts(values))
+        return
+    off = [abs(value - rate) > tolerance for value in whole]
+    limit = len(whole) // 3
+    front = next((n for n in range(limit) if not off[n]), limit)
+    back = next((n for n in range(limit) if not off[-1 - n]), limit)
+    assert (ours.warm_up, ours.ramp_down, ours.rule) == (front, back, "rate")
+    assert ours.count == sum(whole[front : len(whole) - back])
+
+
+def test_a_constant_rate_is_not_cut():
+    """Noise of a per mille: MSER leaves out two good seconds."""
+    values = [7000, 19_990, 19_990, *[20_000] * 12, 3000]
+    assert steady_state(counts(values)).warm_up == 2
+    ours = steady_state(counts(values), rate=20_000)
+    assert (ours.warm_up, ours.ramp_down, ours.seconds) == (0, 0, 14)
+
+
+def test_a_rate_that_is_not_kept_says_nothing_of_the_steady_state():
+    values = [5, 10, 20, 30, *[1000] * 10, 10, 3]
+    assert steady_state(counts(values), rate=2000) == steady_state(counts(values))
+
+
+def test_what_is_drained_is_not_steady():
+    """Ten seconds of sending; then the queue empties faster than it was filled."""
+    values = [50, *[100] * 9, *[900] * 20, 7]
+    ours = steady_state(counts(values), until=1010.4)
+    assert (ours.first, ours.last, ours.rate) == (1001, 1009, 100.0)
+    assert stalls(counts(values), until=1010.4) == []
+    assert steady_state(counts(values), until=1006.9) is None
+    assert measured_seconds(counts(values), 1003.0).seconds.tolist() == [1001, 1002]
 
 
 def test_warm_up_and_ramp_down_are_left_out():

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,41 @@ def test_counts_fill_the_gaps(pairs):
     assert ours.whole().counts.tolist() == ours.counts.tolist()[1:-1]
 
 
+@given(st.integers(0, 2000), st.integers(1000, 20_000), st.sampled_from([1, 2, 5]))
+def test_a_constant_rate_is_constant_in_every_second(start, length, gap):
+    """The first and the last second are cut by the run's ends; their rates are not."""
+    received = EPOCH * 1000 + np.arange(start, start + length, gap)
+    counts = SecondCounts.of(Distribution.of(received // 1000))
+    counts = counts.between(int(received[0]), int(received[-1]))
+    kept = counts.rates[~np.isnan(counts.rates)]
+    assert kept == pytest.approx(1000 / gap, rel=0.05)
+    assert len(kept) >= len(counts.rates) - 2
+    section = window_section(counts, None, 3)
+    told = [rate for rate in section["rate"] if rate is not None]
+    assert told == pytest.approx([1000 / gap] * len(told), rel=0.05)
+    assert sum(section["covered"]) == pytest.approx(
+        (received[-1] - received[0] + 1) / 1000, abs=0.01
+    )
+
+
+def test_too_little_of_a_second_has_no_rate():
+    """Two messages in the last 3 ms are no 667 messages/s."""
+    counts = SecondCounts(np.array([5, 6, 7]), np.array([10, 10, 2]), 5_000, 7_002)
+    assert counts.covered.tolist() == pytest.approx([1, 1, 0.003])
+    assert counts.rates.tolist()[:2] == [10, 10]
+    assert np.isnan(counts.rates[2])
+    assert window_section(counts, None, 1)["rate"] == [10, 10, None]
+    short = SecondCounts(np.array([5]), np.array([10]), 5_100, 5_119)
+    assert short.rates.tolist() == pytest.approx([500])
+
+
+def test_times_that_do_not_fit_the_seconds_cover_them():
+    """Records out of order: the first one is not of the first second."""
+    counts = SecondCounts(np.array([5, 6, 7]), np.array([1, 1, 1]), 6_900, 5_100)
+    assert counts.covered.tolist() == pytest.approx([0.001, 1, 0.001])
+    assert SecondCounts(np.array([5]), np.array([1])).covered.tolist() == [1]
+
+
 @given(messages)
 def test_latency_windows(pairs):
     received, sent = columns(pairs)
@@ -73,7 +109,11 @@ def test_windows_of_any_length(pairs, length):
     for row, start in enumerate(expected):
         latencies = (received - sent)[starts == start]
         figures = [ours[name][row] for name in ("latency_p50", "latency_p99", "latency_max")]
-        assert (ours["count"][row], ours["rate"][row]) == (len(latencies), len(latencies) / length)
+        covered = min(start + length, received.max() // 1000 + 1) - max(
+            start, received.min() // 1000
+        )
+        assert (ours["count"][row], ours["covered"][row]) == (len(latencies), covered)
+        assert ours["rate"][row] == len(latencies) / covered
         if len(latencies):
             assert figures == np.percentile(latencies, (50, 99, 100)).tolist()
         else:

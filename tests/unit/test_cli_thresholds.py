@@ -10,7 +10,7 @@ import pytest
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.sources import Wanted
 from quiver_fast.cli.engines import LOCAL_LIMIT, choose_engine
-from quiver_fast.cli.thresholds import threshold
+from quiver_fast.cli.thresholds import incomplete, threshold
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.sources import MARKER
 
@@ -20,8 +20,10 @@ DOCUMENT = {
     "name": "run",
     "sender": {"results": {"message_rate": 70}},
     "receiver": {"results": {"message_rate": 50_000}, "latency": LATENCY},
-    "delivery": {"received": 99, "lost": 1, "duplicate": 0, "reordered": 0, "foreign": 0,
-                 "negative_latency": 2},
+    "delivery": {"received": 99, "unreceived": 3, "lost": 1, "older": 4, "duplicate": 0,
+                 "reordered": 0, "foreign": 0, "negative_latency": 2},
+    "complete": True,
+    "drain": {"seconds": 2.5, "messages": 7},
 }  # fmt: skip
 
 
@@ -33,6 +35,8 @@ DOCUMENT = {
         ("mean<1.5ms", 1.5, False), ("stddev>1us", 0.002, True), ("p100>11999000ns", 12.0, True),
         ("rate<50k/s", 50_000, False), ("rate<=0.05m", 50_000, True), ("sender-rate<100", 70, True),
         ("lost>0", 1, True), ("count<100", 99, True), ("negative>2", 2, False),
+        ("unreceived>2", 3, True), ("older>4", 4, False), ("complete<1", 1, False),
+        ("drain_seconds>2s", 2.5, True), ("drain_seconds<=2499ms", 2.5, False),
     ],
 )  # fmt: skip
 def test_check(text, value, breached):
@@ -41,24 +45,46 @@ def test_check(text, value, breached):
     assert (result["condition"], result["run"], result["breached"]) == (text, "run", breached)
 
 
-@pytest.mark.parametrize("text", ["p99", "p98>5ms", "p99>5m", "rate<5ms", "p99=5", "lost>-1", ""])
+@pytest.mark.parametrize(
+    "text", ["p99", "p98>5ms", "p99>5m", "rate<5ms", "p99=5", "lost>-1", "", "complete<1ms"]
+)
 def test_no_condition(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is no"):
         threshold(text)
 
 
-@pytest.mark.parametrize("text", ["p99>1", "mean>1", "rate<1"])
-def test_a_figure_that_is_not_there(text):
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("p99>1", {"receiver": None}), ("mean>1", {"receiver": None}),
+        ("rate<1", {"receiver": None}), ("lost>0", {"delivery": None}),
+        ("older>0", {"delivery": {"older": None}}), ("complete<1", {"complete": None}),
+        ("drain_seconds>1", {"drain": None}),
+    ],
+)  # fmt: skip
+def test_a_figure_that_is_not_there_is_a_breach(text, gone):
     """A threshold that cannot be judged must not pass."""
-    with pytest.raises(QuiverError, match="run has no"):
-        threshold(text).check(DOCUMENT | {"receiver": None})
+    result = threshold(text).check(DOCUMENT | gone)
+    figure = text[: text.index(text.strip("abcdefghijklmnopqrstuvwxyz0123456789_")[0])]
+    assert (result["breached"], result["value"]) == (True, None)
+    assert result["reason"] == f"the run has no {figure}"
 
 
 def test_no_latency_is_no_figure():
     empty = {"unit": "ms", "mean": None, "stddev": None, "percentiles": {"99": None}}
     end = {"results": {"message_rate": None}, "latency": empty}
-    with pytest.raises(QuiverError, match="run has no p99"):
-        threshold("p99>1").check(DOCUMENT | {"receiver": end})
+    assert threshold("p99>1").check(DOCUMENT | {"receiver": end})["breached"]
+
+
+@pytest.mark.parametrize(
+    ("complete", "reason", "said"),
+    [(False, "no transfers", "incomplete: no transfers"),
+     (False, None, "incomplete: the run does not say why"), (True, None, None), (None, None, None)],
+)  # fmt: skip
+def test_only_a_run_known_to_be_incomplete_is(complete, reason, said):
+    found = incomplete(DOCUMENT | {"complete": complete, "reason": reason})
+    assert (found and found["reason"]) == said
+    assert found is None or found["breached"]
 
 
 @pytest.fixture(name="large")

@@ -56,13 +56,13 @@ class Comparison:
     Attributes:
         base, candidate: means over the windows; None without windows.
         base_windows, candidate_windows: numbers of windows.
-        change: (candidate - base) / base; None when the base is 0.
-        difference: candidate - base.
+        change: (candidate - base) / base; None when the base is 0, and without a verdict.
+        difference: candidate - base; None without a verdict.
         interval: the confidence interval of the difference.
         p_value: of the Mann-Whitney test.
         effect: Cliff's delta, -1 to 1; above 0 when the candidate's values are larger.
         verdict: ``better``, ``worse``, ``no difference`` or ``too few windows``. With the
-            last, ``interval``, ``p_value`` and ``effect`` are None.
+            last, all figures but the means and the numbers of windows are None.
     """
 
     base: float | None
@@ -86,11 +86,11 @@ def compare(base: Float64Array, candidate: Float64Array, *, larger_is_better: bo
         larger_is_better: true of rates, false of latencies.
     """
     means = (_mean(base), _mean(candidate))
-    difference = None if None in means else float(candidate.mean() - base.mean())
-    change = difference / means[0] if difference is not None and means[0] else None
     sizes = (len(base), len(candidate))
     if min(sizes) < MINIMUM_WINDOWS:
-        return Comparison(*means, *sizes, change, difference, None, None, None, TOO_FEW)
+        return Comparison(*means, *sizes, None, None, None, None, None, TOO_FEW)
+    difference = float(candidate.mean() - base.mean())
+    change = difference / means[0] if means[0] else None
     interval = bootstrap_difference(base, candidate)
     p_value, effect = mann_whitney(base, candidate)
     verdict = _verdict(interval, p_value, effect, larger_is_better)

@@ -1,7 +1,8 @@
 """The plots of runs and of their comparison, drawn by matplotlib without a display.
 
-Latencies are shown in milliseconds on a scale that is logarithmic above one tick of the
-records' clock and linear below, so that zero and negative latencies have a place.
+Latencies are shown on a scale that is logarithmic above one tick of the records' clock and
+linear below, so that zero and negative latencies have a place; each mark has the unit that
+suits it. A rate is that of the covered part of a second: a run begins and ends within one.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from quiver_fast.analysis.omission import CorrectedDistribution
 from quiver_fast.analysis.optional import optional_module
 from quiver_fast.analysis.sources import RunData
 from quiver_fast.analysis.spilled import Histogram, Latencies, LatencyRows, coarse
-from quiver_fast.analysis.statistics import BY_INTERVAL, arrivals
-from quiver_fast.analysis.units import per_millisecond
-from quiver_fast.analysis.windows import SecondCounts, latency_windows
+from quiver_fast.analysis.statistics import BY_INTERVAL, arrivals, departures, ending
+from quiver_fast.analysis.units import fine_text, per_millisecond
+from quiver_fast.analysis.windows import latency_windows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ def comparison_plots(base: Sequence[RunData], candidate: Sequence[RunData]) -> d
             counts = arrivals(run)
             name = label if number == 0 else None
             axes.plot(
-                counts.seconds - counts.seconds[:1], counts.counts, color=colour, label=name, lw=1
+                counts.seconds - counts.seconds[:1], counts.rates, color=colour, label=name, lw=1
             )
     axes.set_ylim(bottom=0)
     _finish(axes)
@@ -88,6 +89,8 @@ def series_plots(series: Mapping[str, Any]) -> dict[str, Figure]:
     for name, figure_of_runs in series["figures"].items():
         title = f"{name.replace('_', ' ').capitalize()} of each run"
         figure, axes = _axes(title, "run, in order of time", figure_of_runs["unit"])
+        if figure_of_runs["unit"] == "ms":
+            _latency_axis(axes)
         values = figure_of_runs["values"]
         axes.plot(range(1, len(values) + 1), values, color=_BLUE, marker="o", lw=1)
         for change in figure_of_runs["change_points"]:
@@ -120,25 +123,29 @@ def _finish(axes: Axes) -> None:
 
 
 def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
-    figure, axes = _axes("Throughput", "seconds from the start", "messages/s")
-    received = None if run.histogram is None else SecondCounts.of_histogram(run.histogram)
-    lines = [(run.sends, "sent", _ORANGE), (received, "received", _BLUE)]
+    title = "Throughput (incomplete run)" if ending(run)[0] is False else "Throughput"
+    figure, axes = _axes(title, "seconds from the start", "messages/s")
+    received = None if run.histogram is None else arrivals(run)
+    lines = [(departures(run), "sent", _ORANGE), (received, "received", _BLUE)]
     starts = [int(counts.seconds[0]) for counts, _, _ in lines if counts and len(counts.seconds)]
     start = min(starts, default=0)
     for counts, label, colour in lines:
         if counts is not None:
-            axes.plot(counts.seconds - start, counts.counts, color=colour, label=label, lw=1.2)
+            axes.plot(counts.seconds - start, counts.rates, color=colour, label=label, lw=1.2)
     steady = statistics["steady_state"]
     if steady is not None:
         span = (steady["first_second"] - start, steady["last_second"] - start)
         axes.axvspan(*span, color=_GREEN, alpha=0.12, lw=0, label="steady state")
+    if statistics["sending_end"] is not None:
+        place = statistics["sending_end"] - start
+        axes.axvline(place, color=_GREY, ls="--", lw=1, label="end of the sending")
     axes.set_ylim(bottom=0)
     _finish(axes)
     return figure
 
 
 def _latency(histogram: Histogram) -> Figure:
-    figure, axes = _axes("Latency of each second", "seconds from the start", "ms")
+    figure, axes = _axes("Latency of each second", "seconds from the start", "latency")
     seconds, table = latency_windows(histogram, (50, 99, 100))
     styles = (("median", _GREEN), ("99 %", _BLUE), ("maximum", _ORANGE))
     for column, (label, colour) in enumerate(styles):
@@ -162,7 +169,7 @@ def _percentiles(histogram: Histogram, omission: Mapping[str, Any]) -> Figure:
 
 def _percentile_axes(title: str) -> tuple[Figure, Axes]:
     """Return axes on which every further nine of the percentile takes the same space."""
-    figure, axes = _axes(title, "percentile", "ms")
+    figure, axes = _axes(title, "percentile", "latency")
     axes.set_xscale("log")
     axes.set_xticks([1 / (1 - rank / 100) for rank in _NINES], [f"{rank:g} %" for rank in _NINES])
     axes.minorticks_off()
@@ -186,11 +193,21 @@ def _curve(
 
 def _scale(axes: Axes, unit: str) -> None:
     axes.set_yscale("symlog", linthresh=1 / per_millisecond(unit))
-    axes.yaxis.set_major_formatter("{x:g}")
+    _latency_axis(axes)
+
+
+def _latency_axis(axes: Axes) -> None:
+    """Have the marks of milliseconds named in the unit that suits each."""
+    axes.yaxis.set_major_formatter(lambda value, _place: _mark(value))
+
+
+def _mark(milliseconds: float) -> str:
+    nanoseconds = round(milliseconds * 1e6)
+    return "0" if nanoseconds == 0 else fine_text(nanoseconds, "ns")
 
 
 def _heat_map(histogram: Histogram) -> Figure:
-    figure, axes = _axes("Messages by time and latency", "seconds from the start", "ms")
+    figure, axes = _axes("Messages by time and latency", "seconds from the start", "latency")
     columns, rows = _time_edges(histogram), _latency_edges(histogram)
     cells = np.zeros((len(columns) - 1, len(rows) - 1))
     for part in histogram.parts():

@@ -6,14 +6,21 @@ forbids the browser to load anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.comparison import NO_DIFFERENCE
 from quiver_fast.analysis.export import svg_text
 from quiver_fast.analysis.html import html_cell, html_grid, html_page, html_verdict
-from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.analysis.units import (
+    average_text,
+    figure_text,
+    fine_text,
+    latency_text,
+    mean_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,35 +83,53 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
     heads = ("figure", "base", "candidate", "change", "95 % interval of the difference")
     rows = [
         [
-            f"{name.replace('_', ' ')} [{figure['unit']}]",
-            _number(figure["base"]),
-            _number(figure["candidate"]),
-            "-" if figure["change"] is None else f"{figure['change']:+.1%}",
-            _interval(figure["interval"]),
+            name.replace("_", " "),
+            average_text(figure["base"], figure["unit"]),
+            average_text(figure["candidate"], figure["unit"]),
+            _change(figure),
+            _interval(figure["interval"], figure["unit"]),
             _number(figure["p_value"]),
             _number(figure["effect"]),
+            average_text(figure["raw_base"], figure["unit"]),
+            average_text(figure["raw_candidate"], figure["unit"]),
             figure["verdict"],
         ]
         for name, figure in comparison["figures"].items()
     ]
-    names = {key: ", ".join(comparison[key]) for key in ("base", "candidate")}
+    keys = ("base", "candidate", "incomplete")
+    names = {key: ", ".join(comparison[key]) for key in keys if comparison[key]}
     return (
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
         + _table(names)
-        + html_grid((*heads, "p", "effect", "verdict"), rows)
+        + html_grid((*heads, "p", "effect", "raw base", "raw candidate", "verdict"), rows)
+        + "<p>Base and candidate are means over the seconds of the steady states, "
+        "raw ones over whole runs.</p>"
     )
+
+
+def _change(figure: Mapping[str, Any]) -> str:
+    if figure["verdict"] == NO_DIFFERENCE:
+        return "~"
+    return "-" if figure["change"] is None else f"{figure['change']:+.1%}"
 
 
 def _changes(changes: Mapping[str, Any] | None) -> str:
     if changes is None:
         return ""
     rows = [
-        [name.replace("_", " "), change["run"], _number(change["before"]), _number(change["after"])]
+        [
+            name.replace("_", " "),
+            change["run"],
+            average_text(change["before"], figure["unit"]),
+            average_text(change["after"], figure["unit"]),
+        ]
         for name, figure in changes["figures"].items()
         for change in figure["change_points"]
     ]
+    named = f"<p>Incomplete: {escape(', '.join(changes['incomplete']))}</p>"
     found = html_grid(("figure", "from run", "before", "after"), rows) if rows else "<p>None.</p>"
-    return f"<h2>Change points over {len(changes['runs'])} runs</h2>{found}"
+    marks = named if changes["incomplete"] else ""
+    return f"<h2>Change points over {len(changes['runs'])} runs</h2>{found}{marks}"
 
 
 def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
@@ -114,7 +139,7 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
         [
             one["condition"],
             one["run"],
-            f"{_number(one['value'])} {one['unit']}",
+            one["reason"] or figure_text(one["value"], one["unit"]),
             "breached" if one["breached"] else "ok",
         ]
         for one in thresholds
@@ -122,17 +147,26 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
     return "<h2>Thresholds</h2>" + html_grid(("condition", "run", "figure", "verdict"), rows)
 
 
+def _incomplete(run: Mapping[str, Any]) -> str:
+    if run["complete"] is not False:
+        return ""
+    reason = run["reason"] or "the run does not say why"
+    return f'<p class="breached">Incomplete: {escape(reason)}</p>'
+
+
 def _run(run: Mapping[str, Any], figures: str) -> str:
     ends = {role: run[role] for role in ("sender", "receiver") if run[role] is not None}
     heads = [("Results", _results(run, ends)), ("Delivery", run["delivery"])]
+    heads += [("Drain", run["drain"]), ("Queue growth", run["queue_growth"])]
     if "receiver" in ends:
-        heads.append(("Latency [ms]", _latency(ends["receiver"]["latency"])))
+        heads.append(("Latency", _latency(ends["receiver"]["latency"])))
     surroundings = [
         (f"{role.capitalize()} {name}", end[name])
         for name in ("config", "environment")
         for role, end in ends.items()
     ]
-    blocks = [f"<h2>Run {escape(str(run['name']))}</h2>", _columns(heads), figures]
+    blocks = [f"<h2>Run {escape(str(run['name']))}</h2>", _incomplete(run)]
+    blocks += [_columns(heads), figures]
     blocks.append(_columns(_analysis_tables(run["analysis"])))
     return "\n".join([*blocks, _columns(surroundings)])
 
@@ -151,11 +185,15 @@ def _results(run: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, Any]:
     return rows | {"complete": run["complete"], "reason": run["reason"]}
 
 
-def _latency(latency: Mapping[str, Any]) -> dict[str, Any]:
-    ticks = per_millisecond(latency["unit"])
-    rows = {"mean": latency["mean"], "stddev": latency["stddev"]}
-    rows |= {f"{rank} %": latency["percentiles"][rank] for rank in _RANKS}
-    return {name: None if value is None else value / ticks for name, value in rows.items()}
+def _latency(latency: Mapping[str, Any]) -> dict[str, str | None]:
+    unit, percentiles = latency["unit"], latency["percentiles"]
+    rows = {name: _text(latency[name], unit, mean_text) for name in ("mean", "stddev")}
+    ranks = {f"{rank} %": _text(percentiles[rank], unit, latency_text) for rank in _RANKS}
+    return rows | ranks
+
+
+def _text(value: float | None, unit: str, form: Callable[[float, str], str]) -> str | None:
+    return None if value is None else form(value, unit)
 
 
 def _analysis_tables(analysis: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -165,25 +203,34 @@ def _analysis_tables(analysis: Mapping[str, Any]) -> list[tuple[str, dict[str, A
         rows = {k: v for k, v in steady.items() if k != "latency"}
         rows |= {k: _time(steady[k]) for k in ("first_second", "last_second")}
         tables.append(("Steady state", rows))
+        if steady["latency"] is not None:
+            tables.append(("Latency of the steady state", _latency(steady["latency"])))
     if analysis["stalls"]:
         rows = {_time(stall["first"]): f"{stall['seconds']} s" for stall in analysis["stalls"]}
         tables.append(("Stalls", rows))
     if analysis["clock"] is not None:
-        tables.append(("Clock", dict(analysis["clock"])))
+        tables.append(("Clock", _clock(analysis["clock"])))
     omission = analysis["coordinated_omission"]
     if omission is not None and omission["method"] is not None:
-        tables.append(("Coordinated omission [ms]", _omission(omission)))
+        tables.append(("Coordinated omission", _omission(omission)))
     return tables
 
 
+def _clock(clock: Mapping[str, Any]) -> dict[str, Any]:
+    rows = {key: value for key, value in clock.items() if key != "unit"}
+    bounds = ("offset_at_least", "offset_at_most")
+    return rows | {key: _text(clock[key], clock["unit"], latency_text) for key in bounds}
+
+
 def _omission(omission: Mapping[str, Any]) -> dict[str, Any]:
-    ticks = per_millisecond(omission["unit"])
-    interval = omission["expected_interval"]
+    unit = omission["unit"]
     rows: dict[str, Any] = {"method": omission["method"]}
-    rows["expected interval"] = None if interval is None else interval / ticks
+    rows["expected interval"] = _text(omission["expected_interval"], unit, fine_text)
     for rank in _RANKS:
-        raw, corrected = (omission[kind]["percentiles"][rank] for kind in ("raw", "corrected"))
-        rows[f"{rank} %"] = f"{raw / ticks:,.6g} raw, {corrected / ticks:,.6g} corrected"
+        raw, corrected = (
+            latency_text(omission[kind]["percentiles"][rank], unit) for kind in ("raw", "corrected")
+        )
+        rows[f"{rank} %"] = f"{raw} raw, {corrected} corrected"
     return rows
 
 
@@ -218,5 +265,5 @@ def _number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
-def _interval(bounds: Sequence[float] | None) -> str:
-    return "-" if bounds is None else f"{bounds[0]:+,.4g} to {bounds[1]:+,.4g}"
+def _interval(bounds: Sequence[float] | None, unit: str) -> str:
+    return "-" if bounds is None else " to ".join(average_text(bound, unit) for bound in bounds)

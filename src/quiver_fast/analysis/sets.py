@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from quiver_fast.analysis.changepoints import MINIMUM_SEGMENT, change_points
 from quiver_fast.analysis.comparison import BETTER, WORSE, compare
 from quiver_fast.analysis.sources import AnalysedRun, RunData
-from quiver_fast.analysis.statistics import arrivals, steady_part
+from quiver_fast.analysis.statistics import arrivals, ending, sending_end, steady_part
+from quiver_fast.analysis.steady import measured_seconds
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.analysis.windows import latency_windows
 
@@ -75,20 +76,32 @@ def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[
     Returns:
         ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``
         when every figure that differs says so, ``mixed`` when they disagree, else
-        ``no difference`` or ``too few windows``), and ``figures``: each of
+        ``no difference`` or ``too few windows``), ``incomplete`` (names of the runs that did
+        not do all that was asked), and ``figures``: each of
         :data:`FIGURES` to its :class:`quiver_fast.analysis.comparison.Comparison` with
-        ``unit``. Latencies are in milliseconds.
+        ``unit``, and ``raw_base`` and ``raw_candidate``: the means over the runs of the figure
+        of each whole run. Latencies are in milliseconds.
     """
-    return compare_figures(
+    compared = compare_figures(
         [run_figures(run) for run in base], [run_figures(run) for run in candidate]
     )
+    return compared | {"incomplete": _incomplete([*base, *candidate])}
+
+
+def _incomplete(runs: Sequence[RunData]) -> list[str]:
+    return [run.name for run in runs if ending(run)[0] is False]
 
 
 def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> dict[str, Any]:
     """Do the same with the figures of the runs."""
     before, after = _windows(base), _windows(candidate)
     figures = {
-        name: {"unit": unit, **asdict(compare(before[name], after[name], larger_is_better=larger))}
+        name: {
+            "unit": unit,
+            **asdict(compare(before[name], after[name], larger_is_better=larger)),
+            "raw_base": _raw(base, name),
+            "raw_candidate": _raw(candidate, name),
+        }
         for name, (unit, larger) in FIGURES.items()
     }
     return {
@@ -97,6 +110,11 @@ def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures])
         "verdict": overall_verdict([figure["verdict"] for figure in figures.values()]),
         "figures": figures,
     }
+
+
+def _raw(runs: Sequence[RunFigures], name: str) -> float | None:
+    values = [run.values[name] for run in runs if run.values]
+    return float(np.mean(values)) if values else None
 
 
 def overall_verdict(verdicts: Sequence[str]) -> str:
@@ -115,7 +133,7 @@ def _windows(runs: Sequence[RunFigures]) -> dict[str, Float64Array]:
 
 
 def _run_windows(run: RunData) -> dict[str, Float64Array]:
-    counts = arrivals(run).whole()
+    counts = measured_seconds(arrivals(run), sending_end(run))
     steady = steady_part(run)
     chosen = np.ones(len(counts.seconds), np.bool_)
     if steady is not None:
@@ -136,9 +154,10 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
         ``runs`` (names in order of their first receive time) and ``figures``: each of
         :data:`FIGURES` to ``unit``, ``values`` (one per run) and ``change_points``: a list of
         ``run`` (the first at the new level), ``before`` and ``after`` (medians of the
-        levels).
+        levels). ``incomplete`` has the names of runs that did not do all that was asked.
     """
-    return changes_of([run_figures(run) for run in runs])
+    found = changes_of([run_figures(run) for run in runs])
+    return None if found is None else found | {"incomplete": _incomplete(runs)}
 
 
 def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:

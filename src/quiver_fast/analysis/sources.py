@@ -17,6 +17,7 @@ from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.windows import SecondCounts
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
+from quiver_fast.records.frames import lost_end
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.sets import RunFigures
@@ -181,18 +182,50 @@ def _path(files: RunFiles, path: Path | None) -> Path:
 
 
 def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
-    """Return ``found``, unless the file at ``path`` has no records.
+    """Return ``found``, unless the file at ``path`` has no records or has lost some.
+
+    An empty file beside a wrapper's summary is what a failed run leaves: it is returned.
 
     Raises:
-        RecordError: it has none, or those of the other end.
+        RecordError: it has none, or those of the other end; it is compressed and cut short;
+            a summary file is damaged.
     """
-    if found.count or (found.operation is not None and not found.malformed):
+    # A plain file may end within a line, as that of an arrow that was killed does.
+    if lost_end(path, found.truncated):
+        raise RecordError(_cut_text(path, _records_in(found)))
+    if _records_in(found) or found.streams is not None:
         return found
-    if found.first_malformed is None:
+    if found.first_malformed is None and not found.truncated:
+        if _summary_path(path) is not None:
+            return found
         raise RecordError(f"{path} is empty")
+    if found.first_malformed is None:
+        raise RecordError(f"{path} has no records: there is no line end in it")
     line, text = found.first_malformed
     what = "records" if found.operation is None else f"{found.operation} records"
+    if text.endswith("\r"):
+        raise RecordError(
+            f"{path} has no {what}: its lines end with CR LF, those of records with LF"
+        )
     raise RecordError(f"{path} has no {what}; line {line} is: {text}")
+
+
+def _records_in(found: FileAnalysis) -> int:
+    return found.count + found.older + found.foreign
+
+
+def _cut_text(path: Path, left: int) -> str:
+    """Say what a compressed file has lost, as far as the summary beside it tells."""
+    place, text = _summary_path(path), f"{path} is cut short"
+    summary = {} if place is None else _document(place)
+    counted = (summary.get("results") or {}).get("message_count")
+    if counted is None:
+        return f"{text}: {left:,} records are left; no summary beside it tells how many are missing"
+    delivery = summary.get("delivery") or {}
+    # Before there was ``older``, the count was of all records.
+    others = (delivery.get("foreign") or 0) if "older" in delivery else 0
+    whole = counted + others + (delivery.get("older") or 0)
+    return f"{text}: {left:,} of {whole:,} records are left, {whole - left:,} are missing"
 
 
 def _sender_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
@@ -214,15 +247,23 @@ def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict
 
 def _wrapper_summary(path: Path) -> dict[str, Any]:
     """Return what the summary file beside ``path`` knows; None for what it does not."""
-    stem = next(
-        (path.name.removesuffix(end) for end in _TRANSFERS if path.name.endswith(end)), None
-    )
-    if stem is None:
-        return dict.fromkeys(_KEPT)
-    try:
-        document = json.loads(path.with_name(f"{stem}summary.json").read_bytes())
-    except FileNotFoundError:
-        return dict.fromkeys(_KEPT)
-    except ValueError as error:
-        raise RecordError(f"{path.with_name(stem)}summary.json is damaged: {error}") from None
+    place = _summary_path(path)
+    document = {} if place is None else _document(place)
     return {key: document.get(key) for key in _KEPT}
+
+
+def _summary_path(path: Path) -> Path | None:
+    """Return the wrapper's summary file beside ``path``, if there is one."""
+    for end in _TRANSFERS:
+        if path.name.endswith(end):
+            place = path.with_name(f"{path.name.removesuffix(end)}summary.json")
+            return place if place.exists() else None
+    return None
+
+
+def _document(place: Path) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(place.read_bytes())
+    except ValueError as error:
+        raise RecordError(f"{place} is damaged: {error}") from None
+    return document

@@ -15,7 +15,10 @@ from quiver_fast.analysis.steady import Steady, stalls, steady_state
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.analysis.windows import SecondCounts, window_section
 
-__all__ = ["arrivals", "expected_interval", "run_statistics", "steady_part"]
+__all__ = [
+    "arrivals", "departures", "ending", "expected_interval", "run_statistics", "sending_end",
+    "steady_part",
+]  # fmt: skip
 
 INTENDED = "intended send times"
 BY_INTERVAL = "expected interval"
@@ -34,6 +37,7 @@ def run_statistics(
         window_seconds: the length of the windows in ``windows``; None for no windows.
 
     Returns:
+        ``sending_end`` (epoch seconds; None unless the run was ended by its duration),
         ``steady_state`` (None where it cannot be told), ``stalls``, ``clock`` and
         ``coordinated_omission`` (None without latencies) and ``windows``
         (:func:`.windows.window_section`). ``docs/analysis.md`` has every figure with its
@@ -44,9 +48,11 @@ def run_statistics(
     counts = arrivals(run)
     measured = run.histogram is not None and run.histogram.total > 0
     windows = window_seconds and window_section(counts, run.histogram, window_seconds)
+    until = sending_end(run)
     return {
-        "steady_state": _steady_section(run, steady_state(counts)),
-        "stalls": [asdict(stall) for stall in stalls(counts)],
+        "sending_end": until,
+        "steady_state": _steady_section(run, steady_part(run)),
+        "stalls": [asdict(stall) for stall in stalls(counts, until)],
         "clock": _clock_section(run) if measured else None,
         "coordinated_omission": _omission_section(run, interval_seconds) if measured else None,
         "windows": windows,
@@ -55,16 +61,56 @@ def run_statistics(
 
 def arrivals(run: RunData) -> SecondCounts:
     """Return messages per second: received where there is a receiver, else sent."""
-    if run.histogram is not None:
-        return SecondCounts.of_histogram(run.histogram)
-    if run.sends is not None:
-        return run.sends
-    raise ValueError("a run has at least one end")
+    if run.histogram is not None and run.receiver is not None:
+        results = run.receiver["results"]
+        counts = SecondCounts.of_histogram(run.histogram)
+        return counts.between(results["first_receive_time"], results["last_receive_time"])
+    counts_sent = departures(run)
+    if counts_sent is None:
+        raise ValueError("a run has at least one end")
+    return counts_sent
+
+
+def departures(run: RunData) -> SecondCounts | None:
+    """Return messages sent per second, where there is a sender."""
+    if run.sends is None or run.sender is None:
+        return None
+    results = run.sender["results"]
+    return run.sends.between(results["first_send_time"], results["last_send_time"])
+
+
+def sending_end(run: RunData) -> float | None:
+    """Return when the sending ended, epoch seconds, of a run that was ended by its duration."""
+    if run.sections["drain"] is None or run.sender is None:
+        return None
+    results = run.sender["results"]
+    planned = int(results["first_send_time"]) + 1000 * int(run.sender["config"]["duration"])
+    return max(int(results["last_send_time"]), planned) / 1000
 
 
 def steady_part(run: RunData) -> Steady | None:
     """Return the steady state of ``run``, or None where it is too short to tell."""
-    return steady_state(arrivals(run))
+    return steady_state(arrivals(run), _asked_rate(run), sending_end(run))
+
+
+def ending(run: RunData) -> tuple[bool | None, str | None]:
+    """Return whether a run did all that was asked of it, and why not.
+
+    A run that received none of its own messages, or sent none, did not. None and None
+    where no wrapper's summary tells.
+    """
+    ends = {"sender": run.sender, "receiver": run.receiver}
+    flags, reasons = [], []
+    for role, end in ends.items():
+        if end is None:
+            continue
+        flags.append(end["complete"])
+        reasons.append(end["reason"])
+        if end["results"]["message_count"] == 0 and end["complete"] is not False:
+            flags.append(False)
+            reasons.append(f"the {role} has no messages of this run")
+    complete = False if False in flags else None if None in flags else True
+    return complete, "; ".join(filter(None, reasons)) or None
 
 
 def _steady_section(run: RunData, steady: Steady | None) -> dict[str, Any] | None:
@@ -76,6 +122,7 @@ def _steady_section(run: RunData, steady: Steady | None) -> dict[str, Any] | Non
         "seconds": steady.seconds,
         "warm_up_seconds": steady.warm_up,
         "ramp_down_seconds": steady.ramp_down,
+        "rule": steady.rule,
         "message_count": steady.count,
         "message_rate": steady.rate,
         "latency": None,
@@ -123,12 +170,17 @@ def expected_interval(run: RunData) -> float | None:
     that a message takes until it is received, so that each place gets its next message
     after credit window / message rate (Little's law). None where neither is known.
     """
-    rate = _configured(run.sender, "rate") or _configured(run.receiver, "rate")
+    rate = _asked_rate(run)
     if rate:
         return 1 / rate
     credit = _configured(run.receiver, "credit_window") or _configured(run.sender, "credit_window")
     received = None if run.receiver is None else run.receiver["results"]["message_rate"]
     return credit / float(received) if credit and received else None
+
+
+def _asked_rate(run: RunData) -> float:
+    """Return the messages/s that were asked for; 0 for none."""
+    return _configured(run.sender, "rate") or _configured(run.receiver, "rate")
 
 
 def _configured(end: dict[str, Any] | None, key: str) -> float:

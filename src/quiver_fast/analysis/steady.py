@@ -1,15 +1,19 @@
 """The steady part of a run, without its warm-up and ramp-down; and stalls within it.
 
-Rule: of the whole seconds of the run (the first and the last are cut by its ends),
-MSER decides how many to leave out. MSER (White, "An Effective Truncation Heuristic
-for Bias Reduction in Simulation Output", Simulation 69(6), 1997) removes the d first
-observations that minimise the squared standard error of the mean of the others,
+Of the whole seconds of the run (the first and the last are cut by its ends), up to the end
+of the sending: what is drained afterwards is no part of it.
+
+A run that keeps the rate it was asked for is steady. Seconds at its ends are left out
+only while they are more than 10 % off that rate. Of any other run MSER decides how many
+seconds to leave out. MSER (White, "An Effective Truncation Heuristic for Bias Reduction
+in Simulation Output", Simulation 69(6), 1997) removes the d first observations that
+minimise the squared standard error of the mean of the others,
 
     MSER(d) = sum((x[i] - mean(x[d:]))**2 for i >= d) / (n - d)**2
 
 It is applied to the counts per second from the front (warm-up) and, to what is
-left, from the back (ramp-down); d is at most a third of the whole seconds each time.
-Fewer than six whole seconds have no steady state that could be told.
+left, from the back (ramp-down). Either way at most a third of the whole seconds is left
+out at each end. Fewer than six whole seconds have no steady state that could be told.
 """
 
 from __future__ import annotations
@@ -21,10 +25,16 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.windows import SecondCounts
 
-__all__ = ["MINIMUM_SECONDS", "STALL_SHARE", "Stall", "Steady", "stalls", "steady_state"]
+__all__ = [
+    "BY_MSER", "BY_RATE", "MINIMUM_SECONDS", "STALL_SHARE", "Stall", "Steady", "measured_seconds",
+    "stalls", "steady_state",
+]  # fmt: skip
 
 MINIMUM_SECONDS = 6
 _LARGEST_SHARE = 3
+
+BY_RATE, BY_MSER = "rate", "MSER"
+_RATE_TOLERANCE = 0.1
 
 STALL_SHARE = 0.1
 """A second with less than this share of the median count is stalled."""
@@ -39,6 +49,7 @@ class Steady:
         warm_up: whole seconds left out before.
         ramp_down: whole seconds left out after.
         count: messages within.
+        rule: what the ends were left out by: "rate" or "MSER".
     """
 
     first: int
@@ -46,6 +57,7 @@ class Steady:
     warm_up: int
     ramp_down: int
     count: int
+    rule: str
 
     @property
     def seconds(self) -> int:
@@ -73,14 +85,28 @@ class Stall:
     count: int
 
 
-def steady_state(counts: SecondCounts) -> Steady | None:
-    """Return the steady part of a run, or None when it has under six whole seconds."""
-    whole = counts.whole()
+def steady_state(
+    counts: SecondCounts, rate: float = 0, until: float | None = None
+) -> Steady | None:
+    """Return the steady part of a run, or None when it has under six whole seconds.
+
+    Args:
+        counts: messages per second.
+        rate: messages/s that the run was asked for; 0 for none.
+        until: epoch seconds of the end of the sending; None for the last message.
+    """
+    whole = measured_seconds(counts, until)
     if len(whole.seconds) < MINIMUM_SECONDS:
         return None
     limit = len(whole.seconds) // _LARGEST_SHARE
-    warm_up = _truncation(whole.counts, limit)
-    ramp_down = _truncation(whole.counts[warm_up:][::-1], limit)
+    by_rate = rate > 0 and not bool(_off(np.median(whole.counts), rate))
+    if by_rate:
+        warm_up, ramp_down = (
+            _off_rate(part, rate, limit) for part in (whole.counts, whole.counts[::-1])
+        )
+    else:
+        warm_up = _truncation(whole.counts, limit)
+        ramp_down = _truncation(whole.counts[warm_up:][::-1], limit)
     end = len(whole.seconds) - ramp_down
     return Steady(
         first=int(whole.seconds[warm_up]),
@@ -88,7 +114,28 @@ def steady_state(counts: SecondCounts) -> Steady | None:
         warm_up=warm_up,
         ramp_down=ramp_down,
         count=int(whole.counts[warm_up:end].sum()),
+        rule=BY_RATE if by_rate else BY_MSER,
     )
+
+
+def measured_seconds(counts: SecondCounts, until: float | None = None) -> SecondCounts:
+    """Return the whole seconds of a run, up to the end of the sending if that is known."""
+    whole = counts.whole()
+    if until is None:
+        return whole
+    end = int(np.searchsorted(whole.seconds, until - 1, side="right"))
+    return SecondCounts(whole.seconds[:end], whole.counts[:end])
+
+
+def _off(counts: NDArray[np.int64] | np.float64, rate: float) -> NDArray[np.bool_] | np.bool_:
+    """Say which counts are off the rate by more than 10 %, and by more than a message."""
+    return np.abs(counts - rate) > max(_RATE_TOLERANCE * rate, 1)
+
+
+def _off_rate(counts: NDArray[np.int64], rate: float, limit: int) -> int:
+    """Return how many of the first ``limit`` counts, one after the other, are off the rate."""
+    kept = np.flatnonzero(~np.asarray(_off(counts[:limit], rate)))
+    return int(kept[0]) if len(kept) else limit
 
 
 def _truncation(counts: NDArray[np.int64], limit: int) -> int:
@@ -105,14 +152,14 @@ def _truncation(counts: NDArray[np.int64], limit: int) -> int:
     return int(np.argmin(errors[: limit + 1]))
 
 
-def stalls(counts: SecondCounts) -> list[Stall]:
-    """Return the stalls among the whole seconds of a run, in order of time.
+def stalls(counts: SecondCounts, until: float | None = None) -> list[Stall]:
+    """Return the stalls among the whole seconds up to ``until``, in order of time.
 
     A second is stalled when its count is below 10 % of the median of the run's whole
     seconds; a stall is a longest series of stalled seconds. Pauses shorter than about
     a second do not show.
     """
-    whole = counts.whole()
+    whole = measured_seconds(counts, until)
     if len(whole.seconds) == 0:
         return []
     stalled = whole.counts < STALL_SHARE * np.median(whole.counts)

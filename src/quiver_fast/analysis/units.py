@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 __all__ = [
-    "PER_SECOND", "fine_text", "latency_text", "mean_text", "per_millisecond", "three_digits",
+    "PER_SECOND", "average_text", "figure_text", "fine_text", "latency_text", "mean_text",
+    "per_millisecond", "three_digits",
 ]  # fmt: skip
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -43,6 +44,20 @@ def mean_text(value: float, unit: str) -> str:
 def fine_text(value: float, unit: str) -> str:
     """Return a latency in the unit that suits it with as many as six significant digits."""
     return _scaled_text(value, unit, 6, lambda number: f"{number:,.6g}")
+
+
+def figure_text(value: float | None, unit: str) -> str:
+    """Return a figure that is held against a limit: a latency in "ms", or one of ``unit``."""
+    if value is None:
+        return "-"
+    return fine_text(value * 1000, "us") if unit == "ms" else f"{value:,.6g} {unit}".rstrip()
+
+
+def average_text(value: float | None, unit: str) -> str:
+    """Return a mean over windows or runs: of latencies in "ms", or of messages/s."""
+    if value is None:
+        return "-"
+    return mean_text(value * 1000, "us") if unit == "ms" else f"{value:,.0f}/s"
 
 
 def three_digits(value: float) -> str:

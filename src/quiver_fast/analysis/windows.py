@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,12 @@ from quiver_fast.analysis.units import per_millisecond
 
 __all__ = ["SecondCounts", "latency_windows", "window_section"]
 
+Float64Array = NDArray[np.float64]
+
 _RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
+_MS_PER_S = 1000
+# Of less than a tenth of a second a rate says more about chance than about the run.
+_SHORTEST = 0.1
 
 
 @dataclass(frozen=True)
@@ -26,10 +31,14 @@ class SecondCounts:
     Attributes:
         seconds: epoch seconds, int64, ascending and without gaps.
         counts: messages, int64; 0 in a second without any.
+        first, last: when the first and the last of them came, epoch milliseconds; None
+            where that is not known.
     """
 
     seconds: Int64Array
     counts: Int64Array
+    first: int | None = None
+    last: int | None = None
 
     @classmethod
     def of(cls, messages: Distribution) -> SecondCounts:
@@ -50,9 +59,42 @@ class SecondCounts:
             messages = messages.merged(Distribution.of_counted(part.seconds, part.counts))
         return cls.of(messages)
 
+    def between(self, first: int | None, last: int | None) -> SecondCounts:
+        """Return the same with ``first`` and ``last``."""
+        return replace(self, first=first, last=last)
+
     def whole(self) -> SecondCounts:
         """Return all but the first and the last second, which are cut by the run's ends."""
         return SecondCounts(self.seconds[1:-1], self.counts[1:-1])
+
+    @property
+    def covered(self) -> Float64Array:
+        """How much of each second is between the first and the last message, float64, 0 to 1."""
+        starts, ends = self.seconds.astype(np.float64), self.seconds + 1.0
+        if self.first is not None and len(starts):
+            starts[0] = max(self.first / _MS_PER_S, starts[0])
+        if self.last is not None and len(ends):
+            # The last message came somewhere within its millisecond.
+            ends[-1] = min((self.last + 1) / _MS_PER_S, ends[-1])
+        return np.clip(ends - starts, 1 / _MS_PER_S, 1.0)
+
+    @property
+    def rates(self) -> Float64Array:
+        """Messages/s of the covered part of each second, float64; NaN where it is too short."""
+        return rates(self.counts, self.covered)
+
+
+def rates(counts: Int64Array, covered: Float64Array) -> Float64Array:
+    """Return counts / covered, and NaN where under a tenth of a second is covered.
+
+    A run that is altogether shorter has its rate nevertheless.
+
+    Args:
+        counts: int64[n], messages.
+        covered: float64[n], seconds above 0.
+    """
+    measurable = (covered >= _SHORTEST) | (len(covered) == 1)
+    return np.where(measurable, counts / covered, np.nan)
 
 
 def latency_windows(
@@ -83,18 +125,22 @@ def window_section(
 
     Returns:
         ``seconds``, and columns of equal length, a row for each window from the first with
-        messages to the last: ``start`` (epoch seconds), ``count``, ``rate`` = count /
-        seconds (the first and the last window may be cut by the run's ends), and with
-        ``histogram`` also ``latency_p50``, ``latency_p99`` and ``latency_max`` in
-        milliseconds, None in a window without messages.
+        messages to the last: ``start`` (epoch seconds), ``count``, ``covered`` (seconds of the
+        window between the run's first and last message), ``rate`` = count / covered (None
+        where under a tenth of a second is covered), and with ``histogram`` also
+        ``latency_p50``, ``latency_p99`` and ``latency_max`` in milliseconds, None in a window
+        without messages.
     """
     starts = counts.seconds // seconds * seconds
     first = np.flatnonzero(np.diff(starts, prepend=starts[:1] - 1))
-    messages = np.add.reduceat(counts.counts, first) if len(first) else counts.counts
+    some = len(first) > 0
+    messages = np.add.reduceat(counts.counts, first) if some else counts.counts
+    covered = np.add.reduceat(counts.covered, first) if some else counts.covered
     columns: dict[str, list[Any]] = {
         "start": starts[first].tolist(),
         "count": messages.tolist(),
-        "rate": (messages / seconds).tolist(),
+        "covered": covered.round(3).tolist(),
+        "rate": [None if rate != rate else rate for rate in rates(messages, covered).tolist()],
     }
     if histogram is not None:
         found, table = latency_windows(_regrouped(histogram, seconds), _RANKS.values())

@@ -7,7 +7,7 @@ from typing import Any
 
 from quiver_fast.analysis.environment import environment
 from quiver_fast.analysis.sources import RunData
-from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.analysis.statistics import ending, run_statistics
 
 __all__ = ["run_document", "whole_document"]
 
@@ -22,13 +22,14 @@ def run_document(
     ends = [end for end in (run.sender, run.receiver) if end is not None]
     config: dict[str, Any] = (ends[-1]["config"] or {}) if ends else {}
     both = run.sender is not None and run.receiver is not None
+    complete, reason = ending(run)
     return {
         "name": run.name,
         "peer_to_peer": config["connection_mode"] == "server" if config and both else None,
         "run_id": config.get("run_id"),
         "output_dir": config.get("output_dir"),
-        "complete": _all_complete([end["complete"] for end in ends]),
-        "reason": "; ".join(end["reason"] for end in ends if end["reason"]) or None,
+        "complete": complete,
+        "reason": reason,
         "results": run.sections["results"],
         "delivery": run.delivery,
         "drain": run.sections["drain"],
@@ -59,9 +60,3 @@ def whole_document(
         "thresholds": thresholds,
         "analysed_with": environment(),
     }
-
-
-def _all_complete(flags: list[bool | None]) -> bool | None:
-    if False in flags:
-        return False
-    return None if None in flags else True

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from quiver_fast.analysis.units import PER_SECOND, fine_text, latency_text, mean_text
+from quiver_fast.analysis.comparison import NO_DIFFERENCE
+from quiver_fast.analysis.units import (
+    PER_SECOND,
+    average_text,
+    figure_text,
+    fine_text,
+    latency_text,
+)
 from quiver_fast.cli.summary_text import (
+    SHOWN_RANKS,
     arrow_summary_text,
     latency_field,
     latency_lines,
@@ -17,29 +25,33 @@ from quiver_fast.cli.summary_text import (
 
 __all__ = ["change_point_text", "comparison_text", "run_text", "threshold_text"]
 
-_SHOWN_RANKS = ("50", "99", "99.9", "100")
-
 
 def run_text(document: dict[str, Any]) -> str:
     """Return the summary of a run as the wrappers print it, and our sections after it."""
     sender, receiver = document["sender"], document["receiver"]
+    measured = sender if receiver is None else receiver
     if sender is not None and receiver is not None:
         text = pair_summary_text(document)
     else:
         ending = {key: document[key] for key in ("complete", "reason")}
-        text = arrow_summary_text((sender if receiver is None else receiver) | ending)
+        text = arrow_summary_text(measured | ending)
     analysis = document["analysis"]
     unit = "ms" if receiver is None else receiver["latency"]["unit"]
-    parts = [section("RUN", [document["name"]]), text, _steady(analysis), _stalls(analysis)]
+    parts = [section("RUN", [document["name"]]), text, _steady(analysis, measured)]
+    parts.append(_stalls(analysis))
     parts.append(_windows(analysis["windows"], unit))
     return "".join([*parts, _clock(analysis["clock"]), _omission(analysis["coordinated_omission"])])
 
 
 def comparison_text(comparison: dict[str, Any]) -> str:
     """Return the verdict on a candidate against its base, figure by figure."""
+    heads = f"{'':<13}{'base':>11}{'candidate':>11}{'change':>9}{'p':>9}{'effect':>7}"
     lines = [
-        f"{'':<14}{'base':>14}{'candidate':>14}{'change':>9}{'p':>9}{'effect':>8}  verdict",
+        f"{heads}{'raw base':>11}{'raw cand.':>11}  verdict",
         *(_figure_line(name, figure) for name, figure in comparison["figures"].items()),
+        "",
+        "base, candidate: means over the seconds of the steady states; raw: over whole runs",
+        *(f"INCOMPLETE: {name}" for name in comparison["incomplete"]),
         "",
         text_field("Verdict", comparison["verdict"]),
     ]
@@ -47,13 +59,17 @@ def comparison_text(comparison: dict[str, Any]) -> str:
 
 
 def _figure_line(name: str, figure: dict[str, Any]) -> str:
+    unit = figure["unit"]
+    change = _or_dash(figure["change"], "+.1%")
     cells = [
-        f"{name.replace('_', ' '):<14}",
-        f"{_figure(figure['base'], figure['unit']):>14}",
-        f"{_figure(figure['candidate'], figure['unit']):>14}",
-        f"{_or_dash(figure['change'], '+.1%'):>9}",
+        f"{name.replace('_', ' '):<13}",
+        f"{average_text(figure['base'], unit):>11}",
+        f"{average_text(figure['candidate'], unit):>11}",
+        f"{'~' if figure['verdict'] == NO_DIFFERENCE else change:>9}",
         f"{_or_dash(figure['p_value'], '.2g'):>9}",
-        f"{_or_dash(figure['effect'], '+.2f'):>8}",
+        f"{_or_dash(figure['effect'], '+.2f'):>7}",
+        f"{average_text(figure['raw_base'], unit):>11}",
+        f"{average_text(figure['raw_candidate'], unit):>11}",
     ]
     return "".join(cells) + f"  {figure['verdict']}"
 
@@ -61,33 +77,28 @@ def _figure_line(name: str, figure: dict[str, Any]) -> str:
 def change_point_text(changes: dict[str, Any]) -> str:
     """Return where a series of runs changed its level."""
     lines = [
-        f"{name.replace('_', ' ')}: from {_figure(change['before'], figure['unit'])} "
-        f"to {_figure(change['after'], figure['unit'])} with {change['run']}"
+        f"{name.replace('_', ' ')}: from {average_text(change['before'], figure['unit'])} "
+        f"to {average_text(change['after'], figure['unit'])} with {change['run']}"
         for name, figure in changes["figures"].items()
         for change in figure["change_points"]
     ]
     runs = f"{len(changes['runs'])} runs in order of time"
-    return section("CHANGE POINTS", [runs, *(lines or ["none"])])
-
-
-def _figure(value: float | None, unit: str) -> str:
-    """Return a mean of latencies in the unit that suits it, or a rate."""
-    if value is None:
-        return "-"
-    return mean_text(value * 1000, "us") if unit == "ms" else f"{value:,.0f}/s"
+    incomplete = [f"INCOMPLETE: {name}" for name in changes["incomplete"]]
+    return section("CHANGE POINTS", [runs, *(lines or ["none"]), *incomplete])
 
 
 def threshold_text(thresholds: list[dict[str, Any]]) -> str:
     """Return each threshold with its figure, and whether it was breached."""
     lines = [
-        f"{one['condition']}: {_or_dash(one['value'], ',.6g')} {one['unit']}, "
+        f"{one['condition']}: {one['reason'] or figure_text(one['value'], one['unit'])}, "
         f"{'BREACHED' if one['breached'] else 'ok'} ({one['run']})"
         for one in thresholds
     ]
     return section("THRESHOLDS", lines)
 
 
-def _steady(analysis: dict[str, Any]) -> str:
+def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
+    """Return the steady state, each figure with that of the whole run (``raw``) beside it."""
     steady = analysis["steady_state"]
     if steady is None:
         return section("STEADY STATE", ["too short to tell: under six whole seconds"])
@@ -95,11 +106,22 @@ def _steady(analysis: dict[str, Any]) -> str:
         number_field("Duration", steady["seconds"], "seconds"),
         number_field("Warm-up left out", steady["warm_up_seconds"], "seconds"),
         number_field("Ramp-down left out", steady["ramp_down_seconds"], "seconds"),
-        number_field("Rate", steady["message_rate"], "messages/s"),
+        _beside(
+            number_field("Rate", steady["message_rate"], "messages/s"),
+            _or_dash(raw["results"]["message_rate"], ",.0f"),
+        ),
     ]
     if steady["latency"] is not None:
-        lines += latency_lines(steady["latency"])
+        unit, whole = raw["latency"]["unit"], raw["latency"]["percentiles"]
+        lines += [
+            _beside(line, latency_text(whole[rank], unit))
+            for rank, line in zip(SHOWN_RANKS, latency_lines(steady["latency"]), strict=True)
+        ]
     return section("STEADY STATE", lines)
+
+
+def _beside(line: str, raw: str) -> str:
+    return f"{line} (whole run {raw})"
 
 
 def _stalls(analysis: dict[str, Any]) -> str:
@@ -157,7 +179,7 @@ def _omission(omission: dict[str, Any] | None) -> str:
         percentiles = omission[kind]["percentiles"]
         lines += [
             latency_field(f"{kind.capitalize()} {rank}%", percentiles[rank], unit)
-            for rank in _SHOWN_RANKS
+            for rank in SHOWN_RANKS
         ]
     return section("COORDINATED OMISSION", lines)
 

@@ -16,6 +16,8 @@ from quiver_fast.analysis.plots import comparison_plots, run_plots, series_plots
 from quiver_fast.analysis.report import html_report
 from quiver_fast.analysis.sets import changes, compare_sets
 from quiver_fast.analysis.sources import RunData, Wanted
+from quiver_fast.analysis.statistics import ending
+from quiver_fast.analysis.units import figure_text
 from quiver_fast.cli.analysis_document import run_document, whole_document
 from quiver_fast.cli.analysis_text import (
     change_point_text,
@@ -33,8 +35,8 @@ from quiver_fast.cli.common import (
 from quiver_fast.cli.console import Console
 from quiver_fast.cli.engines import ENGINES, choose_engine
 from quiver_fast.cli.progress import Progress
-from quiver_fast.cli.thresholds import THRESHOLD_HELP, threshold
-from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD
+from quiver_fast.cli.thresholds import THRESHOLD_HELP, incomplete, threshold
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +62,8 @@ example usage:
   $ quiver-analyze run2 --fail-if 'p99>5ms'          # Exit with 99 if it is
 
 exit codes:
-  0 success, 1 failure, 2 usage error, 99 a threshold is breached
+  0 success, 1 failure, 2 usage error, 99 a threshold is breached, cannot be judged,
+  or, with --fail-if, a run is incomplete
 """
 
 _INTERVAL_UNITS = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s", 1.0))
@@ -73,6 +76,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
+    if args.allow_incomplete and not args.fail_if:
+        raise UsageError("--allow-incomplete has no effect without --fail-if")
     files = find_runs(args.paths)
     base_files = find_runs([args.compare]) if args.compare else []
     engine = choose_engine(args.engine, args.master, [*base_files, *files], _wanted(args))
@@ -113,8 +118,15 @@ class _Analysis:
             engine,
             compare_sets(base, runs) if base else None,
             changes([*base, *runs]),
-            [limit.check(document) for limit in args.fail_if for document in self.documents],
+            self._thresholds(args),
         )
+
+    def _thresholds(self, args: argparse.Namespace) -> list[dict[str, Any]]:
+        """Return every threshold held against every run; an incomplete run breaches one more."""
+        found = [limit.check(document) for limit in args.fail_if for document in self.documents]
+        if args.fail_if and not args.allow_incomplete:
+            found += filter(None, map(incomplete, self.documents))
+        return found
 
     def run_plots(self, document: dict[str, Any], run: RunData) -> dict[str, Figure]:
         """Return the plots of one run."""
@@ -158,17 +170,41 @@ class _Analysis:
         console.show("".join(texts).rstrip("\n"))
         for run in [*self.base, *self.runs]:
             _warn(run)
-        breached = [one for one in thresholds if one["breached"]]
-        for one in breached:
-            figure = f"{one['value']:,.6g} {one['unit']}"
-            report_error(
-                _NAME, f"threshold {one['condition']} is breached: {figure} ({one['run']})"
-            )
-        return EXIT_THRESHOLD if breached else EXIT_OK
+        for one in thresholds:
+            if one["breached"]:
+                report_error(_NAME, _breach(one))
+        if any(one["breached"] for one in thresholds):
+            return EXIT_THRESHOLD
+        return EXIT_OK if self._have_records() else EXIT_FAILURE
+
+    def _have_records(self) -> bool:
+        """Say of which runs there is nothing: a failed run may leave a summary and no records."""
+        empty = [document["name"] for document in self.documents if not _messages(document)]
+        for name in empty:
+            report_error(_NAME, f"{name} has no records")
+        return not empty
+
+
+def _messages(document: dict[str, Any]) -> int:
+    """Return the number of records of both ends, those of other runs' messages among them."""
+    ends = [document[role] for role in ("sender", "receiver") if document[role] is not None]
+    others = document["delivery"] or {}
+    own: int = sum(end["results"]["message_count"] for end in ends)
+    return own + (others.get("older") or 0) + (others.get("foreign") or 0)
+
+
+def _breach(one: dict[str, Any]) -> str:
+    if one["reason"] is None:
+        figure = figure_text(one["value"], one["unit"])
+        return f"threshold {one['condition']} is breached: {figure} ({one['run']})"
+    return f"--fail-if {one['condition']}: {one['reason']} ({one['run']})"
 
 
 def _warn(run: RunData) -> None:
     """Warn of what makes the figures of a run doubtful."""
+    complete, reason = ending(run)
+    if complete is False:
+        report_warning(_NAME, f"{run.name} is incomplete: {reason or 'it does not say why'}")
     for end in (run.sender, run.receiver):
         if end is None:
             continue
@@ -241,7 +277,13 @@ def _parser() -> ArgumentParser:
         type=threshold,
         action="append",
         default=[],
-        help="Exit with 99 if CONDITION holds of any run (may be repeated)",
+        help="Exit with 99 if CONDITION holds of any run, if a run does not have the figure, "
+        "and if a run is incomplete (may be repeated)",
+    )
+    add(
+        "--allow-incomplete",
+        action="store_true",
+        help="Let --fail-if judge incomplete runs by their figures alone",
     )
     add(
         "--expected-interval",

@@ -7,11 +7,11 @@ from typing import Any
 from quiver_fast.analysis.units import latency_text
 
 __all__ = [
+    "SHOWN_RANKS",
     "arrow_summary_text",
     "latency_field",
     "latency_lines",
     "number_field",
-    "pair_results",
     "pair_summary_text",
     "section",
     "text_field",
@@ -33,7 +33,8 @@ _DELIVERY_LINES = {
     "Foreign": "foreign",
     "Negative latency": "negative_latency",
 }
-_SHOWN_RANKS = ("50", "99", "99.9", "100")
+SHOWN_RANKS = ("50", "99", "99.9", "100")
+"""The percentiles of our own sections."""
 
 
 def text_field(name: str, value: str) -> str:
@@ -59,27 +60,8 @@ def latency_lines(latency: dict[str, Any], name: str = "Latency") -> list[str]:
     """Return lines of the percentiles of a section that ``exact_latency`` made."""
     return [
         latency_field(f"{name} {rank}%", latency["percentiles"][rank], latency["unit"])
-        for rank in _SHOWN_RANKS
+        for rank in SHOWN_RANKS
     ]
-
-
-def pair_results(sender: dict[str, Any], receiver: dict[str, Any]) -> dict[str, Any]:
-    """Return what the two ends' ``results`` say together.
-
-    Keys: ``message_count`` (received), ``duration`` (seconds from the first send to the
-    last receive), ``sender_rate``, ``receiver_rate``, ``end_to_end_rate`` (received /
-    duration), in messages/s. What cannot be known is None.
-    """
-    first, last = sender["first_send_time"], receiver["last_receive_time"]
-    duration = None if first is None or last is None else (last - first) / 1000
-    count = receiver["message_count"]
-    return {
-        "message_count": count,
-        "duration": duration,
-        "sender_rate": sender["message_rate"],
-        "receiver_rate": receiver["message_rate"],
-        "end_to_end_rate": count / duration if duration and duration > 0 else None,
-    }
 
 
 def pair_summary_text(document: dict[str, Any]) -> str:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from quiver_fast.analysis.units import per_millisecond
-from quiver_fast.errors import QuiverError
 
-__all__ = ["THRESHOLD_HELP", "Threshold", "threshold"]
+__all__ = ["THRESHOLD_HELP", "Threshold", "incomplete", "threshold"]
 
 THRESHOLD_HELP = """\
 conditions of --fail-if:
@@ -21,12 +20,17 @@ conditions of --fail-if:
   p0 p25 p50 p75 p90 p99 p99.9 p99.99 p99.999 p100, min, mean, max, stddev
                       latency; unit ns, us, ms (the default) or s
   rate, sender-rate   messages per second; k and m
-  count, lost, duplicate, reordered, foreign, negative
+  count, unreceived, lost, older, duplicate, reordered, foreign, negative
                       messages; k and m
+  drain_seconds       how long the queue was drained after the sending; s (the default), ms
+  complete            1 of a run that did all that was asked, else 0
+
+  A figure that a run does not have, and a run that is incomplete, are failures too
+  (--allow-incomplete: not the latter).
 """
 
 _CONDITION = re.compile(
-    r"\s*([a-z][a-z0-9.-]*)\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z/]*)\s*"
+    r"\s*([a-z][a-z0-9._-]*)\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z/]*)\s*"
 )
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -36,6 +40,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 _LATENCY_UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}
 _COUNT_UNITS = {"": 1.0, "k": 1e3, "m": 1e6}
+_SECOND_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3}
 _RATE_UNITS = {unit + per: factor for unit, factor in _COUNT_UNITS.items() for per in ("", "/s")}
 
 _RANKS = ("0", "25", "50", "75", "90", "99", "99.9", "99.99", "99.999", "100")
@@ -44,12 +49,17 @@ _MOMENTS = ("mean", "stddev")
 _RATES = {"rate": "receiver", "sender-rate": "sender"}
 _COUNTS = {
     "count": "received",
+    "unreceived": "unreceived",
     "lost": "lost",
+    "older": "older",
     "duplicate": "duplicate",
     "reordered": "reordered",
     "foreign": "foreign",
     "negative": "negative_latency",
 }
+
+
+_COMPLETE, _DRAIN = "complete", "drain_seconds"
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ class Threshold:
         condition: as the user wrote it.
         figure: the name of the figure.
         compares: the operator.
-        limit: milliseconds, messages/s or messages.
+        limit: milliseconds, messages/s, messages, seconds of a drain, or 0 and 1.
         unit: the name of the limit's unit.
     """
 
@@ -73,25 +83,26 @@ class Threshold:
     def check(self, document: dict[str, Any]) -> dict[str, Any]:
         """Return the figure of a run's document and whether it breaches the threshold.
 
-        Keys: ``condition``, ``run``, ``value``, ``unit``, ``breached``.
-
-        Raises:
-            QuiverError: the run does not have the figure.
+        Keys: ``condition``, ``run``, ``value`` (None where the run does not have the figure,
+        which is a breach), ``unit``, ``breached`` and ``reason`` (None, or why there is no
+        value).
         """
         value = self._value(document)
-        if value is None:
-            raise QuiverError(
-                f"--fail-if {self.condition}: {document['name']} has no {self.figure}"
-            )
+        missing = None if value is not None else f"the run has no {self.figure}"
         return {
             "condition": self.condition,
             "run": document["name"],
             "value": value,
             "unit": self.unit,
-            "breached": _OPERATORS[self.compares](value, self.limit),
+            "breached": value is None or _OPERATORS[self.compares](value, self.limit),
+            "reason": missing,
         }
 
     def _value(self, document: dict[str, Any]) -> float | None:
+        if self.figure == _COMPLETE:
+            return None if document["complete"] is None else int(document["complete"])
+        if self.figure == _DRAIN:
+            return None if document["drain"] is None else document["drain"]["seconds"]
         if self.figure in _RATES:
             end = document[_RATES[self.figure]]
             return None if end is None else end["results"]["message_rate"]
@@ -128,4 +139,20 @@ def _units(figure: str) -> tuple[dict[str, float] | None, str]:
         return _RATE_UNITS, "messages/s"
     if figure in _COUNTS:
         return _COUNT_UNITS, "messages"
-    return None, ""
+    if figure == _DRAIN:
+        return _SECOND_UNITS, "s"
+    return ({"": 1.0} if figure == _COMPLETE else None), ""
+
+
+def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the breach of a run that is known to be incomplete, None of any other."""
+    if document["complete"] is not False:
+        return None
+    return {
+        "condition": _COMPLETE,
+        "run": document["name"],
+        "value": 0,
+        "unit": "",
+        "breached": True,
+        "reason": f"incomplete: {document['reason'] or 'the run does not say why'}",
+    }

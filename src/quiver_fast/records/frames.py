@@ -21,9 +21,9 @@ from typing import BinaryIO
 
 import zstandard
 
-from quiver_fast.records.sources import MARKER, is_zstd
+from quiver_fast.records.sources import MARKER, is_zstd, open_source
 
-__all__ = ["FRAME_SIZE", "Frame", "read_index", "split_points", "write_frames"]
+__all__ = ["FRAME_SIZE", "Frame", "lost_end", "read_index", "split_points", "write_frames"]
 
 FRAME_SIZE = 64 << 20
 _LEVEL = 1
@@ -142,6 +142,32 @@ def read_index(path: str | os.PathLike[str]) -> list[Frame] | None:
             frames.append(Frame(offset, size, text_size))
         offset += size
     return frames if offset == start else None
+
+
+def lost_end(path: str | os.PathLike[str], truncated: bool) -> bool:
+    """Say whether a compressed file was cut: within a frame, or, of ours, before its index.
+
+    A plain file does not tell.
+
+    Args:
+        path: the file.
+        truncated: its text ends within a line or a frame; then a file without our index is
+            decompressed to see which of both.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+    """
+    with open(path, "rb", buffering=0) as file:
+        if not is_zstd(file):
+            return False
+        file.seek(0)
+        if file.read(len(MARKER)) == MARKER:
+            return read_index(path) is None
+        source, text = open_source(file), memoryview(bytearray(_READ_SIZE))
+        while truncated and source.readinto(text):
+            pass
+        return source.truncated
 
 
 def split_points(path: str | os.PathLike[str], size: int) -> list[tuple[int, int]]:
