@@ -382,7 +382,11 @@ cdef class Receiver(Endpoint):
             return str(uuid.UUID(bytes=raw)).encode()
         if code in (0xA0, 0xB0):
             return raw.hex().encode()
-        return str(int.from_bytes(raw, "big")).encode()
+        if code in (0x44, 0x53, 0x80):
+            return str(int.from_bytes(raw, "big")).encode()
+        raise MessageError(
+            f"{self.connection.peer}: message {self.received} has a message-id of AMQP type "
+            f"{code:#04x}, which is no string, ulong, uuid or binary")
 
     cdef int refuse_message(self, ScanResult result) except -1:
         reasons = {
