@@ -1,0 +1,279 @@
+"""The commands of README.md and docs/, run as they stand there, and what is said beside them.
+
+Each runs in a namespace with the default ports to itself, where `broker.example` is this
+host. One thing is changed: a measurement takes a second (`--duration`), not half a minute.
+Commands that build or install (`make`, `pip`) have tests of their own in tests/packaging; here
+their targets must exist.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import sys
+from collections.abc import Container, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trustme
+from support.arrows import COMMANDS
+from support.namespace import Namespace, namespace
+from support.processes import REPOSITORY, Finished, wait_until
+
+pytestmark = pytest.mark.slow
+
+DOCUMENTS = ("README.md", "docs/analysis.md", "docs/queues.md", "docs/bench.md")
+PROGRAMS = ("quiver", "quiver-arrow", "quiver-server", "quiver-bench", "quiver-queue",
+            "quiver-analyze", "make", "pip")  # fmt: skip
+MEASURING = ("quiver", "quiver-arrow", "quiver-bench")
+RUN_SECONDS = 90
+
+BROKER = "quiver-server //localhost/q0"
+QUEUES = "quiver-server csp://localhost/orders --store /var/lib/queues"
+TLS_BROKER = "quiver-server amqps://broker.example/q0 --cert broker.pem --key broker.key"
+PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
+
+
+def blocks(document: str) -> list[list[str]]:
+    """Return the indented blocks of a document, without their indentation."""
+    text = (REPOSITORY / document).read_text()
+    found = re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", text, re.MULTILINE)
+    return [re.sub(r"^ {4}", "", block, flags=re.MULTILINE).splitlines() for block in found]
+
+
+def commands(document: str) -> list[str]:
+    """Return the commands of a document, with what is said beside them."""
+    lines = [line for block in blocks(document) for line in block]
+    return [line for line in lines if line.split(" ")[0] in PROGRAMS]
+
+
+def bare(line: str) -> str:
+    """Return a command without the comment beside it, and with single spaces."""
+    return shlex.join(shlex.split(line, comments=True))
+
+
+EVERYTHING = dict.fromkeys(bare(line) for each in DOCUMENTS for line in commands(each))
+
+
+def shortened(command: str) -> str:
+    """Return a command that measures for a second."""
+    words = shlex.split(command)
+    if words[0] not in MEASURING or "--count" in words or "--info" in words:
+        return command
+    if "--duration" in words:
+        at = words.index("--duration")
+        del words[at : at + 2]
+    return shlex.join([*words, "--duration", "1s"])
+
+
+@dataclass(frozen=True)
+class Example:
+    """What a command needs, and what it must say.
+
+    Attributes:
+        beside: the servers that run meanwhile.
+        says: patterns that its output must have, in any order.
+        codes: the exit codes that the document allows.
+    """
+
+    beside: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+    codes: tuple[int, ...] = (0,)
+
+
+DELIVERED = (r"Count \.+ [1-9][\d,]* messages", r"Lost \.+ 0 messages")
+
+EXAMPLES = {
+    "quiver": Example(says=(r"URL \.+ amqp://localhost:\d+/quiver", *DELIVERED)),
+    "quiver //localhost/q0": Example((BROKER,), DELIVERED),
+    "quiver amqps://broker.example/q0 --duration 5m --trust-store ca.pem": Example(
+        (TLS_BROKER,), DELIVERED
+    ),
+    "quiver q0 --sender qpid-proton-c --receiver pyfast": Example(
+        (BROKER,), (r"Sender \.+ qpid-proton-c", r"Receiver \.+ pyfast", DELIVERED[0])
+    ),
+    # Not "0 ms": three significant digits of the unit that shows them.
+    "quiver --rate 50k --time-unit us": Example(says=(r"50% \.+ [1-9][\d.]* (us|ms)", *DELIVERED)),
+    "quiver-arrow send //localhost/q0 --count 100k": Example((BROKER,)),
+    "quiver csp://localhost/orders": Example((QUEUES,), DELIVERED),
+    "quiver csp://localhost/bench": Example((QUEUES,), DELIVERED),
+    "quiver-queue append csp://localhost/orders '{ item: nails, count: 100 }'": Example(
+        (QUEUES,), (r"^\d+$",)
+    ),
+    "quiver-queue dump csp://localhost/orders": Example((QUEUES,)),
+    "quiver-bench --duration 5s": Example(says=("pyfast -> pyfast -> pyfast", "Test failures: 0")),
+    "quiver --output base": Example(),
+    "quiver --output next": Example(),
+    "quiver-server --impl rabbitmq --info": Example(says=("Starts: RabbitMQ",)),
+}
+ANALYSES = {
+    f"quiver-analyze {run} {options}".rstrip(): Example(codes=codes)
+    for run in ("next", "DIR")
+    for options, codes in (
+        ("", (0,)),
+        ("--compare base --html report.html", (0,)),
+        ("--compare BASE --html r.html", (0,)),
+        ("--fail-if 'p99>5ms'", (0, 99)),
+    )
+}
+SERVERS = {
+    BROKER: "amqp",
+    "quiver-server amqp://localhost/q0 --impl builtin": "amqp",
+    "quiver-server --store /var/lib/quiver --durability group //localhost/q0": "amqp",
+    QUEUES: "csp",
+}
+# Each ends with a signal, after the test saw what it is for.
+ENDLESS = {"quiver-queue tail csp://localhost/orders"}
+# They need brokers or arrows that tests/interop has, and take minutes.
+ELSEWHERE = (
+    "quiver-bench --client-server",
+    "quiver-bench --mixed-pairs",
+    "quiver-server --impl rabbitmq //localhost/q0",
+)
+
+
+def present(table: Container[str]) -> list[str]:
+    return [command for command in EVERYTHING if command in table]
+
+
+def test_every_command_has_its_test() -> None:
+    tested = {*EXAMPLES, *ANALYSES, *SERVERS, *ENDLESS}
+    others = ("make ", "pip ", *ELSEWHERE)
+    assert [x for x in EVERYTHING if x not in tested and not x.startswith(others)] == []
+    assert tested - {*EVERYTHING} <= {*ANALYSES}, "the documents have them no more"
+
+
+@pytest.fixture(name="place")
+def place_of_examples(tmp_path: Path) -> Iterator[Namespace]:
+    """A namespace with a certificate for broker.example, and stand-ins for other projects'."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    leaf = authority.issue_cert("broker.example")
+    leaf.cert_chain_pems[0].write_to_path(tmp_path / "broker.pem")
+    leaf.private_key_pem.write_to_path(tmp_path / "broker.key")
+    impls = tmp_path / "impls"
+    impls.mkdir()
+    server = shlex.join([sys.executable, "-m", "quiver_fast.server.main"])
+    stand_ins = {
+        "quiver-arrow-qpid-proton-c": shlex.join(COMMANDS["proton"]),
+        "quiver-server-builtin": server,
+    }
+    for name, program in stand_ins.items():
+        (impls / name).write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+        (impls / name).chmod(0o755)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(tmp_path),
+        "TMPDIR": str(tmp_path),
+        "QUIVER_IMPL_PATH": str(impls),
+        # Of the brokers only ours is here: the others' tests are in tests/interop.
+        "RABBITMQ_HOME": str(tmp_path / "none"),
+        "ARTEMIS_HOME": str(tmp_path / "none"),
+    }
+    with namespace(tmp_path, environment) as found:
+        yield found
+
+
+def finish(place: Namespace, command: str) -> Finished:
+    with place.start(shortened(command)) as running:
+        return running.wait(RUN_SECONDS)
+
+
+def serve(stack: ExitStack, place: Namespace, command: str) -> None:
+    scheme = next((scheme for scheme in PORTS if f"{scheme}:" in command), "amqp")
+    stack.enter_context(place.serving(command, PORTS[scheme]))
+
+
+@pytest.mark.parametrize("command", present(EXAMPLES))
+def test_example(command: str, place: Namespace) -> None:
+    example = EXAMPLES[command]
+    with ExitStack() as stack:
+        for server in example.beside:
+            serve(stack, place, server)
+        end = finish(place, command)
+    assert end.code in example.codes, end
+    for pattern in example.says:
+        assert re.search(pattern, end.stdout, re.MULTILINE), (pattern, end)
+
+
+@pytest.mark.parametrize("command", present(SERVERS))
+def test_server(command: str, place: Namespace) -> None:
+    """It serves what the URL says, on the default port, and ends in order."""
+    url = next(word for word in command.split() if "//" in word)
+    with ExitStack() as stack:
+        serve(stack, place, command)
+        end = finish(place, f"quiver {url}")
+    assert end.code == 0, end
+
+
+def test_analyses(place: Namespace) -> None:
+    for run in ("base", "next"):
+        assert finish(place, f"quiver --output {run}").code == 0
+    for name, run in (("BASE", "base"), ("DIR", "next")):
+        (place.directory / name).symlink_to(run)
+    for command in present(ANALYSES):
+        end = finish(place, command)
+        assert end.code in ANALYSES[command].codes, end
+        if "--html" in command:
+            assert "<svg" in (place.directory / command.split()[-1]).read_text()
+        if "--fail-if" in command:
+            file = place.directory / command.split()[1] / "receiver-summary.json"
+            p99 = json.loads(file.read_text())["latency"]["p99_us"] / 1000
+            assert end.code == (99 if p99 > 5 else 0), (p99, end)
+
+
+def test_append_and_tail(place: Namespace) -> None:
+    value = "{ item: nails, count: 100 }"
+    with place.serving(QUEUES, PORTS["csp"]):
+        assert finish(place, f"quiver-queue append csp://localhost/orders '{value}'").code == 0
+        with place.start("quiver-queue tail --from 0 csp://localhost/orders") as tail:
+            wait_until(lambda: value in tail.stdout_so_far(), "the entry is printed")
+            tail.send_signal(signal.SIGINT)
+            assert tail.wait().code == 130
+
+
+def test_program_of_the_readme(place: Namespace) -> None:
+    """It prints the entry that it appends."""
+    [lines] = [block for block in blocks("README.md") if any("import Queue" in x for x in block)]
+    start = next(at for at, line in enumerate(lines) if line.startswith("from "))
+    file = place.directory / "program.py"
+    file.write_text("\n".join(lines[start:]) + "\n")
+    with place.serving(QUEUES, PORTS["csp"]):
+        end = finish(place, f"python {file}")
+    assert end.code == 0, end
+    assert "nails" in end.stdout
+
+
+def test_memory_of_an_arrow(place: Namespace) -> None:
+    """README tells how much at most; a margin of a tenth is for other builds of Python."""
+    text = " ".join((REPOSITORY / "README.md").read_text().split())
+    told = re.search(r"A receiver takes (\d+) MB .*? and up to (\d+) MB", text)
+    assert told is not None
+    end = finish(place, "quiver --credit 10k --body-size 1k --output out")
+    assert end.code == 0, end
+    for role, most in (("receiver", told[1]), ("sender", told[2])):
+        rows = (place.directory / "out" / f"{role}-snapshots.csv").read_text().splitlines()
+        assert max(int(row.split(",")[7]) for row in rows) < 1.1e6 * int(most), role
+
+
+def test_every_option_is_in_the_readme(place: Namespace) -> None:
+    options = re.findall(r"^ +(?:-\w.*, )?(--[\w-]+)", finish(place, "quiver --help").stdout, re.M)
+    text = (REPOSITORY / "README.md").read_text()
+    common = {"--help", "--version", "--init-only"}
+    assert [option for option in options if option not in common and f"`{option}" not in text
+            and f" {option}" not in text] == []  # fmt: skip
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_make_targets_exist(document: str) -> None:
+    targets = (REPOSITORY / "Makefile").read_text()
+    for command in commands(document):
+        words = shlex.split(command, comments=True)
+        if words[0] == "make":
+            goals = [word for word in words[1:] if "=" not in word and word[0] != "["]
+            for goal in goals:
+                assert re.search(rf"^{goal}:", targets, re.MULTILINE), command
