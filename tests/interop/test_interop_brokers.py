@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
+from support.brokers import marked
 from support.judgement import assert_clean, assert_error
 from support.processes import Finished, Running
 from support.server import Server
 
 SECONDS = 60.0
-ALL = ("rabbitmq", "rabbitmq4", "artemis", "classic", "broker_j")
-# Those that coordinate transactions.
-TRANSACTIONAL = ("artemis", "classic", "broker_j")
 # Those that other files of this folder leave alone.
 NEW = ("rabbitmq4", "classic", "broker_j")
-
-
-def marked(*names: str) -> list[Any]:
-    """Return the parameters of a test that wants these brokers, one after the other."""
-    return [pytest.param(name, marks=pytest.mark.peer(name)) for name in names]
 
 
 @pytest.fixture

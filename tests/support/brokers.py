@@ -5,8 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from support.server import Server, running_server
+
+ALL = ("rabbitmq", "rabbitmq4", "artemis", "classic", "broker_j")
+"""The launchers' modules that are tested with their brokers; fixtures and peers are called so."""
 
 START_SECONDS = 90.0
 END_SECONDS = 30.0
@@ -34,3 +40,8 @@ def running_broker(module: str, directory: Path, **keys: object) -> Iterator[Ser
         **keys,
     ) as server:
         yield server
+
+
+def marked(*names: str) -> list[Any]:
+    """Return the parameters of a test that wants these brokers, one after the other."""
+    return [pytest.param(name, marks=pytest.mark.peer(name)) for name in names]
