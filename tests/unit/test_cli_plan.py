@@ -1,6 +1,7 @@
 """From options to the arguments of the arrow contract."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,6 @@ EXTENSIONS = [
     (["--presettled"], ["presettled=1"]),
     (["--streaming"], ["streaming=1"]),
     (["--record-format", "v1"], ["record-format=v1"]),
-    (["--settlement"], ["record-format=v2", "settlement=1"]),
     (["--time-unit", "us"], ["time-unit=us"]),
     (["--max-frame-size", "64k"], ["max-frame-size=64000"]),
     (["--sasl-mechanisms", "PLAIN ANONYMOUS"], ["sasl-mechanisms=PLAIN ANONYMOUS"]),
@@ -76,6 +76,47 @@ def test_extensions(words, arguments):
     ]
     with pytest.raises(UsageError, match=f"'foreign' does not support {words[0]}"):
         plan_of(*words, url=url, impl=FOREIGN)
+
+
+def test_settlement_is_asked_of_any_implementation():
+    arguments = contract_arguments(plan_of("--settlement"))
+    assert arguments[-2:] == ["record-format=v2", "settlement=1"]
+    # Only ours have formats to choose from; what others record shows in their lines.
+    for operation in ("send", "receive"):
+        plan = plan_of("--settlement", impl=FOREIGN, operation=operation)
+        assert contract_arguments(plan)[-1] == "settlement=1"
+        assert plan.record_format is None
+
+
+def test_a_pair_of_ours_has_fine_times_unless_asked_otherwise():
+    for words, expected in (([], ("us", "sleep")), (["--time-unit", "ms"], ("ms", None)),
+                            (["--time-unit", "ns"], ("ns", None))):  # fmt: skip
+        options = options_of(words, "q0").in_fine_units()
+        assert (options.time_unit, options.pacing) == expected
+    fine = replace(plan_of(), options=options_of([], "q0").in_fine_units())
+    assert contract_arguments(fine)[-2:] == ["time-unit=us", "pacing=sleep"]
+    receiver = replace(fine, operation="receive")
+    assert contract_arguments(receiver)[-1] == "time-unit=us"
+
+
+def test_presettled_messages_have_no_settlement():
+    with pytest.raises(UsageError, match="--presettled leaves no settlement to record"):
+        plan_of("--settlement", "--presettled")
+
+
+def test_what_only_a_pair_knows():
+    pair = {"run_start": 1472344673324, "drain_timeout": 30}
+    receiver = plan_of(operation="receive", **pair)
+    arguments = contract_arguments(receiver, control_fd=5)
+    assert arguments[-2:] == ["run-start=1472344673324", "control-fd=5"]
+    sender = plan_of(**pair)
+    assert contract_arguments(sender) == UPSTREAM_DEFAULTS
+    foreign = plan_of(operation="receive", impl=FOREIGN, **pair)
+    assert contract_arguments(foreign)[-1] == "set-message-id=0"
+    controlled = [plan.controlled for plan in (receiver, sender, foreign, plan_of())]
+    assert controlled == [True, False, False, False]
+    config = summary_config(sender, Path("out"))
+    assert (config["run_start"], config["drain_timeout"]) == (1472344673324, 30)
 
 
 def test_receivers_are_not_asked_for_settlement():

@@ -25,7 +25,7 @@ from quiver_fast.cli.start import prelude_words, print_information
 from quiver_fast.cli.summary_text import arrow_summary_text
 from quiver_fast.cli.supervisor import SignalWatch, Supervisor
 from quiver_fast.cli.url import parse_url
-from quiver_fast.cli.verdict import check_summary, failure
+from quiver_fast.cli.verdict import check_summary, judge
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
 
 __all__ = ["main"]
@@ -93,16 +93,17 @@ def _measure(plan: ArrowPlan, output_dir: Path, console: Console, summarize: boo
         run.start()
         Supervisor(signals).watch([run])
     summary = run.analyse(console.quiet)
-    run.save(summary, console.quiet)
+    problem = judge(run, summary)
+    run.save(summary)
+    uncompressed = run.compress(console.quiet)
     console.document(summary)
     if summarize:
         console.show(arrow_summary_text(summary).rstrip("\n"))
     check_summary(_NAME, summary)
     if signals.exit_code is not None:
         return signals.exit_code
-    problem = failure(run, summary)
-    if problem is not None:
-        raise QuiverError(problem)
+    if problem or uncompressed:
+        raise QuiverError(problem or uncompressed)
     return EXIT_OK
 
 

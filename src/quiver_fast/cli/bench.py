@@ -16,6 +16,7 @@ from quiver_fast.cli.bench_table import bench_html, bench_text, cell_line, ranke
 from quiver_fast.cli.common import (
     ArgumentParser,
     add_arrow_options,
+    add_pair_options,
     add_tool_options,
     add_trust_options,
     run_command,
@@ -63,7 +64,7 @@ exit codes:
 _OPTIONS = (
     "duration", "count", "rate", "body_size", "credit", "transaction_size", "durable",
     "set_message_id", "timeout", "presettled", "record_format", "settlement", "time_unit",
-    "max_frame_size", "cert", "key", "trust_store", "tls_insecure",
+    "max_frame_size", "drain_timeout", "cert", "key", "trust_store", "tls_insecure",
 )  # fmt: skip
 
 
@@ -226,6 +227,7 @@ def _parser() -> ArgumentParser:
     add("--peer-to-peer", action="store_true", help="Test only peer-to-peer mode")
     add("--mixed-pairs", action="store_true", help="Test unmatched senders and receivers")
     add_arrow_options(parser)
+    add_pair_options(parser)
     group = parser.add_argument_group("security options")
     group.add_argument("--cert", metavar="FILE", help="The TLS certificate file of the servers")
     group.add_argument("--key", metavar="FILE", help="The TLS private key file of the servers")

@@ -195,8 +195,9 @@ def _result(
     Keys: ``name``, ``sender``, ``server`` (None peer-to-peer), ``receiver``, ``status``,
     ``reason``, ``output_dir``, and, None where not known: ``count`` (messages received),
     ``duration`` (seconds), ``rate`` (messages/s, end to end), ``latency_ms`` by percentile,
-    ``cpu_us`` per message by role, ``unreceived`` (messages that were sent and still in the
-    queue, or lost, when the receiver ended) and ``duplicate`` (messages).
+    ``cpu_us`` per message by role, and numbers of messages: ``unreceived`` (sent, and still
+    in the queue, or lost, when the receiver ended), ``lost`` (those of them that are proven
+    to be), ``older`` (left in the queue by an earlier run) and ``duplicate``.
     """
     return {
         "name": cell.name,
@@ -218,14 +219,16 @@ def _figures(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, A
         "rate": results.get("end_to_end_rate"),
         "latency_ms": _latency(document.get("receiver")),
         "cpu_us": _cpu(document, server_cpu_ms),
-        "unreceived": delivery.get("lost"),
+        "unreceived": delivery.get("unreceived"),
+        "lost": delivery.get("lost"),
+        "older": delivery.get("older"),
         "duplicate": delivery.get("duplicate"),
     }
 
 
 def _latency(receiver: dict[str, Any] | None) -> dict[str, float] | None:
     latency = (receiver or {}).get("latency") or {}
-    if not latency.get("percentiles"):
+    if not latency.get("count"):
         return None
     ticks = per_millisecond(latency["unit"])
     return {rank: latency["percentiles"][rank] / ticks for rank in RANKS}

@@ -16,6 +16,7 @@ __all__ = [
     "ArgumentParser",
     "add_arrow_options",
     "add_implementation_options",
+    "add_pair_options",
     "add_password_options",
     "add_tls_options",
     "add_tool_options",
@@ -193,18 +194,34 @@ def add_arrow_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--settlement",
         action="store_true",
-        help="Record when each sent message is settled; implies --record-format v2 (pyfast)",
+        help="Record when each sent message is settled, where the sender can; with pyfast "
+        "implies --record-format v2",
     )
     add(
         "--time-unit",
         choices=["ms", "us", "ns"],
-        help="The clock unit of the transfer records (default ms; pyfast)",
+        help="The clock unit of the transfer records (pyfast). The default is ms, which "
+        "tools of upstream read, but us for a pair whose ends are both pyfast, because most "
+        "of its latencies are fractions of a ms",
     )
     add(
         "--max-frame-size",
         metavar="COUNT",
         type=positive_count,
         help="The largest AMQP frame in bytes (pyfast)",
+    )
+
+
+def add_pair_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a measurement that has both ends."""
+    group = parser.add_argument_group("pair options")
+    group.add_argument(
+        "--drain-timeout",
+        metavar="DURATION",
+        type=duration,
+        default=30,
+        help="When the sender has ended, receive what it sent for up to DURATION "
+        "(default 30s; 0 leaves the rest unreceived; pyfast)",
     )
 
 

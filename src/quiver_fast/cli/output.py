@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +17,17 @@ __all__ = [
     "check_output_dir",
     "compress",
     "make_output_dir",
+    "reserve_space",
     "write_json",
     "write_text",
 ]
+
+
+# The series of a summary have some numbers for each second.
+_SUMMARY_SIZE = 1 << 20
+_SECOND_SIZE = 128
+# A summary of more than a day need not be certain: its space would be hundreds of megabytes.
+_MOST_SECONDS = 86_400
 
 
 class ArrowFiles:
@@ -30,11 +39,39 @@ class ArrowFiles:
         self.snapshots = directory / f"{role}-snapshots.csv"
         self.summary = directory / f"{role}-summary.json"
         self.report = directory / f".{role}-report.json"
+        self.reserve = directory / f".{role}-reserve"
 
     def remove(self) -> None:
         """Remove the files of an earlier run, so that none is taken for this one's."""
-        for file in (self.transfers, self.compressed, self.snapshots, self.summary, self.report):
+        for file in (self.transfers, self.compressed, self.snapshots, self.summary):
             file.unlink(missing_ok=True)
+        self.remove_hidden()
+
+    def remove_hidden(self) -> None:
+        """Remove what is only there while the arrow runs, or was left by one that was killed."""
+        # An arrow writes its report beside it and renames it.
+        reports = self.report.parent.glob(f"{self.report.name}*")
+        for file in (self.reserve, *reports):
+            file.unlink(missing_ok=True)
+
+
+def reserve_space(file: Path, seconds: int) -> None:
+    """Take the space that the summary of a run of ``seconds`` needs, until ``file`` is removed.
+
+    A run that fills the disk can say so in its summary then.
+
+    Raises:
+        OSError: the disk has not even that much left; ``file`` is not there then.
+    """
+    size = _SUMMARY_SIZE + _SECOND_SIZE * min(seconds, _MOST_SECONDS)
+    try:
+        with file.open("wb") as out:
+            os.posix_fallocate(out.fileno(), 0, size)
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        # The system call knows a descriptor and no name.
+        error.filename = str(file)
+        raise
 
 
 def check_output_dir(name: str | None, roles: tuple[str, ...], force: bool) -> None:

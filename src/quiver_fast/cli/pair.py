@@ -9,6 +9,7 @@ from quiver_fast.cli import help_text
 from quiver_fast.cli.common import (
     ArgumentParser,
     add_arrow_options,
+    add_pair_options,
     add_tls_options,
     add_tool_options,
     run_command,
@@ -102,6 +103,7 @@ def _parser() -> ArgumentParser:
     add("--sender", metavar="IMPL", help="Use IMPL to send")
     add("--receiver", metavar="IMPL", help="Use IMPL to receive")
     add_arrow_options(parser)
+    add_pair_options(parser)
     add_tls_options(parser)
     add_tool_options(parser)
     return parser

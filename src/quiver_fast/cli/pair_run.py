@@ -6,12 +6,14 @@ import argparse
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.local import PairAnalysis
 from quiver_fast.cli.console import Console
+from quiver_fast.cli.drain import Drain
 from quiver_fast.cli.implementations import find_arrow
 from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, new_id
 from quiver_fast.cli.run import ArrowRun
@@ -19,7 +21,7 @@ from quiver_fast.cli.snapshots import Snapshot, now_ms
 from quiver_fast.cli.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.table import ROWS_PER_HEADING, heading, table_row
 from quiver_fast.cli.url import parse_url
-from quiver_fast.cli.verdict import failure
+from quiver_fast.cli.verdict import judge
 from quiver_fast.engine.sockets import free_port
 from quiver_fast.errors import UsageError
 
@@ -28,8 +30,8 @@ __all__ = ["ROLES", "PairPlans", "PairRun"]
 ROLES = ("sender", "receiver")
 
 _PORT_ATTEMPTS = 5
-_LISTEN_PATIENCE = 30.0
-_LISTEN_TICK = 0.01
+_START_PATIENCE = 30.0
+_START_TICK = 0.01
 
 
 class PairPlans:
@@ -41,7 +43,7 @@ class PairPlans:
         Args:
             args: the options of :func:`quiver_fast.cli.common.add_arrow_options` and
                 ``add_tls_options``, and ``url`` (None for peer-to-peer), ``impl``, ``sender``,
-                ``receiver`` and ``verbose``.
+                ``receiver``, ``drain_timeout`` and ``verbose``.
 
         Raises:
             UsageError: an implementation is not there, or cannot do it.
@@ -51,12 +53,15 @@ class PairPlans:
             "send": find_arrow(args.sender or args.impl),
             "receive": find_arrow(args.receiver or args.impl),
         }
-        both_extended = all(impl.extensions for impl in self._implementations.values())
+        self._both_extended = all(impl.extensions for impl in self._implementations.values())
         self.peer_to_peer: bool = args.url is None
+        self.drain_timeout: int = args.drain_timeout
         if self.peer_to_peer and args.transaction_size:
             raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
         # An arrow without extensions does not send the id, and would be refused.
-        self.run_id = secrets.token_hex(8) if both_extended else None
+        self.run_id = secrets.token_hex(8) if self._both_extended else None
+        # Nothing lies between peers: neither has to be told what is from before the run.
+        self.run_start = None if self.peer_to_peer else now_ms()
         self._ids = {operation: new_id(operation) for operation in self._implementations}
         plans = [self.plan(operation) for operation in self._implementations]
         self.time_unit = plans[0].options.time_unit or "ms"
@@ -65,16 +70,23 @@ class PairPlans:
         """Return the plan of one arrow; ``port`` is for peer-to-peer runs."""
         args = self._args
         url = parse_url(args.url or f"amqp://localhost:{port}/quiver")
+        options = ArrowOptions.from_arguments(args, url)
+        if self._both_extended:
+            # Most latencies are fractions of a millisecond, the only unit of other arrows.
+            options = options.in_fine_units()
         listening = self.peer_to_peer and operation == "receive"
         return ArrowPlan(
             operation=operation,
             implementation=self._implementations[operation],
             url=url,
-            options=ArrowOptions.from_arguments(args, url),
+            options=options,
             id=self._ids[operation],
             server=listening,
             passive=listening,
+            tail_from="end" if url.scheme == "csp" and operation == "receive" else None,
             run_id=self.run_id,
+            run_start=self.run_start,
+            drain_timeout=self.drain_timeout,
             verbose=args.verbose,
         )
 
@@ -105,8 +117,9 @@ class PairRun:
         self._table = _Table(console.show, plans.time_unit)
         self._signals = signals
         self._on_snapshot = on_snapshot
-        self._supervisor = Supervisor(signals, self._take)
+        self._supervisor = Supervisor(signals, self._take, self._drain_further)
         self._runs: list[ArrowRun] = []
+        self._drain: Drain | None = None
 
     def run(self) -> None:
         """Run the pair until both arrows have ended.
@@ -126,14 +139,17 @@ class PairRun:
         self._table.add(snapshots)
         self._on_snapshot(snapshots)
 
+    def _drain_further(self) -> None:
+        if self._drain is not None:
+            self._drain.advance()
+
     def _start(self) -> None:
-        if not self._plans.peer_to_peer:
-            self._start_arrow("receive")
-            self._start_arrow("send")
-            return
-        port = self._start_listener()
-        if port is not None:
-            self._start_arrow("send", port)
+        """Start the receiver, and the sender as soon as nothing that it sends can be missed."""
+        started = self._start_listener() if self._plans.peer_to_peer else self._start_client()
+        if started is not None:
+            receiver, port = started
+            sender = self._start_arrow("send", port)
+            self._drain = Drain(sender, receiver, self._plans.drain_timeout)
 
     def _start_arrow(self, operation: str, port: int = 0) -> ArrowRun:
         run = ArrowRun(self._plans.plan(operation, port), self._output_dir, self._console.errors)
@@ -142,8 +158,18 @@ class PairRun:
         self._console.note(f"Started the {run.plan.role} ({run.plan.implementation.name})")
         return run
 
-    def _start_listener(self) -> int | None:
-        """Start the receiver on a free port and return the port once it listens there.
+    def _start_client(self) -> tuple[ArrowRun, int] | None:
+        """Start the receiver of a server, and return it once it is ready.
+
+        None if the receiver ended or must end. A foreign one cannot say that it is ready.
+        """
+        receiver = self._start_arrow("receive")
+        control = receiver.control
+        ready = control is None or self._wait_for(receiver, control.is_ready, "not ready")
+        return (receiver, 0) if ready else None
+
+    def _start_listener(self) -> tuple[ArrowRun, int] | None:
+        """Start the receiver on a free port and return both once it listens there.
 
         Between our finding of a free port and the receiver's taking of it another process
         may take it: then the next one is tried. None if the receiver ended or must end.
@@ -151,8 +177,10 @@ class PairRun:
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             port = free_port()
             receiver = self._start_arrow("receive", port)
-            if self._wait_for_listener(receiver, port):
-                return port
+            # Connecting to the port to see would be taken for the one sender that it waits for.
+            listens = partial(receiver.child.listens_on, port)
+            if self._wait_for(receiver, listens, f"not listening on port {port}"):
+                return receiver, port
             in_use = "in use" in receiver.child.last_error_line.lower()
             if not in_use or attempt == _PORT_ATTEMPTS:
                 return None
@@ -161,17 +189,15 @@ class PairRun:
             self._runs.remove(receiver)
         return None
 
-    def _wait_for_listener(self, receiver: ArrowRun, port: int) -> bool:
-        # Connecting to the port to see would be taken for the one sender that it waits for.
-        deadline = time.monotonic() + _LISTEN_PATIENCE
+    def _wait_for(self, receiver: ArrowRun, condition: Callable[[], bool], otherwise: str) -> bool:
+        deadline = time.monotonic() + _START_PATIENCE
         while not receiver.poll():
             self._supervisor.forwarder.forward([receiver])
-            if receiver.child.listens_on(port):
+            if condition():
                 return not self._signals.count
             if time.monotonic() > deadline:
-                reason = f"not listening on port {port} after {_LISTEN_PATIENCE:.0f} seconds"
-                receiver.stop(reason, at_fault=True)
-            time.sleep(_LISTEN_TICK)
+                receiver.stop(f"{otherwise} after {_START_PATIENCE:.0f} seconds", at_fault=True)
+            time.sleep(_START_TICK)
         return False
 
     def analyse(self) -> dict[str, Any]:
@@ -184,23 +210,30 @@ class PairRun:
         Raises:
             RecordError: the records are not those of an arrow.
         """
-        summaries = {}
+        quiet = not self._console.progress
+        summaries: dict[str, dict[str, Any]] = {}
         sender, both = None, None
         outlines = {run.plan.role: run.outline() for run in self._runs}
         bounds = RunBounds.of(*(outlines.get(role) for role in ROLES))
         # The receiver's records are compared with the sender's as they are read.
         for run in sorted(self._runs, key=lambda run: run.plan.role, reverse=True):
-            summaries[run.plan.role] = run.analyse(not self._console.progress, sender, bounds)
+            summaries[run.plan.role] = run.analyse(quiet, sender, bounds)
             sender, both = run.records, run.both
+        problems = self._problems(summaries)
+        # First what a full disk must not prevent.
         for run in self._runs:
-            run.save(summaries[run.plan.role], not self._console.progress)
-        return self._document(summaries, both)
+            run.save(summaries[run.plan.role])
+        for run in self._runs:
+            problems += filter(None, [run.compress(quiet)])
+        return self._document(summaries, both, problems)
 
     def _document(
-        self, summaries: dict[str, dict[str, Any]], both: PairAnalysis | None
+        self,
+        summaries: dict[str, dict[str, Any]],
+        both: PairAnalysis | None,
+        problems: list[str],
     ) -> dict[str, Any]:
         sender, receiver = (summaries.get(role) for role in ROLES)
-        problems = self._problems(summaries)
         nothing = dict.fromkeys(("results", "drain", "queue_growth"))
         sections = nothing if both is None else both.sections
         return {
@@ -222,7 +255,7 @@ class PairRun:
         """Return a line for each arrow that failed by itself."""
         problems = []
         for run in self._runs:
-            problem = failure(run, summaries[run.plan.role])
+            problem = judge(run, summaries[run.plan.role])
             ending = run.ending()
             if problem is not None and (ending.at_fault or ending.complete):
                 problems.append(problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,11 @@ _JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
 
 @dataclass(frozen=True)
 class ArrowOptions:
-    """The options that both arrows of a pair share. Durations are seconds, sizes bytes."""
+    """The options that both arrows of a pair share. Durations are seconds, sizes bytes.
+
+    ``pacing`` is how a sender waits for its schedule, "exact" or "sleep"; None for what goes
+    with the unit of its times.
+    """
 
     duration: int
     count: int
@@ -60,6 +64,7 @@ class ArrowOptions:
     username: str | None
     password: str | None
     expose_password: bool
+    pacing: str | None = None
 
     @classmethod
     def from_arguments(cls, args: argparse.Namespace, url: AddressUrl) -> ArrowOptions:
@@ -70,6 +75,8 @@ class ArrowOptions:
         """
         if args.settlement and args.record_format not in (None, "v2"):
             raise UsageError("--settlement needs --record-format v2")
+        if args.settlement and args.presettled:
+            raise UsageError("--presettled leaves no settlement to record")
         check_certificate(args.cert, args.key)
         tls_only = {
             "--cert": args.cert,
@@ -92,7 +99,7 @@ class ArrowOptions:
             timeout=args.timeout,
             streaming=args.streaming,
             presettled=args.presettled,
-            record_format="v2" if args.settlement else args.record_format,
+            record_format=args.record_format,
             settlement=args.settlement,
             time_unit=args.time_unit,
             max_frame_size=args.max_frame_size,
@@ -106,10 +113,26 @@ class ArrowOptions:
             expose_password=args.expose_password,
         )
 
+    def in_fine_units(self) -> ArrowOptions:
+        """Return the options with times in microseconds, unless another unit was asked for.
+
+        A sender whose user asked for fine times keeps a core awake for them; nobody did here.
+        """
+        if self.time_unit is not None:
+            return self
+        return replace(self, time_unit="us", pacing="sleep")
+
 
 @dataclass(frozen=True)
 class ArrowPlan:
     """One arrow of a run. Creating it checks that the implementation can do what is asked.
+
+    Attributes:
+        run_id: what the ids of this run's messages begin with; None where an end knows none.
+        run_start: epoch milliseconds; what was sent before is of an earlier run. None where
+            no queue can hold such messages, and for one arrow alone.
+        drain_timeout: seconds that a pair's receiver has after the end of the sender; None
+            for one arrow alone.
 
     Raises:
         UsageError: the implementation lacks an option, or would expose a password.
@@ -125,6 +148,8 @@ class ArrowPlan:
     tail_from: str | None = None
     prelude: tuple[str, ...] = ()
     run_id: str | None = None
+    run_start: int | None = None
+    drain_timeout: int | None = None
     verbose: bool = False
 
     def __post_init__(self) -> None:
@@ -176,6 +201,19 @@ class ArrowPlan:
         check_exposure(self.implementation, self.options.password, self.options.expose_password)
 
     @property
+    def record_format(self) -> str | None:
+        """The revision of the records that was asked for; None for what the arrow does."""
+        if self.implementation.extensions and self.options.settlement:
+            return "v2"
+        return self.options.record_format
+
+    @property
+    def controlled(self) -> bool:
+        """Whether a wrapper tells the arrow when to end: a pair's receiver that listens to it."""
+        extended = self.implementation.extensions
+        return extended and self.operation == "receive" and self.drain_timeout is not None
+
+    @property
     def role(self) -> str:
         """Return "sender" or "receiver"."""
         return role_of(self.operation)
@@ -199,7 +237,10 @@ def new_id(operation: str) -> str:
 
 
 def contract_arguments(
-    plan: ArrowPlan, password_fd: int | None = None, report_file: Path | None = None
+    plan: ArrowPlan,
+    password_fd: int | None = None,
+    report_file: Path | None = None,
+    control_fd: int | None = None,
 ) -> list[str]:
     """Return the ``key=value`` arguments of the arrow contract, in upstream's order, then ours.
 
@@ -207,6 +248,7 @@ def contract_arguments(
         plan: what the arrow is to do.
         password_fd: where an implementation with extensions reads the password.
         report_file: where an implementation with extensions writes its report.
+        control_fd: where a controlled one reads what the wrapper says.
     """
     options = plan.options
     arguments: dict[str, Any] = {
@@ -233,7 +275,14 @@ def contract_arguments(
     }
     if plan.implementation.extensions:
         arguments |= _extension_arguments(plan)
-        arguments |= {"password-fd": password_fd, "report-file": report_file}
+        arguments |= {
+            "password-fd": password_fd,
+            "report-file": report_file,
+            "control-fd": control_fd,
+        }
+    elif options.settlement:
+        # The second revision of the contract has the key, for senders and receivers.
+        arguments["settlement"] = 1
     return [f"{key}={value}" for key, value in arguments.items() if value is not None]
 
 
@@ -268,13 +317,15 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "sasl_mechanisms": options.sasl_mechanisms,
         "presettled": options.presettled,
         "streaming": options.streaming,
-        "record_format": options.record_format,
+        "record_format": plan.record_format,
         "settlement": options.settlement,
         "time_unit": options.time_unit,
         "max_frame_size": options.max_frame_size,
         "tail_from": plan.tail_from,
         "prelude": list(plan.prelude),
         "run_id": plan.run_id,
+        "run_start": plan.run_start,
+        "drain_timeout": plan.drain_timeout,
     }
 
 
@@ -283,7 +334,6 @@ def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
     return {
         "--presettled": options.presettled and operation == "send",
         "--streaming": options.streaming,
-        "--settlement": options.settlement,
         "--record-format": options.record_format,
         "--time-unit": options.time_unit,
         "--max-frame-size": options.max_frame_size,
@@ -302,10 +352,12 @@ def _extension_arguments(plan: ArrowPlan) -> dict[str, Any]:
         "streaming": 1 if options.streaming else None,
         "presettled": 1 if options.presettled and plan.operation == "send" else None,
         "max-frame-size": options.max_frame_size,
-        "record-format": options.record_format,
+        "record-format": plan.record_format,
         # Only senders learn of settlement; v2 receivers have no such records.
         "settlement": 1 if options.settlement and plan.operation == "send" else None,
         "time-unit": options.time_unit,
+        "pacing": options.pacing if plan.operation == "send" else None,
         "tail-from": plan.tail_from,
         "run-id": plan.run_id,
+        "run-start": plan.run_start if plan.operation == "receive" else None,
     }

@@ -20,11 +20,13 @@ from quiver_fast.analysis.local import (
     analyze_receiver,
 )
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
-from quiver_fast.cli.output import ArrowFiles, compress, write_json
+from quiver_fast.cli.control import Control
+from quiver_fast.cli.output import ArrowFiles, compress, reserve_space, write_json
 from quiver_fast.cli.plan import ArrowPlan, contract_arguments, summary_config
 from quiver_fast.cli.progress import Progress
 from quiver_fast.cli.snapshots import Snapshot, SnapshotTaker
 from quiver_fast.cli.start import start_implementation
+from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child, exit_text
 
 __all__ = ["ArrowRun", "Ending"]
@@ -62,9 +64,11 @@ class ArrowRun:
         self._output_dir = output_dir
         self.records: FileAnalysis | None = None
         self.both: PairAnalysis | None = None
+        self.control = Control() if plan.controlled else None
         self._child: Child | None = None
-        self._snapshots: SnapshotTaker | None = None
+        self._taker: SnapshotTaker | None = None
         self._stopped: Ending | None = None
+        self._tolerant = False
         self._size = 0
         self._moved = 0.0
 
@@ -76,22 +80,29 @@ class ArrowRun:
         """
         self.files.remove()
         plan = self.plan
-        self._child = start_implementation(
+        reserve_space(self.files.reserve, plan.options.duration)
+        try:
+            self._child = self._started_child()
+        except QuiverError:
+            self.files.remove_hidden()
+            raise
+        if self.control is not None:
+            self.control.started()
+        self._taker = SnapshotTaker(plan, self.files.transfers, self.files.snapshots)
+        self._moved = time.monotonic()
+
+    def _started_child(self) -> Child:
+        plan = self.plan
+        return start_implementation(
             plan.implementation,
             self._arguments,
             password=plan.options.password if plan.implementation.extensions else None,
+            pass_fds=() if self.control is None else (self.control.arrow_fd,),
             prelude=plan.prelude,
             verbose=plan.verbose,
             output=self.files.transfers,
             errors=self._errors,
         )
-        self._snapshots = SnapshotTaker(
-            self.files.transfers,
-            self.files.snapshots,
-            self.plan.operation,
-            self.plan.options.streaming,
-        )
-        self._moved = time.monotonic()
 
     @property
     def child(self) -> Child:
@@ -105,6 +116,20 @@ class ArrowRun:
         """Whether the arrow has been started and has not been seen to end."""
         return self._child is not None and self._child.returncode is None
 
+    @property
+    def transferred(self) -> int:
+        """Messages of an arrow that has ended: by its own count, else by its records."""
+        return int(self._report.get("sent") or self._snapshots.last.count)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since records came, as of the last poll."""
+        return time.monotonic() - self._moved
+
+    def tolerate_silence(self) -> None:
+        """Enforce ``--timeout`` no longer: somebody else judges the arrow's silence."""
+        self._tolerant = True
+
     def poll(self) -> bool:
         """Say whether the arrow has ended. Enforces ``--timeout``: stops it when nothing moves."""
         if self.child.poll():
@@ -115,11 +140,15 @@ class ArrowRun:
 
     def snapshot(self) -> Snapshot:
         """Take, save and return a snapshot."""
-        if self._snapshots is None:
-            raise RuntimeError("the arrow has not been started")
         if self.running:
             self.child.usage.sample()
         return self._snapshots.take(self.child.usage)
+
+    @property
+    def _snapshots(self) -> SnapshotTaker:
+        if self._taker is None:
+            raise RuntimeError("the arrow has not been started")
+        return self._taker
 
     def stop(self, reason: str, signum: int = signal.SIGTERM, at_fault: bool = False) -> None:
         """Have the arrow drain and end, because of ``reason``; only the first call counts."""
@@ -135,15 +164,18 @@ class ArrowRun:
         """Leave nothing behind: kill the arrow if it still runs."""
         if self.running:
             self.child.kill_and_wait()
-        if self._snapshots is not None:
-            self._snapshots.close()
+        if self._taker is not None:
+            self._taker.close()
+        if self.control is not None:
+            self.control.close()
 
     def ending(self) -> Ending:
         """Return how the arrow ended."""
         if self._stopped is not None:
             return self._stopped
         if self.child.returncode == 0 and self._report.get("complete", True):
-            return Ending(True, None)
+            problem = self._snapshots.problem
+            return Ending(problem is None, problem, at_fault=problem is not None)
         reason = self._report.get("reason") or self.child.last_error_line
         how = exit_text(self.child.returncode)
         return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
@@ -175,8 +207,12 @@ class ArrowRun:
         """
         outline = self.outline()
         summary: dict[str, Any] = {"config": outline.pop("config")}
-        with Progress(f"Reading {self.plan.role} records", enabled=not quiet) as progress:
-            summary |= self._sections(progress.update, sender, run or self._bounds())
+        try:
+            with Progress(f"Reading {self.plan.role} records", enabled=not quiet) as progress:
+                summary |= self._sections(progress.update, sender, run or self._bounds())
+        except (QuiverError, OSError):
+            self.files.remove_hidden()
+            raise
         return summary | outline | {"environment": environment()}
 
     def _bounds(self) -> RunBounds:
@@ -188,14 +224,15 @@ class ArrowRun:
         self, progress: Callable[[int, int], None], sender: FileAnalysis | None, run: RunBounds
     ) -> dict[str, Any]:
         options, path = self.plan.options, self.files.transfers
+        record_format = self.plan.record_format
         if sender is not None and self.plan.operation == "receive":
             self.both = analyze_receiver(
-                path, sender, record_format=options.record_format, progress=progress, run=run
+                path, sender, record_format=record_format, progress=progress, run=run
             )
             return receiver_sections(self.both.receiver, run) | {"delivery": self.both.delivery}
         self.records = analyze_file(
             path,
-            record_format=options.record_format,
+            record_format=record_format,
             operation=self.plan.operation,
             progress=progress,
             reconcilable=True,
@@ -205,23 +242,32 @@ class ArrowRun:
             return sender_sections(self.records, options.rate, self._report.get("schedule"))
         return receiver_sections(self.records, run)
 
-    def save(self, summary: dict[str, Any], quiet: bool) -> None:
-        """Save the summary and compress the records."""
+    def save(self, summary: dict[str, Any]) -> None:
+        """Save the summary, in the space that was reserved for it."""
+        self.files.remove_hidden()
         write_json(self.files.summary, summary)
-        with Progress(f"Compressing {self.plan.role} records", enabled=not quiet) as progress:
-            compress(self.files.transfers, self.files.compressed, progress.update)
-        self.files.report.unlink(missing_ok=True)
+
+    def compress(self, quiet: bool) -> str | None:
+        """Compress the records. Return in one line why they are not, or None if they are."""
+        source, target = self.files.transfers, self.files.compressed
+        try:
+            with Progress(f"Compressing {self.plan.role} records", enabled=not quiet) as progress:
+                compress(source, target, progress.update)
+        except OSError as error:
+            return f"cannot compress {source}: {error.strerror}; it stays as it is"
+        return None
 
     def _check_timeout(self) -> None:
         timeout = self.plan.options.timeout
-        now, size = time.monotonic(), self.files.transfers.stat().st_size
+        size = self.files.transfers.stat().st_size
         if size != self._size:
-            self._size, self._moved = size, now
-        elif timeout and now - self._moved > timeout:
+            self._size, self._moved = size, time.monotonic()
+        elif timeout and self.silence > timeout and not self._tolerant:
             self.stop(f"timed out: no transfers for {timeout} seconds", at_fault=True)
 
     def _arguments(self, password_fd: int | None) -> list[str]:
-        return contract_arguments(self.plan, password_fd, self.files.report.absolute())
+        control_fd = None if self.control is None else self.control.arrow_fd
+        return contract_arguments(self.plan, password_fd, self.files.report.absolute(), control_fd)
 
     @cached_property
     def _report(self) -> dict[str, Any]:

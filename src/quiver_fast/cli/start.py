@@ -22,6 +22,7 @@ def start_implementation(
     *,
     password: str | None = None,
     secrets: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
     prelude: Sequence[str] = (),
     verbose: bool = False,
     output: Path | None = None,
@@ -37,6 +38,7 @@ def start_implementation(
             password, or None.
         password: for an implementation that takes it through a descriptor.
         secrets: more of that kind, by the contract key that names the descriptor.
+        pass_fds: descriptors that it inherits besides; the caller's to close.
         prelude: words before those of the implementation.
         verbose: have it be verbose.
         output: as of :class:`quiver_fast.process.Child`; so are the next three.
@@ -59,7 +61,7 @@ def start_implementation(
             output=output,
             errors=errors,
             merge_errors=merge_errors,
-            pass_fds=fds,
+            pass_fds=(*fds, *pass_fds),
             grace=grace,
         )
     except OSError as error:

@@ -17,6 +17,7 @@ SNAPSHOT_PERIOD = 2.0
 _TICK = 0.05
 
 SnapshotCallback = Callable[[dict[str, Snapshot]], None]
+RoundCallback = Callable[[], None]
 
 
 class SignalWatch:
@@ -92,7 +93,10 @@ class Supervisor:
     """Watches started arrows: forwards signals, takes snapshots, stops all when one fails."""
 
     def __init__(
-        self, signals: SignalWatch, on_snapshot: SnapshotCallback = lambda _snapshots: None
+        self,
+        signals: SignalWatch,
+        on_snapshot: SnapshotCallback = lambda _snapshots: None,
+        on_round: RoundCallback = lambda: None,
     ) -> None:
         """Prepare to watch.
 
@@ -100,9 +104,11 @@ class Supervisor:
             signals: the watch on signals, entered.
             on_snapshot: called with the snapshots taken at one moment, by role, about every
                 two seconds and when an arrow has ended.
+            on_round: called several times a second, after the arrows have been looked at.
         """
         self.forwarder = SignalForwarder(signals)
         self._on_snapshot = on_snapshot
+        self._on_round = on_round
         self._runs: list[ArrowRun] = []
         self._next_snapshot = 0.0
 
@@ -113,6 +119,7 @@ class Supervisor:
         while self._runs:
             self.forwarder.forward(self._runs)
             self._round()
+            self._on_round()
             if self._runs:
                 time.sleep(_TICK)
 

@@ -2,45 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.cli.common import report_warning
 from quiver_fast.cli.run import ArrowRun
 
-__all__ = ["check_summary", "failure"]
+__all__ = ["check_summary", "judge"]
 
 
-def failure(run: ArrowRun, summary: dict[str, Any]) -> str | None:
-    """Return in one line which arrow failed and why, or None if it did what was asked."""
+def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
+    """Return in one line which arrow failed and why, or None if it did what was asked.
+
+    A summary without a message of the run is marked as incomplete, whatever the arrow says.
+    """
     ending = run.ending()
     who = f"{run.plan.role} ({run.plan.implementation.name})"
     if not ending.complete:
         return f"{who} failed: {ending.reason}"
-    if summary["results"]["message_count"] == 0:
-        return f"{who} failed: no transfers"
-    return None
+    if summary["results"]["message_count"]:
+        return None
+    summary["complete"], summary["reason"] = False, _why_nothing(summary)
+    return f"{who} failed: {summary['reason']}"
+
+
+def _why_nothing(summary: dict[str, Any]) -> str:
+    delivery = summary.get("delivery") or {}
+    others = (delivery.get("older") or 0) + (delivery.get("foreign") or 0)
+    return f"no transfers of this run, but {others:,} others" if others else "no transfers"
 
 
 def check_summary(command: str, summary: dict[str, Any]) -> None:
     """Warn on standard error of what makes the figures of ``summary`` doubtful."""
+    for warning in _warnings(summary):
+        report_warning(command, warning)
+
+
+def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
     records = summary["records"]
     if records["malformed"]:
         first = records["first_malformed"]
-        report_warning(
-            command,
+        yield (
             f"{role}: {records['malformed']} lines are not records; "
-            f"the first is line {first['line']}: {first['text']}",
+            f"the first is line {first['line']}: {first['text']}"
         )
-    delivery = summary.get("delivery")
-    if delivery is not None and delivery["negative_latency"]:
-        report_warning(
-            command,
-            f"{delivery['negative_latency']} messages were received before they were sent: "
-            "the clocks of sender and receiver differ",
-        )
-    if delivery is not None and delivery["foreign"]:
-        report_warning(command, f"{delivery['foreign']} received messages are not of this run")
+    yield from _delivery_warnings(summary.get("delivery") or {})
     schedule = summary.get("schedule")
     if schedule is not None and schedule["missed"]:
-        report_warning(command, f"the sender missed the rate of {schedule['rate']} messages/s")
+        yield f"the sender missed the rate of {schedule['rate']} messages/s"
+    if role == "sender" and summary["config"]["settlement"] and "settlement" not in summary:
+        yield "the sender recorded no settlement: its implementation does not do --settlement"
+
+
+def _delivery_warnings(delivery: dict[str, Any]) -> Iterator[str]:
+    unreceived, lost = delivery.get("unreceived"), delivery.get("lost")
+    if unreceived:
+        proven = f"; {lost:,} of them are lost" if lost else ""
+        yield f"{unreceived:,} of {delivery['sent']:,} messages were not received{proven}"
+    if delivery.get("older"):
+        yield (
+            f"{delivery['older']:,} received messages were left by an earlier run; "
+            "they are in no figure"
+        )
+    if delivery.get("foreign"):
+        yield f"{delivery['foreign']:,} received messages are not of this run"
+    if delivery.get("negative_latency"):
+        yield (
+            f"{delivery['negative_latency']} messages were received before they were sent: "
+            "the clocks of sender and receiver differ"
+        )

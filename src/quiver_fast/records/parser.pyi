@@ -18,6 +18,9 @@ class TransferTail:
         path: str | os.PathLike[str],
         operation: str,
         record_format: str | None = None,
+        run_start: int | None = None,
+        own_ids: bool = False,
+        settlements: bool = False,
     ) -> None: ...
     def __enter__(self) -> TransferTail: ...
     def __exit__(

@@ -6,7 +6,7 @@ import numpy
 
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memmove
 from posix.unistd cimport read
@@ -15,6 +15,7 @@ from quiver_fast.records.columns cimport Column
 from quiver_fast.records.lines cimport EXCERPT_SIZE, TEXT_MARGIN, UNKNOWN, LineParser
 
 from quiver_fast.records import formats
+from quiver_fast.records.settling import SampledSettlements
 from quiver_fast.records.sources import open_source
 from quiver_fast.records.transfers import TailBatch, Transfers
 
@@ -25,6 +26,8 @@ cdef enum:
     LONGEST_LINE = 4194304
 
 cdef int64_t LOW_HALF = 0xFFFFFFFF
+# Our ids count from 1. The hash of another id is of 63 bits: one in eight million is below.
+cdef int64_t OWN_IDS_END = <int64_t>1 << 40
 PROGRESS_STEP = 32 * READ_SIZE
 
 
@@ -200,6 +203,12 @@ cdef class TransferTail:
         path: The file, plain, not compressed.
         operation: ``"send"`` or ``"receive"``.
         record_format: ``"v1"``, ``"v2"`` or ``"v3"``; by default detected.
+        run_start: Epoch milliseconds. A receipt of a message that was sent before, or in
+            another clock unit than the receiver's, is of an earlier run and is left out.
+            None leaves nothing out.
+        own_ids: Also leave out receipts whose id is no decimal number: the receiver knows
+            the ids of its run, and records them as numbers and all others as they are.
+        settlements: Join the ``S`` lines of a sender to its sends.
 
     Raises:
         OSError: If the file cannot be opened.
@@ -210,14 +219,25 @@ cdef class TransferTail:
     cdef LineParser _parser
     cdef object _file
     cdef object _time_unit
+    cdef object _run_start
+    cdef object _settlements
+    cdef bint _selects              # whether receipts can be left out
+    cdef int64_t _first_own         # send times of this run: from here ...
+    cdef int64_t _end_own           # ... to below here
+    cdef int64_t _ids_end           # ids of this run are below; 0 where all are
 
-    def __init__(self, path, operation, record_format=None):
+    def __init__(self, path, operation, record_format=None, run_start=None, own_ids=False,
+                 settlements=False):
         if operation is None:
             raise ValueError("a tail needs its operation")
         self._parser = LineParser(record_format, operation)
         self._buffer = LineBuffer()
         self._file = open(path, "rb", buffering=0)
         self._time_unit = None
+        self._run_start = run_start
+        self._selects = run_start is not None or own_ids
+        self._settlements = SampledSettlements() if settlements else None
+        self._ids_end = OWN_IDS_END if own_ids else 0
 
     def __enter__(self):
         return self
@@ -244,11 +264,14 @@ cdef class TransferTail:
             parser.received if parser.operation == formats.RECEIVE else parser.sent)
         cdef int64_t malformed = parser.malformed
         count = settled = latency_sum = body_bytes = 0
+        sampled = sampled_sum = 0
         first_time = last_time = None
         while self._buffer.feed(self._file, parser) > 0:
+            if times.size > 0 and self._time_unit is None:
+                self._set_unit(time_unit(times))
+            if self._selects and parser.operation == formats.RECEIVE:
+                self._keep_own()
             if times.size > 0:
-                if self._time_unit is None:
-                    self._time_unit = time_unit(times)
                 if first_time is None:
                     first_time = times.numbers()[0]
                 last_time = times.numbers()[times.size - 1]
@@ -256,6 +279,12 @@ cdef class TransferTail:
             settled += parser.settled_times.size
             latency_sum += sum_of_latencies(parser.sent, parser.received)
             body_bytes += parser.body_bytes
+            if self._settlements is not None and parser.ids.size == parser.sent.size:
+                found, found_sum = self._settlements.add(
+                    copied(parser.ids), copied(parser.sent), copied(parser.settled_ids),
+                    copied(parser.settled_times), copied(parser.settled_sampled))
+                sampled += found
+                sampled_sum += found_sum
             parser.clear()
         return TailBatch(
             count=count,
@@ -265,7 +294,41 @@ cdef class TransferTail:
             settled=settled,
             malformed=parser.malformed - malformed,
             time_unit=self._time_unit or "ms",
-            body_bytes=body_bytes)
+            body_bytes=body_bytes,
+            sampled=sampled,
+            sampled_sum=sampled_sum)
+
+    cdef _set_unit(self, unit):
+        """Note the receiver's unit; only times of as many digits are times of this run."""
+        self._time_unit = unit
+        ticks = formats.UNITS_PER_SECOND[unit] // 1000
+        self._first_own = 0 if self._run_start is None else self._run_start * ticks
+        limited = self._run_start is not None and unit != "ns"
+        self._end_own = 10 ** (formats.TIME_DIGITS[unit] + 1) if limited else INT64_MAX
+
+    cdef void _keep_own(self) noexcept:
+        """Move the rows of this run's messages to the front, and drop the others."""
+        cdef Column sent = self._parser.sent, received = self._parser.received
+        cdef Column ids = self._parser.ids
+        cdef bint by_ids = self._ids_end > 0 and ids.size == sent.size
+        cdef size_t index, kept = 0
+        cdef int64_t time
+        with nogil:
+            for index in range(sent.size):
+                time = sent.numbers()[index]
+                if time < self._first_own or time >= self._end_own:
+                    continue
+                if by_ids and ids.numbers()[index] >= self._ids_end:
+                    continue
+                sent.numbers()[kept] = time
+                received.numbers()[kept] = received.numbers()[index]
+                kept += 1
+        sent.size = received.size = kept
+
+
+cdef copied(Column column):
+    """Return the numbers of a column that will be filled anew."""
+    return numpy.array(column)
 
 
 cdef sum_of_latencies(Column sent, Column received):

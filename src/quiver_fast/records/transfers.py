@@ -96,6 +96,8 @@ class TailBatch:
         malformed: Number of whole lines that are no record.
         time_unit: ``"ms"``, ``"us"`` or ``"ns"``; ``"ms"`` until the first record.
         body_bytes: Bytes of bodies in streaming mode.
+        sampled: Number of ``S`` lines whose send is known, if the tail joins them.
+        sampled_sum: Sum of their settlement latencies (in ``time_unit``).
     """
 
     count: int
@@ -106,6 +108,8 @@ class TailBatch:
     malformed: int
     time_unit: str
     body_bytes: int = 0
+    sampled: int = 0
+    sampled_sum: int = 0
 
 
 @dataclass(frozen=True, eq=False)

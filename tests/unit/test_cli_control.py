@@ -1,0 +1,145 @@
+"""The wrapper's end of the stream to an arrow, and how it ends the drain of a pair."""
+
+import os
+import socket
+from types import SimpleNamespace
+
+import pytest
+
+from quiver_fast.cli import drain
+from quiver_fast.cli.control import Control
+from quiver_fast.cli.drain import Drain
+from quiver_fast.cli.run import Ending
+
+
+@pytest.fixture(name="ends")
+def both_ends():
+    """Return a control, and a socket of the arrow's end as the arrow has it."""
+    with Control() as control:
+        arrow = socket.socket(fileno=os.dup(control.arrow_fd))
+        control.started()
+        with arrow:
+            yield control, arrow
+
+
+def test_ready_is_a_whole_line(ends):
+    control, arrow = ends
+    assert not control.is_ready()
+    arrow.sendall(b"hello\nrea")
+    assert not control.is_ready()
+    arrow.sendall(b"dy\n")
+    assert control.is_ready()
+    assert control.is_ready()
+
+
+def test_an_arrow_that_is_gone_is_not_ready_and_hears_nothing(ends):
+    control, arrow = ends
+    arrow.close()
+    assert not control.is_ready()
+    control.sent(7)
+    control.stop()
+
+
+def test_what_is_said(ends):
+    control, arrow = ends
+    control.sent(20_000)
+    control.stop()
+    control.close()
+    with arrow.makefile("rb") as lines:
+        assert lines.read() == b"sent 20000\nstop\n"
+
+
+class Receiver:
+    """A receiver that hears, and is silent for as long as the test says."""
+
+    def __init__(self, timeout=10):
+        self.said = []
+        self.control = SimpleNamespace(
+            sent=lambda count: self.said.append(f"sent {count}"),
+            stop=lambda: self.said.append("stop"),
+        )
+        self.plan = SimpleNamespace(options=SimpleNamespace(timeout=timeout))
+        self.running = True
+        self.silence = 0.0
+        self.tolerant = False
+        self.stopped = None
+
+    def tolerate_silence(self):
+        self.tolerant = True
+
+    def stop(self, reason, at_fault):
+        self.stopped = (reason, at_fault)
+
+
+def sender(running=False, complete=True, transferred=500):
+    ending = Ending(complete, None)
+    return SimpleNamespace(running=running, transferred=transferred, ending=lambda: ending)
+
+
+@pytest.fixture(name="clock")
+def settable_clock(monkeypatch):
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(drain.time, "monotonic", lambda: clock.now)
+    return clock
+
+
+def test_nothing_is_said_while_the_sender_runs(clock):
+    receiver = Receiver()
+    Drain(sender(running=True), receiver, 30).advance()
+    assert (receiver.said, receiver.tolerant) == ([], False)
+
+
+def test_nothing_is_said_when_the_sender_failed(clock):
+    receiver = Receiver()
+    Drain(sender(complete=False), receiver, 30).advance()
+    assert (receiver.said, receiver.tolerant) == ([], False)
+
+
+def test_the_drain_ends_after_its_time(clock):
+    receiver = Receiver()
+    course = Drain(sender(), receiver, 30)
+    course.advance()
+    assert (receiver.said, receiver.tolerant) == (["sent 500"], True)
+    clock.now += 29.9
+    course.advance()
+    assert receiver.said == ["sent 500"]
+    clock.now += 0.1
+    course.advance()
+    course.advance()
+    assert receiver.said == ["sent 500", "stop"]
+
+
+def test_zero_leaves_the_rest_at_once(clock):
+    receiver = Receiver()
+    Drain(sender(), receiver, 0).advance()
+    assert receiver.said == ["sent 500", "stop"]
+
+
+@pytest.mark.parametrize(("timeout", "said"), [(10, ["sent 500", "stop"]), (0, ["sent 500"])])
+def test_the_drain_ends_when_nothing_moves(clock, timeout, said):
+    receiver = Receiver(timeout)
+    course = Drain(sender(), receiver, 30)
+    course.advance()
+    receiver.silence = 10.1
+    course.advance()
+    assert receiver.said == said
+    assert receiver.stopped is None
+
+
+def test_a_receiver_that_does_not_obey_is_at_fault(clock):
+    receiver = Receiver()
+    course = Drain(sender(), receiver, 0)
+    course.advance()
+    clock.now += 20
+    course.advance()
+    assert receiver.stopped is None
+    clock.now += 0.1
+    course.advance()
+    assert receiver.stopped == ("did not end 20 seconds after it was told to", True)
+
+
+def test_a_foreign_receiver_ends_by_itself(clock):
+    receiver = Receiver()
+    receiver.control = None
+    Drain(sender(), receiver, 0).advance()
+    assert not receiver.tolerant

@@ -1,0 +1,117 @@
+"""What a tail leaves out, and the settlements that it joins, against slow twins."""
+
+import tempfile
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quiver_fast.records import settling
+from quiver_fast.records.formats import RECEIVE, SEND, TIME_DIGITS, V1, V2, V3
+from quiver_fast.records.parser import TransferTail
+
+RUN_START = 1472344673324
+TICKS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+
+
+def tail_of(pieces, *arguments, **keywords):
+    """Return the batches of a file that grows by ``pieces``."""
+    with (
+        tempfile.NamedTemporaryFile() as file,
+        TransferTail(file.name, *arguments, **keywords) as tail,
+    ):
+        batches = []
+        for piece in pieces:
+            file.write(piece)
+            file.flush()
+            batches.append(tail.read())
+        return batches
+
+
+def near(unit):
+    """Return times of ``unit`` at both sides of the start of the run."""
+    return st.integers(-3 * TICKS[unit], 3 * TICKS[unit]).map(
+        lambda away: RUN_START * TICKS[unit] + away
+    )
+
+
+receipts = st.tuples(
+    st.sampled_from(sorted(TICKS)).flatmap(near),
+    st.one_of(st.integers(1, 10**9).map(str), st.sampled_from(["other-7", "a%2Cb", "00"])),
+)
+
+
+def is_own(sent, unit, message_id, by_ids):
+    in_unit = len(str(sent)) == TIME_DIGITS[unit]
+    of_run = not by_ids or (message_id.isdigit() and not message_id.startswith("0"))
+    return in_unit and sent >= RUN_START * TICKS[unit] and of_run
+
+
+@given(
+    st.lists(st.lists(receipts, max_size=20), min_size=1, max_size=3),
+    st.sampled_from(sorted(TICKS)),
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_only_messages_of_the_run_count(pieces, unit, by_ids):
+    received = (RUN_START + 10) * TICKS[unit]
+    texts = [
+        "".join(f"{id_},{sent},{received}\n" if by_ids else f"{sent},{received}\n"
+                for sent, id_ in piece).encode()
+        for piece in pieces
+    ]  # fmt: skip
+    batches = tail_of(texts, RECEIVE, V1 if by_ids else V3, run_start=RUN_START, own_ids=by_ids)
+    for piece, batch in zip(pieces, batches, strict=True):
+        own = [sent for sent, id_ in piece if is_own(sent, unit, id_, by_ids)]
+        assert batch.count == len(own)
+        assert batch.latency_sum == sum(received - sent for sent in own)
+
+
+def test_without_a_start_everything_counts():
+    [batch] = tail_of([b"5,1472344673324\n1472344673324000,1472344673324\n"], RECEIVE, V3)
+    assert batch.count == 2
+
+
+def slow_join(lines):
+    """Join every S line to the first unsettled send of its id."""
+    waiting, count, total = {}, 0, 0
+    for kind, id_, time in lines:
+        if kind == "":
+            waiting.setdefault(id_, []).append(time)
+        elif waiting.get(id_):
+            count, total = (
+                (count + 1, total + time - waiting[id_][0]) if kind == "S" else (count, total)
+            )
+            waiting[id_].pop(0)
+    return count, total
+
+
+@st.composite
+def senders(draw):
+    """Draw the lines of a sender: ids in any order, each settled at most once, after its send."""
+    ids = draw(st.lists(st.integers(0, 10**6), unique=True, max_size=40))
+    lines = [("", id_, RUN_START + n) for n, id_ in enumerate(ids)]
+    for n, id_ in enumerate(ids):
+        kind = draw(st.sampled_from(["", "s", "S"]))
+        if kind:
+            at = draw(st.integers(lines.index(("", id_, RUN_START + n)) + 1, len(lines)))
+            lines.insert(at, (kind, id_, RUN_START + n + draw(st.integers(0, 500))))
+    return lines
+
+
+@given(senders(), st.integers(1, 7))
+@settings(deadline=None)
+def test_sampled_settlements_equal_the_twin(lines, size):
+    texts = [f"{kind}{id_},{time}\n".encode() for kind, id_, time in lines]
+    pieces = [b"".join(texts[at : at + size]) for at in range(0, len(texts), size)]
+    batches = tail_of(pieces, SEND, V2, settlements=True)
+    found = sum(batch.sampled for batch in batches), sum(batch.sampled_sum for batch in batches)
+    assert found == slow_join(lines)
+
+
+def test_a_sender_without_settlements_does_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(settling, "MOST_UNSETTLED", 3)
+    lines = [b"%d,%d\n" % (n, RUN_START) for n in range(6)]
+    settled = [b"S%d,%d\n" % (n, RUN_START + 7) for n in range(6)]
+    batches = tail_of([b"".join(lines), b"".join(settled)], SEND, V2, settlements=True)
+    # The latest sends are kept; what settles earlier ones finds no send.
+    assert (batches[1].sampled, batches[1].sampled_sum) == (3, 21)
