@@ -62,7 +62,5 @@ def test_a_disk_that_is_full_before_is_refused(fake, disk):
     out = disk / "out"
     done = fake.run("arrow", "send", "q", "-c", "10", "--output", str(out))
     assert done.returncode == 1
-    assert done.stderr == (
-        f"quiver-arrow: error: {out}/.sender-reserve: No space left on device\n"
-    )
+    assert done.stderr == (f"quiver-arrow: error: {out}/.sender-reserve: No space left on device\n")
     assert list(out.iterdir()) == []

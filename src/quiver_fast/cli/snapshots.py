@@ -14,6 +14,7 @@ from quiver_fast.records.parser import TransferTail
 
 __all__ = ["Snapshot", "SnapshotTaker", "now_ms"]
 
+
 @dataclass(frozen=True)
 class Snapshot:
     """One line of a snapshots file, fields in its order, and finer figures that are not in it.
