@@ -7,6 +7,7 @@ import pytest
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
 SIZE = 4 << 20
+OURS = ("--sender", "pyfast", "--receiver", "pyfast")
 
 
 @pytest.fixture(name="disk")
@@ -42,7 +43,7 @@ def test_a_foreign_sender(fake, disk):
 @pytest.mark.parametrize("words", [[], ["--record-format", "v2"]])
 def test_a_pair_of_ours(fake, disk, words):
     out = disk / "out"
-    done = fake.run("pair", "--impl", "pyfast", "-d", "30", "--json", *words, "--output", str(out))
+    done = fake.run("pair", *OURS, "-d", "30", "--json", *words, "--output", str(out))
     assert done.returncode == 1
     assert "No space left on device" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

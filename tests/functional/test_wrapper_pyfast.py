@@ -106,7 +106,7 @@ def test_record_formats(revision, tmp_path):
     document = measure("-c", "1000", "--record-format", revision, "--output", out)
     assert document["receiver"]["records"]["format"] == revision
     by_ids = revision != "v3"
-    assert document["delivery"]["method"] == ("ids" if by_ids else "per-millisecond lower bound")
+    assert document["delivery"]["method"] == ("ids" if by_ids else "per-microsecond lower bound")
     for role in ("sender", "receiver"):
         transfers = read_transfers(f"{out}/{role}-transfers.csv.zst", record_format=revision)
         assert len(transfers) == 1000

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-# It knows upstream's contract only. FAKE_SENDER and FAKE_RECEIVER say how to behave:
+# It knows upstream's contract only. Through a server the messages of a pair go by a file in
+# FAKE_QUEUES, one for each address; an arrow alone makes up what it receives. FAKE_SENDER
+# and FAKE_RECEIVER say how to behave:
 #   ok          transfer `count` messages (all connected ones for a receiver)
 #   fail        write a line to standard error and exit 1 after ten messages
 #   hang        transfer ten messages, then nothing, and die by SIGTERM
@@ -22,7 +24,7 @@ import pytest
 #   deaf        as a server: do not listen
 #   burn        keep the CPU busy for a second, holding 64 MB, before ok
 FAKE = r"""
-import json, os, signal, socket, sys, time
+import itertools, json, os, signal, socket, sys, time
 
 if len(sys.argv) == 1:
     print("fake arrow 1.0")
@@ -68,10 +70,28 @@ if args["path"] == "quiver":
     else:
         peer = socket.create_connection(address).makefile("wb")
 
+queue = None
+if peer is None and "FAKE_QUEUES" in os.environ:
+    name = "-".join(args[key] for key in ("host", "port", "path")).replace("/", "-")
+    queue = open(os.path.join(os.environ["FAKE_QUEUES"], name), "a+")
+    queue.seek(0)
+
+def queued():
+    text = ""
+    while True:
+        text += queue.read()
+        *lines, text = text.split("\n")
+        yield from map(int, lines)
+        if not lines:
+            time.sleep(0.005)
+
 def messages():
     if role == "receiver" and peer is not None:
         for line in peer:
             yield int(line)
+        return
+    if role == "receiver" and queue is not None:
+        yield from itertools.islice(queued(), int(args["count"]) or None)
         return
     for n in range(int(args["count"]) or 10**9):
         if mode == "drain":
@@ -83,6 +103,9 @@ for n, sent in enumerate(() if mode == "silent" else messages()):
         break
     if role == "sender":
         sys.stdout.write("%d,0\n" % sent)
+        if queue is not None:
+            queue.write("%d\n" % sent)
+            queue.flush()
         if peer is not None:
             try:
                 peer.write(b"%d\n" % sent)
@@ -118,10 +141,14 @@ class Fake:
         chosen = () if tool == "bench" else ("--impl", "fake")
         return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words, *chosen]
 
+    def variables(self, tool, modes):
+        queues = {} if tool == "arrow" else {"FAKE_QUEUES": str(self.directory / "queues")}
+        return self.environment | queues | modes
+
     def run(self, tool, *words, timeout=30, **modes):
         return subprocess.run(
             self.command(tool, *words),
-            env=self.environment | modes,
+            env=self.variables(tool, modes),
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -131,7 +158,7 @@ class Fake:
     def start(self, tool, *words, **modes):
         return subprocess.Popen(
             self.command(tool, *words),
-            env=self.environment | modes,
+            env=self.variables(tool, modes),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -147,6 +174,7 @@ class Fake:
 def fake_implementation(tmp_path):
     directory = tmp_path / "fake"
     directory.mkdir()
+    (directory / "queues").mkdir()
     for kind in ("arrow", "server"):
         script = directory / f"quiver-{kind}-fake"
         script.write_text(f"#!{sys.executable}\n{FAKE if kind == 'arrow' else FAKE_SERVER}")

@@ -351,3 +351,21 @@ def test_streaming_has_a_section_after_upstreams():
         number_field("First byte 100%", 12.9, "ms", ".1f"),
         "",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("unit", "shown"), [("us", "4,210"), ("ms", "4")])
+def test_settlement_adds_a_column_of_the_sender(unit, shown):
+    sender = replace(SENDER, latency=4, settlement_us=4210.4)
+    row = table_row(1_000_000_000, unit, sender, RECEIVER, settlement=True)
+    lines = f"{heading(unit, settlement=True)}\n{row}".splitlines()
+    plain_row = table_row(1_000_000_000, unit, sender, RECEIVER)
+    plain = f"{heading(unit)}\n{plain_row}".splitlines()
+    # 13 columns are put in after the sender's 53; the lines above only get longer.
+    assert [line[:53] + line[66:] for line in lines[1:]] == plain[1:]
+    assert {len(line) for line in lines} == {len(plain[0]) + 13}
+    assert [line[53:66] for line in lines[1:]] == [
+        f"  Settle [{unit}]", "-" * 13, f"{shown:>13}",
+    ]  # fmt: skip
+    quiet = replace(sender, settlement_us=None)
+    assert table_row(1_000_000_000, unit, quiet, RECEIVER, settlement=True)[53:66] == f"{'-':>13}"
+    assert table_row(1_000_000_000, unit, None, RECEIVER, settlement=True)[53:66] == f"{'-':>13}"

@@ -20,7 +20,7 @@ from quiver_fast.cli.output import check_output_dir, make_output_dir
 from quiver_fast.cli.pair_run import ROLES, PairPlans, PairRun
 from quiver_fast.cli.summary_text import pair_summary_text
 from quiver_fast.cli.supervisor import SignalWatch
-from quiver_fast.cli.verdict import check_summary
+from quiver_fast.cli.verdict import check_growth, check_summary
 from quiver_fast.errors import EXIT_OK, QuiverError
 
 __all__ = ["main"]
@@ -74,6 +74,7 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
         console.show(pair_summary_text(document).rstrip("\n"))
     for summary in filter(None, (sender, receiver)):
         check_summary(_NAME, summary)
+    check_growth(_NAME, document)
     if signals.exit_code is not None:
         return signals.exit_code
     if not document["complete"]:

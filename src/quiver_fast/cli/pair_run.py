@@ -55,6 +55,7 @@ class PairPlans:
         }
         self._both_extended = all(impl.extensions for impl in self._implementations.values())
         self.peer_to_peer: bool = args.url is None
+        self.settlement: bool = args.settlement
         self.drain_timeout: int = args.drain_timeout
         if self.peer_to_peer and args.transaction_size:
             raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
@@ -114,7 +115,7 @@ class PairRun:
         self._plans = plans
         self._output_dir = output_dir
         self._console = console
-        self._table = _Table(console.show, plans.time_unit)
+        self._table = _Table(console.show, plans.time_unit, plans.settlement)
         self._signals = signals
         self._on_snapshot = on_snapshot
         self._supervisor = Supervisor(signals, self._take, self._drain_further)
@@ -265,8 +266,9 @@ class PairRun:
 class _Table:
     """Prints the live table, one row for each snapshot of the receiver."""
 
-    def __init__(self, show: Callable[[str], None], unit: str) -> None:
+    def __init__(self, show: Callable[[str], None], unit: str, settlement: bool) -> None:
         self._show = show
+        self._settlement = settlement
         self._unit = unit
         self._start = now_ms()
         self._sender: Snapshot | None = None
@@ -279,7 +281,8 @@ class _Table:
         if receiver is None:
             return
         if self._rows % ROWS_PER_HEADING == 0:
-            self._show(heading(self._unit, receiver.period_bytes is not None))
-        self._show(table_row(self._start, self._unit, self._sender, receiver))
+            streaming = receiver.period_bytes is not None
+            self._show(heading(self._unit, streaming, self._settlement))
+        self._show(table_row(self._start, self._unit, self._sender, receiver, self._settlement))
         self._sender = None
         self._rows += 1

@@ -10,25 +10,36 @@ __all__ = ["ROWS_PER_HEADING", "heading", "table_row"]
 ROWS_PER_HEADING = 20
 
 _SIDE = "{:>8}  {:>13}  {:>10}  {:>7}  {:>7}"
-_GROUPS = "{:-^53}  {:-^53}  {:-^8}"
+_SIDE_WIDTH = 53
 _SIDE_NAMES = ("Time [s]", "Count [m]", "Rate [m/s]", "CPU [%]", "RSS [M]")
 _UNKNOWN = ("-",) * len(_SIDE_NAMES)
 # Upstream's megabyte; scripts compare these figures.
 _RSS_UNIT = 1000 * 1024
 _LATENCY_WIDTH = 8
+_SETTLEMENT = "  {:>11}"
+_SETTLEMENT_WIDTH = 13
 _THROUGHPUT = "{:>10}  {:>10}"
 
 
-def heading(unit: str, streaming: bool = False) -> str:
+def heading(unit: str, streaming: bool = False, settlement: bool = False) -> str:
     """Return the three lines above the first row and again above every twentieth.
 
     Args:
         unit: that of the column of latencies: that of the records, "us" for "ns".
         streaming: bodies are streamed: two columns more.
+        settlement: the sender records settlements: one column more of the sender.
     """
-    latency = "Lat [ms]" if unit == "ms" else "Lat [us]"
-    names = f"{_SIDE}  {_SIDE}  {{:>8}}".format(*_SIDE_NAMES, *_SIDE_NAMES, latency)
-    lines = [_GROUPS.format(" Sender ", " Receiver ", ""), names, _GROUPS.format("", "", "")]
+    shown = "ms" if unit == "ms" else "us"
+    sender, width = _SIDE.format(*_SIDE_NAMES), _SIDE_WIDTH
+    if settlement:
+        sender, width = sender + _SETTLEMENT.format(f"Settle [{shown}]"), width + _SETTLEMENT_WIDTH
+    groups = f"{{:-^{width}}}  {{:-^{_SIDE_WIDTH}}}  {{:-^{_LATENCY_WIDTH}}}"
+    receiver = _SIDE.format(*_SIDE_NAMES)
+    lines = [
+        groups.format(" Sender ", " Receiver ", ""),
+        f"{sender}  {receiver}  Lat [{shown}]",
+        groups.format("", "", ""),
+    ]
     if streaming:
         more = ("{:-^22}".format(" Bodies [MB/s] "), _THROUGHPUT.format("Sender", "Receiver"),
                 "{:-^22}".format(""))  # fmt: skip
@@ -36,7 +47,13 @@ def heading(unit: str, streaming: bool = False) -> str:
     return "\n".join(lines)
 
 
-def table_row(start: int, unit: str, sender: Snapshot | None, receiver: Snapshot) -> str:
+def table_row(
+    start: int,
+    unit: str,
+    sender: Snapshot | None,
+    receiver: Snapshot,
+    settlement: bool = False,
+) -> str:
     """Return one row, without a line end.
 
     Args:
@@ -44,10 +61,13 @@ def table_row(start: int, unit: str, sender: Snapshot | None, receiver: Snapshot
         unit: as :func:`heading` takes it.
         sender: its snapshot of the same moment, or None if there is none to show.
         receiver: its snapshot.
+        settlement: as :func:`heading` takes it.
     """
-    left = _UNKNOWN if sender is None else _fields(start, sender)
-    latency = _latency(receiver, unit)
-    row = f"{_SIDE}  {_SIDE}  {{:>8}}".format(*left, *_fields(start, receiver), latency)
+    left = _SIDE.format(*(_UNKNOWN if sender is None else _fields(start, sender)))
+    if settlement:
+        left += _SETTLEMENT.format(_settlement(sender, unit))
+    right = _SIDE.format(*_fields(start, receiver))
+    row = f"{left}  {right}  {_latency(receiver, unit):>{_LATENCY_WIDTH}}"
     if receiver.period_bytes is None:
         return row
     return f"{row}  {_THROUGHPUT.format(_throughput(sender), _throughput(receiver))}"
@@ -59,9 +79,19 @@ def _latency(snapshot: Snapshot, unit: str) -> str:
         return "-"
     if unit == "ms":
         return f"{snapshot.latency:,d}"
-    latency = snapshot.latency_us
-    text = f"{latency:,.0f}" if abs(latency) >= 100 else three_digits(latency)
+    text = _microseconds(snapshot.latency_us)
     return text if len(text) <= _LATENCY_WIDTH else text.replace(",", "")
+
+
+def _settlement(snapshot: Snapshot | None, unit: str) -> str:
+    """Return the mean of the period's sampled settlements in the same way."""
+    if snapshot is None or snapshot.settlement_us is None:
+        return "-"
+    return f"{snapshot.latency:,d}" if unit == "ms" else _microseconds(snapshot.settlement_us)
+
+
+def _microseconds(latency: float) -> str:
+    return f"{latency:,.0f}" if abs(latency) >= 100 else three_digits(latency)
 
 
 def _throughput(snapshot: Snapshot | None) -> str:

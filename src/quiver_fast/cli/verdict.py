@@ -8,7 +8,7 @@ from typing import Any
 from quiver_fast.cli.common import report_warning
 from quiver_fast.cli.run import ArrowRun
 
-__all__ = ["check_summary", "judge"]
+__all__ = ["check_growth", "check_summary", "judge"]
 
 
 def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
@@ -36,6 +36,18 @@ def check_summary(command: str, summary: dict[str, Any]) -> None:
     """Warn on standard error of what makes the figures of ``summary`` doubtful."""
     for warning in _warnings(summary):
         report_warning(command, warning)
+
+
+def check_growth(command: str, document: dict[str, Any]) -> None:
+    """Warn of a run that measured how a queue grew, from the document of a pair."""
+    growth, results = document["queue_growth"], document["results"]
+    if growth is not None:
+        report_warning(
+            command,
+            f"Sender rate {results['sender_rate']:,.0f}/s exceeds receiver rate "
+            f"{results['receiver_rate'] or 0:,.0f}/s: the queue grew by "
+            f"{growth['per_second']:,.0f} messages/s",
+        )
 
 
 def _warnings(summary: dict[str, Any]) -> Iterator[str]:
