@@ -6,6 +6,7 @@ because an arrow's start is part of what is measured.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -278,6 +279,8 @@ def write_report(
             json.dump(report, stream)
         os.replace(staged, path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(staged)
         raise QuiverError(f"cannot write the report {path}: {error.strerror}") from None
 
 

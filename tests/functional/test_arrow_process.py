@@ -333,3 +333,12 @@ def test_report_of_refused_messages(tmp_path: Path) -> None:
     assert_error(end, "1 rejected")
     told = json.loads(report.read_text())
     assert (told["complete"], told["accepted"], told["rejected"]) == (False, 99, 1)
+
+
+def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    report.mkdir()
+    with ScriptedPeer() as peer:
+        end = run_pyfast(*arguments("send", peer.port, report_file=report))
+    assert_error(end, f"cannot write the report {report}: Is a directory")
+    assert list(tmp_path.iterdir()) == [report]

@@ -142,8 +142,11 @@ def test_figures_of_a_cell():
     assert _cpu(document, 5) == {"sender": 10.0, "server": 10.0, "receiver": 40.0}
     assert _cpu({}, None) == {"sender": None, "server": None, "receiver": None}
     percentiles = dict.fromkeys(RANKS, 3000)
-    latency = _latency({"latency": {"unit": "us", "percentiles": percentiles}})
+    latency = _latency({"latency": {"unit": "us", "count": 500, "percentiles": percentiles}})
     assert latency == dict.fromkeys(RANKS, 3.0)
+    # A receiver that got nothing before it failed.
+    nothing = {"unit": "us", "count": 0, "percentiles": dict.fromkeys(RANKS)}
+    assert _latency({"latency": nothing}) is None
     assert _latency(None) is None
 
 
