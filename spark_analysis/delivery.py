@@ -15,11 +15,24 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from spark_analysis import schema
-from spark_analysis.reconcile import RECONCILED, RESULT, count_ids, reconcile
-from spark_analysis.transforms import ARROW, REORDERED, as_facts, quotient, ticks_per_second
+from spark_analysis.own import PLACE
+from spark_analysis.reconcile import COUNTS, MISSING, RECONCILED, RESULT, count_ids, reconcile
+from spark_analysis.transforms import (
+    ARROW,
+    FIRST,
+    FOREIGN,
+    LAST,
+    LATE,
+    LATENCY,
+    REORDERED,
+    as_facts,
+    quotient,
+    ticks_per_second,
+    together,
+)
 
 __all__ = [
-    "DELIVERY", "DISTINCT_IDS", "IDS", "TICKS", "delivery", "distinct_ids",
+    "DELIVERY", "DISTINCT_IDS", "IDS", "TICKS", "delivery", "distinct_ids", "own_facts",
     "reconciled", "reordered_alone",
 ]  # fmt: skip
 
@@ -27,64 +40,55 @@ __all__ = [
 DELIVERY = "delivery"
 IDS = "ids"  # n is 1 or 0: the method
 TICKS = "ticks"  # n: those of the coarser clock per second
+GAPS = "gaps"  # n: messages not received although one sent later was
 # A fact of a receiver without a sender.
 DISTINCT_IDS = "distinct ids"
 
-_PLACE = ("file", "split", "position")
 # A range of keys: a million ids, or a second of milliseconds.
 _ID_BITS = 20
 _TICK_BITS = 10
 
 
-def reconciled(records: DataFrame) -> DataFrame:
-    """Return the rows of ``RECONCILED``, which :func:`delivery` reads twice.
+def reconciled(records: DataFrame, receipts: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return the rows of ``RECONCILED``, which are read more than once.
 
     Args:
         records: of runs with both ends.
+        receipts: those of messages of the runs, as far as send times tell.
+        runs: :func:`.own.ends_of_runs` of them.
     """
-    runs = _runs(records)
-    transfers = records.where(F.col("kind") == schema.TRANSFER)
-    known = transfers.select(
-        "run", *_PLACE, "id", "sent", "received", "n", ticks_per_second().alias("ticks")
-    ).join(F.broadcast(runs), "run")
-    stamp = _in_coarse(F.col("sent"), F.col("ticks"))
-    receipt = F.col("received").isNotNull()
-    bits = F.when(F.col("by_ids"), _ID_BITS).otherwise(_TICK_BITS)
+    sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
+    known = (
+        sends.unionByName(receipts)
+        .withColumn("ticks", ticks_per_second())
+        .join(F.broadcast(runs), "run")
+    )
+    by_ids, receipt = F.col("by_ids"), F.col("received").isNotNull()
+    nothing = F.lit(0).cast("bigint")
     rows = known.select(
-        "run", "by_ids", *_PLACE, "n",
-        F.when(F.col("by_ids"), F.col("id")).otherwise(stamp).alias("key"),
+        "run", "by_ids", *PLACE, "n",
+        F.when(by_ids, F.col("id")).otherwise(_in_coarse(F.col("sent"))).alias("key"),
         receipt.alias("receipt"),
-        (receipt & (stamp >= F.col("start"))).alias("own"),
-        F.coalesce(F.col("received") < F.col("sent"), F.lit(False)).alias("negative"),
-        bits.alias("bits"),
+        F.coalesce(F.col("received") > _end(), F.lit(False)).alias("late"),
+        F.coalesce(F.col("received"), nothing).alias("received"),
+        F.coalesce(F.col("received") - F.col("sent"), nothing).alias("latency"),
+        "ticks",
+        F.when(by_ids, _ID_BITS).otherwise(_TICK_BITS).alias("bits"),
     )  # fmt: skip
     return _by_range(rows, "run").mapInArrow(reconcile, RECONCILED)
 
 
-def _runs(records: DataFrame) -> DataFrame:
-    """Return (run, by_ids, coarse, start) of the runs that have records of both ends.
-
-    ``coarse`` is the ticks per second of the coarser clock, ``start`` in it the time of
-    the first send in the order of the records.
-    """
-    splits = records.where((F.col("kind") == schema.EXTENT) & F.col("sent").isNotNull())
-    ends = splits.select("run", "role", *_PLACE, "id", "sent", ticks_per_second().alias("ticks"))
-    send = F.col("role") == "sender"
-    place = F.when(send, F.struct(*_PLACE))
-    found = ends.groupBy("run").agg(
-        F.every(F.col("id").isNotNull()).alias("by_ids"),
-        F.min("ticks").alias("coarse"),
-        F.min_by("sent", place).alias("first"),
-        F.min_by("ticks", place).alias("first_ticks"),
-        F.bool_or(send).alias("sends"),
-        F.bool_or(~send).alias("receives"),
-    )
-    start = _in_coarse(F.col("first"), F.col("first_ticks")).alias("start")
-    return found.where("sends and receives").select("run", "by_ids", "coarse", start)
+def _in_coarse(time: Column) -> Column:
+    return quotient(time, quotient(F.col("ticks"), F.col("coarse")))
 
 
-def _in_coarse(time: Column, ticks: Column) -> Column:
-    return quotient(time, quotient(ticks, F.col("coarse")))
+def _end() -> Column:
+    """Return the end of the sending by the clock of each row."""
+    ticks, end_ticks = F.col("ticks"), F.col("end_ticks")
+    finer = F.col("end") * quotient(ticks, end_ticks)
+    # The branch that is not taken must not divide by zero either.
+    coarser = quotient(F.col("end"), F.greatest(quotient(end_ticks, ticks), F.lit(1)))
+    return F.when(ticks >= end_ticks, finer).otherwise(coarser)
 
 
 def _by_range(rows: DataFrame, *keys: str) -> DataFrame:
@@ -113,22 +117,67 @@ def _by_range(rows: DataFrame, *keys: str) -> DataFrame:
     return pieces.repartition(*keys, "range").sortWithinPartitions(*keys, "range")
 
 
-def delivery(records: DataFrame, found: DataFrame) -> DataFrame:
+def delivery(found: DataFrame, runs: DataFrame) -> DataFrame:
     """Return the facts of what became of the messages of each run with both ends.
 
     Args:
-        records: of runs with both ends.
-        found: :func:`reconciled` of them.
+        found: the rows of :func:`reconciled`.
+        runs: :func:`.own.ends_of_runs`.
     """
-    counts = found.where("name is not null").groupBy("run", "name").agg(F.sum("n").alias("n"))
+    counted = found.where(F.col("name").isin(*COUNTS))
+    counts = counted.groupBy("run", "name").agg(F.sum("n").alias("n"))
     arrivals = found.where("name is null")
     late = _reordered(arrivals, "run", "source").select("run", F.lit(REORDERED).alias("name"), "n")
-    how = _runs(records).select(
+    how = runs.select(
         "run", F.explode(F.array(_named(IDS, F.col("by_ids").cast("bigint")),
                                  _named(TICKS, F.col("coarse")))).alias("it"),
     ).select("run", "it.name", "it.n")  # fmt: skip
-    rows = counts.unionByName(late).unionByName(how)
+    rows = counts.unionByName(late).unionByName(how).unionByName(_gaps(found))
     return as_facts(rows.withColumn("arrow", F.lit("")), DELIVERY, text=F.col("name"), n=F.col("n"))
+
+
+def _gaps(found: DataFrame) -> DataFrame:
+    """Return (run, name, n): messages not received though one that was sent later was."""
+    side = ["run", "source"]
+    end = F.col("value") + F.col("length")
+    latest = (
+        found.where("name is null")
+        .groupBy(*side)
+        .agg(F.max(F.struct("send_split", end.alias("end"))).alias("latest"))
+    )
+    missing = found.where(F.col("name") == MISSING).join(F.broadcast(latest), side)
+    before = F.when(F.col("latest.send_split") > F.col("send_split"), F.col("length")).when(
+        F.col("latest.send_split") == F.col("send_split"),
+        F.greatest(F.lit(0), F.least(F.col("latest.end") - F.col("value"), F.col("length"))),
+    )
+    total = F.sum(F.coalesce(before, F.lit(0))).alias("n")
+    return missing.groupBy("run").agg(total).select("run", F.lit(GAPS).alias("name"), "n")
+
+
+def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
+    """Return the facts of the receivers of runs with both ends.
+
+    Args:
+        found: the rows of :func:`reconciled`.
+        arrows: (file, run, arrow) of them.
+    """
+    rows = found.join(F.broadcast(arrows), ["run", "file"])
+    latencies = rows.where(F.col("name") == LATENCY)
+    each = latencies.groupBy(*ARROW, "split", "value").agg(F.sum("n").alias("n"))
+    tables = [as_facts(each, LATENCY, second=F.col("split"), value=F.col("value"), n=F.col("n"))]
+    foreign = rows.where(F.col("name") == FOREIGN).groupBy(*ARROW).agg(F.sum("n").alias("n"))
+    tables.append(as_facts(foreign, FOREIGN, n=F.col("n")))
+    late = rows.where(F.col("name") == LATE).groupBy(*ARROW)
+    latest = late.agg(F.sum("n").alias("n"), F.max("value").alias("value"))
+    tables.append(as_facts(latest, LATE, value=F.col("value"), n=F.col("n")))
+    place = F.struct("split", "position")
+    for fact, choose in ((FIRST, F.min_by), (LAST, F.max_by)):
+        edge = rows.where(F.col("name") == fact).groupBy(*ARROW)
+        found_edge = edge.agg(choose("value", place).alias("value"))
+        tables.append(
+            as_facts(found_edge, fact, second=F.lit(0).cast("bigint"), value=F.col("value"))
+        )
+    return together(tables)
 
 
 def _named(name: str, n: Column) -> Column:
@@ -143,7 +192,7 @@ def reordered_alone(records: DataFrame) -> DataFrame:
     """
     transfers = records.where(F.col("kind") == schema.TRANSFER)
     arrivals = transfers.select(
-        *ARROW, *_PLACE, F.lit(0).alias("send_split"), F.col("sent").alias("value"),
+        *ARROW, *PLACE, F.lit(0).alias("send_split"), F.col("sent").alias("value"),
         F.lit(1).alias("length"), "n",
     )  # fmt: skip
     return as_facts(_reordered(arrivals, *ARROW), REORDERED, n=F.col("n"))

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.sets import run_figures
 from quiver_fast.analysis.sources import (
@@ -102,8 +103,9 @@ def load_run(
     size = sum(path.stat().st_size for path in files.paths)
     progress(0, size)
     described = _described(files)
-    with _facts(spark, described, split_size) as found:
-        answer = _analysed(found, files, described, wanted)
+    bounds = run_bounds(files)
+    with _facts(spark, described, split_size, bounds) as found:
+        answer = _analysed(found, files, described, wanted, bounds)
         histogram = _histogram(found, described) if wanted.histogram else None
     progress(size, size)
     return AnalysedRun(**(_shallow(answer) | {"histogram": histogram}))
@@ -111,32 +113,39 @@ def load_run(
 
 @contextmanager
 def _facts(
-    spark: SparkSession, files: Sequence[RecordFile], split_size: int
+    spark: SparkSession, files: Sequence[RecordFile], split_size: int, bounds: RunBounds
 ) -> Iterator[DataFrame]:
+    runs = {_RUN: bounds}
     if can_be_folded(files):
         splits = [split for file in files for split in splits_of(file, split_size)]
-        with folded_facts(spark, splits) as found:
+        with folded_facts(spark, splits, runs) as found:
             yield found
     else:
-        with facts(read_records(spark, files, split_size), files) as found:
+        with facts(read_records(spark, files, split_size), files, runs) as found:
             yield found
 
 
 def _analysed(
-    found: DataFrame, files: RunFiles, described: Sequence[RecordFile], wanted: Wanted
+    found: DataFrame,
+    files: RunFiles,
+    described: Sequence[RecordFile],
+    wanted: Wanted,
+    bounds: RunBounds,
 ) -> AnalysedRun:
     """Have a task make the statistics of the facts."""
 
     def analyse(table: pa.Table) -> pa.Table:
         try:
-            answer: AnalysedRun | Exception = _statistics(table, files, described, wanted)
+            answer: AnalysedRun | Exception = _statistics(table, files, described, wanted, bounds)
         except (QuiverError, OSError) as error:
             answer = error
         return pa.table({"answer": [pickle.dumps(answer)]})
 
     rows = found.groupBy("run").applyInArrow(analyse, _ANSWER).collect()
     if not rows:  # all files are empty
-        return _statistics(schema.to_arrow(schema.FACTS).empty_table(), files, described, wanted)
+        return _statistics(
+            schema.to_arrow(schema.FACTS).empty_table(), files, described, wanted, bounds
+        )
     # What our own executor pickled, as Spark has it do with all that Python computes.
     answer: AnalysedRun | Exception = pickle.loads(rows[0].answer)  # noqa: S301
     if isinstance(answer, Exception):
@@ -145,12 +154,15 @@ def _analysed(
 
 
 def _statistics(
-    table: pa.Table, files: RunFiles, described: Sequence[RecordFile], wanted: Wanted
+    table: pa.Table,
+    files: RunFiles,
+    described: Sequence[RecordFile],
+    wanted: Wanted,
+    bounds: RunBounds,
 ) -> AnalysedRun:
     sender = receiver = delivery = None
-    bounds = run_bounds(files)
     for file, path in zip(described, files.paths, strict=True):
-        end = checked(path, file_analysis(file, table))
+        end = checked(path, file_analysis(file, table, bounds, sender))
         if file.operation == SEND:
             sender = end
         else:

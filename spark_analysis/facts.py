@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
+from quiver_fast.analysis.bounds import RunBounds
 from spark_analysis import transforms
-from spark_analysis.delivery import delivery, distinct_ids, reconciled, reordered_alone
+from spark_analysis.delivery import (
+    delivery,
+    distinct_ids,
+    own_facts,
+    reconciled,
+    reordered_alone,
+)
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
+from spark_analysis.own import ends_of_runs, receipt, timely
 
 __all__ = ["facts", "runs_with_both_ends"]
 
 
 @contextmanager
-def facts(records: DataFrame, files: Sequence[RecordFile]) -> Iterator[DataFrame]:
+def facts(
+    records: DataFrame, files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]
+) -> Iterator[DataFrame]:
     """Give the rows of ``FACTS`` of all arrows and runs.
 
     What no file can have is left out of the plan. What is read more than once is kept
@@ -25,27 +35,52 @@ def facts(records: DataFrame, files: Sequence[RecordFile]) -> Iterator[DataFrame
     Args:
         records: rows of ``RECORDS``.
         files: the files that they are from.
+        bounds: what is known of each run.
     """
     kept = [records.persist()]
-    tables = [transforms.sums(records), transforms.extents(records)]
+    tables = [transforms.extents(records)]
     if any(file.role == SENDER and file.has_ids for file in files):
         tables.append(transforms.settlements_across(records))
-    paired = runs_with_both_ends(files)
-    if paired:
-        both = records.where(F.col("run").isin(paired))
-        kept.append(reconciled(both).persist())
-        tables.append(delivery(both, kept[-1]))
-    alone = [file for file in files if file.role == RECEIVER and file.run not in paired]
-    if alone:
-        rest = records.where(F.col("role") == RECEIVER).where(~F.col("run").isin(paired))
-        tables.append(reordered_alone(rest))
-        if any(file.has_ids for file in alone):
-            tables.append(distinct_ids(rest))
+    if any(file.role == RECEIVER for file in files):
+        receipts, found = _receipts(records, files, bounds)
+        kept += found
+        tables += receipts
+    tables.append(transforms.sums(records.where(~receipt())))
     try:
         yield transforms.together(tables)
     finally:
         for table in kept:
             table.unpersist()
+
+
+def _receipts(
+    records: DataFrame, files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]
+) -> tuple[list[DataFrame], list[DataFrame]]:
+    """Return the tables of the facts of receivers, and those that are to be kept."""
+    runs = ends_of_runs(records, bounds).persist()
+    receipts = timely(records, files, bounds, runs).persist()
+    kept = [runs, receipts]
+    of_runs = receipts.where("timely").drop("timely")
+    tables = [transforms.counted(receipts.where("not timely"), transforms.OLDER)]
+    paired = runs_with_both_ends(files)
+    if paired:
+        both = of_runs.where(F.col("run").isin(paired))
+        sends = records.where(F.col("run").isin(paired))
+        found = reconciled(sends, both, runs).persist()
+        kept.append(found)
+        rows = [(file.number, file.run, file.arrow) for file in files if file.role == RECEIVER]
+        arrows = records.sparkSession.createDataFrame(rows, "file bigint, run string, arrow string")
+        tables += [delivery(found, runs), own_facts(found, arrows)]
+        # Where the sender sent nothing, somebody else sent what was received.
+        strange = both.join(F.broadcast(runs.select("run")), "run", "left_anti")
+        tables.append(transforms.counted(strange, transforms.FOREIGN))
+    alone = [file for file in files if file.role == RECEIVER and file.run not in paired]
+    if alone:
+        rest = of_runs.where(~F.col("run").isin(paired))
+        tables += [transforms.sums(rest), transforms.edges(rest), reordered_alone(rest)]
+        if any(file.has_ids for file in alone):
+            tables.append(distinct_ids(rest))
+    return tables, kept
 
 
 def runs_with_both_ends(files: Sequence[RecordFile]) -> list[str]:

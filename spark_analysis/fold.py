@@ -8,7 +8,7 @@ only where a split begins with one that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
+from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.distribution import Int64Array
 from quiver_fast.analysis.local import FileAnalysis, analyze_runs
 from quiver_fast.analysis.order import Order
+from quiver_fast.analysis.own import Sieve
 from quiver_fast.records.transfers import RunBatch
 from spark_analysis import schema, transforms
 from spark_analysis.files import RecordFile, Split
@@ -41,7 +43,9 @@ def can_be_folded(files: Sequence[RecordFile]) -> bool:
 
 
 @contextmanager
-def folded_facts(spark: SparkSession, splits: Sequence[Split]) -> Iterator[DataFrame]:
+def folded_facts(
+    spark: SparkSession, splits: Sequence[Split], bounds: Mapping[str, RunBounds]
+) -> Iterator[DataFrame]:
     """Give rows of ``FACTS``; those that add up are not yet added up over splits.
 
     They are kept while the context lasts. Only two rows of a split come to the driver.
@@ -49,13 +53,14 @@ def folded_facts(spark: SparkSession, splits: Sequence[Split]) -> Iterator[DataF
     Args:
         spark: the session.
         splits: of files that :func:`can_be_folded`, in the order of each file.
+        bounds: what is known of each run.
     """
-    folded = by_splits(spark, splits, _fold, schema.FACTS).persist()
+    folded = by_splits(spark, splits, _folder(bounds), schema.FACTS).persist()
     try:
         stamps = folded.where(F.col("fact").isin(_FIRST_STAMP, _TOP_STAMP)).toArrow()
         again = _begin_behind(stamps, splits)
         if again:
-            behind = _fold_behind(again)
+            behind = _fold_behind(again, bounds)
             late = by_splits(spark, [split for split, _ in again], behind, schema.FACTS)
             yield folded.unionByName(late)
         else:
@@ -64,9 +69,17 @@ def folded_facts(spark: SparkSession, splits: Sequence[Split]) -> Iterator[DataF
         folded.unpersist()
 
 
-def _fold(split: Split) -> Iterator[pa.RecordBatch]:
-    stamps = _Stamps()
-    found = analyze_runs(stamps.watched(scan_split(split)), unit=split.file.unit)
+def _folder(bounds: Mapping[str, RunBounds]) -> Callable[[Split], Iterator[pa.RecordBatch]]:
+    return lambda split: _fold(split, bounds[split.file.run])
+
+
+def _own(split: Split, sieve: Sieve) -> Iterator[RunBatch]:
+    return (sieve.own(batch, split.file.unit) for batch in scan_split(split))
+
+
+def _fold(split: Split, run: RunBounds) -> Iterator[pa.RecordBatch]:
+    stamps, sieve = _Stamps(), Sieve(run)
+    found = analyze_runs(stamps.watched(_own(split, sieve)), unit=split.file.unit)
     yield from _histogram(split, found)
     place = split.start
     streams = found.streams
@@ -79,6 +92,7 @@ def _fold(split: Split) -> Iterator[pa.RecordBatch]:
         (transforms.MALFORMED, None, None, found.malformed, None),
         (transforms.TRUNCATED, None, None, int(found.truncated), None),
         (transforms.REORDERED, None, None, found.reordered, None),
+        (transforms.OLDER, None, None, sieve.older, None),
     ]
     if streams is not None:
         for part in streams.first_byte.parts():
@@ -141,14 +155,16 @@ def _by_place(table: pa.Table, fact: str) -> dict[tuple[str, str, int], int]:
     return {(row["run"], row["arrow"], row["second"]): row["value"] for row in rows}
 
 
-def _fold_behind(again: Sequence[tuple[Split, int]]) -> Callable[[Split], Iterator[pa.RecordBatch]]:
+def _fold_behind(
+    again: Sequence[tuple[Split, int]], bounds: Mapping[str, RunBounds]
+) -> Callable[[Split], Iterator[pa.RecordBatch]]:
     tops = {(split.file.number, split.start): top for split, top in again}
 
     def fold(split: Split) -> Iterator[pa.RecordBatch]:
         """Count what only the splits before make behind: all, less what was counted."""
         alone, after = Order(), Order()
         after.add(np.array([tops[split.file.number, split.start]]), None, None)
-        for batch in scan_split(split):
+        for batch in _own(split, Sieve(bounds[split.file.run])):
             for order in (alone, after):
                 order.add(batch.sent, None, batch.count)
         yield _batch(split, transforms.REORDERED, None, None, [after.behind - alone.behind])

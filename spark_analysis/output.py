@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
+from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.sets import RunFigures, changes_of, compare_figures
 from quiver_fast.cli.json_text import json_text
 from quiver_fast.errors import UsageError
@@ -20,7 +21,7 @@ from spark_analysis.facts import facts
 from spark_analysis.files import RecordFile, discover
 from spark_analysis.placing import new_part, recover, replace
 from spark_analysis.reading import read_records
-from spark_analysis.results import arrow_rows, figures_from_json
+from spark_analysis.results import arrow_rows, bounds_of_runs, figures_from_json
 
 __all__ = [
     "MARK", "RECORDS", "analyze", "check_free", "write_records", "write_results",
@@ -90,10 +91,11 @@ def write_results(
     """Compute everything else from the records in ``source`` into ``target``."""
     columns = schema.RECORDS.fieldNames()
     records = spark.read.schema(schema.RECORDS).parquet(str(source)).select(*columns)
-    with facts(records, files) as table:
+    bounds = bounds_of_runs(files)
+    with facts(records, files, bounds) as table:
         _write(table, target / "facts", "fact")
     known = spark.read.schema(schema.FACTS).parquet(str(target / "facts"))
-    _write(_arrows(known.select(*schema.FACTS.fieldNames()), files), target / "arrows")
+    _write(_arrows(known.select(*schema.FACTS.fieldNames()), files, bounds), target / "arrows")
     arrows = spark.read.schema(schema.ARROWS).parquet(str(target / "arrows"))
     for row in arrows.select("run", "arrow", "summary").toLocalIterator():
         folder = target / "summaries" / row.run
@@ -102,7 +104,9 @@ def write_results(
     _write_comparisons(spark, target, base)
 
 
-def _arrows(table: DataFrame, files: Sequence[RecordFile]) -> DataFrame:
+def _arrows(
+    table: DataFrame, files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]
+) -> DataFrame:
     """Return the rows of ``ARROWS``: each run's are made where its facts are."""
     of_run: dict[str, list[RecordFile]] = {}
     for file in files:
@@ -111,7 +115,7 @@ def _arrows(table: DataFrame, files: Sequence[RecordFile]) -> DataFrame:
 
     def statistics(facts_of_run: pa.Table) -> pa.Table:
         run = facts_of_run["run"][0].as_py()
-        return pa.Table.from_pylist(list(arrow_rows(of_run[run], facts_of_run)), rows)
+        return pa.Table.from_pylist(list(arrow_rows(of_run[run], facts_of_run, bounds[run])), rows)
 
     return table.groupBy("run").applyInArrow(statistics, schema.ARROWS)
 

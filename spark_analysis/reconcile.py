@@ -14,15 +14,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.id_table import IdTable, balance
-from quiver_fast.analysis.key_runs import as_keys, disjoint, split_at
+from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint
+from quiver_fast.analysis.tally import located_pieces
 from quiver_fast.analysis.ticks import Ticks
 from spark_analysis.schema import to_arrow
-from spark_analysis.settling import located
+from spark_analysis.transforms import FIRST, FOREIGN, LAST, LATE, LATENCY
 
-__all__ = ["RECONCILED", "RESULT", "count_ids", "reconcile"]
+__all__ = ["COUNTS", "MISSING", "RECONCILED", "RESULT", "count_ids", "reconcile"]
 
-# With a name, n of what it names. Without one, arrivals of messages that were sent:
+# With a name, what it names: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
+# that ``source`` sent from (send_split, value) on; or a fact of the receiver's file, the
+# second of receipt standing as the split. Without one, arrivals of messages that were sent:
 # ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
 # were sent by ``source`` from (send_split, value) on; without ids, at the time ``value``.
 RECONCILED = StructType(
@@ -49,21 +53,28 @@ RESULT = StructType(
 _RECONCILED = to_arrow(RECONCILED)
 _RESULT = to_arrow(RESULT)
 
+COUNTS = ("sent", "received", "foreign", "unreceived", "duplicate", "negative_latency")
+"""What adds up over the ranges of a run, named as in Reconciliation.result."""
+MISSING = "missing"
+
 # Rows that are compared at a time, where ranges allow.
 _ENOUGH_ROWS = 1 << 17
 
-Columns = dict[str, NDArray[Any]]
+Columns = dict[str, Any]
+# Counts, the receipts of messages that were sent, and rows on the order of the messages.
+_Compared = tuple[dict[str, int], Columns, list[Columns]]
 
 
 def reconcile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Compare sends and receipts that are sorted by run and range, whole ranges at a time."""
     for (run,), columns in _parts(batches, "run"):
+        sends, receipts = _ends(columns)
         compare = _by_ids if columns["by_ids"][0] else _by_ticks
-        counts, arrivals = compare(columns)
+        counts, own, tables = compare(sends, receipts)
         names = {"name": list(counts), "n": np.array(list(counts.values()), np.int64)}
-        yield _batch(_RECONCILED, {"run": run}, names)
-        if len(arrivals["n"]):
-            yield _batch(_RECONCILED, {"run": run}, arrivals)
+        for table in (names, *tables, *_facts(receipts, own)):
+            if len(table["n"]):
+                yield _batch(_RECONCILED, {"run": run}, table)
 
 
 def count_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -121,66 +132,85 @@ def _changes(rows: pa.RecordBatch, keys: tuple[str, ...]) -> list[int]:
     return [int(start) for start in np.flatnonzero(fresh)]
 
 
-def _by_ids(columns: Columns) -> tuple[dict[str, int], Columns]:
-    sends, receipts = _ends(columns)
-    own = _where(receipts, receipts["own"])
+def _by_ids(sends: Columns, receipts: Columns) -> _Compared:
+    runs = _SendRuns(sends)
+    own, row = runs.known(receipts)
     sent, received = IdTable(), IdTable()
     sent.add(sends["key"], sends["n"])
-    received.add(own["key"], own["n"], own["negative"])
+    received.add(own["key"], own["n"], own["latency"] < 0)
     found = balance(sent, received)
-    counts = {
-        "sent": int(sends["n"].sum()),
-        "received": int(own["n"].sum()) - found.foreign,
-        "older": int(receipts["n"].sum() - own["n"].sum()),
-        "foreign": found.foreign,
+    counts = _counts(sends, receipts, own) | {
         "unreceived": found.unreceived,
         "duplicate": found.duplicate,
         "negative_latency": found.negative_latency,
     }
-    return counts, _first_arrivals(sends, own)
+    return counts, own, [runs.first_arrivals(own, row), runs.missing(own)]
 
 
-def _first_arrivals(sends: Columns, own: Columns) -> Columns:
-    """Return where the ids that were sent arrived first, and from where they were sent."""
-    firsts, lengths, origin, offset = disjoint(as_keys(sends["key"]), as_keys(sends["n"]))
-    ends, keys = firsts + lengths, as_keys(own["key"])
-    borders = np.unique(np.concatenate((firsts, ends)))
-    pieces, sizes, of = split_at(keys, as_keys(own["n"]), borders)
-    _, known = located(pieces, firsts, ends)
-    pieces, of = pieces[known], of[known]
-    # A duplicate is no reordering.
-    first, size, piece, further = disjoint(pieces, sizes[known])
-    of, within = of[piece], (pieces - keys[of])[piece] + further
-    row, _ = located(first, firsts, ends)
-    send = origin[row]
-    return {
-        "source": sends["file"][send].astype(np.int64),
-        "file": own["file"][of].astype(np.int64),
-        "split": own["split"][of],
-        "position": own["position"][of] + within.astype(np.int64),
-        "send_split": sends["split"][send],
-        "value": sends["position"][send] + (offset[row] + first - firsts[row]).astype(np.int64),
-        "length": size.astype(np.int64),
-        "n": np.ones(len(first), np.int64),
-    }
+class _SendRuns:
+    """The sends of a range as runs of ids that ascend; of an id that was sent again, the first."""
+
+    def __init__(self, sends: Columns) -> None:
+        self._sends = sends
+        firsts, lengths, origin, offset = disjoint(as_keys(sends["key"]), as_keys(sends["n"]))
+        self._firsts, self._lengths = firsts, lengths
+        self._origin, self._offset = origin, offset.astype(np.int64)
+
+    def known(self, receipts: Columns) -> tuple[Columns, NDArray[np.int64]]:
+        """Return the receipts of these ids, cut where runs of them end, and the run of each."""
+        keys = as_keys(receipts["key"])
+        pieces, sizes, of, place = located_pieces(
+            self._firsts, self._lengths, keys, as_keys(receipts["n"])
+        )
+        cut = _where(receipts, of)
+        cut["position"] = cut["position"] + (pieces - keys[of]).astype(np.int64)
+        cut["key"], cut["n"] = pieces.view(np.int64), sizes.view(np.int64)
+        return _where(cut, place >= 0), place[place >= 0]
+
+    def first_arrivals(self, own: Columns, row: NDArray[np.int64]) -> Columns:
+        """Return where the ids arrived first, and from where they were sent.
+
+        A duplicate is no reordering.
+        """
+        firsts, sizes, piece, further = disjoint(as_keys(own["key"]), as_keys(own["n"]))
+        return self._places(row[piece], firsts) | {
+            "file": own["file"][piece].astype(np.int64),
+            "split": own["split"][piece],
+            "position": own["position"][piece] + further.astype(np.int64),
+            "length": sizes.astype(np.int64),
+            "n": np.ones(len(firsts), np.int64),
+        }
+
+    def missing(self, own: Columns) -> Columns:
+        """Return from where the ids were sent of which nothing arrived."""
+        arrived, sizes, _, _ = disjoint(as_keys(own["key"]), as_keys(own["n"]))
+        pieces, lengths, of, place = located_pieces(arrived, sizes, self._firsts, self._lengths)
+        never = place < 0
+        length = lengths[never].astype(np.int64)
+        named = {"name": [MISSING] * len(length), "length": length, "n": length}
+        return self._places(of[never], pieces[never]) | named
+
+    def _places(self, row: NDArray[np.int64], firsts: UInt64Array) -> Columns:
+        """Return from where ids, each in a run of these, were sent."""
+        send = self._origin[row]
+        within = self._offset[row] + (firsts - self._firsts[row]).astype(np.int64)
+        return {
+            "source": self._sends["file"][send].astype(np.int64),
+            "send_split": self._sends["split"][send],
+            "value": self._sends["position"][send] + within,
+        }
 
 
-def _by_ticks(columns: Columns) -> tuple[dict[str, int], Columns]:
-    sends, receipts = _ends(columns)
-    timely = _where(receipts, receipts["own"])
-    own = _where(timely, np.isin(timely["key"], sends["key"]))
+def _by_ticks(sends: Columns, receipts: Columns) -> _Compared:
+    own = _where(receipts, np.isin(receipts["key"], sends["key"]))
     sent, received = Ticks(), Ticks()
     sent.add(sends["key"], sends["n"])
     received.add(own["key"], own["n"])
     unreceived, duplicate = sent.balance(received)
-    found = {
-        "sent": int(sends["n"].sum()),
-        "received": int(own["n"].sum()),
-        "older": int(receipts["n"].sum() - timely["n"].sum()),
-        "foreign": int(timely["n"].sum() - own["n"].sum()),
+    counts = _counts(sends, receipts, own) | {
         "unreceived": unreceived,
         "duplicate": duplicate,
-        "negative_latency": int(own["n"][own["negative"]].sum()),
+        "negative_latency": int(own["n"][own["latency"] < 0].sum()),
     }
     nothing = np.zeros(len(own["n"]), np.int64)
     arrivals = {
@@ -193,7 +223,37 @@ def _by_ticks(columns: Columns) -> tuple[dict[str, int], Columns]:
         "length": nothing + 1,
         "n": own["n"],
     }
-    return found, arrivals
+    return counts, own, [arrivals]
+
+
+def _counts(sends: Columns, receipts: Columns, own: Columns) -> dict[str, int]:
+    received = int(own["n"].sum())
+    foreign = int(receipts["n"].sum()) - received
+    return {"sent": int(sends["n"].sum()), "received": received, "foreign": foreign}
+
+
+def _facts(receipts: Columns, own: Columns) -> Iterator[Columns]:
+    """Yield what the statistics need of the receipts of each file; the own ones are in order."""
+    for file in np.unique(receipts["file"]):
+        of_file = _where(own, own["file"] == file)
+        foreign = receipts["n"][receipts["file"] == file].sum() - of_file["n"].sum()
+        yield _fact(FOREIGN, file, n=[foreign])
+        if len(of_file["n"]) == 0:
+            continue
+        seconds = of_file["received"] // of_file["ticks"]
+        table = SecondHistogram.from_rows(seconds, of_file["latency"], of_file["n"], "")
+        yield _fact(LATENCY, file, split=table.seconds, value=table.latencies, n=table.counts)
+        for name, place in ((FIRST, 0), (LAST, -1)):
+            edge = {key: [of_file[key][place]] for key in ("split", "position")}
+            yield _fact(name, file, value=[of_file["received"][place]], n=[0], **edge)
+        late = _where(of_file, of_file["late"])
+        if len(late["n"]):
+            yield _fact(LATE, file, value=[late["received"].max()], n=[late["n"].sum()])
+
+
+def _fact(name: str, file: int, **columns: Any) -> Columns:
+    size = len(columns["n"])
+    return columns | {"name": [name] * size, "file": np.full(size, file, np.int64)}
 
 
 def _ends(columns: Columns) -> tuple[Columns, Columns]:
@@ -204,7 +264,8 @@ def _ends(columns: Columns) -> tuple[Columns, Columns]:
     return _where(ordered, ~receipt), _where(ordered, receipt)
 
 
-def _where(columns: Columns, rows: NDArray[np.bool_]) -> Columns:
+def _where(columns: Columns, rows: NDArray[Any]) -> Columns:
+    """Return the rows of a mask, or with these numbers."""
     return {name: values[rows] for name, values in columns.items()}
 
 

@@ -7,7 +7,7 @@ its pass over a file; every figure is then computed by the same code.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from quiver_fast.analysis.delivery import BY_IDS, delivery_section, receiver_alo
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.latency import RANKS
-from quiver_fast.analysis.local import FileAnalysis
+from quiver_fast.analysis.local import FileAnalysis, with_missing
+from quiver_fast.analysis.reckoning import end_of_sending, in_unit
 from quiver_fast.analysis.sets import RunFigures, run_figures
 from quiver_fast.analysis.settlement import Settlement
 from quiver_fast.analysis.sources import RunData, run_bounds, run_data
@@ -36,8 +37,8 @@ from spark_analysis.delivery import DELIVERY, DISTINCT_IDS, IDS, TICKS
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
 
 __all__ = [
-    "alone", "arrow_rows", "delivery_of", "figures_from_json", "figures_to_json", "file_analysis",
-    "histogram_of",
+    "alone", "arrow_rows", "bounds_of_runs", "delivery_of", "figures_from_json", "figures_to_json",
+    "file_analysis", "histogram_of",
 ]  # fmt: skip
 
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
@@ -85,12 +86,20 @@ def _numbers(column: pa.ChunkedArray) -> Int64Array:
     return numbers
 
 
-def file_analysis(file: RecordFile, table: pa.Table) -> FileAnalysis:
+def file_analysis(
+    file: RecordFile, table: pa.Table, run: RunBounds, sender: FileAnalysis | None = None
+) -> FileAnalysis:
     """Return what the local engine's pass over ``file`` does, but the sets of ids.
 
     Args:
         file: what was read.
         table: ``FACTS`` of its run.
+        run: what is known of the run.
+        sender: of a receiver, its sender's analysis, if there is one.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
     """
     facts = _Facts(table, file.arrow)
     received = file.role == RECEIVER
@@ -100,7 +109,9 @@ def file_analysis(file: RecordFile, table: pa.Table) -> FileAnalysis:
     first, last = facts.by_split(transforms.FIRST), facts.by_split(transforms.LAST)
     settlement = _settlement(facts)
     settles = settlement is not None and file.record_format == formats.V1
-    return FileAnalysis(
+    end = None if sender is None else end_of_sending(sender, run)
+    late = facts.rows(transforms.LATE)
+    found = FileAnalysis(
         record_format=formats.V2 if settles else file.record_format,
         operation=file.operation,
         time_unit=file.unit,
@@ -118,7 +129,13 @@ def file_analysis(file: RecordFile, table: pa.Table) -> FileAnalysis:
         first_malformed=_first_malformed(facts),
         truncated=facts.total(transforms.TRUNCATED) > 0,
         streams=_streams(facts),
+        older=facts.total(transforms.OLDER),
+        foreign=facts.total(transforms.FOREIGN),
+        end=None if end is None or sender is None else in_unit(end, sender.time_unit, file.unit),
+        late=int(late[2].sum()),
+        latest=int(late[1].max()) if len(late[1]) else None,
     )
+    return with_missing(file.path, found)
 
 
 def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
@@ -176,8 +193,10 @@ def delivery_of(
     rows = _Facts(table, "").table(DELIVERY)
     values = dict(zip(rows["text"].to_pylist(), rows["n"].to_pylist(), strict=True))
     counts = {name: values.get(name, 0) for name in _COUNTS}
+    counts["older"] = sum(receiver.older for receiver in receivers)
     if not values:  # an end has no records: nothing to compare with
-        sent, foreign = (sum(end.count for end in ends) for ends in (senders, receivers))
+        sent = sum(sender.count for sender in senders)
+        foreign = sum(receiver.foreign for receiver in receivers)
         counts |= {"sent": sent, "foreign": foreign, "unreceived": sent}
         return delivery_section(counts, by_ids=False, unit="ms", run=run)
     unit = _UNITS[values[TICKS]]
@@ -193,42 +212,59 @@ def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds
     return told | {"method": BY_IDS, "duplicate": found.count - distinct}
 
 
-def arrow_rows(files: Sequence[RecordFile], table: pa.Table) -> Iterator[dict[str, Any]]:
+def bounds_of_runs(files: Sequence[RecordFile]) -> dict[str, RunBounds]:
+    """Return what the summaries beside the records know of each run, by its name.
+
+    Of several senders or receivers of a run the first ones tell.
+
+    Raises:
+        OSError: a summary cannot be read.
+        RecordError: a summary is damaged.
+    """
+    ends: dict[str, dict[str, RecordFile]] = {}
+    for file in files:
+        ends.setdefault(file.run, {}).setdefault(file.role, file)
+    return {run: run_bounds(_files(run, found)) for run, found in ends.items()}
+
+
+def arrow_rows(
+    files: Sequence[RecordFile], table: pa.Table, bounds: RunBounds
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``ARROWS`` of one run.
 
     Args:
         files: its files.
         table: its ``FACTS``.
+        bounds: what is known of it.
 
     Raises:
+        OSError: a file cannot be read.
         RecordError: a summary beside the records is damaged.
     """
-    found = {file: file_analysis(file, table) for file in files}
     ends = {role: [f for f in files if f.role == role] for role in (SENDER, RECEIVER)}
     senders, receivers = ends[SENDER], ends[RECEIVER]
+    found = {file: file_analysis(file, table, bounds) for file in senders}
+    first = found[senders[0]] if senders else None
+    found |= {file: file_analysis(file, table, bounds, first) for file in receivers}
     both = None
     if senders and receivers:
-        run = run_bounds(_files(receivers[0], senders[0]))
-        both = delivery_of(table, [found[f] for f in senders], [found[f] for f in receivers], run)
+        sent, received = ([found[file] for file in ends[role]] for role in (SENDER, RECEIVER))
+        both = delivery_of(table, sent, received, bounds)
     for sender in senders:
-        of_sender = RunFiles(_name(sender), sender=Path(sender.path))
-        run = run_bounds(of_sender)
-        data = run_data(of_sender, found[sender], None, None, run)
-        yield _row(sender, found[sender], data, in_series=not receivers)
+        run_files = _files(_name(sender), {SENDER: sender})
+        run = run_data(run_files, found[sender], None, None, bounds)
+        yield _row(sender, found[sender], run, in_series=not receivers)
     pair = senders[0] if len(senders) == len(receivers) == 1 else None
     for receiver in receivers:
-        files_of = _files(receiver, pair)
-        run = run_bounds(files_of)
-        delivery = both or alone(receiver, found[receiver], table, run)
-        data = run_data(
-            files_of, None if pair is None else found[pair], found[receiver], delivery, run
-        )
-        yield _row(receiver, found[receiver], data, in_series=True)
+        delivery = both or alone(receiver, found[receiver], table, bounds)
+        run_files = _files(_name(receiver), {RECEIVER: receiver} | ({SENDER: pair} if pair else {}))
+        run = run_data(run_files, found[pair] if pair else None, found[receiver], delivery, bounds)
+        yield _row(receiver, found[receiver], run, in_series=True)
 
 
-def _files(receiver: RecordFile, sender: RecordFile | None) -> RunFiles:
-    path = None if sender is None else Path(sender.path)
-    return RunFiles(_name(receiver), sender=path, receiver=Path(receiver.path))
+def _files(name: str, ends: Mapping[str, RecordFile]) -> RunFiles:
+    paths = {role: Path(file.path) for role, file in ends.items()}
+    return RunFiles(name, sender=paths.get(SENDER), receiver=paths.get(RECEIVER))
 
 
 def _name(file: RecordFile) -> str:

@@ -13,12 +13,39 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 
 from quiver_fast.analysis.units import PER_SECOND
 from spark_analysis import schema
+from spark_analysis.files import SENDER
 
 __all__ = [
-    "ARROW", "BODY_BYTES", "FIRST", "FIRST_BAD", "FIRST_BYTE", "LAST", "LATENCY", "LINES",
-    "MALFORMED", "REORDERED", "SAMPLED", "SENT", "SETTLED", "STREAM_END", "STREAM_START",
-    "TRUNCATED", "UNMATCHED", "UNSETTLED", "as_facts", "extents", "quotient",
-    "settlements_across", "sums", "ticks_per_second", "together",
+    "ARROW",
+    "BODY_BYTES",
+    "FIRST",
+    "FIRST_BAD",
+    "FIRST_BYTE",
+    "FOREIGN",
+    "LAST",
+    "LATE",
+    "LATENCY",
+    "LINES",
+    "MALFORMED",
+    "OLDER",
+    "REORDERED",
+    "SAMPLED",
+    "SENT",
+    "SETTLED",
+    "STREAM_END",
+    "STREAM_START",
+    "TRUNCATED",
+    "UNMATCHED",
+    "UNSETTLED",
+    "as_facts",
+    "counted",
+    "edges",
+    "extents",
+    "quotient",
+    "settlements_across",
+    "sums",
+    "ticks_per_second",
+    "together",
 ]  # fmt: skip
 
 ARROW = ("run", "arrow")
@@ -34,14 +61,18 @@ SAMPLED = "sampled"  # value: settlement latency of lines with it
 UNSETTLED = "unsettled"
 UNMATCHED = "unmatched"
 MALFORMED = "malformed"
+OLDER = "older"  # receipts of messages that were sent before the run
+FOREIGN = "foreign"  # receipts of messages that others sent meanwhile
 REORDERED = "reordered"  # receipts of a receiver without a sender
 TRUNCATED = "truncated"
 BODY_BYTES = "body bytes"  # of streaming mode
 FIRST_BYTE = "first byte"  # value: first byte minus send time
-# Facts of each split; its place in the file stands as the second.
+# Facts of each split; its place in the file stands as the second. Of a receiver, FIRST and
+# LAST are of the run's own messages.
 LINES = "lines"
 FIRST = "first"  # own time of the first transfer
 LAST = "last"  # own time of the last transfer
+LATE = "late"  # n receipts after the end of the sending, of which value is the latest
 STREAM_START = "stream start"  # the earliest first byte
 STREAM_END = "stream end"  # the latest line
 FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
@@ -115,8 +146,8 @@ def extents(records: DataFrame) -> DataFrame:
     extent, stream = (F.col("kind") == kind for kind in (schema.EXTENT, schema.STREAM))
     said = {
         LINES: (F.when(extent, F.col("n")), nothing[1]),
-        FIRST: (F.when(extent, F.col("sent")), nothing[1]),
-        LAST: (F.when(extent, F.col("received")), nothing[1]),
+        FIRST: (F.when(extent & (F.col("role") == SENDER), F.col("sent")), nothing[1]),
+        LAST: (F.when(extent & (F.col("role") == SENDER), F.col("received")), nothing[1]),
         FIRST_BAD: (F.when(F.col("text").isNotNull(), F.col("position")), F.col("text")),
         STREAM_START: (F.when(stream, F.col("sent")), nothing[1]),
         STREAM_END: (F.when(stream, F.col("received")), nothing[1]),
@@ -134,6 +165,27 @@ def extents(records: DataFrame) -> DataFrame:
         nothing[0].alias("n"),
         "it.text",
     )
+
+
+def counted(receipts: DataFrame, fact: str) -> DataFrame:
+    """Return the facts of how many receipts there are."""
+    total = receipts.groupBy(*ARROW).agg(F.sum("n").alias("n"))
+    return as_facts(total, fact, n=F.col("n"))
+
+
+def edges(receipts: DataFrame) -> DataFrame:
+    """Return the facts of the first and the last of the receipts, by their place in the file.
+
+    Args:
+        receipts: of messages of their runs.
+    """
+    place = F.struct("file", "split", "position")
+    found = receipts.groupBy(*ARROW).agg(
+        F.min_by("received", place).alias("first"), F.max_by("received", place).alias("last")
+    )
+    nowhere = F.lit(0).cast("bigint")
+    sides = [as_facts(found, fact, second=nowhere, value=F.col(fact)) for fact in (FIRST, LAST)]
+    return together(sides)
 
 
 def _settlement_residuals(records: DataFrame) -> DataFrame:

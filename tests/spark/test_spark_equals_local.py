@@ -119,6 +119,68 @@ def test_a_pair_with_every_fault(
         assert ("streaming" in found[end]) == (record_format != "v1")
 
 
+def add_strangers(folder: Path, traffic: Traffic, record_format: str) -> None:
+    """Let others' messages be received: from before, in another unit, and meanwhile."""
+    path = folder / "receiver-transfers.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    first, middle = int(traffic.sent[0]), int(traffic.received[COUNT // 2])
+    times = [(first - n, first + n) for n in range(1, 400)]
+    times += [(first * 1000 + n, first + n) for n in range(300)]
+    foreign = [(middle + 1_000_000 + n, middle + n // 50) for n in range(0, 2000, 2)]
+    ids = range(10**6, 10**7)
+    old, new = (
+        [
+            f"{number},{sent},{received}\n" if record_format == "v1" else f"{sent},{received}\n"
+            for number, (sent, received) in zip(ids, part, strict=False)
+        ]
+        for part in (times, foreign)
+    )
+    path.write_text("".join([*old, *lines[: COUNT // 2], *new, *lines[COUNT // 2 :], *new[:70]]))
+
+
+def write_summaries(folder: Path, **config: Any) -> None:
+    for role in ("sender", "receiver"):
+        document = {
+            "config": {"connection_mode": "client", "credit_window": 100, **config},
+            "complete": True,
+            "arrow": {"queue_empty": role == "receiver"},
+        }
+        (folder / f"{role}-summary.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("record_format", ["v1", "v3"])
+def test_messages_of_others_and_a_drain(
+    spark: SparkSession, tmp_path: Path, record_format: str
+) -> None:
+    traffic = Traffic(8, COUNT, rate=4000)
+    # Of the last two thousand messages half a second is waited for.
+    traffic.received[-2000:] += 3500
+    write_pair(tmp_path / "run", traffic, record_format)
+    add_strangers(tmp_path / "run", traffic, record_format)
+    write_summaries(tmp_path / "run", duration=5, count=0)
+    found = check(spark, the_run(tmp_path))
+    delivery, sections = found["delivery"], found["sections"]
+    assert delivery["older"] == 399 + 300 + 2
+    assert delivery["foreign"] == 1070
+    assert delivery["lost"] == delivery["unreceived"] > 0
+    assert sections["drain"]["messages"] > 1000
+    assert sections["drain"]["seconds"] > 3
+    assert sections["queue_growth"]["messages"] > 1000
+
+
+def test_a_receiver_alone_knows_when_its_run_began(spark: SparkSession, tmp_path: Path) -> None:
+    for number, record_format in enumerate(("v1", "v3")):
+        folder = tmp_path / str(number)
+        write_pair(folder, Traffic(9, COUNT // 4), record_format)
+        (folder / "sender-transfers.csv").unlink()
+        start = 1_700_000_000_100
+        write_summaries(folder, duration=5, count=0, run_start=start)
+        found = check(spark, the_run(folder), 30_000)
+        assert found["delivery"]["older"] > 1000
+        assert found["delivery"]["told_apart_by"] == "run start"
+        assert found["receiver"]["records"]["malformed"] == 0
+
+
 @pytest.mark.parametrize("record_format", ["v1", "v3"])
 def test_a_receiver_alone_in_frames(
     spark: SparkSession, tmp_path: Path, record_format: str

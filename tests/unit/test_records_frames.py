@@ -8,7 +8,14 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.records.frames import FRAME_SIZE, read_index, split_points, write_frames
+from quiver_fast.analysis.local import analyze_file
+from quiver_fast.records.frames import (
+    FRAME_SIZE,
+    missing_text,
+    read_index,
+    split_points,
+    write_frames,
+)
 from quiver_fast.records.parser import read_transfers
 from quiver_fast.records.runs import scan_runs
 
@@ -99,6 +106,57 @@ def test_a_file_cut_short_has_no_index_but_is_read(compressed, kept):
     assert read_index(compressed) is None
     assert split_points(compressed, 1) == [(0, compressed.stat().st_size)]
     assert read_transfers(compressed).malformed == 0
+
+
+def decoded(data):
+    """Return the size of the text that can be had of zstd data."""
+    size = 0
+    while data:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        size += len(frame.decompress(data))
+        if not frame.eof:
+            break
+        data = frame.unused_data
+    return size
+
+
+@given(st.integers(0, 100))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_cut_short_tells_how_much_is_missing(tmp_path, percent):
+    target = write(tmp_path, TEXT, 10_000)
+    assert missing_text(target) == missing_text(tmp_path / "t.csv") == 0
+    data = target.read_bytes()
+    data = data[: max(36, len(data) * percent // 100 - 1)]
+    target.write_bytes(data)
+    assert missing_text(target) == len(TEXT) - decoded(data)
+    found = analyze_file(target, record_format="v3", operation="receive")
+    missing = len(TEXT) - decoded(data)
+    assert found.missing_bytes == (missing or None)
+    assert found.truncated or not missing
+
+
+def test_a_file_cut_between_frames_is_cut(compressed):
+    frames = read_index(compressed)
+    compressed.write_bytes(compressed.read_bytes()[: frames[5].start])
+    found = analyze_file(compressed)
+    assert found.truncated
+    assert found.missing_bytes == sum(frame.text_size for frame in frames[5:])
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_foreign_file_tells_by_the_header_of_its_frame(tmp_path, sized):
+    path = tmp_path / "foreign.zst"
+    compressor = zstandard.ZstdCompressor(write_content_size=sized)
+    whole = zstandard.ZstdCompressor().compress(TEXT)
+    data = whole + compressor.compress(TEXT)
+    path.write_bytes(data[: (len(whole) + len(data)) // 2])
+    missing = 2 * len(TEXT) - decoded(path.read_bytes())
+    assert missing_text(path) == (missing if sized else None)
+    found = analyze_file(path)
+    assert (found.truncated, found.missing_bytes) == (True, missing if sized else None)
+    path.write_bytes(data)
+    assert missing_text(path) == 0
+    assert not analyze_file(path).truncated
 
 
 def test_a_last_line_without_newline_stays_so(tmp_path):

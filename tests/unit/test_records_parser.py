@@ -135,6 +135,10 @@ def slow_parse(text, record_format=None, operation=None):
             continue
         for name, value in record.items():
             columns[name].append(value)
+    # The writer encodes control characters: with one, it is not the beginning of a record.
+    truncated = rest != b"" and min(rest) >= 0x20
+    if rest and not truncated:
+        bad.append((len(lines) + 1, rest[:80].decode("utf-8", "backslashreplace")))
     if detected and columns["settled_ids"]:
         layout = (V2, SEND)
     record_format, operation = layout or (record_format, operation)
@@ -152,7 +156,7 @@ def slow_parse(text, record_format=None, operation=None):
         "time_unit": time_unit(own_times[0]) if own_times else "ms",
         "malformed": len(bad),
         "first_malformed": bad[0] if bad else None,
-        "truncated": rest != b"",
+        "truncated": truncated,
     }
 
 
@@ -407,9 +411,22 @@ def test_long_lines(size):
         assert (back.malformed, back.first_malformed) == (1, (2, "x" * 80))
 
 
-def test_an_overlong_line_without_end_is_truncated():
-    back = parse(b"%d,0\n" % SENT + b"x" * (9 * 2**20))
-    assert (len(back), back.malformed, back.truncated) == (1, 0, True)
+@pytest.mark.parametrize(
+    "end",
+    [b"x" * (9 * 2**20), b"%d,0\r" % SENT * 100, b"\0" * 1000, b"\0" * (9 * 2**20)],
+    ids=["overlong", "CR", "NUL", "overlong NUL"],
+)
+def test_an_end_that_begins_no_record_is_malformed(end):
+    back = parse(b"%d,0\n" % SENT + end)
+    assert (len(back), back.malformed, back.truncated) == (1, 1, False)
+    assert back.first_malformed == (2, end[:80].decode())
+    known = {"record_format": V3, "operation": SEND}
+    assert (len(parse(end, **known)), parse(end, **known).malformed) == (0, 1)
+
+
+def test_lines_that_end_in_cr_lf_are_malformed():
+    back = parse(b"%d,0\r\n" % SENT * 3, V3, SEND)
+    assert (len(back), back.malformed, back.first_malformed) == (0, 3, (1, f"{SENT},0\r"))
 
 
 def test_v1_and_v2_differ_in_settlements():

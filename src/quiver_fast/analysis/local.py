@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -31,6 +31,7 @@ from quiver_fast.analysis.tally import counts_per_second, second_latency_table
 from quiver_fast.analysis.ticks import Ticks
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records.formats import RECEIVE, V1, V2, time_unit
+from quiver_fast.records.frames import lost_end, missing_text
 from quiver_fast.records.splits import scan_file
 from quiver_fast.records.transfers import RunBatch
 
@@ -42,6 +43,7 @@ __all__ = [
     "analyze_receiver",
     "analyze_runs",
     "reconcile_runs",
+    "with_missing",
 ]
 
 Path: TypeAlias = "str | os.PathLike[str]"
@@ -76,7 +78,7 @@ class FileAnalysis:
         settlement: settlement latencies; None without settlement lines.
         malformed: whole lines that are no record.
         first_malformed: number (from 1) and beginning of the first such line, or None.
-        truncated: whether the file ends within a line or a zstd frame.
+        truncated: whether the file ends within a line or a zstd frame, or lacks a frame.
         streams: bodies and first bytes of streaming mode; None without its lines.
         older: receipts of messages that were sent before the run.
         foreign: receipts of messages that others sent during the run; 0 where the sender's
@@ -85,6 +87,8 @@ class FileAnalysis:
             (:func:`.reckoning.end_of_sending`); else None.
         late: messages received after ``end``.
         latest: own time of the latest of them; None without any.
+        missing_bytes: text that a zstd file lacks at its end, at least; None where nothing
+            is missing, or nothing tells how much.
     """
 
     record_format: str | None
@@ -109,6 +113,7 @@ class FileAnalysis:
     end: int | None = None
     late: int = 0
     latest: int | None = None
+    missing_bytes: int | None = None
 
     @cached_property
     def latencies(self) -> Latencies:
@@ -342,7 +347,21 @@ def analyze_file(
         ValueError: ``record_format`` or ``operation`` is none of the known ones.
     """
     batches = scan_file(path, record_format=record_format, operation=operation, progress=progress)
-    return analyze_runs(batches, reconcilable=reconcilable, run=run)
+    return with_missing(path, analyze_runs(batches, reconcilable=reconcilable, run=run))
+
+
+def with_missing(path: Path, found: FileAnalysis) -> FileAnalysis:
+    """Return ``found`` with what the file at ``path`` lacks, if it was cut.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+    """
+    if not lost_end(path, found.truncated):
+        return found
+    missing = missing_text(path)
+    # Only the index may be cut off: then all lines are there.
+    return found if missing == 0 else replace(found, truncated=True, missing_bytes=missing)
 
 
 def analyze_receiver(
@@ -370,7 +389,8 @@ def analyze_receiver(
     scan = partial(
         scan_file, path, record_format=record_format, operation=RECEIVE, progress=progress
     )
-    return reconcile_runs(sender, scan, run=run)
+    found = reconcile_runs(sender, scan, run=run)
+    return replace(found, receiver=with_missing(path, found.receiver))
 
 
 def reconcile_runs(

@@ -16,7 +16,7 @@ from quiver_fast.analysis.spilled import Histogram, Latencies
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.windows import SecondCounts
 from quiver_fast.errors import RecordError
-from quiver_fast.records.formats import RECEIVE, SEND
+from quiver_fast.records.formats import RECEIVE, SEND, line_fault, shown_line
 from quiver_fast.records.frames import lost_end
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
     """
     # A plain file may end within a line, as that of an arrow that was killed does.
     if lost_end(path, found.truncated):
-        raise RecordError(_cut_text(path, _records_in(found)))
+        raise RecordError(_cut_text(path, found))
     if _records_in(found) or found.streams is not None:
         return found
     if found.first_malformed is None and not found.truncated:
@@ -203,23 +203,24 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
         raise RecordError(f"{path} has no records: there is no line end in it")
     line, text = found.first_malformed
     what = "records" if found.operation is None else f"{found.operation} records"
-    if text.endswith("\r"):
-        raise RecordError(
-            f"{path} has no {what}: its lines end with CR LF, those of records with LF"
-        )
-    raise RecordError(f"{path} has no {what}; line {line} is: {text}")
+    fault = line_fault(text)
+    why = "" if fault is None else f" ({fault})"
+    raise RecordError(f"{path} has no {what}; line {line} is: {shown_line(text)}{why}")
 
 
 def _records_in(found: FileAnalysis) -> int:
     return found.count + found.older + found.foreign
 
 
-def _cut_text(path: Path, left: int) -> str:
-    """Say what a compressed file has lost, as far as the summary beside it tells."""
+def _cut_text(path: Path, found: FileAnalysis) -> str:
+    """Say what a compressed file has lost, as far as it or the summary beside it tells."""
+    left = _records_in(found)
     place, text = _summary_path(path), f"{path} is cut short"
     summary = {} if place is None else _document(place)
     counted = (summary.get("results") or {}).get("message_count")
     if counted is None:
+        if found.missing_bytes is not None:
+            return f"{text}: {left:,} records are left, {found.missing_bytes:,} bytes are missing"
         return f"{text}: {left:,} records are left; no summary beside it tells how many are missing"
     delivery = summary.get("delivery") or {}
     # Before there was ``older``, the count was of all records.

@@ -11,6 +11,7 @@ from quiver_fast.analysis.schedule import send_schedule
 from quiver_fast.analysis.series import per_second
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.errors import RecordError
+from quiver_fast.records.formats import line_fault
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.local import FileAnalysis
@@ -114,6 +115,7 @@ def _records(arrow: FileAnalysis) -> dict[str, Any]:
         "malformed": arrow.malformed,
         "first_malformed": _line_and_text(arrow.first_malformed),
         "truncated": arrow.truncated,
+        "missing_bytes": arrow.missing_bytes,
     }
 
 
@@ -122,4 +124,7 @@ def _streaming(arrow: FileAnalysis) -> dict[str, Any]:
 
 
 def _line_and_text(malformed: tuple[int, str] | None) -> dict[str, Any] | None:
-    return None if malformed is None else {"line": malformed[0], "text": malformed[1]}
+    if malformed is None:
+        return None
+    line, text = malformed
+    return {"line": line, "text": text, "fault": line_fault(text)}

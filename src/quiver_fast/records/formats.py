@@ -31,6 +31,8 @@ __all__ = [
     "has_settlements",
     "is_sampled",
     "is_streamed",
+    "line_fault",
+    "shown_line",
     "time_unit",
 ]
 
@@ -131,6 +133,26 @@ def detect(
         if record_format in (None, reading[0]) and operation in (None, reading[1]):
             return reading
     return None
+
+
+def line_fault(text: str) -> str | None:
+    """Say what is wrong with a line that is no record, where that is a matter of its bytes.
+
+    Args:
+        text: The beginning of the line.
+    """
+    if "\0" in text:
+        return "it has NUL bytes"
+    if text.find("\r") == len(text) - 1 >= 0:
+        return "it ends in CR LF, and records end in LF"
+    if "\r" in text:
+        return "it has a CR, which ends no record"
+    return None
+
+
+def shown_line(text: str) -> str:
+    """Return a line that is no record as a terminal can show it."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def is_streamed(line: bytes) -> bool:

@@ -2,12 +2,13 @@
 
 A file is
 
-    marker | frame | frame | ... | index
+    marker | size | frame | frame | ... | index
 
 where every frame holds whole lines, about 64 MB of them. The index is that of the zstd
 seekable format: a skippable frame with the sizes of all frames, the marker among them.
 The marker, a skippable frame too, says that frames end at line ends, which the seekable
-format does not promise. Any zstd reader skips both and reads the lines.
+format does not promise. The size, another, is that of all lines in bytes, so that a file
+that was cut tells how much is missing. Any zstd reader skips them and reads the lines.
 """
 
 from __future__ import annotations
@@ -17,13 +18,24 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import zstandard
 
 from quiver_fast.records.sources import MARKER, is_zstd, open_source
 
-__all__ = ["FRAME_SIZE", "Frame", "lost_end", "read_index", "split_points", "write_frames"]
+if TYPE_CHECKING:
+    from io import FileIO
+
+__all__ = [
+    "FRAME_SIZE",
+    "Frame",
+    "lost_end",
+    "missing_text",
+    "read_index",
+    "split_points",
+    "write_frames",
+]
 
 FRAME_SIZE = 64 << 20
 _LEVEL = 1
@@ -36,6 +48,9 @@ _SKIPPABLE = struct.Struct("<II")
 _ENTRY = struct.Struct("<II")
 _FOOTER = struct.Struct("<IBI")
 _INDEX_MAGIC = 0x184D2A5E
+# The size of all lines, behind the marker.
+_SIZE_MAGIC = 0x184D2A51
+_SIZE = struct.Struct("<IIQ")
 _FOOTER_MAGIC = 0x8F92EAB1
 
 
@@ -74,38 +89,42 @@ def write_frames(
     """
     compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1)
     done, total = 0, source.stat().st_size
-    entries = [(len(MARKER), 0)]
+    if total == 0:
+        return
+    out.write(MARKER + _SIZE.pack(_SIZE_MAGIC, _SIZE.size - _SKIPPABLE.size, total))
+    entries = [(len(MARKER) + _SIZE.size, 0)]
     with source.open("rb", buffering=_READ_SIZE) as lines:
         while done < total:
-            if done == 0:
-                out.write(MARKER)
             before = out.tell()
-            with compressor.stream_writer(out, closefd=False) as frame:
-                text_size = _copy_lines(lines, frame, frame_size, done, total, progress)
-            done += text_size
-            entries.append((out.tell() - before, text_size))
-    if done:
-        _write_index(out, entries)
+            size = _size_of_lines(lines, done, frame_size, total)
+            with compressor.stream_writer(out, size=size, closefd=False) as frame:
+                _copy(lines, frame, size, lambda copied: progress(copied, total))
+            done += size
+            entries.append((out.tell() - before, size))
+    _write_index(out, entries)
 
 
-def _copy_lines(
+def _size_of_lines(lines: BinaryIO, start: int, size: int, total: int) -> int:
+    """Return ``size`` bytes from ``start`` on with the rest of their last line."""
+    if start + size >= total:
+        lines.seek(start)
+        return total - start
+    lines.seek(start + size)
+    rest = len(lines.readline())
+    lines.seek(start)
+    return size + rest
+
+
+def _copy(
     lines: BinaryIO,
     frame: zstandard.ZstdCompressionWriter,
     size: int,
-    done: int,
-    total: int,
-    progress: Callable[[int, int], None],
-) -> int:
-    """Copy ``size`` bytes and the rest of their last line; return the bytes copied."""
-    copied = 0
-    while copied < size and (text := lines.read(min(_READ_SIZE, size - copied))):
+    progress: Callable[[int], None],
+) -> None:
+    while size and (text := lines.read(min(_READ_SIZE, size))):
         frame.write(text)
-        copied += len(text)
-        progress(done + copied, total)
-    rest = lines.readline()
-    frame.write(rest)
-    progress(done + copied + len(rest), total)
-    return copied + len(rest)
+        size -= len(text)
+        progress(lines.tell())
 
 
 def _write_index(out: BinaryIO, entries: list[tuple[int, int]]) -> None:
@@ -203,3 +222,43 @@ def _frame_splits(frames: list[Frame], size: int, end: int) -> list[tuple[int, i
             text_size = 0
         text_size += frame.text_size
     return list(zip(starts, [*starts[1:], end], strict=True))
+
+
+def missing_text(path: str | os.PathLike[str]) -> int | None:
+    """Return how many bytes of text a zstd file that was cut lacks at its end.
+
+    A file of ours tells how much it should have; any other, where the frame that was cut
+    says how large it is, what is missing of that frame at least.
+
+    Args:
+        path: the file, plain or zstd.
+
+    Returns:
+        0 for a file that is not zstd or not cut; None where nothing tells.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+    """
+    with open(path, "rb", buffering=0) as file:
+        if not is_zstd(file) or read_index(path) is not None:
+            return 0
+        announced = _announced(file)
+        source = open_source(file)
+        block, size = memoryview(bytearray(_READ_SIZE)), 0
+        while count := source.readinto(block):
+            size += count
+        if announced is not None:
+            return announced - size
+        return source.missing if source.truncated else 0
+
+
+def _announced(file: FileIO) -> int | None:
+    """Return the size of all lines that a file of ours says it has."""
+    file.seek(len(MARKER))
+    text = file.read(_SIZE.size)
+    if len(text) < _SIZE.size:
+        return None
+    magic, _, size = _SIZE.unpack(text)
+    file.seek(0)
+    return size if magic == _SIZE_MAGIC and file.read(len(MARKER)) == MARKER else None

@@ -9,7 +9,7 @@ cdef class LineBuffer:
     cdef size_t _used
     cdef bint _overlong             # the text is the excerpt of a line that no record fills
 
-    cdef bint pending(self)
+    cdef bint cut(self, LineParser parser)
     cdef void clear(self) noexcept
     cdef Py_ssize_t feed(self, source, LineParser parser) except -1
     cdef Py_ssize_t feed_file(

@@ -48,9 +48,20 @@ cdef class LineBuffer:
         self._capacity = capacity
         return 0
 
-    cdef bint pending(self):
-        """Say whether the beginning of a line waits for its end."""
-        return self._used > 0
+    cdef bint cut(self, LineParser parser):
+        """Say at the end of the text whether a record waits for its end.
+
+        What cannot be the beginning of one is a malformed line: no record is so long, and
+        the writer encodes control characters.
+        """
+        cdef unsigned char *text = self._memory + TEXT_MARGIN
+        cdef bint possible = not self._overlong
+        cdef size_t index
+        for index in range(self._used):
+            possible = possible and text[index] >= c' '
+        if not possible:
+            parser.reject(text, text + self._used)
+        return possible and self._used > 0
 
     cdef void clear(self) noexcept:
         """Forget what waits, to begin with other text."""
@@ -157,7 +168,7 @@ def read_transfers(path, *, record_format=None, operation=None, progress=None):
         if progress is not None:
             progress(file.tell(), size)
     return transfers_of(
-        parser, record_format is None, source.truncated or buffer.pending())
+        parser, record_format is None, buffer.cut(parser) or source.truncated)
 
 
 cdef transfers_of(LineParser parser, bint detected, bint truncated):

@@ -407,4 +407,5 @@ def scan_split(file, start, end, RunParser parser, LineBuffer buffer, progress):
             yield from parser.take(False, False)
     if progress is not None:
         progress(file.tell(), size)
-    yield from parser.take(source.truncated or buffer.pending(), True)
+    cut = buffer.cut(parser)
+    yield from parser.take(cut or source.truncated, True)

@@ -21,6 +21,8 @@ MARKER = b"\x50\x2a\x4d\x18\x0c\0\0\0quiver lines"
 # of the step before: the strongest compression (32,000 times) does not flood the memory,
 # and weak compression does not cost many steps.
 _TEXT_STEP = 1 << 20
+# No header of a frame is longer (RFC 8878, section 3.1.1.1, and the magic number).
+_FRAME_HEADER = 18
 _SMALLEST_STEP = 512
 _LARGEST_STEP = 1 << 17
 
@@ -32,6 +34,10 @@ class ByteSource(Protocol):
     descriptor: int | None
     """Of a plain file, whose bytes may be read from it directly."""
 
+    @property
+    def missing(self) -> int | None:
+        """Bytes of text that a truncated frame lacks; None where it does not tell."""
+
     def readinto(self, view: memoryview) -> int:
         """Fill ``view`` from its beginning; return the bytes read, 0 at the end."""
 
@@ -40,6 +46,7 @@ class _PlainSource:
     """The bytes of the file as they are, up to an offset."""
 
     truncated = False
+    missing = None
 
     def __init__(self, file: FileIO, end: int | None) -> None:
         self._file = file
@@ -73,6 +80,8 @@ class _ZstdSource:
         self._frame = zstandard.ZstdDecompressor().decompressobj()
         self._compressed = b""
         self._text = memoryview(b"")
+        self._begun = b""
+        self._of_frame = 0
         self.truncated = False
 
     def readinto(self, view: memoryview) -> int:
@@ -86,6 +95,13 @@ class _ZstdSource:
         self._text = self._text[count:]
         return count
 
+    @property
+    def missing(self) -> int | None:
+        if not self.truncated or len(self._begun) < _FRAME_HEADER:
+            return None
+        size = zstandard.get_frame_parameters(self._begun).content_size
+        return None if size == zstandard.CONTENTSIZE_UNKNOWN else size - self._of_frame
+
     def _read(self) -> bytes:
         compressed = self._file.read(min(self._step, self._left))
         self._left -= len(compressed)
@@ -94,12 +110,16 @@ class _ZstdSource:
     def _decompress(self, compressed: bytes) -> bytes:
         if self._frame.eof:
             self._frame = zstandard.ZstdDecompressor().decompressobj()
+            self._begun, self._of_frame = b"", 0
         try:
             text = self._frame.decompress(compressed)
         except zstandard.ZstdError as error:
             raise RecordError(f"{self._name}: damaged zstd data: {error}") from None
         self._compressed = self._frame.unused_data
         self.truncated = not self._frame.eof
+        self._of_frame += len(text)
+        if len(self._begun) < _FRAME_HEADER:
+            self._begun += compressed[:_FRAME_HEADER]
         taken = len(compressed) - len(self._compressed)
         fitting = taken * _TEXT_STEP // max(len(text), 1)
         self._step = min(max(fitting, _SMALLEST_STEP), _LARGEST_STEP, 2 * self._step)

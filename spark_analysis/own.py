@@ -1,0 +1,141 @@
+"""Which receipts may be of a run, by their send times; see :mod:`quiver_fast.analysis.own`.
+
+The sender's first time is known from a few rows. What only ids or ticks tell is found
+where sends and receipts meet (:mod:`spark_analysis.reconcile`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from quiver_fast.analysis.bounds import RunBounds
+from quiver_fast.analysis.own import own_times
+from quiver_fast.analysis.units import per_millisecond
+from spark_analysis import schema
+from spark_analysis.files import RECEIVER, RecordFile
+from spark_analysis.transforms import ARROW, quotient, ticks_per_second
+
+__all__ = ["PLACE", "ends_of_runs", "receipt", "run_start", "timely"]
+
+PLACE = ("file", "split", "position")
+
+_LIMITS = StructType(
+    [
+        StructField("run", StringType(), nullable=False),
+        StructField("arrow", StringType(), nullable=False),
+        StructField("lowest", LongType(), nullable=False),
+        StructField("known_start", LongType(), nullable=False),
+        StructField("last_time", LongType(), nullable=False),
+    ]
+)
+_ASKED = StructType(
+    [
+        StructField("run", StringType(), nullable=False),
+        StructField("count", LongType(), nullable=False),
+        StructField("duration_ms", LongType(), nullable=False),
+        StructField("timed", BooleanType(), nullable=False),
+    ]
+)
+
+
+def receipt() -> Column:
+    """Return whether a row of ``RECORDS`` is of receipts."""
+    return (F.col("kind") == schema.TRANSFER) & F.col("received").isNotNull()
+
+
+def run_start(run: RunBounds, unit: str) -> int | None:
+    """Return the start of a run in ``unit``, where it is known."""
+    return None if run.run_start is None else run.run_start * per_millisecond(unit)
+
+
+def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFrame:
+    """Return a row for each run that has records of both ends.
+
+    Args:
+        records: rows of ``RECORDS``.
+        bounds: what is known of each run.
+
+    Returns:
+        run, ``by_ids``; ``coarse``, the ticks per second of the coarser clock, and ``start``,
+        the time of the first send in it; ``end`` of the sending, null unless by the duration
+        (:func:`quiver_fast.analysis.reckoning.end_of_sending`), and ``end_ticks``, those per
+        second of the sender's clock.
+    """
+    splits = records.where((F.col("kind") == schema.EXTENT) & F.col("sent").isNotNull())
+    ends = splits.select(
+        "run", "role", *PLACE, "id", "sent", "received", ticks_per_second().alias("ticks")
+    )
+    send = F.col("role") == "sender"
+    place = F.when(send, F.struct(*PLACE))
+    found = ends.groupBy("run").agg(
+        F.every(F.col("id").isNotNull()).alias("by_ids"),
+        F.min("ticks").alias("coarse"),
+        F.min_by("sent", place).alias("first"),
+        F.max_by("received", place).alias("last"),
+        F.min_by("ticks", place).alias("end_ticks"),
+        F.bool_or(send).alias("sends"),
+        F.bool_or(~send).alias("receives"),
+    )
+    both = found.where("sends and receives").drop("sends", "receives")
+    asked = records.sparkSession.createDataFrame(
+        [
+            (name, run.count, int(run.duration * 1000), run.complete is True)
+            for name, run in bounds.items()
+        ],
+        _ASKED,
+    )
+    transfers = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
+    sent = transfers.groupBy("run").agg(F.sum("n").alias("sent_count"))
+    told = both.join(F.broadcast(asked), "run").join(F.broadcast(sent), "run")
+    counted_out = (F.col("count") > 0) & (F.col("sent_count") >= F.col("count"))
+    timed = F.col("timed") & (F.col("duration_ms") > 0) & ~counted_out
+    duration = F.col("duration_ms") * quotient(F.col("end_ticks"), F.lit(1000))
+    return told.select(
+        "run",
+        "by_ids",
+        "coarse",
+        quotient(F.col("first"), quotient(F.col("end_ticks"), F.col("coarse"))).alias("start"),
+        F.when(timed, F.greatest(F.col("last"), F.col("first") + duration)).alias("end"),
+        "end_ticks",
+    )
+
+
+def timely(
+    records: DataFrame,
+    files: Sequence[RecordFile],
+    bounds: Mapping[str, RunBounds],
+    runs: DataFrame,
+) -> DataFrame:
+    """Return the receipts with ``timely``: whether their send times are of the run.
+
+    Args:
+        records: rows of ``RECORDS``.
+        files: the files that they are from.
+        bounds: what is known of each run.
+        runs: :func:`ends_of_runs` of them.
+    """
+    limits = records.sparkSession.createDataFrame(list(_limits(files, bounds)), _LIMITS)
+    known = F.broadcast(limits).join(
+        F.broadcast(runs.select("run", "start", "coarse")), "run", "left"
+    )
+    receipts = records.where(receipt()).join(F.broadcast(known), list(ARROW))
+    factor = quotient(ticks_per_second(), F.col("coarse"))
+    begun = F.greatest(F.col("lowest"), F.col("start") * factor)
+    start = F.when(F.col("start").isNull(), F.col("known_start")).otherwise(begun)
+    sent = F.col("sent")
+    own: Column = (sent >= start) & (sent <= F.col("last_time"))
+    return receipts.withColumn("timely", own).select(*schema.RECORDS.fieldNames(), "timely")
+
+
+def _limits(
+    files: Iterable[RecordFile], bounds: Mapping[str, RunBounds]
+) -> Iterable[tuple[str, str, int, int, int]]:
+    for file in files:
+        if file.role == RECEIVER:
+            lowest, end = own_times(file.unit, None)
+            start, _ = own_times(file.unit, run_start(bounds[file.run], file.unit))
+            yield file.run, file.arrow, lowest, start, end - 1
