@@ -53,7 +53,7 @@ RESULT = StructType(
 _RECONCILED = to_arrow(RECONCILED)
 _RESULT = to_arrow(RESULT)
 
-COUNTS = ("sent", "received", "foreign", "unreceived", "duplicate", "negative_latency")
+COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
 """What adds up over the ranges of a run, named as in Reconciliation.result."""
 MISSING = "missing"
 
@@ -139,7 +139,7 @@ def _by_ids(sends: Columns, receipts: Columns) -> _Compared:
     sent.add(sends["key"], sends["n"])
     received.add(own["key"], own["n"], own["latency"] < 0)
     found = balance(sent, received)
-    counts = _counts(sends, receipts, own) | {
+    counts = _counts(sends, own) | {
         "unreceived": found.unreceived,
         "duplicate": found.duplicate,
         "negative_latency": found.negative_latency,
@@ -207,7 +207,7 @@ def _by_ticks(sends: Columns, receipts: Columns) -> _Compared:
     sent.add(sends["key"], sends["n"])
     received.add(own["key"], own["n"])
     unreceived, duplicate = sent.balance(received)
-    counts = _counts(sends, receipts, own) | {
+    counts = _counts(sends, own) | {
         "unreceived": unreceived,
         "duplicate": duplicate,
         "negative_latency": int(own["n"][own["latency"] < 0].sum()),
@@ -226,10 +226,8 @@ def _by_ticks(sends: Columns, receipts: Columns) -> _Compared:
     return counts, own, [arrivals]
 
 
-def _counts(sends: Columns, receipts: Columns, own: Columns) -> dict[str, int]:
-    received = int(own["n"].sum())
-    foreign = int(receipts["n"].sum()) - received
-    return {"sent": int(sends["n"].sum()), "received": received, "foreign": foreign}
+def _counts(sends: Columns, own: Columns) -> dict[str, int]:
+    return {"sent": int(sends["n"].sum()), "received": int(own["n"].sum())}
 
 
 def _facts(receipts: Columns, own: Columns) -> Iterator[Columns]:

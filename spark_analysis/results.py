@@ -194,10 +194,10 @@ def delivery_of(
     values = dict(zip(rows["text"].to_pylist(), rows["n"].to_pylist(), strict=True))
     counts = {name: values.get(name, 0) for name in _COUNTS}
     counts["older"] = sum(receiver.older for receiver in receivers)
+    counts["foreign"] = sum(receiver.foreign for receiver in receivers)
     if not values:  # an end has no records: nothing to compare with
         sent = sum(sender.count for sender in senders)
-        foreign = sum(receiver.foreign for receiver in receivers)
-        counts |= {"sent": sent, "foreign": foreign, "unreceived": sent}
+        counts |= {"sent": sent, "unreceived": sent}
         return delivery_section(counts, by_ids=False, unit="ms", run=run)
     unit = _UNITS[values[TICKS]]
     return delivery_section(counts, by_ids=bool(values[IDS]), unit=unit, run=run)
