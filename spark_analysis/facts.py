@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.bounds import RunBounds
-from spark_analysis import transforms
+from spark_analysis import schema, transforms
 from spark_analysis.delivery import (
     delivery,
     distinct_ids,
@@ -18,7 +18,7 @@ from spark_analysis.delivery import (
     reordered_alone,
 )
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
-from spark_analysis.own import ends_of_runs, receipt, timely
+from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, timely
 
 __all__ = ["facts", "runs_with_both_ends"]
 
@@ -45,6 +45,8 @@ def facts(
         receipts, found = _receipts(records, files, bounds)
         kept += found
         tables += receipts
+    else:
+        tables.append(transforms.streams(records.where(F.col("kind") == schema.STREAM)))
     tables.append(transforms.sums(records.where(~receipt())))
     try:
         yield transforms.together(tables)
@@ -58,11 +60,12 @@ def _receipts(
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """Return the tables of the facts of receivers, and those that are to be kept."""
     runs = ends_of_runs(records, bounds).persist()
-    receipts = timely(records, files, bounds, runs).persist()
+    receipts = timely(records.where(receipt()), files, bounds, runs).persist()
     kept = [runs, receipts]
     of_runs = receipts.where("timely").drop("timely")
     tables = [transforms.counted(receipts.where("not timely"), transforms.OLDER)]
     paired = runs_with_both_ends(files)
+    tables.append(transforms.streams(_own_streams(records, files, bounds, runs)))
     if paired:
         both = of_runs.where(F.col("run").isin(paired))
         sends = records.where(F.col("run").isin(paired))
@@ -81,6 +84,21 @@ def _receipts(
         if any(file.has_ids for file in alone):
             tables.append(distinct_ids(rest))
     return tables, kept
+
+
+def _own_streams(
+    records: DataFrame,
+    files: Sequence[RecordFile],
+    bounds: Mapping[str, RunBounds],
+    runs: DataFrame,
+) -> DataFrame:
+    """Return the lines of streaming mode that are of their runs."""
+    lines = records.where(F.col("kind") == schema.STREAM)
+    sending = F.col("role") == SENDER
+    own = timely(lines.where(~sending), files, bounds, runs).where("timely").drop("timely")
+    paired = F.col("run").isin(runs_with_both_ends(files))
+    known = at_sent_ticks(own.where(paired), records, runs)
+    return transforms.together([lines.where(sending), own.where(~paired), known])
 
 
 def runs_with_both_ends(files: Sequence[RecordFile]) -> list[str]:

@@ -19,7 +19,7 @@ from spark_analysis import schema
 from spark_analysis.files import RECEIVER, RecordFile
 from spark_analysis.transforms import ARROW, quotient, ticks_per_second
 
-__all__ = ["PLACE", "ends_of_runs", "receipt", "run_start", "timely"]
+__all__ = ["PLACE", "at_sent_ticks", "ends_of_runs", "receipt", "run_start", "timely"]
 
 PLACE = ("file", "split", "position")
 
@@ -105,30 +105,48 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
 
 
 def timely(
-    records: DataFrame,
+    rows: DataFrame,
     files: Sequence[RecordFile],
     bounds: Mapping[str, RunBounds],
     runs: DataFrame,
 ) -> DataFrame:
-    """Return the receipts with ``timely``: whether their send times are of the run.
+    """Return the rows with ``timely``: whether their send times are of the run.
 
     Args:
-        records: rows of ``RECORDS``.
+        rows: rows of ``RECORDS``, of receivers, with send times.
         files: the files that they are from.
         bounds: what is known of each run.
         runs: :func:`ends_of_runs` of them.
     """
-    limits = records.sparkSession.createDataFrame(list(_limits(files, bounds)), _LIMITS)
-    known = F.broadcast(limits).join(
-        F.broadcast(runs.select("run", "start", "coarse")), "run", "left"
-    )
-    receipts = records.where(receipt()).join(F.broadcast(known), list(ARROW))
+    limits = rows.sparkSession.createDataFrame(list(_limits(files, bounds)), _LIMITS)
+    starts = F.broadcast(runs.select("run", "start", "coarse"))
+    known = F.broadcast(limits.join(starts, "run", "left"))
     factor = quotient(ticks_per_second(), F.col("coarse"))
     begun = F.greatest(F.col("lowest"), F.col("start") * factor)
     start = F.when(F.col("start").isNull(), F.col("known_start")).otherwise(begun)
     sent = F.col("sent")
     own: Column = (sent >= start) & (sent <= F.col("last_time"))
-    return receipts.withColumn("timely", own).select(*schema.RECORDS.fieldNames(), "timely")
+    found = rows.join(known, list(ARROW)).withColumn("timely", own)
+    return found.select(*schema.RECORDS.fieldNames(), "timely")
+
+
+def at_sent_ticks(rows: DataFrame, records: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return the rows whose send times are ticks at which their run's sender sent something.
+
+    Args:
+        rows: rows of ``RECORDS``, of receivers.
+        records: rows of ``RECORDS`` with all sends.
+        runs: :func:`ends_of_runs` of them.
+    """
+    sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
+    ticks = _stamped(sends, runs).select("run", "stamp").distinct()
+    return _stamped(rows, runs).join(ticks, ["run", "stamp"], "semi").select(*rows.columns)
+
+
+def _stamped(rows: DataFrame, runs: DataFrame) -> DataFrame:
+    clocks = F.broadcast(runs.select("run", "coarse"))
+    factor = quotient(ticks_per_second(), F.col("coarse"))
+    return rows.join(clocks, "run").withColumn("stamp", quotient(F.col("sent"), factor))
 
 
 def _limits(

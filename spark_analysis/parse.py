@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.streams import Streams, StreamSums
 from quiver_fast.records import formats
 from quiver_fast.records.runs import scan_runs
-from quiver_fast.records.transfers import RunBatch
+from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema
 from spark_analysis.bad_lines import bad_lines
 from spark_analysis.files import RecordFile, Split
@@ -86,7 +84,6 @@ def _parse(split: Split) -> Iterator[pa.RecordBatch]:
     first_bad: tuple[int, str] | None = None
     times: list[int] = []
     some_id: int | None = None
-    streams = StreamSums()
     for batch in scan_split(split):
         if len(batch):
             yield rows.transfers(batch, transfers)
@@ -97,26 +94,18 @@ def _parse(split: Split) -> Iterator[pa.RecordBatch]:
         if batch.ids is not None and batch.received is None:
             sending.append(batch)
         if batch.streamed is not None:
-            streams.add(batch.streamed)
+            yield rows.streamed(batch.streamed)
         lines += batch.lines
         malformed += batch.malformed
         truncated |= batch.truncated
         first_bad = first_bad or batch.first_malformed
     if sending:
         yield from _settled(rows, sending)
-    yield from _streamed(rows, streams.total())
     if malformed:
         yield rows.bad(_bad_lines(split), malformed)
     if truncated:
         yield rows.truncated(lines)
     yield rows.extent(lines, times, some_id, first_bad)
-
-
-def _streamed(rows: _Rows, streams: Streams | None) -> Iterator[pa.RecordBatch]:
-    if streams is not None:
-        yield rows.stream(streams)
-        for part in streams.first_byte.parts():
-            yield rows.first_bytes(part)
 
 
 def _bad_lines(split: Split) -> list[tuple[int, str]]:
@@ -185,21 +174,16 @@ class _Rows:
             n=(left.ends - left.firsts).view(np.int64),
         )
 
-    def stream(self, streams: Streams) -> pa.RecordBatch:
+    def streamed(self, lines: Streamed) -> pa.RecordBatch:
+        """The body's first byte stands as received, and the line's own time as settled."""
         return self._batch(
             schema.STREAM,
-            position=[0],
-            sent=[streams.start],
-            received=[streams.end],
-            n=[streams.body_bytes],
-        )
-
-    def first_bytes(self, latencies: Distribution) -> pa.RecordBatch:
-        return self._batch(
-            schema.FIRST_BYTE,
-            position=np.arange(len(latencies)),
-            received=latencies.values,
-            n=latencies.counts,
+            position=np.arange(len(lines)),
+            sent=lines.sent,
+            received=lines.first,
+            settled=lines.time,
+            sampled=lines.whole,
+            n=lines.size,
         )
 
     def bad(self, lines: list[tuple[int, str]], count: int) -> pa.RecordBatch:

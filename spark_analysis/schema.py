@@ -10,7 +10,7 @@ split        where the split begins in the file, bytes; orders splits
 position     messages before it in the split; of a bad line, the lines before it
 id           id of the first message (v1, v2), else null
 sent         send time in the file's unit
-received     receive time (receiver's transfers); of a first byte, its latency
+received     receive time (receiver's transfers); of a stream, its first byte
 settled      settlement time (settlements)
 sampled      whether the settlement's line had the prefix ``S``
 n            how many neighbouring messages (or lines) this row stands for
@@ -21,10 +21,9 @@ A row is a run: ``n`` neighbouring messages with equal times and, where there ar
 ids, with ids that count up by one. Nothing is lost by that. Each split has one row of
 kind ``extent``: ``n`` is its number of lines, ``sent`` and ``received`` are the arrow's own
 times of its first and last transfer, ``id`` is one of its ids, ``position`` and ``text`` are
-the number (from 1) and the beginning of its first bad line. Of lines of streaming mode a
-split has one row of kind ``stream``, with the bytes of bodies as ``n`` and the times of the
-earliest first byte and of the latest line as ``sent`` and ``received``; and for each latency
-of whole messages' first bytes a row of kind ``first byte``.
+the number (from 1) and the beginning of its first bad line. Each line of
+streaming mode is a row of kind ``stream``: the bytes of the body are ``n``, the time of its first
+byte ``received``, the line's own ``settled``; ``sampled`` says that the message is whole.
 
 ``FACTS`` is all that the statistics need of the records: integers that add up, or that
 are one per arrow. ``ARROWS`` is the statistics, a row per arrow.
@@ -46,7 +45,7 @@ from pyspark.sql.types import (
 )
 
 __all__ = [
-    "ARROWS", "BAD", "EXTENT", "FACTS", "FIRST_BYTE", "KINDS", "PARSED", "PARSED_ARROW",
+    "ARROWS", "BAD", "EXTENT", "FACTS", "KINDS", "PARSED", "PARSED_ARROW",
     "RECORDS", "RECORDS_ARROW", "SETTLED", "STREAM", "TRANSFER", "TRUNCATED", "UNMATCHED",
     "UNSETTLED", "to_arrow",
 ]  # fmt: skip
@@ -56,12 +55,11 @@ SETTLED = "settled"  # a settlement with its send, found in one split
 UNSETTLED = "unsettled"  # a send whose settlement is not in its split
 UNMATCHED = "unmatched"  # a settlement whose send is not in its split
 BAD = "bad"  # lines that are no record; the side table
-STREAM = "stream"  # the bodies of streaming mode
-FIRST_BYTE = "first byte"  # latencies of their first bytes
+STREAM = "stream"  # a line of streaming mode
 TRUNCATED = "truncated"  # the file ends within a line or a frame
 EXTENT = "extent"
 KINDS = (
-    TRANSFER, SETTLED, UNSETTLED, UNMATCHED, STREAM, FIRST_BYTE, BAD, TRUNCATED, EXTENT,
+    TRANSFER, SETTLED, UNSETTLED, UNMATCHED, STREAM, BAD, TRUNCATED, EXTENT,
 )  # fmt: skip
 
 _VALUES = [

@@ -43,6 +43,7 @@ __all__ = [
     "extents",
     "quotient",
     "settlements_across",
+    "streams",
     "sums",
     "ticks_per_second",
     "together",
@@ -117,15 +118,11 @@ def sums(records: DataFrame) -> DataFrame:
         .when(settled, F.when(F.col("sampled"), SAMPLED).otherwise(SETTLED))
         .when(kind == schema.BAD, MALFORMED)
         .when(kind == schema.TRUNCATED, TRUNCATED)
-        .when(kind == schema.STREAM, BODY_BYTES)
-        .when(kind == schema.FIRST_BYTE, FIRST_BYTE)
     )
     own = F.coalesce("received", "sent")
     second = F.when(transfer, quotient(own, ticks_per_second()))
-    value = (
-        F.when(transfer & receipt, F.col("received") - F.col("sent"))
-        .when(settled, F.col("settled") - F.col("sent"))
-        .when(kind == schema.FIRST_BYTE, F.col("received"))
+    value = F.when(transfer & receipt, F.col("received") - F.col("sent")).when(
+        settled, F.col("settled") - F.col("sent")
     )
     rows = records.select(
         *ARROW, fact.alias("fact"), second.alias("second"), value.alias("value"), "n"
@@ -141,16 +138,14 @@ def _summed(rows: DataFrame) -> DataFrame:
 
 def extents(records: DataFrame) -> DataFrame:
     """Return what each split says of its place in the file: a few rows, not summed up."""
-    splits = records.where(F.col("kind").isin(schema.EXTENT, schema.STREAM))
+    splits = records.where(F.col("kind") == schema.EXTENT)
     nothing = F.lit(None).cast("bigint"), F.lit(None).cast("string")
-    extent, stream = (F.col("kind") == kind for kind in (schema.EXTENT, schema.STREAM))
+    sending = F.col("role") == SENDER
     said = {
-        LINES: (F.when(extent, F.col("n")), nothing[1]),
-        FIRST: (F.when(extent & (F.col("role") == SENDER), F.col("sent")), nothing[1]),
-        LAST: (F.when(extent & (F.col("role") == SENDER), F.col("received")), nothing[1]),
+        LINES: (F.col("n"), nothing[1]),
+        FIRST: (F.when(sending, F.col("sent")), nothing[1]),
+        LAST: (F.when(sending, F.col("received")), nothing[1]),
         FIRST_BAD: (F.when(F.col("text").isNotNull(), F.col("position")), F.col("text")),
-        STREAM_START: (F.when(stream, F.col("sent")), nothing[1]),
-        STREAM_END: (F.when(stream, F.col("received")), nothing[1]),
     }
     facts = [
         F.struct(F.lit(fact).alias("fact"), value.alias("value"), text.alias("text"))
@@ -164,6 +159,28 @@ def extents(records: DataFrame) -> DataFrame:
         "it.value",
         nothing[0].alias("n"),
         "it.text",
+    )
+
+
+def streams(lines: DataFrame) -> DataFrame:
+    """Return the facts of the lines of streaming mode.
+
+    Args:
+        lines: of messages of their runs.
+    """
+    total = lines.groupBy(*ARROW).agg(
+        F.sum("n").alias("n"), F.min("received").alias("start"), F.max("settled").alias("end")
+    )
+    nowhere = F.lit(0).cast("bigint")
+    whole = lines.where("sampled").withColumn("value", F.col("received") - F.col("sent"))
+    latencies = whole.groupBy(*ARROW, "value").agg(F.count("*").alias("n"))
+    return together(
+        [
+            as_facts(total, BODY_BYTES, n=F.col("n")),
+            as_facts(total, STREAM_START, second=nowhere, value=F.col("start")),
+            as_facts(total, STREAM_END, second=nowhere, value=F.col("end")),
+            as_facts(latencies, FIRST_BYTE, value=F.col("value"), n=F.col("n")),
+        ]
     )
 
 

@@ -40,18 +40,21 @@ COUNT = 20_000
 SPLIT = 223_457
 
 
-# As an arrow of streaming mode adds them, to be put among the records.
-STREAMED = [
-    STREAMED_LINES["going"].format(sent=10**12 + 5, first=10**12 + 9, time=10**12 + 12, bytes=7),
-    STREAMED_LINES["whole"].format(sent=10**12 + 5, first=10**12 + 9, time=10**12 + 90, bytes=70),
-    STREAMED_LINES["whole"].format(sent=10**12 + 8, first=10**12 + 7, time=10**12 + 80, bytes=1),
-]
+def streamed(traffic: Traffic) -> list[str]:
+    """Return lines as an arrow of streaming mode adds them; the last is of an earlier run."""
+    sent, old = int(traffic.sent[3]), int(traffic.sent[0]) - 5
+    kinds = [("going", sent, 4, 7, 7), ("whole", sent, 4, 85, 70), ("whole", sent, -1, 72, 1)]
+    return [
+        STREAMED_LINES[kind].format(sent=time, first=sent + first, time=sent + end, bytes=size)
+        for kind, time, first, end, size in [*kinds, ("whole", old, 2, 9, 1000)]
+    ]
 
 
-def with_streams(lines: list[str]) -> list[str]:
+def with_streams(lines: list[str], traffic: Traffic) -> list[str]:
     """Put lines of streaming mode among records, one after every hundred."""
+    extra = streamed(traffic)
     parts = [lines[start : start + 100] for start in range(0, len(lines), 100)]
-    return [line for n, part in enumerate(parts) for line in (*part, STREAMED[n % len(STREAMED)])]
+    return [line for n, part in enumerate(parts) for line in (*part, extra[n % len(extra)])]
 
 
 def crowd(traffic: Traffic) -> None:
@@ -106,9 +109,10 @@ def test_a_pair_with_every_fault(
     write_pair(tmp_path / "run", traffic, record_format)
     if record_format != "v1":
         for path in (tmp_path / "run").iterdir():
-            path.write_text("".join(with_streams(path.read_text().splitlines(keepends=True))))
-    with (tmp_path / "run" / "receiver-transfers.csv").open("a") as lines:
-        lines.write("not a record\n1,2,3,4\n17")
+            lines = path.read_text().splitlines(keepends=True)
+            path.write_text("".join(with_streams(lines, traffic)))
+    with (tmp_path / "run" / "receiver-transfers.csv").open("a") as file:
+        file.write("not a record\n1,2,3,4\n17")
     found = check(spark, the_run(tmp_path))
     delivery = found["delivery"]
     assert min(delivery[name] for name in ("unreceived", "reordered", "older")) > 0
@@ -185,7 +189,8 @@ def test_a_receiver_alone_knows_when_its_run_began(spark: SparkSession, tmp_path
 def test_a_receiver_alone_in_frames(
     spark: SparkSession, tmp_path: Path, record_format: str
 ) -> None:
-    lines = with_streams(receiver_lines(Traffic(5, COUNT // 2), record_format))
+    traffic = Traffic(5, COUNT // 2)
+    lines = with_streams(receiver_lines(traffic, record_format), traffic)
     path = tmp_path / "receiver-transfers.csv.zst"
     path.write_bytes(zstandard.compress("".join([*lines, "junk\n"]).encode()))
     found = check(spark, the_run(tmp_path))

@@ -205,6 +205,9 @@ class _Fold:
         if self.time_unit is None and len(batch):
             times = batch.sent if batch.received is None else batch.received
             self.time_unit = time_unit(int(times[0]))
+        elif self.time_unit is None and batch.streamed is not None:
+            # A large body's lines come before its record.
+            return time_unit(int(batch.streamed.time[0]))
         return self._unit
 
     def _add_transfers(self, batch: RunBatch) -> None:

@@ -20,12 +20,12 @@ from quiver_fast.analysis.sorted_rows import SortedRows
 from quiver_fast.analysis.tally import located_pieces
 from quiver_fast.analysis.ticks import SharedClock
 from quiver_fast.analysis.units import per_millisecond
-from quiver_fast.records.formats import UNIT_RANGES
+from quiver_fast.records.formats import RECEIVE, UNIT_RANGES
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.bounds import RunBounds
     from quiver_fast.analysis.local import FileAnalysis
-    from quiver_fast.records.transfers import RunBatch
+    from quiver_fast.records.transfers import RunBatch, Streamed
 
 __all__ = ["Sieve", "own_times"]
 
@@ -77,9 +77,13 @@ class Sieve:
             batch: runs in the order of the file.
             unit: the unit of the receiver's own times.
         """
-        if len(batch) == 0 or batch.received is None:
+        if batch.operation != RECEIVE or (len(batch) == 0 and batch.streamed is None):
             return batch
         times = self._times = self._times or self._own_times(unit)
+        if batch.streamed is not None:
+            batch = replace(batch, streamed=self._own_streams(batch.streamed, *times))
+        if len(batch) == 0:
+            return batch
         batch = self._of_these_times(batch, *times)
         if len(batch) == 0 or self._sender is None:
             return batch
@@ -103,6 +107,13 @@ class Sieve:
         own = (batch.sent >= first) & (batch.sent <= end - 1)
         self.older += int(batch.count[~own].sum())
         return batch.only(own)
+
+    def _own_streams(self, streamed: Streamed, first: int, end: int) -> Streamed | None:
+        """Return the lines of streaming mode, which have no ids, of this run; None without any."""
+        own = (streamed.sent >= first) & (streamed.sent <= end - 1)
+        if self.clock is not None:
+            own &= self.clock.known(streamed.sent)
+        return streamed.only(own) if own.any() else None
 
     def _known_ticks(self, batch: RunBatch) -> RunBatch:
         if self.clock is None:

@@ -54,12 +54,13 @@ cdef class LineParser:
     cdef Column settled_times
     cdef Column settled_sampled
     cdef bint ids_hashed
-    # Of streamed lines (formats.STREAMED_LINES): what they add up to since clear().
-    cdef Column first_latencies     # first byte minus send time, of whole messages
-    cdef int64_t streamed           # lines
-    cdef int64_t body_bytes
-    cdef int64_t stream_start       # the earliest first byte
-    cdef int64_t stream_end         # the latest line
+    # Streamed lines (formats.STREAMED_LINES) since clear(), a row each.
+    cdef Column stream_sent
+    cdef Column stream_first
+    cdef Column stream_time
+    cdef Column stream_bytes
+    cdef Column stream_whole        # flags: the message is whole
+    cdef int64_t body_bytes         # their sum
     cdef int64_t lines              # all of them, the malformed among them
     cdef int64_t malformed
     cdef int64_t _first_malformed   # its line number, from 1
@@ -79,6 +80,7 @@ cdef class LineParser:
     cdef size_t _detect(self, const unsigned char *text, size_t size) except? 0
     cdef int _settle_layout(self) except -1
     cdef int _reserve(self, size_t lines) except -1 nogil
+    cdef int _reserve_streams(self, size_t lines) except -1 nogil
     cdef size_t _parse_lines(self, const unsigned char *text, size_t size) noexcept nogil
     cdef const unsigned char *_take_sent(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil

@@ -85,7 +85,11 @@ cdef class LineParser:
         self.settled_ids = Column()
         self.settled_times = Column()
         self.settled_sampled = Column(True)
-        self.first_latencies = Column()
+        self.stream_sent = Column()
+        self.stream_first = Column()
+        self.stream_time = Column()
+        self.stream_bytes = Column()
+        self.stream_whole = Column(True)
         if record_format is not None and operation is not None:
             self._settle_layout()
 
@@ -124,16 +128,23 @@ cdef class LineParser:
         self.clear_streams()
 
     cdef void clear_streams(self) noexcept nogil:
-        self.first_latencies.size = 0
-        self.streamed = 0
+        self.stream_sent.size = 0
+        self.stream_first.size = 0
+        self.stream_time.size = 0
+        self.stream_bytes.size = 0
+        self.stream_whole.size = 0
         self.body_bytes = 0
 
     def taken_streams(self):
-        """Return what the streamed lines add up to since the last clear; None without any."""
-        if self.streamed == 0:
+        """Return the streamed lines since the last clear; None without any."""
+        if self.stream_sent.size == 0:
             return None
-        latencies = numpy.array(self.first_latencies)
-        return Streamed(self.body_bytes, self.stream_start, self.stream_end, latencies)
+        return Streamed(
+            sent=numpy.array(self.stream_sent),
+            first=numpy.array(self.stream_first),
+            time=numpy.array(self.stream_time),
+            size=numpy.array(self.stream_bytes),
+            whole=numpy.array(self.stream_whole))
 
     def first_malformed(self):
         """Return the number (from 1) and beginning of the first malformed line, or None."""
@@ -162,7 +173,7 @@ cdef class LineParser:
             newline = <Text>memchr(line, c'\n', end - line)
             if newline == NULL:
                 return line - text
-            self.first_latencies.reserve(1)
+            self._reserve_streams(1)
             if self._parse_streamed(line, newline):
                 self.lines += 1
                 line = newline + 1
@@ -190,10 +201,18 @@ cdef class LineParser:
             self._settlements = True
         return 0
 
+    cdef int _reserve_streams(self, size_t lines) except -1 nogil:
+        self.stream_sent.reserve(lines)
+        self.stream_first.reserve(lines)
+        self.stream_time.reserve(lines)
+        self.stream_bytes.reserve(lines)
+        self.stream_whole.reserve(lines)
+        return 0
+
     cdef int _reserve(self, size_t lines) except -1 nogil:
         """Make room in every column for ``lines`` more lines of the layout."""
         self.sent.reserve(lines)
-        self.first_latencies.reserve(lines)
+        self._reserve_streams(lines)
         if self._layout in (RECEIVED, RECEIVED_WITH_ID):
             self.received.reserve(lines)
         if self._layout in (SENT_WITH_ID, RECEIVED_WITH_ID):
@@ -288,16 +307,17 @@ cdef class LineParser:
             if not decimal(start, comma - start, &fields[i]):
                 return False
             start = comma + 1
-        if line[0] == c'F':
-            self.first_latencies.numbers()[self.first_latencies.size] = fields[1] - fields[0]
-            self.first_latencies.size += 1
-        if self.streamed == 0:
-            self.stream_start = fields[1]
-            self.stream_end = fields[2]
-        self.stream_start = min(self.stream_start, fields[1])
-        self.stream_end = max(self.stream_end, fields[2])
+        self.stream_sent.numbers()[self.stream_sent.size] = fields[0]
+        self.stream_first.numbers()[self.stream_first.size] = fields[1]
+        self.stream_time.numbers()[self.stream_time.size] = fields[2]
+        self.stream_bytes.numbers()[self.stream_bytes.size] = fields[3]
+        self.stream_whole.flags()[self.stream_whole.size] = line[0] == c'F'
+        self.stream_sent.size += 1
+        self.stream_first.size += 1
+        self.stream_time.size += 1
+        self.stream_bytes.size += 1
+        self.stream_whole.size += 1
         self.body_bytes += fields[3]
-        self.streamed += 1
         return True
 
     cdef bint _parse_sent(

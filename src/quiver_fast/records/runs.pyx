@@ -63,7 +63,7 @@ cdef class RunParser(LineParser):
 
     cdef bint full(self) noexcept nogil:
         return max(
-            self.sent.size, self.settled_ids.size, self.first_latencies.size) >= ENOUGH_RUNS
+            self.sent.size, self.settled_ids.size, self.stream_sent.size) >= ENOUGH_RUNS
 
     cdef int _reserve(self, size_t lines) except -1 nogil:
         LineParser._reserve(self, lines)
@@ -122,13 +122,13 @@ cdef class RunParser(LineParser):
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
         """Take a line and those that continue it; return what follows, or NULL."""
         cdef size_t transfers = self.sent.size, settlements = self.settled_ids.size
-        cdef int64_t streamed = self.streamed
+        cdef size_t streamed = self.stream_sent.size
         cdef size_t width, more
         cdef Text following = self._take_line(line, end)
         if following == NULL:
             return NULL
         width = following - line
-        if self.streamed > streamed:
+        if self.stream_sent.size > streamed:
             self.lines += 1
             return following
         if self.sent.size == transfers and self.settled_ids.size == settlements:

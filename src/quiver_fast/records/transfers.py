@@ -14,21 +14,58 @@ __all__ = ["RunBatch", "Streamed", "TailBatch", "Transfers"]
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """What the lines of streaming mode add up to (``formats.STREAMED_LINES``).
+    """The lines of streaming mode (``formats.STREAMED_LINES``), k of them.
 
     Times are those of :class:`Transfers`.
 
     Attributes:
-        body_bytes: Bytes of bodies, those of messages that never became whole among them.
-        start: Time of the earliest first byte.
-        end: Time of the latest line.
-        first_byte_latencies: int64[k], first byte minus send time of each whole message.
+        sent: int64[k], send time of the message.
+        first: int64[k], time of its first byte.
+        time: int64[k], time of the line.
+        size: int64[k], bytes of the body since the line before of the same message.
+        whole: bool[k], whether the message is whole with it.
     """
 
-    body_bytes: int
-    start: int
-    end: int
-    first_byte_latencies: NDArray[np.int64]
+    sent: NDArray[np.int64]
+    first: NDArray[np.int64]
+    time: NDArray[np.int64]
+    size: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Return k, the number of lines."""
+        return len(self.sent)
+
+    def only(self, lines: NDArray[np.bool_]) -> Streamed:
+        """Return some of the lines, by mask."""
+        return Streamed(
+            self.sent[lines],
+            self.first[lines],
+            self.time[lines],
+            self.size[lines],
+            self.whole[lines],
+        )
+
+    @property
+    def body_bytes(self) -> int:
+        """Bytes of bodies, those of messages that never became whole among them."""
+        return int(self.size.sum())
+
+    @property
+    def start(self) -> int:
+        """Time of the earliest first byte; of one line at least."""
+        return int(self.first.min())
+
+    @property
+    def end(self) -> int:
+        """Time of the latest line; of one line at least."""
+        return int(self.time.max())
+
+    @property
+    def first_byte_latencies(self) -> NDArray[np.int64]:
+        """First byte minus send time of each whole message, int64."""
+        latencies: NDArray[np.int64] = (self.first - self.sent)[self.whole]
+        return latencies
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +96,7 @@ class Transfers:
         first_malformed: Number (from 1) and beginning of the first such line, or None.
         truncated: Whether the file ends within a line, which then is not among the
             records, or within a zstd frame.
-        streamed: What the lines of streaming mode add up to; None without any.
+        streamed: The lines of streaming mode; None without any.
     """
 
     record_format: str | None
@@ -140,7 +177,7 @@ class RunBatch:
         first_malformed: Number (from 1, where the scan began) and beginning of the first
             malformed line up to here, or None.
         truncated: Whether the scan ended within a line or within a zstd frame.
-        streamed: What the lines of streaming mode in this batch add up to; None without any.
+        streamed: The lines of streaming mode in this batch; None without any.
     """
 
     record_format: str | None
