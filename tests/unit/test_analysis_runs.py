@@ -212,9 +212,9 @@ def test_changes_over_runs(tmp_path):
         ("x.csv", "", "is empty"),
         ("receiver-transfers.csv", "", "is empty"),
         ("x.csv", "junk\n", "has no records; line 1 is: junk"),
-        ("x.csv", f"{EPOCH},{EPOCH}\r" * 9, "has no records: there is no line end in it"),
+        ("x.csv", f"{EPOCH},{EPOCH}\r" * 9, "it has a CR, which ends no record"),
         ("x.csv", "1" * (9 << 20), "has no records"),
-        ("x.csv", f"{EPOCH},{EPOCH}\r\n" * 9, "its lines end with CR LF"),
+        ("x.csv", f"{EPOCH},{EPOCH}\r\n" * 9, "it ends in CR LF, and records end in LF"),
         ("sender-transfers.csv", f"1,{EPOCH},{EPOCH}\n", "has no send records"),
     ],
 )
@@ -239,12 +239,21 @@ def test_a_compressed_file_cut_in_half_says_how_much_is_missing(tmp_path, ours):
     data = whole.read_bytes()
     assert load(whole).receiver["results"]["message_count"] == 50_000
     whole.write_bytes(data[: len(data) // 2])
-    with pytest.raises(RecordError, match="records are left; no summary beside it"):
+    with pytest.raises(RecordError, match=r"records are left, [0-9,]+ bytes are missing"):
         load(whole)
     summary = {"results": {"message_count": 49_000}, "delivery": {"older": 900, "foreign": 100}}
     (tmp_path / "receiver-summary.json").write_text(json.dumps(summary))
     with pytest.raises(RecordError, match=r"of 50,000 records are left, [0-9,]+ are missing"):
         load(whole)
+
+
+def test_a_cut_file_that_does_not_tell_its_size(tmp_path):
+    path = tmp_path / "receiver-transfers.csv.zst"
+    lines = "".join(f"{EPOCH + n % 977},{EPOCH + n * 7 % 1999}\n" for n in range(50_000))
+    data = zstandard.ZstdCompressor(write_content_size=False).compress(lines.encode())
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(RecordError, match="records are left; no summary beside it"):
+        load(path)
 
 
 def test_a_file_of_ours_cut_between_frames_is_cut(tmp_path):
