@@ -129,6 +129,13 @@ def test_silence_times_out(fake):
     assert "timed out: no transfers for 1 seconds" in done.stderr.splitlines()[-1]
 
 
+def test_a_sender_may_be_silent_while_the_receiver_receives(fake):
+    """A broker with a long queue lets a sender wait for its last outcomes longer than that."""
+    words = ("q", "--count", "12", "--timeout", "1")
+    done = fake.run("pair", *words, FAKE_SENDER="wait", FAKE_RECEIVER="slow")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_reach_both_and_leave_nothing_running(fake, tmp_path, signum, code):
     out = tmp_path / "out"

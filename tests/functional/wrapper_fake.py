@@ -22,6 +22,8 @@ import pytest
 #   segv        die by SIGSEGV after ten messages
 #   busy        as a server: say that the port is in use, unless FAKE_FREE exists by now
 #   deaf        as a server: do not listen
+#   wait        ok, and end two seconds later, as for outcomes that are long in coming
+#   slow        ok, a fifth of a second for each message
 #   burn        keep the CPU busy for a second, holding 64 MB, before ok
 FAKE = r"""
 import itertools, json, os, signal, socket, sys, time
@@ -99,7 +101,7 @@ def messages():
         yield now()
 
 for n, sent in enumerate(() if mode == "silent" else messages()):
-    if n == 10 and mode not in ("ok", "junk", "drain", "burn", "busy"):
+    if n == 10 and mode not in ("ok", "junk", "drain", "wait", "slow", "burn", "busy"):
         break
     if role == "sender":
         sys.stdout.write("%d,0\n" % sent)
@@ -114,6 +116,8 @@ for n, sent in enumerate(() if mode == "silent" else messages()):
                 # The receiver drained first.
                 break
     else:
+        if mode == "slow":
+            time.sleep(0.2)
         sys.stdout.write("%d,%d\n" % (sent, now()))
     if n == 5 and mode == "junk":
         sys.stdout.write("junk\n")
@@ -124,6 +128,8 @@ if mode == "fail":
 if mode == "segv":
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGSEGV)
+if mode == "wait":
+    time.sleep(2)
 if mode in ("hang", "stubborn", "silent"):
     time.sleep(60)
 """

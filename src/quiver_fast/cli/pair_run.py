@@ -150,6 +150,7 @@ class PairRun:
         if started is not None:
             receiver, port = started
             sender = self._start_arrow("send", port)
+            sender.accompany(receiver)
             self._drain = Drain(sender, receiver, self._plans.drain_timeout)
 
     def _start_arrow(self, operation: str, port: int = 0) -> ArrowRun:

@@ -69,6 +69,7 @@ class ArrowRun:
         self._taker: SnapshotTaker | None = None
         self._stopped: Ending | None = None
         self._tolerant = False
+        self._companion: ArrowRun | None = None
         self._size = 0
         self._moved = 0.0
 
@@ -125,6 +126,14 @@ class ArrowRun:
     def silence(self) -> float:
         """Seconds since records came, as of the last poll."""
         return time.monotonic() - self._moved
+
+    def accompany(self, other: ArrowRun) -> None:
+        """Hold this arrow's silence against it only where ``other`` moves nothing either.
+
+        A sender waits for the outcomes of what a broker has yet to take from a long queue,
+        while the receiver still receives.
+        """
+        self._companion = other
 
     def tolerate_silence(self) -> None:
         """Enforce ``--timeout`` no longer: somebody else judges the arrow's silence."""
@@ -262,8 +271,14 @@ class ArrowRun:
         size = self.files.transfers.stat().st_size
         if size != self._size:
             self._size, self._moved = size, time.monotonic()
-        elif timeout and self.silence > timeout and not self._tolerant:
+        elif timeout and self._silence_of_all > timeout and not self._tolerant:
             self.stop(f"timed out: no transfers for {timeout} seconds", at_fault=True)
+
+    @property
+    def _silence_of_all(self) -> float:
+        silence = self.silence
+        other = self._companion
+        return min(silence, other.silence) if other is not None and other.running else silence
 
     def _arguments(self, password_fd: int | None) -> list[str]:
         control_fd = None if self.control is None else self.control.arrow_fd
