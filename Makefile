@@ -48,6 +48,8 @@ IN_PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.test ## Run the tests against the installed wheel, with the peers that are there
 	$(call run_tests,-m 'not slow')
 
+test-all: export QUIVER_FAST_KILLS ?= 100
+test-all: export QUIVER_FAST_DAMAGES ?= 2000
 test-all: $(VENV)/.test ## Run all tests: kills and loads that are repeated for minutes, too
 	$(call run_tests)
 
