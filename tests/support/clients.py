@@ -17,7 +17,7 @@ from proton import Delivery, Endpoint, Message
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 30.0
 # How long nothing must happen before a test believes that nothing will.
 QUIET_SECONDS = 0.15
 POLL_SECONDS = 0.005

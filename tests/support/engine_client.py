@@ -27,7 +27,7 @@ from proton import (
     symbol,
 )
 
-TIMEOUT = 10.0
+TIMEOUT = 30.0
 TRUNK = symbol("quiver.trunk")
 STREAMING_LINKS = symbol("qd.streaming-links")
 STREAMING_DELIVERIES = symbol("qd.streaming-deliveries")

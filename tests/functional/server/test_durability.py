@@ -87,7 +87,7 @@ def test_accepted_messages_survive(
             for number in range(200):
                 assert receive(client, receiver) == number
                 client.accept(receiver)
-            client.rest(0.1)
+            client.sync()
         finish(server, end)
     with running_server(tmp_path, store=store) as server:
         assert drain(server) == list(range(200, 500))
@@ -156,7 +156,7 @@ def test_disk_space_is_given_back(tmp_path: Path, store: Path) -> None:
         assert len(list((store / QUEUE).glob("*.cq4"))) <= 4
         stuck.update(Delivery.RELEASED)
         stuck.settle()
-        client.rest(0.1)
+        client.sync()
         server.kill()
     with running_server(tmp_path, **keys) as server:
         assert drain(server) == [0]
@@ -176,7 +176,7 @@ def test_order_and_outcomes_are_kept(tmp_path: Path, store: Path) -> None:
                 receiver.current.update(outcome)
                 receiver.current.settle()
                 client.pump(0)
-            client.rest(0.1)
+            client.sync()
         server.kill()
     with running_server(tmp_path, store=store) as server:
         assert drain(server) == [2, 3, 4, 5]
@@ -218,7 +218,7 @@ def test_a_torn_transaction_never_was(tmp_path: Path, store: Path) -> None:
         with running_server(tmp_path, store=store) as server, EngineClient(server.port) as client:
             receiver = client.receiver(QUEUE)
             assert receive(client, receiver) == 1
-            client.rest(0.1)
+            client.sync()
             assert receiver.queued == 1
     with running_server(tmp_path, store=store) as server:
         with EngineClient(server.port) as client:

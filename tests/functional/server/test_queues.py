@@ -396,5 +396,5 @@ def test_outcomes_and_their_settlement_in_one_read(
         expected = [*range(count), 9] if stays else [9]
         found = [received(consumer, receiver, 9)[-1:] for _ in expected]
         assert found == [b"%d" % number for number in expected]
-        consumer.rest(0.1)
+        consumer.sync()
         assert receiver.current is None

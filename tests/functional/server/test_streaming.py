@@ -365,7 +365,7 @@ class TestDemand:
             sender = producer.sender(address, streaming=True)
             first.close()
             consumer.until(lambda: bool(first.state & Endpoint.REMOTE_CLOSED))
-            producer.rest(0.1)
+            producer.sync()
             assert sender.credit > 0
             assert not sender.drain_mode
             last.close()

@@ -402,7 +402,7 @@ class TestTemporaryQueues:
             if complete:
                 sender.stream(b"y")
                 sender.advance()
-            producer.rest(0.05)
+            producer.sync()
             base.close()
             consumer.pump(0)
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
@@ -420,7 +420,7 @@ class TestTemporaryQueues:
             producer.send(producer.sender(address), head(1) + b"z")
             sender = producer.sender(address, streaming=True)
             delivery = producer.start(sender, head(2) + b"x")
-            producer.rest(0.05)
+            producer.sync()
             base.close()
             consumer.pump(0)
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)

@@ -235,7 +235,7 @@ class TestQ2:
             for outcome in (Delivery.RELEASED, Delivery.ACCEPTED):
                 delivery = producer.start(sender, message[: Q2 + 1])
                 producer.until(lambda: sender.session.outgoing_bytes == 0)
-                producer.rest(0.05)
+                producer.sync()
                 receiver.close()
                 consumer.pump(0)
                 sender.stream(message[Q2 + 1 :])

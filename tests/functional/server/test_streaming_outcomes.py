@@ -214,7 +214,7 @@ class TestMembers:
                 leave(victim, sender, way)
             consumer.until(lambda: bool(seen.aborted))
             waiting.flow(10)
-            consumer.rest(0.05)
+            consumer.sync()
             assert waiting.current is None
             producer.send(producer.sender(topic), head(1) + b"z")
             assert received(consumer, waiting, 9) == head(1) + b"z"
