@@ -8,7 +8,7 @@ import pytest
 
 from quiver_fast.cli.bench_cell import RANKS, _cpu, _latency, kept_result
 from quiver_fast.cli.bench_matrix import Cell, bench_cells
-from quiver_fast.cli.bench_table import bench_html, bench_text, cell_line, ranked
+from quiver_fast.cli.bench_table import bench_html, bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.implementations import BROKERS, Implementation, find_arrow
 
 DEFAULTS = {
@@ -115,9 +115,15 @@ def test_text():
     lines = bench_text([result("a -> b", 1234567.8)], at_a_rate=False).splitlines()
     assert lines[:3] == ["", "RESULTS", ""]
     assert lines[5].split() == [
-        "1", "a", "->", "b", "1,234,568", "5", "5", "5", "0.50", "-", "1.25", "7",
+        "1", "a", "->", "b", "1,234,568", "5.00", "ms", "5.00", "ms", "5.00", "ms", "0.50", "-", "1.25", "7",
     ]  # fmt: skip
     assert bench_text([], at_a_rate=False) == ""
+
+
+def test_what_failed_is_in_the_list_with_its_reason():
+    results = [result("a -> b", 10), result("x", None, status="FAILED")]
+    assert failures_text(results).splitlines() == ["", "FAILURES", "", "x: it <broke>"]
+    assert failures_text(results[:1]) == ""
 
 
 def test_html_is_one_document_and_escaped():

@@ -46,12 +46,14 @@ class RunFigures:
         first_receive_time: epoch milliseconds; None where nothing was received.
         values: each of :data:`FIGURES` over the whole run; empty where nothing was received.
         windows: each of them in the windows of one second of the steady state, float64.
+        complete: whether the run did all that was asked of it; None where that is not known.
     """
 
     name: str
     first_receive_time: int | None
     values: dict[str, float]
     windows: dict[str, Float64Array]
+    complete: bool | None = None
 
 
 def run_figures(run: RunData) -> RunFigures:
@@ -64,6 +66,7 @@ def run_figures(run: RunData) -> RunFigures:
         _results(run)["first_receive_time"] if received else None,
         {name: _value(run, name) for name in FIGURES} if received else {},
         _run_windows(run),
+        ending(run)[0],
     )
 
 
@@ -82,14 +85,13 @@ def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[
         ``unit``, and ``raw_base`` and ``raw_candidate``: the means over the runs of the figure
         of each whole run. Latencies are in milliseconds.
     """
-    compared = compare_figures(
+    return compare_figures(
         [run_figures(run) for run in base], [run_figures(run) for run in candidate]
     )
-    return compared | {"incomplete": _incomplete([*base, *candidate])}
 
 
-def _incomplete(runs: Sequence[RunData]) -> list[str]:
-    return [run.name for run in runs if ending(run)[0] is False]
+def _incomplete(runs: Sequence[RunFigures]) -> list[str]:
+    return [run.name for run in runs if run.complete is False]
 
 
 def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> dict[str, Any]:
@@ -107,6 +109,7 @@ def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures])
     return {
         "base": [run.name for run in base],
         "candidate": [run.name for run in candidate],
+        "incomplete": _incomplete([*base, *candidate]),
         "verdict": overall_verdict([figure["verdict"] for figure in figures.values()]),
         "figures": figures,
     }
@@ -156,8 +159,7 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
         ``run`` (the first at the new level), ``before`` and ``after`` (medians of the
         levels). ``incomplete`` has the names of runs that did not do all that was asked.
     """
-    found = changes_of([run_figures(run) for run in runs])
-    return None if found is None else found | {"incomplete": _incomplete(runs)}
+    return changes_of([run_figures(run) for run in runs])
 
 
 def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
@@ -169,6 +171,7 @@ def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
     names = [run.name for run in received]
     return {
         "runs": names,
+        "incomplete": _incomplete(received),
         "figures": {
             name: _figure_changes(unit, names, np.array([run.values[name] for run in received]))
             for name, (unit, _) in FIGURES.items()

@@ -12,7 +12,7 @@ from quiver_fast.analysis.environment import environment
 from quiver_fast.cli import help_text
 from quiver_fast.cli.bench_cell import FAILED, kept_result, run_cell
 from quiver_fast.cli.bench_matrix import Cell, bench_cells
-from quiver_fast.cli.bench_table import bench_html, bench_text, cell_line, ranked
+from quiver_fast.cli.bench_table import bench_html, bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.common import (
     ArgumentParser,
     add_arrow_options,
@@ -176,7 +176,8 @@ class _Bench:
         """Save what is known, so that a bench that is killed leaves it and can be resumed."""
         document = self._document()
         write_json(self._output_dir / _DOCUMENT, document)
-        write_text(self._output_dir / _TEXT, self._text() + "\n")
+        text = "\n".join(filter(None, (self._text(), failures_text(self._results))))
+        write_text(self._output_dir / _TEXT, text + "\n")
         write_text(self._output_dir / _HTML, bench_html(document))
 
     def _report(self) -> int:

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quiver_fast.analysis.html import html_grid, html_page
+from quiver_fast.analysis.units import average_text
 from quiver_fast.cli.bench_cell import FAILED, PASSED
 
-__all__ = ["bench_html", "bench_text", "cell_line", "ranked"]
+__all__ = ["bench_html", "bench_text", "cell_line", "failures_text", "ranked"]
 
 _LINE_WIDTH = 111
 
 _HEADS = (
-    "Rank", "Combination", "Rate [m/s]", "p50 [ms]", "p99 [ms]", "p99.9 [ms]", "Sender [us/m]",
+    "Rank", "Combination", "Rate [m/s]", "p50", "p99", "p99.9", "Sender [us/m]",
     "Server [us/m]", "Receiver [us/m]", "Unreceived",
 )  # fmt: skip
 _CAPTION = (
@@ -54,6 +55,12 @@ def bench_text(results: Sequence[Result], at_a_rate: bool) -> str:
     return "\n".join(["", "RESULTS", "", lines[0], rule, *lines[1:], "", _CAPTION])
 
 
+def failures_text(results: Sequence[Result]) -> str:
+    """Return what failed, a line each with the reason; empty if nothing did."""
+    lines = [f"{one['name']}: {one['reason']}" for one in results if one["status"] == FAILED]
+    return "\n".join(["", "FAILURES", "", *lines]) if lines else ""
+
+
 def bench_html(document: Mapping[str, Any]) -> str:
     """Return the document of a bench as one HTML file that needs no other."""
     results = document["results"]
@@ -86,10 +93,11 @@ def _rows(results: Sequence[Result], at_a_rate: bool) -> list[tuple[str, ...]]:
 
 
 def _figures(result: Result) -> list[str]:
+    # In milliseconds, whatever the clock of the implementation; shown with three digits.
     latency, cpu = result["latency_ms"] or {}, result["cpu_us"]
     return [
         _shown(result["rate"], ",.0f"),
-        *(_shown(latency.get(rank), ",.6g") for rank in ("50", "99", "99.9")),
+        *(average_text(latency.get(rank), "ms") for rank in ("50", "99", "99.9")),
         *(_shown(cpu[role], ",.2f") for role in ("sender", "server", "receiver")),
         _shown(result["unreceived"], ",d"),
     ]
