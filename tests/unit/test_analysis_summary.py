@@ -96,7 +96,7 @@ def test_sections_are_json():
     text = json.dumps([sender_sections(sender, 10), receiver_sections(analysis([1], [2]))])
     assert json.loads(text)[0]["records"] == {
         "format": "v2", "time_unit": "ms", "malformed": 0, "first_malformed": None,
-        "truncated": False,
+        "truncated": False, "missing_bytes": None,
     }  # fmt: skip
 
 
