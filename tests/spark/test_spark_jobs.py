@@ -249,4 +249,4 @@ def test_several_senders_and_receivers_of_a_run(spark: SparkSession, tmp_path: P
     whole = [summary(tmp_path / "out", "run", f"host{n}-receiver")["delivery"] for n in range(2)]
     assert whole[0] == whole[1]
     assert whole[0]["sent"] == 1000
-    assert whole[0]["foreign"] == 2 * 2
+    assert whole[0]["older"] == 2 * 2
