@@ -74,16 +74,27 @@ def test_a_message_without_an_id(contract: Any) -> None:
         assert_error(end, "message 1 has no message-id", "record-format=v3")
 
 
-def test_an_id_of_a_type_that_ids_do_not_have() -> None:
-    def encode(number: int) -> bytes:
-        message: Any = Message(body=b"x", inferred=True, id="ab")
-        message.properties = {"SendTime": time.time_ns() // 1_000_000}
-        # The string's constructor (0xa1, then its size) becomes that of a symbol.
-        return bytes(message.encode().replace(b"\xa1\x02ab", b"\xa3\x02ab"))
+def symbol_first(number: int) -> bytes:
+    """Encode a first message whose id is a symbol, and others of the run `r1`."""
+    message: Any = Message(body=b"x", inferred=True, id="ab" if number == 1 else f"r1-{number}")
+    message.properties = {"SendTime": time.time_ns() // 1_000_000}
+    # The string's constructor (0xa1, then its size) becomes that of a symbol.
+    return bytes(message.encode().replace(b"\xa1\x02ab", b"\xa3\x02ab"))
 
-    with ScriptedPeer(to_send=1, encode=encode) as peer:
+
+def test_an_id_of_a_type_that_ids_do_not_have() -> None:
+    with ScriptedPeer(to_send=1, encode=symbol_first) as peer:
         end = run_pyfast(*arguments_v2("receive", peer.port, count=1))
     assert_error(end, "message 1 has a message-id of AMQP type 0xa3")
+
+
+def test_such_an_id_of_another_run_is_recorded_as_none() -> None:
+    start = time.time_ns() // 1_000_000
+    with ScriptedPeer(to_send=2, encode=symbol_first) as peer:
+        keys = {"count": 1, "run_id": "r1", "run_start": start}
+        end = run_pyfast(*arguments_v2("receive", peer.port, **keys))
+    assert_clean(end)
+    assert [line.split(",")[0] for line in end.lines] == ["", "2"]
 
 
 @pytest.mark.parametrize("durable", [0, 1])

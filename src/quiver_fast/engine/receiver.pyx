@@ -22,6 +22,9 @@ from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 # Room for what comes before SendTime; it grows where that is more.
 cdef size_t FIRST_HEAD = 4096
 # Sections before the application properties that are longer than this are no message.
+# The constructors of ulong, uuid and binary (part 1.6): message-ids that are no strings.
+ID_CODES = frozenset((0x44, 0x53, 0x80, 0x98, 0xA0, 0xB0))
+
 cdef size_t LARGEST_HEAD = 64 * 1024 * 1024
 cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
@@ -365,8 +368,8 @@ cdef class Receiver(Endpoint):
 
     cdef int record_with_other_id(self, Inflow *flow, bint is_own) except -1:
         raw = (<const char *>flow.message.id)[:flow.message.id_size]
-        # Who did not know of this run need not have given an id; none is recorded then.
-        known = is_own or flow.message.id_code
+        # Who did not know of this run need not have given an id that records can have.
+        known = is_own or flow.message.id_code in ID_CODES
         other = self.id_of_other_type(flow.message.id_code, raw) if known else b""
         return self.writer.received_with_id(
             other, len(other), flow.message.send_time, self.now)
@@ -385,7 +388,7 @@ cdef class Receiver(Endpoint):
         if code in (0x44, 0x53, 0x80):
             return str(int.from_bytes(raw, "big")).encode()
         raise MessageError(
-            f"{self.connection.peer}: message {self.received} has a message-id of AMQP type "
+            f"{self.connection.peer}: message {self.taken()} has a message-id of AMQP type "
             f"{code:#04x}, which is no string, ulong, uuid or binary")
 
     cdef int refuse_message(self, ScanResult result) except -1:
