@@ -22,10 +22,12 @@ from quiver_fast.engine.sender import Sender
 from quiver_fast.engine.stream_receiver import StreamReceiver
 from quiver_fast.engine.template import MessageTemplate
 from quiver_fast.errors import QuiverError, SecurityError
+from quiver_fast.management.addresses import node_address
 from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.records.writer import RecordWriter
 
 if TYPE_CHECKING:
+    from quiver_fast.engine.purger import Purger
     from quiver_fast.remote.receiver import Receiver as RemoteReceiver
     from quiver_fast.remote.sender import Sender as RemoteSender
 
@@ -64,7 +66,7 @@ def run(config: ArrowConfig) -> None:
     """
     interrupt.install()
     writer = RecordWriter(STDOUT)
-    endpoint: Sender | Receiver | RemoteSender | RemoteReceiver | None = None
+    endpoint: Sender | Receiver | Purger | RemoteSender | RemoteReceiver | None = None
     connection: Connection | None = None
     reason: str | None = None
     limits = Limits(
@@ -153,15 +155,27 @@ def explained(config: ArrowConfig, error: SecurityError) -> SecurityError:
 
 def make_endpoint(
     config: ArrowConfig, connection: Connection, writer: RecordWriter, limits: Limits
-) -> Sender | Receiver:
+) -> Sender | Receiver | Purger:
     """Return the sending or receiving end that the configuration asks for."""
+    address = address_at(config, connection)
+    if config.purge:
+        from quiver_fast.engine.purger import Purger
+
+        return Purger(
+            connection,
+            writer,
+            limits,
+            address=address,
+            name=config.id,
+            credit_window=config.credit_window,
+        )
     if not config.sends:
         kind = StreamReceiver if config.streaming else Receiver
         return kind(
             connection,
             writer,
             limits,
-            address=config.path,
+            address=address,
             name=config.id,
             credit_window=config.credit_window,
             with_ids=config.with_ids,
@@ -180,7 +194,7 @@ def make_endpoint(
         connection,
         writer,
         limits,
-        address=config.path,
+        address=address,
         name=config.id,
         template=template,
         with_ids=config.with_ids,
@@ -190,6 +204,17 @@ def make_endpoint(
         time_unit=config.time_unit,
         transaction_size=config.transaction_size,
     )
+
+
+def address_at(config: ArrowConfig, connection: Connection) -> str:
+    """Return the address that the configuration means to the peer."""
+    if config.address is not None:
+        return config.address
+    if config.server:
+        # Whoever connects to us is no broker.
+        return config.path
+    peer = connection.identity()
+    return node_address(config.path, peer["product"], peer["version"])
 
 
 def make_remote_endpoint(
@@ -231,7 +256,9 @@ def make_remote_endpoint(
     )
 
 
-def transfer(config: ArrowConfig, connection: Connection, endpoint: Sender | Receiver) -> None:
+def transfer(
+    config: ArrowConfig, connection: Connection, endpoint: Sender | Receiver | Purger
+) -> None:
     """Attach, run to the end, and close, whatever happens between."""
     try:
         endpoint.attach(passive=config.passive, timeout=SETUP_TIMEOUT)
@@ -264,6 +291,9 @@ def write_report(
         report[name] = getattr(endpoint, name, 0)
     report["queue_empty"] = getattr(endpoint, "queue_empty", None)
     report["peer"] = connection.identity() if connection else UNKNOWN_PEER
+    report["address"] = getattr(endpoint, "address", None)
+    if config.purge:
+        report["purged"] = getattr(endpoint, "purged", 0)
     if config.streaming:
         report["bytes"] = getattr(endpoint, "bytes", 0)
     delays = getattr(endpoint, "delays", None)

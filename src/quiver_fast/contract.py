@@ -70,6 +70,9 @@ Records and limits of the protocol:
                                   have ids, without this run-id are taken, and not counted
   pacing=exact|sleep              keep the rate awake, or asleep (by unit: ms sleeps)
   control-fd=NUMBER               a stream socket: see docs/arrows.md
+  address=TEXT                    used as it is in place of path, which RabbitMQ 4 may get as
+                                  /queues/PATH
+  purge=0|1 (0)                   receivers: take and settle all that is there, record nothing
 """
 
 POSITIONAL = (
@@ -108,10 +111,12 @@ SWITCHES = {
     "presettled": False,
     "streaming": False,
     "tls-verify": True,
+    "purge": False,
 }
 TEXTS = (
     "id", "host", "port", "path", "username", "password", "cert", "key", "trust-store",
     "sasl-mechanisms", "password-fd", "run-id", "report-file", "control-fd",
+    "address",
 )  # fmt: skip
 KNOWN = {*TEXTS, *NUMBERS, *SWITCHES, *CHOICES}
 
@@ -148,6 +153,8 @@ class ArrowConfig:
     presettled: bool
     streaming: bool
     tls_verify: bool
+    purge: bool
+    address: str | None
     username: str | None
     password: str | None
     cert: str | None
@@ -224,7 +231,7 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     for key in ("host", "path"):
         values[key] = given[key]
     values["id"] = given.get("id", f"quiver-{given['operation']}-{os.getpid()}")
-    for key in ("username", "cert", "key", "trust-store", "report-file"):
+    for key in ("username", "cert", "key", "trust-store", "report-file", "address"):
         values[key] = given.get(key)
     values["scheme"] = scheme
     values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[scheme])
@@ -264,6 +271,8 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("cert, key and trust-store need scheme=amqps")
     if config.password is not None and config.username is None:
         raise UsageError("a password needs a username")
+    if config.purge and config.sends:
+        raise UsageError("purge is the receiver's")
     if config.scheme == "csp":
         _check_csp(config)
     elif config.tail_from != "start":
@@ -281,6 +290,8 @@ def _check_csp(config: ArrowConfig) -> None:
         "durable": config.durable,
         "streaming": config.streaming,
         "presettled": config.presettled,
+        "purge": config.purge,
+        "address": config.address,
         "username": config.username,
         "sasl-mechanisms": config.sasl_mechanisms,
         "max-frame-size": config.max_frame_size != NUMBERS["max-frame-size"][0],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
-from support.brokers import marked
+from support.brokers import declare, marked
 from support.judgement import assert_clean, assert_error
 from support.processes import Finished, Running
 from support.server import Server
@@ -26,6 +26,7 @@ def broker(request: pytest.FixtureRequest) -> Server:
 
 def transfer(broker: Server, queue: str, **keys: object) -> tuple[Finished, Finished]:
     """Run sender and receiver at the same time through a queue of their own."""
+    declare(broker, queue)
     options = {"path": queue, **keys}
     with Running([*COMMANDS["pyfast"], *arguments("receive", broker.port, **options)]) as receiving:
         sent = run_pyfast(*arguments("send", broker.port, **options), timeout=SECONDS)
@@ -44,6 +45,7 @@ def test_body_sizes(broker: Server, size: int) -> None:
 @pytest.mark.parametrize("broker", marked(*NEW), indirect=True)
 def test_ids_with_settlement(broker: Server) -> None:
     """The queue keeps what was sent; ids come out as they went in, and all is settled."""
+    declare(broker, "settled")
     keys = {"path": "settled", "settlement": 1, "count": 600}
     sent = run_pyfast(*arguments_v2("send", broker.port, **keys), timeout=SECONDS)
     received = run_pyfast(*arguments_v2("receive", broker.port, **keys), timeout=SECONDS)
@@ -86,6 +88,7 @@ def test_transactions(broker: Server, batch: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("broker", marked("rabbitmq4"), indirect=True)
 def test_a_message_that_is_too_large_is_refused_in_the_brokers_words(broker: Server) -> None:
     """RabbitMQ 4 takes 16 MiB, unless it is told otherwise."""
+    declare(broker, "large")
     words = arguments("send", broker.port, path="large", count=1, body_size=17_000_000)
     assert_error(run_pyfast(*words, timeout=SECONDS), "message-size-exceeded", "16777216")
 

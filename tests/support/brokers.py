@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from quiver_fast.engine.security import Security
+from quiver_fast.management.queues import QueueManager
 from support.server import Server, running_server
 
 ALL = ("rabbitmq", "rabbitmq4", "artemis", "classic", "broker_j")
@@ -45,3 +47,9 @@ def running_broker(module: str, directory: Path, **keys: object) -> Iterator[Ser
 def marked(*names: str) -> list[Any]:
     """Return the parameters of a test that wants these brokers, one after the other."""
     return [pytest.param(name, marks=pytest.mark.peer(name)) for name in names]
+
+
+def declare(broker: Server, path: str) -> None:
+    """Make a queue, which RabbitMQ 4 does not do when a link attaches."""
+    with QueueManager("localhost", broker.port, Security()) as queues:
+        queues.declare(queues.address(path))

@@ -36,6 +36,7 @@ FLOORS = {
     "arrow": 4,
     "brokers": 4,
     "contract": 4,
+    "management": 4,
     "cli": 5,
     "spark_analysis": 6,
 }

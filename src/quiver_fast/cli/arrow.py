@@ -20,11 +20,11 @@ from quiver_fast.cli.console import Console, add_console_options
 from quiver_fast.cli.implementations import Implementation, find_arrow
 from quiver_fast.cli.output import check_output_dir, make_output_dir
 from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, new_id
+from quiver_fast.cli.queue_setup import QueueOptions, QueueSetup, add_queue_options, with_path
 from quiver_fast.cli.run import ArrowRun
 from quiver_fast.cli.start import prelude_words, print_information
 from quiver_fast.cli.summary_text import arrow_summary_text
 from quiver_fast.cli.supervisor import SignalWatch, Supervisor
-from quiver_fast.cli.url import parse_url
 from quiver_fast.cli.verdict import check_summary, judge
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
 
@@ -74,11 +74,12 @@ def _run(argv: list[str]) -> int:
     implementation = find_arrow(_implementation_name(args))
     if args.info:
         return print_information(implementation)
-    plan = _plan(args, implementation)
+    queue = QueueOptions.from_arguments(args)
+    plan = _plan(args, implementation, queue)
     check_output_dir(args.output, (plan.role,), args.force)
     if args.init_only:
         return EXIT_OK
-    return _measure(plan, make_output_dir(args.output), Console(args), args.summary)
+    return _measure(plan, queue, make_output_dir(args.output), Console(args), args.summary)
 
 
 def _implementation_name(args: argparse.Namespace) -> str:
@@ -87,12 +88,23 @@ def _implementation_name(args: argparse.Namespace) -> str:
     return str(names[-1] if names else args.impl)
 
 
-def _measure(plan: ArrowPlan, output_dir: Path, console: Console, summarize: bool) -> int:
+def _measure(
+    plan: ArrowPlan, options: QueueOptions, output_dir: Path, console: Console, summarize: bool
+) -> int:
     console.note(f"Saving output files to '{output_dir}'")
-    with SignalWatch() as signals, closing(ArrowRun(plan, output_dir)) as run:
-        run.start()
-        Supervisor(signals).watch([run])
+    signals = SignalWatch()
+    with signals, closing(QueueSetup(_NAME, options, plan, console, signals)) as queue:
+        queue.prepare()
+        if _needs_address(plan):
+            queue.ask_address()
+        if signals.exit_code is not None:
+            return signals.exit_code
+        run = ArrowRun(with_path(plan, queue.path), output_dir)
+        with closing(run):
+            run.start()
+            Supervisor(signals).watch([run])
     summary = run.analyse(console.quiet)
+    summary["purged"] = queue.purged
     problem = judge(run, summary)
     run.save(summary)
     uncompressed = run.compress(console.quiet)
@@ -107,12 +119,27 @@ def _measure(plan: ArrowPlan, output_dir: Path, console: Console, summarize: boo
     return EXIT_OK
 
 
-def _plan(args: argparse.Namespace, implementation: Implementation) -> ArrowPlan:
+def _needs_address(plan: ArrowPlan) -> bool:
+    """Say whether the broker has to be asked what the URL's path means.
+
+    Our own arrow asks by itself. A peer that waits for one arrow would take the question
+    for that, so only a path that looks like RabbitMQ's is worth it.
+    """
+    looks_so = plan.url.path.startswith(("queues/", "exchanges/"))
+    return looks_so and not plan.implementation.extensions and not plan.server
+
+
+def _plan(
+    args: argparse.Namespace, implementation: Implementation, queue: QueueOptions
+) -> ArrowPlan:
     if len(args.words) != 2 or args.words[0] not in ("send", "receive"):
         raise UsageError(
             f"the arguments must be 'send' or 'receive', and a URL (see {_NAME} --help)"
         )
-    operation, url = args.words[0], parse_url(args.words[1])
+    operation, url = args.words[0], queue.url(args.words[1])
+    for flag, given in (("--server", args.server), ("--passive", args.passive)):
+        if given:
+            queue.refuse(f"has no effect with {flag}")
     if args.settlement and operation == "receive":
         raise UsageError("--settlement is for senders: receivers do not learn of settlement")
     return ArrowPlan(
@@ -159,6 +186,7 @@ def _parser() -> ArgumentParser:
         help="Receive from a csp URL all entries, or only new ones (default start; pyfast)",
     )
     add_arrow_options(parser)
+    add_queue_options(parser)
     add_tls_options(parser)
     add_tool_options(parser)
     return parser

@@ -181,6 +181,9 @@ def _pair_arguments(
         # The certificate is the server's; arrows have none here.
         **dict.fromkeys(("cert", "key", "username", "password_file", "sasl_mechanisms")),
         "expose_password": False,
+        # Each cell has a server of its own, which has the queue and nothing in it.
+        "address": None,
+        **dict.fromkeys(("declare", "purge", "delete", "unique_queue"), False),
         "url": None if url is None else url.shown,
         "sender": cell.sender.name,
         "receiver": cell.receiver.name,

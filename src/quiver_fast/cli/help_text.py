@@ -30,6 +30,7 @@ URLs:
   csp://example.net/jobs          A remote queue (pyfast)
 
   The default port is 5672 for amqp, 5671 for amqps and 9876 for csp.
+  On RabbitMQ 4 'queues/q0' and 'q0' are the queue '/queues/q0'; see --address.
 """
 
 FORMATS = """\

@@ -18,6 +18,7 @@ from quiver_fast.cli.console import Console, add_console_options
 from quiver_fast.cli.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.output import check_output_dir, make_output_dir
 from quiver_fast.cli.pair_run import ROLES, PairPlans, PairRun
+from quiver_fast.cli.queue_setup import add_queue_options
 from quiver_fast.cli.summary_text import pair_summary_text
 from quiver_fast.cli.supervisor import SignalWatch
 from quiver_fast.cli.verdict import check_growth, check_summary
@@ -105,6 +106,11 @@ def _parser() -> ArgumentParser:
     add("--receiver", metavar="IMPL", help="Use IMPL to receive")
     add_arrow_options(parser)
     add_pair_options(parser)
+    add_queue_options(parser).add_argument(
+        "--unique-queue",
+        action="store_true",
+        help="Use a new queue, named after the run, and delete it afterwards",
+    )
     add_tls_options(parser)
     add_tool_options(parser)
     return parser

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,12 @@ from quiver_fast.cli.console import Console
 from quiver_fast.cli.drain import Drain
 from quiver_fast.cli.implementations import find_arrow
 from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, new_id
+from quiver_fast.cli.queue_setup import QueueOptions, QueueSetup
 from quiver_fast.cli.run import ArrowRun
 from quiver_fast.cli.snapshots import Snapshot, now_ms
 from quiver_fast.cli.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.table import ROWS_PER_HEADING, heading, table_row
-from quiver_fast.cli.url import parse_url
+from quiver_fast.cli.url import AddressUrl
 from quiver_fast.cli.verdict import judge
 from quiver_fast.engine.sockets import free_port
 from quiver_fast.errors import UsageError
@@ -41,9 +44,10 @@ class PairPlans:
         """Check what is asked for.
 
         Args:
-            args: the options of :func:`quiver_fast.cli.common.add_arrow_options` and
-                ``add_tls_options``, and ``url`` (None for peer-to-peer), ``impl``, ``sender``,
-                ``receiver``, ``drain_timeout`` and ``verbose``.
+            args: the options of :func:`quiver_fast.cli.common.add_arrow_options`,
+                ``add_tls_options`` and ``add_queue_options``, and ``url`` (None for
+                peer-to-peer), ``impl``, ``sender``, ``receiver``, ``drain_timeout``,
+                ``unique_queue`` and ``verbose``.
 
         Raises:
             UsageError: an implementation is not there, or cannot do it.
@@ -61,6 +65,11 @@ class PairPlans:
             raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
         # An arrow without extensions does not send the id, and would be refused.
         self.run_id = secrets.token_hex(8) if self._both_extended else None
+        self.queue = QueueOptions.from_arguments(args)
+        if self.peer_to_peer:
+            self.queue.refuse("needs a URL: no queue is between peers")
+        self._suffix = self.run_id or secrets.token_hex(8)
+        self._path: str | None = None
         # Nothing lies between peers: neither has to be told what is from before the run.
         self.run_start = None if self.peer_to_peer else now_ms()
         self._ids = {operation: new_id(operation) for operation in self._implementations}
@@ -70,7 +79,7 @@ class PairPlans:
     def plan(self, operation: str, port: int = 0) -> ArrowPlan:
         """Return the plan of one arrow; ``port`` is for peer-to-peer runs."""
         args = self._args
-        url = parse_url(args.url or f"amqp://localhost:{port}/quiver")
+        url = self._url(port)
         options = ArrowOptions.from_arguments(args, url)
         if self._both_extended:
             # Most latencies are fractions of a millisecond, the only unit of other arrows.
@@ -90,6 +99,22 @@ class PairPlans:
             drain_timeout=self.drain_timeout,
             verbose=args.verbose,
         )
+
+    def _url(self, port: int) -> AddressUrl:
+        text = self._args.url or f"amqp://localhost:{port}/quiver"
+        url = self.queue.url(text, self._suffix)
+        return url if self._path is None else dataclasses.replace(url, path=self._path)
+
+    def prepare_queue(self, queue: QueueSetup) -> None:
+        """Get the queue ready, and learn its address for all plans that follow.
+
+        Raises:
+            QuiverError: it cannot be done.
+        """
+        queue.prepare()
+        if not self._both_extended:
+            queue.ask_address()
+        self._path = queue.path
 
 
 class PairRun:
@@ -121,14 +146,22 @@ class PairRun:
         self._supervisor = Supervisor(signals, self._take, self._drain_further)
         self._runs: list[ArrowRun] = []
         self._drain: Drain | None = None
+        self._queue = QueueSetup("quiver", plans.queue, plans.plan("receive"), console, signals)
 
     def run(self) -> None:
         """Run the pair until both arrows have ended.
 
         Raises:
-            QuiverError: an arrow cannot be started.
+            QuiverError: the queue cannot be prepared, or an arrow cannot be started.
         """
         self._console.note(f"Saving output files to '{self._output_dir}'")
+        with closing(self._queue):
+            if not self._plans.peer_to_peer:
+                self._plans.prepare_queue(self._queue)
+            if not self._signals.count:
+                self._run_arrows()
+
+    def _run_arrows(self) -> None:
         try:
             self._start()
             self._supervisor.watch(self._runs)
@@ -205,9 +238,10 @@ class PairRun:
     def analyse(self) -> dict[str, Any]:
         """Summarise and save both ends, and return the document of the whole run.
 
-        Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``complete``, ``reason``,
-        ``results``, ``delivery``, ``drain``, ``queue_growth``, ``cpu_ms`` by role, and the
-        summaries ``sender`` and ``receiver``, None for one that was not started.
+        Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``purged`` (messages; None if none
+        were to be), ``complete``, ``reason``, ``results``, ``delivery``, ``drain``,
+        ``queue_growth``, ``cpu_ms`` by role, and the summaries ``sender`` and ``receiver``, None
+        for one that was not started.
 
         Raises:
             RecordError: the records are not those of an arrow.
@@ -242,6 +276,7 @@ class PairRun:
             "peer_to_peer": self._plans.peer_to_peer,
             "run_id": self._plans.run_id,
             "output_dir": str(self._output_dir),
+            "purged": self._queue.purged,
             "complete": not problems and not self._signals.count,
             "reason": self._signals.reason or "; ".join(problems) or None,
             "results": sections["results"],

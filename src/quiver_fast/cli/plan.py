@@ -358,6 +358,7 @@ def _extension_arguments(plan: ArrowPlan) -> dict[str, Any]:
         "time-unit": options.time_unit,
         "pacing": options.pacing if plan.operation == "send" else None,
         "tail-from": plan.tail_from,
+        "address": plan.url.path if plan.url.verbatim else None,
         "run-id": plan.run_id,
         "run-start": plan.run_start if plan.operation == "receive" else None,
     }

@@ -26,6 +26,7 @@ class AddressUrl:
         path: the address, without its first "/".
         username: decoded, or None.
         password: decoded, or None; never shown.
+        verbatim: whether the path is an address that no arrow may change.
     """
 
     shown: str
@@ -36,6 +37,7 @@ class AddressUrl:
     path: str
     username: str | None
     password: str | None = field(repr=False)
+    verbatim: bool = False
 
     @property
     def secure(self) -> bool:
@@ -43,8 +45,12 @@ class AddressUrl:
         return self.scheme == "amqps"
 
 
-def parse_url(text: str) -> AddressUrl:
+def parse_url(text: str, address: str | None = None) -> AddressUrl:
     """Parse an address URL.
+
+    Args:
+        text: the URL.
+        address: the address to use as it is, in place of the URL's path.
 
     Raises:
         UsageError: the port is no port, or there is no address. The message has no password.
@@ -58,7 +64,7 @@ def parse_url(text: str) -> AddressUrl:
     shown = _redacted(parts)
     # A query is no part of AMQP addresses as URLs, but "jobs?a" may well be a queue's name.
     path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    path = path.removeprefix("/")
+    path = path.removeprefix("/") if address is None else address
     if not path:
         raise UsageError(f"URL '{shown}' has no address")
     scheme = parts.scheme or "amqp"
@@ -71,6 +77,7 @@ def parse_url(text: str) -> AddressUrl:
         path=path,
         username=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),
+        verbatim=address is not None,
     )
 
 

@@ -19,11 +19,16 @@ def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
     ending = run.ending()
     who = f"{run.plan.role} ({run.plan.implementation.name})"
     if not ending.complete:
-        return f"{who} failed: {ending.reason}"
+        return f"{who} failed: {ending.reason}{_advice(ending.reason)}"
     if summary["results"]["message_count"]:
         return None
     summary["complete"], summary["reason"] = False, _why_nothing(summary)
     return f"{who} failed: {summary['reason']}"
+
+
+def _advice(reason: str | None) -> str:
+    missing = "amqp:not-found" in (reason or "")
+    return ": create the queue first, or give --declare" if missing else ""
 
 
 def _why_nothing(summary: dict[str, Any]) -> str:

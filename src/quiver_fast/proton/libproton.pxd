@@ -82,6 +82,8 @@ cdef extern from "proton/codec.h" nogil:
     int pn_data_put_map(pn_data_t *data)
     int pn_data_put_array(pn_data_t *data, bint described, pn_type_t type)
     int pn_data_put_described(pn_data_t *data)
+    int pn_data_put_null(pn_data_t *data)
+    int pn_data_put_bool(pn_data_t *data, bint value)
     int pn_data_put_ulong(pn_data_t *data, uint64_t value)
     int pn_data_put_binary(pn_data_t *data, pn_bytes_t value)
     int pn_data_put_string(pn_data_t *data, pn_bytes_t value)
@@ -91,6 +93,7 @@ cdef extern from "proton/codec.h" nogil:
     pn_bytes_t pn_data_get_symbol(pn_data_t *data)
     uint64_t pn_data_get_ulong(pn_data_t *data)
     bint pn_data_get_bool(pn_data_t *data)
+    bint pn_data_lookup(pn_data_t *data, const char *name)
     bint pn_data_is_described(pn_data_t *data)
 
 cdef extern from "proton/connection.h" nogil:
@@ -173,6 +176,7 @@ cdef extern from "proton/link.h" nogil:
     void *pn_link_get_context(pn_link_t *link)
     void pn_link_set_context(pn_link_t *link, void *context)
     pn_session_t *pn_link_session(pn_link_t *link)
+    pn_data_t *pn_link_properties(pn_link_t *link)
     void pn_link_set_max_message_size(pn_link_t *link, uint64_t size)
     pn_snd_settle_mode_t pn_link_remote_snd_settle_mode(pn_link_t *link)
     pn_delivery_t *pn_unsettled_head(pn_link_t *link)
@@ -230,6 +234,19 @@ cdef extern from "proton/delivery.h" nogil:
     void pn_delivery_settle(pn_delivery_t *delivery)
     pn_delivery_t *pn_work_head(pn_connection_t *connection)
     pn_delivery_t *pn_work_next(pn_delivery_t *delivery)
+
+cdef extern from "proton/message.h" nogil:
+    ctypedef struct pn_message_t
+    pn_message_t *pn_message()
+    void pn_message_free(pn_message_t *message)
+    pn_data_t *pn_message_id(pn_message_t *message)
+    int pn_message_set_address(pn_message_t *message, const char *address)
+    const char *pn_message_get_subject(pn_message_t *message)
+    int pn_message_set_subject(pn_message_t *message, const char *subject)
+    int pn_message_set_reply_to(pn_message_t *message, const char *reply_to)
+    pn_data_t *pn_message_body(pn_message_t *message)
+    int pn_message_decode(pn_message_t *message, const char *bytes, size_t size)
+    ssize_t pn_message_send(pn_message_t *message, pn_link_t *sender, pn_rwbytes_t *buffer)
 
 cdef extern from "proton/event.h" nogil:
     ctypedef struct pn_event_t

@@ -1,0 +1,19 @@
+from libc.stdint cimport int64_t, uint8_t
+
+from quiver_fast.engine.link cimport Endpoint
+
+cdef class Purger(Endpoint):
+    cdef int64_t credit_window
+    cdef uint8_t *waste
+    cdef bint drainable
+    cdef bint was_drained
+    # How long the peer may be silent, and when that is over.
+    cdef int64_t patience
+    cdef int64_t silence_end
+    cdef readonly int64_t purged
+    # How many there were when the last drain was asked for.
+    cdef int64_t drained_at
+
+    cdef int loop(self) except -1 nogil
+    cdef int take_messages(self, int64_t now) noexcept nogil
+    cdef int ask_for_more(self) noexcept nogil

@@ -1,0 +1,1 @@
+"""Queues of a broker: where they are, and how they are declared and deleted."""

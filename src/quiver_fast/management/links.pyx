@@ -1,0 +1,228 @@
+"""The links that manage queues: one that makes a queue by its attach, and a pair for requests.
+
+Requests carry the method, path and status of HTTP in AMQP messages. They go out by one link
+of the pair, and responses come back by the other. The two links have the same name, and the
+property `paired` makes them a pair. RabbitMQ offers the capability LINK_PAIR_V1_0 for this.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from quiver_fast.engine.connection cimport Connection, put_symbol
+from quiver_fast.errors import LinkError, MessageError
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_SETTLED, PN_STRING, PN_UNSPECIFIED,
+    pn_bytes, pn_bytes_t, pn_condition_t, pn_data_enter, pn_data_exit, pn_data_get_bytes,
+    pn_data_get_ulong, pn_data_lookup, pn_data_next, pn_data_put_bool, pn_data_put_map,
+    pn_data_put_null, pn_data_put_symbol, pn_data_put_ulong, pn_data_rewind, pn_data_t,
+    pn_data_type, pn_delivery, pn_delivery_partial, pn_delivery_pending, pn_delivery_readable,
+    pn_delivery_settle, pn_delivery_t, pn_delivery_update, pn_dtag, pn_link_credit,
+    pn_link_current, pn_link_flow, pn_link_open, pn_link_properties, pn_link_recv,
+    pn_link_remote_condition, pn_link_remote_source, pn_link_set_snd_settle_mode,
+    pn_link_source, pn_link_state, pn_link_t, pn_link_target, pn_message, pn_message_body,
+    pn_message_decode, pn_message_free, pn_message_get_subject, pn_message_id, pn_message_send,
+    pn_message_set_address, pn_message_set_reply_to, pn_message_set_subject, pn_message_t,
+    pn_receiver, pn_sender, pn_session, pn_session_open, pn_session_remote_condition,
+    pn_session_state, pn_session_t, pn_state_t, pn_terminus_capabilities, pn_terminus_get_type,
+    pn_terminus_set_address,
+)
+from quiver_fast.proton.libsys cimport monotonic_ns
+
+cdef int64_t SECOND = 1000000000
+cdef bytes NODE = b"/management"
+cdef bytes NAME = b"management-link-pair"
+# The only address that a response can go to: the other link of the pair.
+cdef bytes REPLY_TO = b"$me"
+
+
+class Response:
+    """What a management node answered.
+
+    Attributes:
+        status: as of HTTP; 200 and 201 are success.
+        text: the body if that is text, as the reason of a failure is; else empty.
+        messages: ``message_count`` of the body; 0 if it has none.
+    """
+
+    def __init__(self, status: int, text: str, messages: int) -> None:
+        self.status = status
+        self.text = text
+        self.messages = messages
+
+
+def attach_queue(connection: Connection, address: str, timeout: float) -> None:
+    """Attach a link that receives from a queue, and takes nothing from it.
+
+    A broker that makes queues on demand has the queue then. Brokers that also know
+    topics are told by a capability that a queue is meant.
+
+    Raises:
+        LinkError: the peer refused.
+        PeerError: it did not answer in time, or closed.
+    """
+    cdef int64_t deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
+    cdef bytes text = address.encode()
+    cdef pn_session_t *session = pn_session(connection.connection)
+    cdef pn_link_t *link = pn_receiver(session, b"quiver-declare")
+    pn_session_open(session)
+    pn_terminus_set_address(pn_link_source(link), text)
+    put_symbol(pn_terminus_capabilities(pn_link_source(link)), b"queue")
+    pn_link_open(link)
+    while (pn_link_state(link) & PN_REMOTE_UNINIT
+           or pn_terminus_get_type(pn_link_remote_source(link)) == PN_UNSPECIFIED):
+        connection.advance(deadline, f"attach a link to '{address}'")
+        refuse_end(connection, pn_session_state(session), pn_session_remote_condition(session))
+        refuse_end(connection, pn_link_state(link), pn_link_remote_condition(link))
+
+
+cdef class RequestLinks:
+    """A pair of links to the management node of a peer.
+
+    Args:
+        connection: an open connection.
+        timeout: seconds that the attach, and each request, may take.
+    """
+
+    cdef Connection connection
+    cdef int64_t timeout
+    cdef pn_session_t *session
+    cdef pn_link_t *requests
+    cdef pn_link_t *responses
+    cdef uint64_t number
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self.connection = connection
+        self.timeout = <int64_t>(timeout * SECOND)
+
+    def attach(self) -> None:
+        """Attach both links.
+
+        Raises:
+            LinkError: the peer refused.
+            PeerError: it did not answer in time, or closed.
+        """
+        cdef int64_t deadline = monotonic_ns() + self.timeout
+        self.session = pn_session(self.connection.connection)
+        pn_session_open(self.session)
+        self.requests = pn_sender(self.session, NAME)
+        self.responses = pn_receiver(self.session, NAME)
+        pn_link_set_snd_settle_mode(self.requests, PN_SND_SETTLED)
+        self.open_link(self.requests)
+        self.open_link(self.responses)
+        pn_link_flow(self.responses, 1)
+        while (pn_link_state(self.responses) & PN_REMOTE_UNINIT
+               or pn_link_credit(self.requests) <= 0):
+            self.advance(deadline)
+
+    cdef int open_link(self, pn_link_t *link) except -1:
+        cdef pn_data_t *properties = pn_link_properties(link)
+        pn_terminus_set_address(pn_link_source(link), NODE)
+        pn_terminus_set_address(pn_link_target(link), NODE)
+        pn_data_put_map(properties)
+        pn_data_enter(properties)
+        pn_data_put_symbol(properties, pn_bytes(6, b"paired"))
+        pn_data_put_bool(properties, True)
+        pn_data_exit(properties)
+        pn_link_open(link)
+        return 0
+
+    def call(self, method: str, path: str, *, with_map: bool = False) -> Response:
+        """Send one request and return its response.
+
+        Args:
+            method: as of HTTP, such as ``PUT``.
+            path: of the object that the request is about.
+            with_map: the body is an empty map, which leaves every setting to the peer;
+                without it the body is null.
+
+        Raises:
+            LinkError: the peer ended link or session.
+            MessageError: the response is none.
+            PeerError: the peer did not answer in time, or closed.
+        """
+        cdef int64_t deadline = monotonic_ns() + self.timeout
+        while pn_link_credit(self.requests) <= 0:
+            self.advance(deadline)
+        self.send(method.encode(), path.encode(), with_map)
+        while not self.has_response():
+            self.advance(deadline)
+        pn_link_flow(self.responses, 1)
+        return self.take_response()
+
+    cdef int send(self, bytes method, bytes path, bint with_map) except -1:
+        cdef pn_message_t *message = pn_message()
+        cdef pn_delivery_t *delivery
+        self.number += 1
+        tag = b"%d" % self.number
+        pn_data_put_ulong(pn_message_id(message), self.number)
+        pn_message_set_subject(message, method)
+        pn_message_set_address(message, path)
+        pn_message_set_reply_to(message, REPLY_TO)
+        if with_map:
+            pn_data_put_map(pn_message_body(message))
+        else:
+            pn_data_put_null(pn_message_body(message))
+        delivery = pn_delivery(self.requests, pn_dtag(tag, len(tag)))
+        pn_message_send(message, self.requests, NULL)
+        pn_delivery_settle(delivery)
+        pn_message_free(message)
+        return 0
+
+    cdef bint has_response(self) except -1:
+        cdef pn_delivery_t *delivery = pn_link_current(self.responses)
+        return (delivery != NULL and pn_delivery_readable(delivery)
+                and not pn_delivery_partial(delivery))
+
+    cdef object take_response(self):
+        cdef pn_delivery_t *delivery = pn_link_current(self.responses)
+        cdef pn_message_t *message
+        encoded = bytearray(pn_delivery_pending(delivery))
+        pn_link_recv(self.responses, encoded, len(encoded))
+        pn_delivery_update(delivery, PN_ACCEPTED)
+        pn_delivery_settle(delivery)
+        message = pn_message()
+        try:
+            if pn_message_decode(message, encoded, len(encoded)) != 0:
+                raise MessageError(f"{self.connection.peer}: the response is no AMQP message")
+            return self.response_of(message)
+        finally:
+            pn_message_free(message)
+
+    cdef object response_of(self, pn_message_t *message):
+        cdef const char *subject = pn_message_get_subject(message)
+        cdef pn_data_t *body = pn_message_body(message)
+        status = subject if subject != NULL else b""
+        if not status.isdigit():
+            raise MessageError(f"{self.connection.peer}: the response has no status")
+        text, messages = "", 0
+        pn_data_rewind(body)
+        if pn_data_next(body):
+            if pn_data_type(body) == PN_STRING:
+                text = text_of(body)
+            elif pn_data_enter(body) and pn_data_lookup(body, b"message_count"):
+                messages = pn_data_get_ulong(body)
+        return Response(int(status), text, messages)
+
+    cdef int advance(self, int64_t deadline) except -1:
+        """Exchange once; raise if the peer ended something that we use."""
+        self.connection.advance(deadline, "answer a management request")
+        refuse_end(self.connection, pn_session_state(self.session),
+                   pn_session_remote_condition(self.session))
+        refuse_end(self.connection, pn_link_state(self.requests),
+                   pn_link_remote_condition(self.requests))
+        refuse_end(self.connection, pn_link_state(self.responses),
+                   pn_link_remote_condition(self.responses))
+        return 0
+
+
+cdef int refuse_end(
+        Connection connection, pn_state_t state, pn_condition_t *condition) except -1:
+    """Raise LinkError if the state is that of something that the peer ended."""
+    if state & PN_REMOTE_CLOSED:
+        why = connection.condition_text(condition) or "it gave no reason"
+        raise LinkError(f"{connection.peer}: the peer refused: {why}")
+    return 0
+
+
+cdef str text_of(pn_data_t *data):
+    cdef pn_bytes_t value = pn_data_get_bytes(data)
+    return value.start[:value.size].decode("utf-8", "replace")

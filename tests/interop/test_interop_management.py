@@ -1,0 +1,159 @@
+"""Queues of other brokers: their addresses, and how they are declared, purged and deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.arrows import COMMANDS, arguments, run_pyfast
+from support.brokers import declare, marked
+from support.judgement import assert_clean, assert_error
+from support.processes import Finished, Running, run, wait_until
+from support.server import Server
+
+SECONDS = 90.0
+
+ON_DEMAND = ("rabbitmq", "artemis", "classic", "broker_j")
+"""The brokers that make a queue when a link attaches, and delete none over AMQP."""
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Server:
+    """The broker whose name is the test's parameter."""
+    server: Server = request.getfixturevalue(request.param)
+    return server
+
+
+def url(broker: Server, path: str) -> str:
+    return f"amqp://localhost:{broker.port}/{path}"
+
+
+def quiver(*words: str, **environment: str) -> Finished:
+    command = [sys.executable, "-m", "quiver_fast.cli.pair", *words]
+    return run(command, SECONDS, env=environment)
+
+
+def document(end: Finished) -> dict[str, Any]:
+    assert end.code == 0, end
+    read: dict[str, Any] = json.loads(end.stdout)
+    return read
+
+
+def missing(broker: Server, path: str) -> bool:
+    """Say whether RabbitMQ 4 has no such queue."""
+    end = run_pyfast(*arguments("receive", broker.port, path=path, duration=1, count=0))
+    return "amqp:not-found" in end.stderr
+
+
+@pytest.mark.parametrize("broker", marked(*ON_DEMAND, "rabbitmq4"), indirect=True)
+def test_purge(broker: Server) -> None:
+    """What is there goes; the run that follows has nothing of it."""
+    where = url(broker, "queue-to-purge")
+    for left in (0, 777):
+        if left:
+            send = [sys.executable, "-m", "quiver_fast.cli.arrow", "send", where]
+            assert_clean(run([*send, "--count", str(left), "--declare"], SECONDS))
+        summary = document(quiver(where, "--count", "500", "--declare", "--purge", "--json"))
+        assert summary["purged"] == left
+        assert summary["delivery"]["received"] == 500
+        assert summary["delivery"]["older"] == 0
+
+
+@pytest.mark.parametrize("broker", marked(*ON_DEMAND), indirect=True)
+def test_a_unique_queue_is_left_empty_where_it_cannot_be_deleted(broker: Server) -> None:
+    end = quiver(url(broker, "lone"), "--count", "500", "--unique-queue", "--json")
+    path = document(end)["sender"]["config"]["path"]
+    assert path.startswith("lone-")
+    assert f"has no way to delete a queue over AMQP: '{path}' stays, empty" in end.stderr
+
+
+@pytest.mark.peer("rabbitmq4")
+class TestRabbitMQ4:
+    def test_a_missing_queue_names_the_option(self, rabbitmq4: Server) -> None:
+        end = quiver(url(rabbitmq4, "queues/none"), "--count", "10")
+        assert end.code == 1
+        last = end.stderr.splitlines()[-1]
+        assert "amqp:not-found: no queue 'none'" in last
+        assert "create the queue first, or give --declare" in last
+
+    @pytest.mark.parametrize("path", ["declared", "queues/declared", "/queues/declared"])
+    def test_every_way_to_write_an_address(self, rabbitmq4: Server, path: str) -> None:
+        words = ("--count", "500", "--declare", "--delete", "--json")
+        summary = document(quiver(url(rabbitmq4, path), *words))
+        for role in ("sender", "receiver"):
+            assert summary[role]["arrow"]["address"] == "/queues/declared"
+            assert summary[role]["arrow"]["peer"]["product"] == "RabbitMQ"
+        assert missing(rabbitmq4, "/queues/declared")
+
+    @pytest.mark.parametrize("name", ["a b", "käse/brot", "100%", "queues/q?x#y"])
+    def test_every_name(self, rabbitmq4: Server, name: str) -> None:
+        """A path that is no address of RabbitMQ's is the name of a queue, whatever is in it."""
+        words = ("--count", "50", "--declare", "--delete")
+        end = quiver(url(rabbitmq4, name), *words)
+        if name.startswith("queues/"):
+            assert_error(end, "is no queue's address", within=SECONDS)
+        else:
+            assert end.code == 0, end
+
+    def test_the_arrow_maps_by_itself(self, rabbitmq4: Server) -> None:
+        """Also under a wrapper that knows nothing of it."""
+        declare(rabbitmq4, "by-itself")
+        for operation in ("send", "receive"):
+            words = arguments(operation, rabbitmq4.port, path="by-itself")
+            assert_clean(run_pyfast(*words))
+
+    @pytest.mark.peer("proton")
+    @pytest.mark.parametrize("path", ["foreign", "queues/foreign"])
+    def test_foreign_arrows_get_the_address(
+        self, rabbitmq4: Server, tmp_path: Path, path: str
+    ) -> None:
+        file = tmp_path / "quiver-arrow-other"
+        file.write_text(f'#!/bin/sh\nexec {shlex.join(COMMANDS["proton"])} "$@"\n')
+        file.chmod(0o755)
+        declare(rabbitmq4, "foreign")
+        words = ("--impl", "other", "--durable", "--count", "300", "--json")
+        environment = {**os.environ, "QUIVER_IMPL_PATH": str(tmp_path)}
+        summary = document(quiver(url(rabbitmq4, path), *words, **environment))
+        assert summary["sender"]["config"]["path"] == "/queues/foreign"
+
+    def test_a_queue_that_is_there_is_declared(self, rabbitmq4: Server) -> None:
+        """Whatever its properties are: the first kind of address makes one that is not durable."""
+        words = arguments("send", rabbitmq4.port, path="x", address="transient", count=1)
+        assert_clean(run_pyfast(*words))
+        declare(rabbitmq4, "transient")
+        words = arguments("receive", rabbitmq4.port, path="transient", count=1)
+        assert_clean(run_pyfast(*words))
+
+    def test_a_unique_queue_goes(self, rabbitmq4: Server) -> None:
+        end = quiver(url(rabbitmq4, "lone"), "--duration", "1s", "--unique-queue", "--json")
+        path = document(end)["sender"]["config"]["path"]
+        assert path.startswith("/queues/lone-")
+        assert "warning" not in end.stderr
+        assert missing(rabbitmq4, path)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_unique_queue_goes_after_a_signal(
+        self, rabbitmq4: Server, tmp_path: Path, number: signal.Signals
+    ) -> None:
+        words = [url(rabbitmq4, "lone"), "--unique-queue", "--output", str(tmp_path / "out")]
+        with Running([sys.executable, "-m", "quiver_fast.cli.pair", *words]) as running:
+            wait_until(has_records(tmp_path / "out"), "messages pass", SECONDS)
+            running.send_signal(number)
+            end = running.wait(SECONDS)
+        assert end.code == 128 + number, end
+        summary = json.loads((tmp_path / "out" / "sender-summary.json").read_text())
+        assert missing(rabbitmq4, summary["config"]["path"])
+
+
+def has_records(directory: Path) -> Callable[[], bool]:
+    def look() -> bool:
+        return any(file.stat().st_size for file in directory.glob("receiver-transfers.csv"))
+
+    return look
