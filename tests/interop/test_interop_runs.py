@@ -20,7 +20,8 @@ def tool(name: str, *words: str) -> Finished:
 
 
 def measure(*words: str) -> dict[str, Any]:
-    end = tool("pair", "--json", *words)
+    # A busy machine's broker may be silent for longer than the default.
+    end = tool("pair", "--json", "--timeout", "30s", *words)
     assert end.code == 0, end
     document: dict[str, Any] = json.loads(end.stdout)
     assert document["complete"] is True
@@ -45,3 +46,46 @@ def test_runs_in_a_row_on_one_queue(
         assert delivery["received"] == delivery["sent"] > 0
         assert (delivery["unreceived"], delivery["lost"], delivery["foreign"]) == (0, 0, 0)
         assert document["drain"] is not None
+
+
+def url(broker: str, queue: str, request: pytest.FixtureRequest) -> str:
+    server: Server = request.getfixturevalue(broker)
+    return f"amqp://127.0.0.1:{server.port}/{queue}"
+
+
+@pytest.mark.parametrize("broker", marked(*ALL))
+def test_a_count_is_of_messages_of_the_run(broker: str, request: pytest.FixtureRequest) -> None:
+    """What an earlier run left is received first, and counts for nothing in this one."""
+    where = url(broker, "left", request)
+    left = tool("arrow", "send", where, "-c", "2000", "--quiet")
+    assert left.code == 0, left
+    told = measure(where, "--count", "500")
+    assert told["results"]["message_count"] == 500
+    counts = ("sent", "received", "older", "foreign", "unreceived", "lost", "duplicate")
+    assert [told["delivery"][name] for name in counts] == [500, 500, 2000, 0, 0, 0, 0]
+    # Nothing is left behind for the next run.
+    again = measure(where, "--count", "50")["delivery"]
+    assert (again["older"], again["received"]) == (0, 50)
+
+
+@pytest.mark.parametrize("broker", marked(*ALL))
+def test_a_flood_is_drained(broker: str, request: pytest.FixtureRequest) -> None:
+    """A sender without a rate may fill the queue faster than it empties: all of it comes."""
+    words = ("--duration", "1s", "--body-size", "1000", "--drain-timeout", "60s")
+    delivery = measure(url(broker, "flood", request), *words)["delivery"]
+    assert delivery["sent"] == delivery["received"] > 0
+    assert (delivery["unreceived"], delivery["lost"], delivery["duplicate"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("broker", marked(*ALL))
+def test_what_is_left_without_a_drain_is_unreceived_and_not_lost(
+    broker: str, request: pytest.FixtureRequest
+) -> None:
+    """With --drain-timeout 0 the backlog stays, is told, and is older to the next run."""
+    where = url(broker, "rest", request)
+    words = ("--duration", "1s", "--body-size", "1000", "--drain-timeout", "0")
+    first = measure(where, *words)["delivery"]
+    assert first["sent"] == first["received"] + first["unreceived"]
+    assert first["lost"] == 0
+    second = measure(where, "--count", "50")["delivery"]
+    assert (second["received"], second["older"]) == (50, first["unreceived"])
