@@ -237,3 +237,27 @@ def test_many_foreign_ids_that_are_no_numbers(tmp_path, monkeypatch):
     assert pair.delivery["told_apart_by"] == "ids"
     assert (pair.receiver.latencies.minimum, pair.receiver.latencies.maximum) == (1, 1)
     assert pair.receiver.foreign == 3000
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_streams_are_of_the_run_too(tmp_path, with_ids):
+    """Lines of streaming mode come before the record of their message, and have no id."""
+    sends = [START, START + 10]
+    (tmp_path / "s.csv").write_text("".join(receipt(n, t, 0, False) for n, t in enumerate(sends)))
+    if with_ids:
+        (tmp_path / "s.csv").write_text("".join(f"{n},{t}\n" for n, t in enumerate(sends)))
+    lines = [
+        f"F,{START - 500},{START + 1},{START + 2},4000\n",  # older
+        f"B,{START},{START + 3},{START + 5},100\n",
+        f"F,{START},{START + 3},{START + 8},10\n",
+        receipt(0, START, START + 8, with_ids),
+        f"F,{START + 7},{START + 8},{START + 900},2000\n",  # foreign
+        f"F,{START + 10},{START + 17},{START + 20},1\n",
+        receipt(1, START + 10, START + 20, with_ids),
+    ]
+    (tmp_path / "r.csv").write_text("".join(lines))
+    streams = analysed(tmp_path, with_ids, RunBounds()).receiver.streams
+    assert (streams.body_bytes, streams.start, streams.end) == (111, START + 3, START + 20)
+    assert samples(streams.first_byte) == [3, 7]
+    alone = analyze_file(tmp_path / "r.csv", operation="receive", run=RunBounds(run_start=START))
+    assert alone.streams.body_bytes == 2111

@@ -110,3 +110,26 @@ def test_an_arrow_that_writes_records_imports_nothing_heavy():
     outside = [name for name in loaded if not name.startswith(("quiver_fast", "_cython"))]
     # Cython keeps its shared types in modules named cython_runtime and _cython_…
     assert set(outside) <= {"__future__", "cython_runtime"}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault", "shown"),
+    [
+        ("WARN: é", None, "WARN: é"),
+        ("1,2\r", "it ends in CR LF, and records end in LF", r"1,2\r"),
+        ("1,2\r1,2\r", "it has a CR, which ends no record", r"1,2\r1,2\r"),
+        ("\0\x1b", "it has NUL bytes", r"\x00\x1b"),
+        ("x" * 200, None, "x" * 80),
+    ],
+)
+def test_a_line_that_is_no_record(text, fault, shown):
+    assert formats.line_fault(text) == fault
+    assert formats.shown_line(text) == shown
+
+
+def test_units_are_told_by_magnitude():
+    edges = [(10**14 - 1, "ms"), (10**14, "us"), (10**17 - 1, "us"), (10**17, "ns")]
+    assert [formats.time_unit(time) for time, _ in edges] == [unit for _, unit in edges]
+    for time, unit in edges:
+        low, end = formats.UNIT_RANGES[unit]
+        assert low <= time < end

@@ -151,8 +151,8 @@ def line_fault(text: str) -> str | None:
 
 
 def shown_line(text: str) -> str:
-    """Return a line that is no record as a terminal can show it."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    """Return the beginning of a line that is no record as a terminal can show it."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)[:80]
 
 
 def is_streamed(line: bytes) -> bool:
