@@ -100,3 +100,11 @@ def test_quiver_through_the_broker(rabbitmq: Server, tmp_path: Path) -> None:
         summary = json.loads((tmp_path / "output" / f"{name}-summary.json").read_text())
         assert summary["results"]["message_count"] == 1000
         assert f":{GUEST}@" not in json.dumps(summary)
+
+
+@pytest.mark.parametrize("operation", ["send", "receive"])
+def test_there_is_no_transaction_coordinator(rabbitmq: Server, operation: str) -> None:
+    """RabbitMQ 3 ends the session over the attach; the arrow says so as it comes."""
+    options = through(path=f"transactions-{operation}", transaction_size=10)
+    end = run_pyfast(*arguments(operation, rabbitmq.port, **options))
+    assert_error(end, "the peer has no transaction coordinator", within=5.0)

@@ -42,6 +42,8 @@ cdef class Connection:
     cdef Control control
     cdef bytes hostname
 
+    cdef int step(self, int64_t deadline) except -1
+    cdef int judge(self, int64_t deadline, str purpose) except -1
     cdef int exchange(self, int64_t wait_until) except -1 nogil
     cdef int exchange_awake(self, int64_t until) except -1 nogil
     cdef int linger(self) noexcept nogil

@@ -153,16 +153,26 @@ cdef class Connection:
             PeerError: the time is over or the peer closed.
             SignalError: a signal came.
         """
-        cdef int64_t until = deadline
-        cdef PeerState state
+        self.step(deadline)
+        self.judge(deadline, purpose)
+
+    cdef int step(self, int64_t deadline) except -1:
+        """Exchange once; who has a link looks at it before `judge` looks at the connection.
+
+        Raises SignalError at a signal.
+        """
         raise_if_pending()
         with nogil:
-            self.exchange(until)
-            state = self.check()
-        if state == PEER_CLOSED:
+            self.exchange(deadline)
+        return 0
+
+    cdef int judge(self, int64_t deadline, str purpose) except -1:
+        """Raise PeerError if the peer closed, or if the time is over; see `check` as well."""
+        if self.check() == PEER_CLOSED:
             raise PeerError(f"{self.peer}: the peer closed the connection")
-        if monotonic_ns() >= until:
+        if monotonic_ns() >= deadline:
             raise PeerError(f"{self.peer}: the peer did not {purpose} in time")
+        return 0
 
     cdef int exchange(self, int64_t wait_until) except -1 nogil:
         """Write, read, and wait for the socket until ``wait_until`` (monotonic ns).

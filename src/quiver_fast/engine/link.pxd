@@ -13,16 +13,21 @@ cdef class Endpoint(Course):
     cdef pn_session_t *session
     cdef pn_link_t *link
     cdef bint is_sender
+    # The peer's answer to our attach has no address: a refusal, if it detaches now.
+    cdef bint is_doubtful
     cdef readonly str address
     cdef readonly str name
 
     cdef int begin(self) noexcept nogil
     cdef int open_session(self, int64_t deadline) except -1
+    cdef int advance(self, int64_t deadline, str purpose) except -1
+    cdef bint ended_by_reason(self) except? -1 nogil
     cdef int await_session(self, int64_t deadline) except -1
     cdef int attach_actively(self, int64_t deadline) except -1
     cdef int attach_passively(self, int64_t deadline) except -1
     cdef int answer(self, pn_link_t *link) except -1
     cdef int refuse(self, pn_link_t *link, const char *name, const char *why) noexcept
     cdef bint usable(self) noexcept nogil
+    cdef bint is_refusal(self) noexcept nogil
     cdef bint closed_by_peer(self) except? -1 nogil
     cdef int fail_with(self, pn_condition_t *condition, str what) except -1

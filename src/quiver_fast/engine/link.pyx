@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from quiver_fast.engine.connection cimport PEER_CLOSED, Connection, PeerState
+from quiver_fast.engine.connection cimport PEER_CLOSED, Connection
 from quiver_fast.engine.course cimport Course, Limits
 from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.errors import LinkError
@@ -89,7 +89,7 @@ cdef class Endpoint(Course):
             self.session = pn_session_head(self.connection.connection, fresh)
             if self.session != NULL:
                 break
-            self.connection.advance(deadline, "begin a session")
+            self.advance(deadline, "begin a session")
         self.prepare_session()
         pn_session_open(self.session)
         return 0
@@ -105,16 +105,37 @@ cdef class Endpoint(Course):
             pn_terminus_set_address(pn_link_source(self.link), address)
         self.prepare()
         pn_link_open(self.link)
-        while pn_link_state(self.link) & PN_REMOTE_UNINIT or not self.usable():
-            self.connection.advance(deadline, f"attach the link to '{self.address}'")
-            self.closed_by_peer()
+        while not self.usable():
+            self.advance(deadline, f"attach the link to '{self.address}'")
+            if self.closed_by_peer():
+                self.refused()
+        self.is_doubtful = self.is_refusal()
         return 0
 
+    cdef int advance(self, int64_t deadline, str purpose) except -1:
+        """Exchange once, within ``deadline``; raise the first reason that the peer names."""
+        self.connection.step(deadline)
+        self.ended_by_reason()
+        return self.connection.judge(deadline, purpose)
+
     cdef bint usable(self) noexcept nogil:
-        """Say whether the peer's attach has our terminus (part 2.6.3: null refuses)."""
+        """Say whether the peer has attached, and has not refused the link by that."""
+        if pn_link_state(self.link) & PN_REMOTE_UNINIT:
+            return False
+        # To a receiver the engine shows no source and a source without an address alike. Who
+        # refuses detaches at once (part 2.6.3): the run sees that.
+        return not self.is_sender or not self.is_refusal()
+
+    cdef bint is_refusal(self) noexcept nogil:
+        """Say whether the peer's attach lacks our terminus (part 2.6.3: null refuses)."""
         if self.is_sender:
-            return pn_terminus_get_type(pn_link_remote_target(self.link)) != PN_UNSPECIFIED
-        return pn_terminus_get_type(pn_link_remote_source(self.link)) != PN_UNSPECIFIED
+            return pn_terminus_get_type(pn_link_remote_target(self.link)) == PN_UNSPECIFIED
+        return pn_terminus_get_type(pn_link_remote_source(self.link)) == PN_UNSPECIFIED
+
+    def refused(self) -> None:
+        """Raise the LinkError of a peer that refused the link without a reason."""
+        raise LinkError(
+            f"{self.connection.peer}: the peer refused the link to '{self.address}'")
 
     cdef int attach_passively(self, int64_t deadline) except -1:
         cdef int fresh = PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE
@@ -127,7 +148,7 @@ cdef class Endpoint(Course):
                 self.answer(link)
                 link = following
             if self.link == NULL:
-                self.connection.advance(deadline, "attach a link")
+                self.advance(deadline, "attach a link")
         return 0
 
     cdef int answer(self, pn_link_t *link) except -1:
@@ -169,20 +190,29 @@ cdef class Endpoint(Course):
     cdef bint closed_by_peer(self) except? -1 nogil:
         """Say whether the peer ended link, session or connection without an error.
 
-        Raises LinkError or PeerError (with the condition) if it ended with one.
+        Raises LinkError, TransactionError or PeerError (with the condition) if it ended with
+        one. What one read brings may be all three: the first one has the reason, and the
+        others complain of what was on its way.
         """
-        cdef PeerState state = self.connection.check()
-        if pn_link_state(self.link) & PN_REMOTE_CLOSED:
+        cdef bint closed = self.ended_by_reason()
+        return self.connection.check() == PEER_CLOSED or closed
+
+    cdef bint ended_by_reason(self) except? -1 nogil:
+        """Say whether the peer ended link or session; raise if it said why."""
+        cdef bint closed = False
+        if self.link != NULL and pn_link_state(self.link) & PN_REMOTE_CLOSED:
+            closed = True
             if pn_condition_is_set(pn_link_remote_condition(self.link)):
                 with gil:
                     self.fail_with(pn_link_remote_condition(self.link), "detached the link")
-            return True
-        if pn_session_state(self.session) & PN_REMOTE_CLOSED:
+        if self.coordinator is not None:
+            self.coordinator.look()
+        if self.session != NULL and pn_session_state(self.session) & PN_REMOTE_CLOSED:
+            closed = True
             if pn_condition_is_set(pn_session_remote_condition(self.session)):
                 with gil:
                     self.fail_with(pn_session_remote_condition(self.session), "ended the session")
-            return True
-        return state == PEER_CLOSED
+        return closed
 
     cdef int fail_with(self, pn_condition_t *condition, str what) except -1:
         text = self.connection.condition_text(condition)

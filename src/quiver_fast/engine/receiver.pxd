@@ -71,5 +71,8 @@ cdef class Receiver(Endpoint):
     cdef int check_unit(self, Inflow *flow) except -1
     cdef int refuse_unit(self, int64_t sent) except -1
     cdef int top_up(self) noexcept nogil
-    cdef int transact(self) except -1
+    cdef bint may_take(self) noexcept nogil
+    cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil
+    cdef bint is_committed(self, bint ending, int64_t now) except? -1 nogil
+    cdef int check_transaction(self) except -1
     cdef int ended_by_peer(self, int64_t now) except -1

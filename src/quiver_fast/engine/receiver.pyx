@@ -4,6 +4,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp
 
+from quiver_fast.engine.connection cimport PEER_CLOSED
 from quiver_fast.engine.course import UNIT_FACTOR
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
@@ -11,11 +12,12 @@ from quiver_fast.engine.scanner cimport (
 )
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_RCV_FIRST, pn_bytes_t, pn_delivery_aborted, pn_delivery_partial,
-    pn_delivery_pending, pn_delivery_readable, pn_delivery_settle, pn_delivery_settled,
-    pn_delivery_t, pn_delivery_update, pn_link_credit, pn_link_current, pn_link_drain,
-    pn_link_drained, pn_link_flow, pn_link_queued, pn_link_recv, pn_link_set_rcv_settle_mode,
-    pn_link_t, pn_session_set_incoming_window_and_lwm, pnx_take, ssize_t,
+    PN_ACCEPTED, PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_bytes_t, pn_delivery_aborted,
+    pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_settle,
+    pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit, pn_link_current,
+    pn_link_drain, pn_link_drained, pn_link_flow, pn_link_queued, pn_link_recv,
+    pn_link_set_rcv_settle_mode, pn_link_t, pn_session_set_incoming_window_and_lwm,
+    pn_session_state, pnx_take, ssize_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 
@@ -32,8 +34,8 @@ cdef int64_t SECOND = 1000000000
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
 # The same for a peer that cannot be drained: nothing tells that it has no more.
 cdef int64_t SILENCE = SECOND
-# While a transaction is discharged nothing is read; this many frames may wait for that.
-cdef unsigned TRANSACTION_WINDOW = 32
+# While a transaction is discharged nothing is taken; this many frames may wait for that.
+cdef unsigned TRANSACTION_WINDOW = 128
 
 
 cdef Inflow *new_inflow(pn_link_t *link) except NULL:
@@ -148,36 +150,70 @@ cdef class Receiver(Endpoint):
         cdef int64_t now
         cdef int64_t end
         cdef bint closed
+        cdef bint ending
         while True:
             now = monotonic_ns()
-            closed = self.closed_by_peer()
             if self.batch_size:
-                with gil:
-                    self.transact()
+                self.coordinator.poll(now)
+            # First what came before the end of the link, then the end.
             self.take_messages()
+            closed = self.closed_by_peer()
             self.flush_records(now)
-            self.notice_signals(now)
             self.notice_wrapper(now)
-            if self.received >= self.goal():
-                self.stopping = True
-                break
-            if closed:
+            self.notice_signals(now)
+            ending = self.is_ending(closed, now)
+            if closed and ending and self.received < self.goal():
                 with gil:
                     self.ended_by_peer(now)
-                break
-            if self.stopping:
-                if self.is_drained(now):
-                    break
+            if (self.batch_size == 0 or self.is_committed(ending, now)) and ending:
+                self.stopping = True
+                return 0
+            if ending:
+                # Only the answer to the last discharge is waited for.
+                end = self.next_flush
+            elif self.stopping:
+                end = self.drain_deadline
             elif self.is_over(now):
                 self.start_draining(now)
+                end = self.drain_deadline
             else:
                 self.top_up()
-            end = self.drain_deadline if self.stopping else self.deadline
+                end = self.deadline
             self.connection.exchange(min(self.next_flush, end))
-        if self.batch_size:
+
+    cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil:
+        """Say whether nothing more is to be taken."""
+        if self.received >= self.goal():
+            return True
+        if closed:
+            # With transactions messages may wait for the next one.
+            return self.batch_size == 0 or pn_link_queued(self.link) == 0 or (
+                pn_session_state(self.session) & PN_REMOTE_CLOSED)
+        return self.stopping and self.is_drained(now)
+
+    cdef bint may_take(self) noexcept nogil:
+        """Say whether there is a transaction with room for a message, or none is needed."""
+        return self.batch_size == 0 or (
+            self.batch_received < self.batch_size and self.coordinator.is_open())
+
+    cdef bint is_committed(self, bint ending, int64_t now) except? -1 nogil:
+        """Discharge a batch that is complete, and declare the next unless the run is ending.
+
+        Returns whether the peer has confirmed all that was taken.
+        """
+        cdef bint complete = ending or self.batch_received >= self.batch_size
+        if self.coordinator.is_discharging():
+            # After a signal nobody waits for an answer beyond the time that it leaves.
+            return self.interrupted and now >= self.drain_deadline
+        if self.batch_received and complete:
+            self.batch_received = 0
             with gil:
-                self.transact()
-        return 0
+                self.coordinator.discharge(not ending)
+            return False
+        if not ending and not self.coordinator.is_open() and self.coordinator.is_idle():
+            with gil:
+                self.coordinator.declare()
+        return True
 
     cdef int start_draining(self, int64_t now) noexcept nogil:
         """Take the credit back and wait for what is on its way (part 2.6.7, drain)."""
@@ -226,7 +262,7 @@ cdef class Receiver(Endpoint):
         while delivery != NULL and pn_delivery_readable(delivery):
             if self.received >= goal:
                 return 0
-            if self.batch_size and self.batch_received >= self.batch_size:
+            if not self.may_take():
                 return 0
             if taken % self.clock_block == 0:
                 self.now = realtime_ns() // self.time_divisor
@@ -324,8 +360,7 @@ cdef class Receiver(Endpoint):
         flow.head_size = 0
         if self.coordinator is not None:
             self.batch_received += 1
-            with gil:
-                self.coordinator.enlist(delivery, PN_ACCEPTED)
+            self.coordinator.enlist(delivery, PN_ACCEPTED)
         elif not pn_delivery_settled(delivery):
             pn_delivery_update(delivery, PN_ACCEPTED)
         pn_delivery_settle(delivery)
@@ -426,20 +461,23 @@ cdef class Receiver(Endpoint):
             pn_link_flow(self.link, <int>more)
         return 0
 
-    cdef int transact(self) except -1:
-        """Discharge a batch that is complete, and declare before the next."""
-        complete = self.batch_received >= self.batch_size or self.stopping
-        if self.batch_received and complete:
-            self.coordinator.discharge()
-            self.batch_received = 0
-        if not self.stopping and not self.coordinator.transaction:
-            self.coordinator.declare()
+    cdef int check_transaction(self) except -1:
+        """Raise LinkError if the peer is gone and took a transaction with it."""
+        gone = pn_session_state(self.session) & PN_REMOTE_CLOSED or (
+            self.connection.check() == PEER_CLOSED)
+        if gone and (self.batch_received or self.coordinator.is_discharging()):
+            raise LinkError(f"{self.connection.peer}: the peer closed the connection within "
+                            "a transaction")
         return 0
 
     cdef int ended_by_peer(self, int64_t now) except -1:
         """Judge an orderly end by the peer: wrong while messages are still owed."""
         if self.aborted:
             return 0
+        if self.is_doubtful and self.taken() == 0:
+            self.refused()
+        if self.batch_size and not self.interrupted:
+            self.check_transaction()
         if self.base.head_size and not self.interrupted:
             raise LinkError(f"{self.connection.peer}: the peer closed the link within message "
                             f"{self.taken() + 1}")

@@ -65,5 +65,6 @@ cdef class Sender(Endpoint):
     cdef int note_refusal(self, pn_delivery_t *delivery) except -1
     cdef int record_settlement(self, pn_delivery_t *delivery, int64_t time) except -1 nogil
     cdef int64_t next_wake(self, int64_t now) noexcept nogil
-    cdef int transact(self) except -1
+    cdef bint is_settled(self) noexcept nogil
+    cdef int transact(self, int64_t now) except -1 nogil
     cdef int ended_by_peer(self, int64_t now) except -1

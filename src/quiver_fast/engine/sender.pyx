@@ -165,8 +165,9 @@ cdef class Sender(Endpoint):
         cdef bint closed
         while True:
             now = monotonic_ns()
-            closed = self.closed_by_peer()
+            # First the outcomes that came before the end of the link, then the end.
             self.collect_outcomes()
+            closed = self.closed_by_peer()
             self.flush_records(now)
             self.notice_wrapper(now)
             self.notice_signals(now)
@@ -184,11 +185,10 @@ cdef class Sender(Endpoint):
                     return self.ended_by_peer(now)
             self.feed_body(now)
             if self.batch_size:
-                with gil:
-                    self.transact()
+                self.transact(now)
             if not self.stopping:
                 self.burst(now)
-            elif self.settled == self.sent and self.body_left == 0:
+            elif self.is_settled():
                 return 0
             elif now >= self.drain_deadline:
                 if self.interrupted:
@@ -231,6 +231,8 @@ cdef class Sender(Endpoint):
             most = min(most, self.schedule.due(now) - self.sent)
         if self.batch_size:
             most = min(most, self.batch_size - self.batch_sent)
+            if not self.coordinator.is_open():
+                return 0
         return min(most, TAG_MASK - (self.sent - self.settled))
 
     cdef int burst(self, int64_t now) except -1 nogil:
@@ -267,8 +269,7 @@ cdef class Sender(Endpoint):
         put_tag(tag, self.sent + 1)
         delivery = pn_delivery(self.link, pn_dtag(tag, TAG_SIZE))
         if self.coordinator is not None:
-            with gil:
-                self.coordinator.enlist(delivery, 0)
+            self.coordinator.enlist(delivery, 0)
         pn_link_send(self.link, self.template.head, self.template.head_size + self.first_piece)
         self.sent += 1
         self.batch_sent += 1
@@ -445,18 +446,31 @@ cdef class Sender(Endpoint):
         allowance = self.allowance(now)
         if allowance > 0:
             return 0
-        if self.schedule is not None:
+        if self.schedule is not None and self.sent >= self.schedule.due(now):
+            # Else a transaction is waited for, and the schedule catches up after that.
             wake = min(wake, self.schedule.wake(self.sent))
         return wake
 
-    cdef int transact(self) except -1:
-        """Discharge a batch that is complete, and declare before the next."""
-        complete = self.batch_sent >= self.batch_size or self.stopping
-        if self.batch_sent and complete and self.settled == self.sent and self.body_left == 0:
-            self.coordinator.discharge()
+    cdef bint is_settled(self) noexcept nogil:
+        """Say whether every message has its outcome, and every transaction is discharged."""
+        if self.settled != self.sent or self.body_left:
+            return False
+        return self.batch_size == 0 or (
+            self.batch_sent == 0 and not self.coordinator.is_discharging())
+
+    cdef int transact(self, int64_t now) except -1 nogil:
+        """Discharge a batch that is complete, and declare the next with that."""
+        cdef bint complete = self.batch_sent >= self.batch_size or self.stopping
+        self.coordinator.poll(now)
+        if not self.coordinator.is_idle() or self.settled != self.sent or self.body_left:
+            return 0
+        if self.batch_sent and complete:
             self.batch_sent = 0
-        if not self.stopping and self.batch_sent == 0 and not self.coordinator.transaction:
-            self.coordinator.declare()
+            with gil:
+                self.coordinator.discharge(not self.stopping)
+        elif not self.stopping and not self.coordinator.is_open():
+            with gil:
+                self.coordinator.declare()
         return 0
 
     cdef int ended_by_peer(self, int64_t now) except -1:

@@ -1,0 +1,194 @@
+"""A peer that ends link, session and connection: what is printed is what it said first."""
+
+from __future__ import annotations
+
+import pytest
+from support.amqp_frames import composite, encode_frame
+from support.arrows import arguments, run_pyfast
+from support.frame_peer import FramePeer, Talk, ended, failure
+from support.judgement import assert_clean, assert_error
+from support.scripted_peer import plain_message
+
+BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
+TARGET = composite("target", address="queue0")
+DATA = plain_message(1)
+
+
+def begin_run(talk: Talk, **termini: object) -> None:
+    """Answer up to the attach, and let the arrow begin to transfer."""
+    talk.answer_session()
+    attach = talk.answer_attach(**{"target": TARGET, **termini})  # type: ignore[arg-type]
+    if attach.fields.get("role"):
+        talk.wait_for_credit()
+        for number in range(5):
+            talk.transfer(number, DATA, settled=True)
+    else:
+        talk.give_credit(100)
+        talk.expect("transfer")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "frames",
+    [("detach", "end", "close"), ("detach", "close"), ("detach", "end"), ("end", "close")],
+)
+def test_all_in_one_read(operation: str, frames: tuple[str, ...]) -> None:
+    def script(talk: Talk) -> None:
+        begin_run(talk)
+        talk.send_bytes(ended(*frames))
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments(operation, peer.port, count=1_000_000))
+    assert_error(end, f"test:{frames[0]}", f"by {frames[0]}")
+    assert not any(f"test:{name}" in end.stderr for name in frames[1:])
+
+
+@BOTH
+def test_messages_and_the_end_in_one_read(operation: str) -> None:
+    """What came before the detach counts: five messages are recorded, five are accepted."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=TARGET)
+        if operation == "receive":
+            talk.wait_for_credit()
+            transfers = b"".join(
+                encode_frame(
+                    "transfer", handle=0, delivery_id=number, delivery_tag=b"%d" % number,
+                    message_format=0, settled=True, payload=DATA,
+                )
+                for number in range(5)
+            )  # fmt: skip
+            talk.send_bytes(transfers + ended("detach", "end", "close"))
+        else:
+            talk.give_credit(5)
+            for _ in range(5):
+                talk.expect("transfer")
+            accepted = encode_frame(
+                "disposition", role=True, first=0, last=4, settled=True,
+                state=composite("accepted"),
+            )  # fmt: skip
+            talk.send_bytes(accepted + ended("detach", "end", "close"))
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments(operation, peer.port, count=1_000_000))
+    assert_error(end, "test:detach")
+    assert len(end.lines) == 5
+
+
+@BOTH
+def test_the_detach_first_and_the_rest_later(operation: str) -> None:
+    def script(talk: Talk) -> None:
+        begin_run(talk)
+        talk.send_bytes(ended("detach"))
+        talk.read_until("close")
+        talk.send_bytes(ended("end", "close"))
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments(operation, peer.port, count=1_000_000))
+    assert_error(end, "test:detach")
+    assert "test:end" not in end.stderr
+
+
+@BOTH
+@pytest.mark.parametrize("frames", [("detach", "end", "close"), ("end", "close"), ("close",)])
+def test_while_attaching(operation: str, frames: tuple[str, ...]) -> None:
+    """The peer answers the attach with nothing, or refuses it and then all the rest."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_session()
+        if frames[0] == "detach":
+            talk.answer_attach(source=composite("source"))
+        else:
+            talk.expect("attach")
+        talk.send_bytes(ended(*frames))
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments(operation, peer.port))
+    assert_error(end, f"test:{frames[0]}", f"by {frames[0]}")
+
+
+@BOTH
+def test_a_refusal_without_a_reason(operation: str) -> None:
+    """AMQP 1.0 part 2.6.3: a null terminus and a detach, here in two writes and no error."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_session()
+        attach = talk.expect("attach")
+        termini = {"source": None, "target": None}
+        talk.send(
+            "attach", name=attach.fields["name"], handle=0, initial_delivery_count=0,
+            role=not attach.fields.get("role"), **termini,
+        )  # fmt: skip
+        talk.send("detach", handle=0, closed=True)
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments(operation, peer.port, count=0, duration=60))
+    assert_error(end, "refused the link", "queue0")
+
+
+# -- transactions
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["detach", "end", "close"])
+def test_a_coordinator_that_is_refused(operation: str, how: str) -> None:
+    """By a detach; or as brokers without transactions do it, by the session or connection."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=TARGET)
+        if how == "detach":
+            talk.answer_attach(handle=1, target=composite("target"))
+            talk.send("detach", handle=1, closed=True, error=failure("detach"))
+        else:
+            talk.expect("attach")
+            talk.send_bytes(ended(*(("end", "close") if how == "end" else ("close",))))
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments(operation, peer.port, transaction_size=10))
+    assert_error(end, "the peer has no transaction coordinator", f"test:{how}", f"by {how}")
+    assert end.seconds < 8
+
+
+# -- a source or target without an address
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"durable": 0, "expiry_policy": "session-end", "timeout": 0}]
+)
+def test_a_receiver_takes_a_source_without_an_address(fields: dict[str, object]) -> None:
+    def script(talk: Talk) -> None:
+        begin_run(talk, source=composite("source", **fields))
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("receive", peer.port, count=5))
+    assert_clean(end)
+    assert len(end.lines) == 5
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"durable": 0, "expiry_policy": "session-end", "timeout": 0}]
+)
+def test_a_sender_takes_a_target_without_an_address(fields: dict[str, object]) -> None:
+    def script(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=composite("target", **fields))
+        talk.give_credit(5)
+        for _ in range(5):
+            talk.expect("transfer")
+        talk.send(
+            "disposition", role=True, first=0, last=4, settled=True, state=composite("accepted")
+        )
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("send", peer.port, count=5))
+    assert_clean(end)
+    assert len(end.lines) == 5
