@@ -1,6 +1,7 @@
 """Comparison and change points against slow twins, and SciPy as a judge."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -8,66 +9,138 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver_fast.analysis import comparison as module
+from quiver_fast.analysis.blocks import block_length, resampled_means
 from quiver_fast.analysis.changepoints import best_split, change_points
-from quiver_fast.analysis.comparison import bootstrap_difference, compare, mann_whitney
+from quiver_fast.analysis.comparison import (
+    TOO_FEW,
+    Sample,
+    bootstrap_difference,
+    compare,
+    holm,
+    rank_sum,
+    within_runs,
+)
+from tests.support.simulated_runs import false_alarms, power, simulated_set
 
 values = st.lists(st.integers(0, 30).map(float), min_size=1, max_size=40)
+few_values = st.lists(st.integers(0, 4).map(float), min_size=1, max_size=5)
 
 
 @given(values, values)
 def test_effect_counts_pairs(base, candidate):
-    _, effect = mann_whitney(np.array(base), np.array(candidate))
+    _, effect = rank_sum(np.array(base), np.array(candidate))
     above = sum((c > b) - (c < b) for b in base for c in candidate)
     assert effect == pytest.approx(above / (len(base) * len(candidate)))
+
+
+@given(few_values, few_values)
+def test_p_value_counts_all_permutations(base, candidate):
+    """Every choice of which runs are the candidate's, mid-ranks and all."""
+    together = base + candidate
+    ranks = [
+        sum(other < one for other in together) + (together.count(one) + 1) / 2 for one in together
+    ]
+    centre = len(candidate) * (len(together) + 1) / 2
+    found = abs(sum(ranks[len(base) :]) - centre)
+    sums = [abs(sum(chosen) - centre) for chosen in combinations(ranks, len(candidate))]
+    ours, _ = rank_sum(np.array(base), np.array(candidate))
+    assert ours == pytest.approx(sum(one >= found for one in sums) / len(sums))
 
 
 @settings(deadline=None)  # SciPy takes its time to load
 @given(values, values)
 def test_p_value_is_scipys(base, candidate):
     stats = pytest.importorskip("scipy.stats", reason="SciPy is the judge")
-    ours, _ = mann_whitney(np.array(base), np.array(candidate))
-    if len(set(base + candidate)) == 1:
-        assert ours == 1
-        return
+    if len(set(base + candidate)) < len(base + candidate):
+        return  # SciPy's exact method does not know ties
+    ours, _ = rank_sum(np.array(base), np.array(candidate))
+    judge = stats.mannwhitneyu(candidate, base, method="exact", alternative="two-sided")
+    assert ours == pytest.approx(judge.pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_p_value_of_many_runs_is_scipys(ties):
+    stats = pytest.importorskip("scipy.stats", reason="SciPy is the judge")
+    random = np.random.default_rng(11)
+    base, candidate = random.normal(10, 1, 70), random.normal(10.3, 1, 60)
+    if ties:
+        base, candidate = base.round(), candidate.round()
+    ours, _ = rank_sum(base, candidate)
     judge = stats.mannwhitneyu(candidate, base, method="asymptotic", alternative="two-sided")
     assert ours == pytest.approx(judge.pvalue, rel=1e-9)
 
 
-def slow_bootstrap(base, candidate):
-    """Blocks joined one by one, with the draws in the same order."""
-    generator = np.random.default_rng(module._SEED)
-    means = []
-    for series in (candidate, base):
-        length = math.ceil(len(series) ** (1 / 3))
-        blocks = math.ceil(len(series) / length)
-        draws = generator.integers(len(series), size=(module._RESAMPLES, blocks))
-        means.append([
-            np.mean([series[(start + k) % len(series)] for start in row for k in range(length)])
-            for row in draws
-        ])  # fmt: skip
-    return np.quantile(np.subtract(*means), (0.025, 0.975)).tolist()
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm(p_values):
+    order = sorted(p_values)
+    slow = [
+        min(1.0, max(order[j] * (len(order) - j) for j in range(order.index(one) + 1)))
+        for one in p_values
+    ]
+    assert holm(p_values) == pytest.approx(slow)
 
 
-@settings(max_examples=10, deadline=None)
-@given(values, values)
-def test_bootstrap(base, candidate):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_RESAMPLES", 50)
-        ours = bootstrap_difference(np.array(base), np.array(candidate))
-        assert ours == pytest.approx(slow_bootstrap(base, candidate), abs=1e-9)
+@pytest.mark.parametrize("freedom", [4, 9, 19, 49])
+def test_students_quantile_is_scipys(freedom):
+    stats = pytest.importorskip("scipy.stats", reason="SciPy is the judge")
+    assert module._student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=5e-3)
 
 
-def test_the_interval_covers_the_truth():
+@pytest.mark.parametrize("runs", [5, 10])
+def test_the_interval_covers_the_truth(runs):
     random = np.random.default_rng(7)
     hits = 0
-    for _ in range(100):
-        low, high = bootstrap_difference(random.normal(10, 1, 60), random.normal(11, 1, 60))
+    for _ in range(200):
+        low, high = bootstrap_difference(random.normal(10, 1, runs), random.normal(11, 1, runs))
         hits += low <= 1 <= high
-    assert hits >= 88
+    assert hits >= 180
 
 
-def series(mean, size=60, seed=0):
-    return np.random.default_rng(seed).normal(mean, 1, size)
+def slow_block_means(series, resamples, generator):
+    """Blocks joined one by one, with the draws in the same order."""
+    length = block_length(series)
+    starts = generator.integers(len(series), size=(resamples, math.ceil(len(series) / length)))
+    circle = [*series, *series]
+    return [
+        np.mean([value for start in row for value in circle[start : start + length]])
+        for row in starts
+    ]
+
+
+@given(st.lists(st.integers(0, 30).map(float), min_size=2, max_size=40))
+def test_resampled_means(series):
+    series = np.array(series)
+    ours = resampled_means(series, 20, np.random.default_rng(1))
+    assert ours == pytest.approx(slow_block_means(series, 20, np.random.default_rng(1)))
+
+
+def test_blocks_are_as_long_as_the_memory_of_the_series():
+    random = np.random.default_rng(3)
+    noise = random.normal(0, 1, 400)
+    slow = np.convolve(random.normal(0, 1, 430), np.ones(31), "valid")
+    assert block_length(noise) <= 4
+    assert block_length(slow) >= 15
+    assert block_length(np.full(20, 5.0)) == 1
+
+
+def test_intervals_within_runs_know_that_seconds_depend_on_each_other():
+    """AR(0.8): an interval that took the seconds for independent would be a third as wide."""
+    random = np.random.default_rng(5)
+    hits = 0
+    for _ in range(100):
+        base, candidate = (simulated_set(random, runs=1, memory=0.8, seconds=120) for _ in "ab")
+        low, high = within_runs(base, candidate)
+        hits += low <= 0 <= high
+    assert hits >= 80
+
+
+def level(mean, runs=10, seed=0):
+    random = np.random.default_rng(seed)
+    return simulated_set(random, runs=runs, level=mean, between=0.01)
+
+
+def one(base, candidate, larger_is_better=True):
+    return compare({"f": base}, {"f": candidate}, {"f": larger_is_better})["f"]
 
 
 @pytest.mark.parametrize(
@@ -79,28 +152,65 @@ def series(mean, size=60, seed=0):
     ],
 )  # fmt: skip
 def test_verdict(mean, larger_is_better, verdict):
-    ours = compare(series(100, seed=1), series(mean, seed=2), larger_is_better=larger_is_better)
+    ours = one(level(100, seed=1), level(mean, seed=2), larger_is_better)
     assert ours.verdict == verdict
-    assert ours.change == pytest.approx(mean / 100 - 1, abs=0.01)
+    assert ours.change == pytest.approx(mean / 100 - 1, abs=0.02)
     assert ours.interval[0] < ours.difference < ours.interval[1]
+    assert ours.interval_of == "runs"
+    assert (len(ours.base_runs), len(ours.candidate_runs)) == (10, 10)
 
 
-def test_few_windows_have_no_verdict():
-    ours = compare(np.array([0.0]), series(9, 9), larger_is_better=True)
-    assert (ours.verdict, ours.interval, ours.p_value, ours.change) == (
-        "too few windows",
-        *[None] * 3,
-    )
-    nothing = compare(np.empty(0), series(9), larger_is_better=True)
-    assert ours.difference is None
-    assert (nothing.base, nothing.difference, nothing.verdict) == (None, None, "too few windows")
+def test_few_runs_have_no_verdict_but_an_interval_within_them():
+    ours = one(level(100, runs=4), level(200, runs=9))
+    assert (ours.verdict, ours.p_value, ours.adjusted_p_value, ours.effect) == (
+        TOO_FEW, None, None, None,
+    )  # fmt: skip
+    assert ours.interval_of == "within these runs"
+    assert ours.interval[0] < 100 < ours.interval[1]
+    nothing = one([], level(9))
+    assert (nothing.base, nothing.difference, nothing.interval) == (None, None, None)
+    assert nothing.verdict == TOO_FEW
 
 
 def test_equal_sets_do_not_differ():
-    same = series(5)
-    assert compare(same, same, larger_is_better=True).verdict == "no difference"
-    flat = np.full(20, 3.0)
-    assert compare(flat, flat, larger_is_better=True).p_value == 1
+    same = level(5, runs=5)
+    assert one(same, same).verdict == "no difference"
+    flat = [Sample(3.0, np.full(20, 3.0))] * 5
+    assert one(flat, flat).p_value == 1
+
+
+def test_one_outlier_decides_nothing():
+    """A run of five that the machine disturbed moves the mean, and no verdict."""
+    disturbed = [*level(100, runs=4, seed=3), Sample(10.0, np.full(30, 10.0))]
+    assert one(level(100, runs=5), disturbed).verdict == "no difference"
+
+
+@pytest.mark.parametrize("runs", [5, 10])
+@pytest.mark.parametrize(
+    ("memory", "between"), [(0.0, 0.0), (0.5, 0.0), (0.8, 0.0), (0.0, 0.01), (0.0, 0.02)]
+)
+def test_false_alarms(runs, memory, between):
+    """Four figures of equal sets: 5 % of sets may differ; 40 sets are expected to have 2."""
+    assert false_alarms(sets=40, runs=runs, memory=memory, between=between) <= 6
+
+
+def test_power():
+    assert power(sets=40, runs=10, gain=0.02, between=0.005) >= 36
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [5, 10])
+@pytest.mark.parametrize(
+    ("memory", "between"), [(0.0, 0.0), (0.5, 0.0), (0.8, 0.0), (0.0, 0.01), (0.0, 0.02)]
+)
+def test_calibration(runs, memory, between):
+    """The table of docs/analysis.md: at most 7 % of 400 pairs of equal sets differ."""
+    assert false_alarms(sets=400, runs=runs, memory=memory, between=between) <= 28
+
+
+@pytest.mark.slow
+def test_calibration_of_power():
+    assert power(sets=400, runs=10, gain=0.02, between=0.005) >= 360
 
 
 def slow_energy(first, second):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.distribution import Distribution
+from quiver_fast.analysis.distribution import Distribution, exact_dot
 
 RANKS = (0, 0.1, 25, 33.3, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
 
@@ -53,6 +53,32 @@ def test_counts_are_added_up(values, times):
         np.array(values, np.int64), np.full(len(values), times, np.int64)
     )
     assert ours.counts.tolist() == (counted(values).counts * times).tolist()
+
+
+int64s = st.integers(-(2**63), 2**63 - 1)
+rows = st.lists(st.tuples(int64s, st.integers(0, 2**40)), max_size=40)
+
+
+@given(rows | st.lists(st.tuples(int64s, st.integers(0, 3)), max_size=40))
+def test_sums_are_exact_at_any_size(pairs):
+    """Also beyond 2^63: 10^8 latencies in nanoseconds of 100 s each reach 10^19."""
+    values, counts = (np.array(column, np.int64) for column in zip(*pairs or [(0, 0)], strict=True))
+    assert exact_dot(values, counts) == sum(value * count for value, count in pairs)
+
+
+@given(st.lists(st.tuples(int64s, st.integers(1, 2**50)), min_size=1, max_size=40))
+def test_the_mean_is_exact(pairs):
+    values, counts = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    total = sum(count for _, count in pairs)
+    ours = Distribution.of_counted(values, counts).mean()
+    assert ours == sum(value * count for value, count in pairs) / total
+
+
+def test_one_stamp_of_another_unit_leaves_the_mean_true():
+    """A microsecond stamp in a run of milliseconds makes one latency of 1.7 * 10^15."""
+    values, counts = np.array([3, -1_789_999_999_999_999]), np.array([9_999, 1])
+    mean = Distribution(values[::-1], counts[::-1]).mean()
+    assert mean == (3 * 9_999 - 1_789_999_999_999_999) / 10_000
 
 
 def test_empty():

@@ -47,6 +47,21 @@ def test_nanoseconds_of_hours_need_no_memory():
     assert ours.mean() == pytest.approx((hour + 1000) / 2)
 
 
+@given(
+    st.lists(st.tuples(st.integers(-(2**61), 2**61), st.integers(1, 2**40)), min_size=1, max_size=9),
+    st.integers(1, 10**6),
+    st.integers(-(2**62), 2**62),
+)
+def test_totals_are_exact_at_any_size(pairs, interval, limit):
+    values, counts = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    ours = CorrectedDistribution(Distribution.of_counted(values, counts), interval)
+    samples = {value: max(value // interval - 1, 0) + 1 for value, _ in pairs}
+    assert ours.total == sum(samples[value] * count for value, count in pairs)
+    # Of v, v - i, v - 2 * i, … the first few may be above the limit.
+    above = {value: min(max(-((limit - value) // interval), 0), n) for value, n in samples.items()}
+    assert ours.at_most(limit) == sum((samples[v] - above[v]) * count for v, count in pairs)
+
+
 def test_an_interval_has_a_length():
     with pytest.raises(ValueError, match="at least one"):
         CorrectedDistribution(Distribution.of(np.array([1])), 0)

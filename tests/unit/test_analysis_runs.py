@@ -109,14 +109,17 @@ def test_settlement_bounds_the_offset_peer_to_peer(tmp_path):
 
 
 def test_comparison(tmp_path):
-    base = [write_run(tmp_path / f"base{n}", seed=n) for n in range(2)]
-    slower = [write_run(tmp_path / f"slower{n}", latency=9, seed=n + 9) for n in range(2)]
+    base = [write_run(tmp_path / f"base{n}", seed=n) for n in range(5)]
+    slower = [write_run(tmp_path / f"slower{n}", latency=9, seed=n + 9) for n in range(5)]
     ours = compare_sets(base, slower)
     assert ours["verdict"] == "worse"
     assert ours["figures"]["message_rate"]["verdict"] == "no difference"
     assert ours["figures"]["latency_p50"]["difference"] == pytest.approx(4, abs=0.2)
     assert compare_sets(slower, base)["verdict"] == "better"
     assert compare_sets(base, base)["verdict"] == "no difference"
+    few = compare_sets(base[:4], slower)
+    assert few["verdict"] == "too few runs: at least 5 of each"
+    assert few["figures"]["latency_p50"]["interval_of"] == "within these runs"
     json.dumps(ours)
 
 
@@ -184,7 +187,7 @@ def test_ending(tmp_path):
 def test_overall_verdict():
     assert overall_verdict(["better", "no difference"]) == "better"
     assert overall_verdict(["better", "worse"]) == "mixed"
-    assert overall_verdict(["no difference", "too few windows"]) == "no difference"
+    assert overall_verdict(["no difference", "too few runs: at least 5 of each"]) == "no difference"
 
 
 def test_changes_over_runs(tmp_path):

@@ -8,19 +8,24 @@ without sorting all samples.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Distribution", "Int64Array", "interpolated"]
+__all__ = ["Distribution", "Int64Array", "exact_dot", "interpolated"]
 
 Int64Array = NDArray[np.int64]
 
 # Counting by offset beats sorting as long as the bins are not many more than the samples.
 _BINS_PER_SAMPLE = 4
 _FEW_BINS = 1 << 16
+
+_INT64_END, _HALF_END = 1 << 63, 1 << 31
+# Elements that are Python's integers at a time.
+_PIECE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -90,9 +95,7 @@ class Distribution:
 
     def sum(self) -> int:
         """Return the sum of the samples, exact. The distribution must not be empty."""
-        offsets = self.values - self.values[0]
-        # Counted from the minimum, the sum fits: it is at most n times the range.
-        return int(self.values[0]) * self.total + int(np.dot(offsets, self.counts))
+        return exact_dot(self.values, self.counts)
 
     def stddev(self) -> float:
         """Return sqrt(sum((x - mean)^2) / n), of the population. Must not be empty."""
@@ -117,6 +120,32 @@ class Distribution:
         low = int(self.values[np.searchsorted(last_index, index)])
         high = int(self.values[np.searchsorted(last_index, above)])
         return interpolated(low, high, position - index)
+
+
+def exact_dot(values: Int64Array, counts: Int64Array) -> int:
+    """Return the sum of values[i] * counts[i], exact at any size.
+
+    Args:
+        values: int64[n].
+        counts: int64[n], not negative, with a sum below 2^63.
+    """
+    if len(values) == 0:
+        return 0
+    total = int(counts.sum())
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    if largest * total < _INT64_END:
+        return int(np.dot(values, counts))
+    if total < _HALF_END:
+        # In halves of 32 bits each product and each sum stays below 2^63.
+        high, low = values >> 32, values & 0xFFFFFFFF
+        return (int(np.dot(high, counts)) << 32) + int(np.dot(low, counts))
+    pieces = range(0, len(values), _PIECE)
+    return sum(_slow_dot(values[i : i + _PIECE], counts[i : i + _PIECE]) for i in pieces)
+
+
+def _slow_dot(values: Int64Array, counts: Int64Array) -> int:
+    """Do the sum in Python's integers, which do not overflow."""
+    return sum(map(operator.mul, values.tolist(), counts.tolist()))
 
 
 def interpolated(low: int, high: int, fraction: float) -> float:

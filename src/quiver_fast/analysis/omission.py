@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from quiver_fast.analysis.distribution import Distribution, interpolated
+from quiver_fast.analysis.distribution import Distribution, exact_dot, interpolated
 
 __all__ = ["CorrectedDistribution"]
 
@@ -49,7 +49,7 @@ class CorrectedDistribution:
     @property
     def total(self) -> int:
         """The number of samples, with those put back."""
-        return int(np.dot(self._raw.counts, self._added + 1))
+        return exact_dot(self._added + 1, self._raw.counts)
 
     def mean(self) -> float:
         """Return the mean of all samples."""
@@ -63,11 +63,13 @@ class CorrectedDistribution:
 
     def at_most(self, limit: int) -> int:
         """Return the number of samples that are not above ``limit``."""
+        alone = int(self._alone_ends[np.searchsorted(self._alone.values, limit, side="right")])
+        if limit < self._interval:
+            return alone  # all samples of the tail are at least one interval
         # Of v, v - i, ..., v - m * i those from k = ceil((v - limit) / i) on.
         skipped = np.maximum(-((limit - self._tail.values) // self._interval), 0)
         kept = np.maximum(self._tail_samples - skipped, 0)
-        alone = self._alone_ends[np.searchsorted(self._alone.values, limit, side="right")]
-        return int(alone) + int(np.dot(self._tail.counts, kept))
+        return alone + exact_dot(kept, self._tail.counts)
 
     def percentiles(self, ranks: Iterable[float]) -> list[float]:
         """Return the percentiles at ``ranks`` (0 to 100) by NumPy's default method."""

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.changepoints import MINIMUM_SEGMENT, change_points
-from quiver_fast.analysis.comparison import BETTER, WORSE, compare
+from quiver_fast.analysis.comparison import BETTER, WORSE, Sample, compare
 from quiver_fast.analysis.sources import AnalysedRun, RunData
+from quiver_fast.analysis.spilled import Histogram
 from quiver_fast.analysis.statistics import arrivals, ending, sending_end, steady_part
 from quiver_fast.analysis.steady import measured_seconds
 from quiver_fast.analysis.units import per_millisecond
@@ -45,6 +46,8 @@ class RunFigures:
         name: what to call it.
         first_receive_time: epoch milliseconds; None where nothing was received.
         values: each of :data:`FIGURES` over the whole run; empty where nothing was received.
+        steady: each of them over the steady state, likewise; over the whole run where that
+            has no whole second.
         windows: each of them in the windows of one second of the steady state, float64.
         complete: whether the run did all that was asked of it; None where that is not known.
     """
@@ -52,6 +55,7 @@ class RunFigures:
     name: str
     first_receive_time: int | None
     values: dict[str, float]
+    steady: dict[str, float]
     windows: dict[str, Float64Array]
     complete: bool | None = None
 
@@ -61,25 +65,28 @@ def run_figures(run: RunData) -> RunFigures:
     if isinstance(run, AnalysedRun):
         return run.figures
     received = run.histogram is not None and run.histogram.total > 0
+    values = {name: _value(run, name) for name in FIGURES} if received else {}
+    counts, part = _steady_seconds(run)
     return RunFigures(
         run.name,
         _results(run)["first_receive_time"] if received else None,
-        {name: _value(run, name) for name in FIGURES} if received else {},
-        _run_windows(run),
+        values,
+        values | _steady_values(counts, part) if received else {},
+        _windows(counts, part),
         ending(run)[0],
     )
 
 
 def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[str, Any]:
-    """Compare two sets of runs by their windows of one second.
+    """Compare two sets of runs. The run is the unit: each gives one value per figure.
 
-    The windows are those of each run's steady state, or, in runs too short to tell
-    that, all whole seconds; the runs' windows are put one after the other.
+    That value is of the run's steady state, or, in runs too short to tell that, of all whole
+    seconds. Runs that received nothing have no figures and are left out.
 
     Returns:
         ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``
         when every figure that differs says so, ``mixed`` when they disagree, else
-        ``no difference`` or ``too few windows``), ``incomplete`` (names of the runs that did
+        ``no difference`` or ``too few runs: …``), ``incomplete`` (names of the runs that did
         not do all that was asked), and ``figures``: each of
         :data:`FIGURES` to its :class:`quiver_fast.analysis.comparison.Comparison` with
         ``unit``, and ``raw_base`` and ``raw_candidate``: the means over the runs of the figure
@@ -95,16 +102,17 @@ def _incomplete(runs: Sequence[RunFigures]) -> list[str]:
 
 
 def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> dict[str, Any]:
-    """Do the same with the figures of the runs."""
-    before, after = _windows(base), _windows(candidate)
+    """Compare two sets of runs, given their figures, as :func:`compare_sets` does."""
+    larger = {name: larger_is_better for name, (_, larger_is_better) in FIGURES.items()}
+    found = compare(_samples(base), _samples(candidate), larger)
     figures = {
         name: {
             "unit": unit,
-            **asdict(compare(before[name], after[name], larger_is_better=larger)),
+            **asdict(found[name]),
             "raw_base": _raw(base, name),
             "raw_candidate": _raw(candidate, name),
         }
-        for name, (unit, larger) in FIGURES.items()
+        for name, (unit, _) in FIGURES.items()
     }
     return {
         "base": [run.name for run in base],
@@ -129,25 +137,45 @@ def overall_verdict(verdicts: Sequence[str]) -> str:
     return clear.pop() if clear else verdicts[0]
 
 
-def _windows(runs: Sequence[RunFigures]) -> dict[str, Float64Array]:
-    """Return the values of each figure in the windows of all runs."""
-    none = np.empty(0, np.float64)
-    return {name: np.concatenate([none, *(run.windows[name] for run in runs)]) for name in FIGURES}
+def _samples(runs: Sequence[RunFigures]) -> dict[str, list[Sample]]:
+    """Return each figure of the runs that received something."""
+    received = [run for run in runs if run.values]
+    return {
+        name: [Sample(run.steady[name], run.windows[name]) for run in received]
+        for name in FIGURES
+    }
 
 
-def _run_windows(run: RunData) -> dict[str, Float64Array]:
+def _steady_seconds(run: RunData) -> tuple[Float64Array, Histogram | None]:
+    """Return messages per second of the steady state, and its latencies where there are any."""
     counts = measured_seconds(arrivals(run), sending_end(run))
     steady = steady_part(run)
     chosen = np.ones(len(counts.seconds), np.bool_)
     if steady is not None:
         chosen = (counts.seconds >= steady.first) & (counts.seconds <= steady.last)
     seconds = counts.seconds[chosen]
-    windows = {"message_rate": counts.counts[chosen].astype(np.float64)}
-    table = np.empty((0, len(_RANKS)))
+    part = None
     if run.histogram is not None and len(seconds):
         part = run.histogram.within(int(seconds[0]), int(seconds[-1]))
+    return counts.counts[chosen].astype(np.float64), part
+
+
+def _steady_values(counts: Float64Array, part: Histogram | None) -> dict[str, float]:
+    """Return the figures of the steady state; none where it has no message."""
+    if part is None or part.total == 0:
+        return {}
+    percentiles = part.distribution().percentiles(_RANKS.values())
+    ticks = per_millisecond(part.unit)
+    latencies = {name: value / ticks for name, value in zip(_RANKS, percentiles, strict=True)}
+    return {"message_rate": float(counts.mean())} | latencies
+
+
+def _windows(counts: Float64Array, part: Histogram | None) -> dict[str, Float64Array]:
+    """Return each figure of each second."""
+    table = np.empty((0, len(_RANKS)))
+    if part is not None:
         _, table = latency_windows(part, _RANKS.values())
-    return windows | {name: table[:, column] for column, name in enumerate(_RANKS)}
+    return {"message_rate": counts} | {name: table[:, n] for n, name in enumerate(_RANKS)}
 
 
 def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
@@ -163,7 +191,7 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
 
 
 def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
-    """Do the same with the figures of the runs."""
+    """Look for change points, given the runs' figures, as :func:`changes` does."""
     received = [run for run in runs if run.first_receive_time is not None]
     if len(received) < MINIMUM_RUNS:
         return None
