@@ -102,17 +102,24 @@ def test_a_breached_threshold(run, capsys):
     assert analyze(capsys, run, "--fail-if", "p99>11ms")[0] == 0
 
 
-def test_comparison(tmp_path, run, capsys):
-    slower = write_run(tmp_path / "slower", latency=9, unit="us")
-    code, out, _ = analyze(capsys, slower, "--compare", run)
+def test_comparison(tmp_path, capsys):
+    """The run is the unit: five of each have a verdict, fewer do not."""
+    for number in range(5):
+        write_run(tmp_path / "base" / str(number), 5 + number % 2, 3)
+        write_run(tmp_path / "slower" / str(number), 9 + number % 2, 3, unit="us")
+    base, slower = tmp_path / "base", tmp_path / "slower"
+    code, out, _ = analyze(capsys, slower, "--compare", base)
     assert code == 0
     assert re.search(
-        r"latency p50 +8\.00 ms +12\.0 ms +\+50\.0% .* 8\.00 ms +12\.0 ms +worse\n", out
+        r"latency p50 +8\.40 ms +12\.4 ms +\+47\.6% .* 8\.40 ms +12\.4 ms +worse\n", out
     )
     assert re.search(r"message rate +200/s +200/s +~ .* no difference\n", out)
     assert "Verdict ............................................... worse" in out
-    document = json.loads(analyze(capsys, run, "--compare", slower, "--json")[1])
+    document = json.loads(analyze(capsys, base, "--compare", slower, "--json")[1])
     assert document["comparison"]["verdict"] == "better"
+    code, out, _ = analyze(capsys, slower / "0", "--compare", base)
+    assert code == 0
+    assert "Verdict .................... too few runs: at least 5 of each" in out
 
 
 def test_no_change_without_a_verdict(tmp_path, capsys):
@@ -338,17 +345,17 @@ def test_images(run, tmp_path, capsys, form):
 
 @pytest.mark.parametrize("form", ["png", "html"])
 def test_a_series_is_drawn_with_its_change_points(tmp_path, capsys, form):
-    """Seven runs, of which the last three are slower."""
+    """Twelve runs, of which the last five are slower."""
     pytest.importorskip("matplotlib", reason="matplotlib is optional")
-    for number in range(7):
-        latency = 5 if number < 4 else 50
+    for number in range(12):
+        latency = 5 if number < 7 else 50
         write_run(tmp_path / "runs" / str(number), latency, 1, start=EPOCH + 60_000 * number)
     target = tmp_path / "out"
     words = [tmp_path / "runs", "--json", f"--{form}", target]
     code, out, _ = analyze(capsys, *words)
     assert code == 0
     changes = json.loads(out)["change_points"]["figures"]["latency_p50"]["change_points"]
-    assert [change["run"] for change in changes] == [str(tmp_path / "runs" / "4")]
+    assert [change["run"] for change in changes] == [str(tmp_path / "runs" / "7")]
     names = {f"series-{name}" for name in
              ("message-rate", "latency-p50", "latency-p99", "latency-max")}  # fmt: skip
     if form == "png":

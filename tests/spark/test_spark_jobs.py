@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,14 @@ def here(runs: Path) -> dict[str, RunData]:
     """What the local engine says, by the name of the run."""
     found = (load_run(run, lambda _done, _total: None) for run in find_runs([str(runs)]))
     return {Path(run.name).name: run for run in found}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def six_runs_are_a_series() -> Iterator[None]:
+    """Both engines look for change points in six runs: twelve take a minute more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quiver_fast.analysis.sets.MINIMUM_RUNS", len(FORMATS))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Comparison and change points against slow twins, and SciPy as a judge."""
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quiver_fast.analysis import comparison as module
 from quiver_fast.analysis.blocks import block_length, resampled_means
-from quiver_fast.analysis.changepoints import best_split, change_points
+from quiver_fast.analysis.changepoints import best_split, change_points, dependence
 from quiver_fast.analysis.comparison import (
     TOO_FEW,
     Sample,
@@ -245,3 +245,46 @@ def test_change_points():
 def test_noise_rarely_changes():
     random = np.random.default_rng(5)
     assert sum(bool(change_points(random.normal(0, 1, 15))) for _ in range(20)) <= 3
+
+
+def series_of_runs(random, runs, memory, step=0.0):
+    """A first-order autoregression of runs, scatter 1, with a step in the midst."""
+    values = random.normal(0, 1, runs)
+    values[1:] *= (1 - memory**2) ** 0.5
+    for run in range(1, runs):
+        values[run] += memory * values[run - 1]
+    return values + step * (np.arange(runs) >= runs // 2)
+
+
+def test_a_step_of_five_percent_is_found_in_twelve_runs():
+    """At a scatter of 2 % from run to run it is 2.5 standard deviations: 80 of 100 series."""
+    random = np.random.default_rng(8)
+    found = sum(bool(change_points(series_of_runs(random, 12, 0, 2.5))) for _ in range(60))
+    assert found >= 45
+
+
+def test_runs_that_depend_on_their_neighbours_are_told():
+    random = np.random.default_rng(9)
+    dependent, independent = (
+        sum(dependence(series_of_runs(random, 24, memory))[1] < 0.05 for _ in range(40))
+        for memory in (0.6, 0.0)
+    )
+    assert dependent >= 20
+    assert independent <= 6
+
+
+def slow_autocorrelation(values, split):
+    parts = [values[:split], values[split:]]
+    residuals = [value - sum(part) / len(part) for part in parts for value in part]
+    squares = sum(one * one for one in residuals)
+    pairs = sum(a * b for a, b in pairwise(residuals))
+    return pairs / squares if squares > 1e-9 else 0.0
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 50).map(float), min_size=6, max_size=14))
+def test_dependence_is_the_autocorrelation_beside_the_best_split(values):
+    split, _ = best_split(np.array(values))
+    ours, p_value = dependence(np.array(values))
+    assert ours == pytest.approx(slow_autocorrelation(values, split), abs=1e-6)
+    assert 0 < p_value <= 1

@@ -48,7 +48,9 @@ def test_nanoseconds_of_hours_need_no_memory():
 
 
 @given(
-    st.lists(st.tuples(st.integers(-(2**61), 2**61), st.integers(1, 2**40)), min_size=1, max_size=9),
+    st.lists(
+        st.tuples(st.integers(-(2**61), 2**61), st.integers(1, 2**40)), min_size=1, max_size=9
+    ),
     st.integers(1, 10**6),
     st.integers(-(2**62), 2**62),
 )

@@ -199,14 +199,14 @@ def test_changes_over_runs(tmp_path):
             seed=n,
             start=EPOCH + n * 10**5,
         )
-        for n in range(12)
+        for n in range(14)
     ]
     ours = changes(runs[::-1])
     assert ours["runs"] == [run.name for run in runs]
     (change,) = ours["figures"]["latency_p50"]["change_points"]
     assert change == {"run": runs[6].name, "before": 5.0, "after": 20.0}
     assert ours["figures"]["message_rate"]["change_points"] == []
-    assert changes(runs[:5]) is None
+    assert changes(runs[:11]) is None
 
 
 @pytest.mark.parametrize(

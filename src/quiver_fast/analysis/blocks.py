@@ -38,14 +38,17 @@ def block_length(values: Float64Array) -> int:
     if spectrum == 0:
         return longest
     length = (2 * slope**2 / (4 / 3 * spectrum**2)) ** (1 / 3) * n ** (1 / 3)
-    return max(1, min(math.ceil(length), longest))
+    return max(1, int(min(math.ceil(length), longest)))
 
 
 def _autocovariances(values: Float64Array, largest_lag: int) -> Float64Array:
     deviations = values - values.mean()
     n = len(values)
     return np.array(
-        [float(np.dot(deviations[: n - lag], deviations[lag:])) / n for lag in range(largest_lag + 1)]
+        [
+            float(np.dot(deviations[: n - lag], deviations[lag:])) / n
+            for lag in range(largest_lag + 1)
+        ]
     )
 
 

@@ -137,9 +137,7 @@ def compare(
     }
     adjusted = dict(zip(tests, holm([test.p_value for test in tests.values()]), strict=True))
     return {
-        name: _comparison(
-            base[name], candidate[name], tests.get(name), adjusted.get(name), larger
-        )
+        name: _comparison(base[name], candidate[name], tests.get(name), adjusted.get(name), larger)
         for name, larger in larger_is_better.items()
     }
 
@@ -282,12 +280,10 @@ def _student(freedom: int) -> float:
         (5 * x**5 + 16 * x**3 + 3 * x) / 96,
         (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
     )
-    return sum(term / freedom**power for power, term in enumerate(terms))
+    return math.fsum(term / freedom**power for power, term in enumerate(terms))
 
 
-def within_runs(
-    base: Sequence[Sample], candidate: Sequence[Sample]
-) -> tuple[float, float] | None:
+def within_runs(base: Sequence[Sample], candidate: Sequence[Sample]) -> tuple[float, float] | None:
     """Return the 95 % interval of the difference of means over the seconds of these runs.
 
     The seconds of each run are resampled in blocks as long as its autocorrelation asks
