@@ -383,6 +383,7 @@ def html_report(tmp_path, run, capsys):
 EXPECTED_IDS = {f"run-{number}-{name}" for number in (1, 2) for name in PLOTS} | {
     "comparison-throughput",
     "comparison-percentiles",
+    "comparison-runs",
 }
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_plots", "run_plots", "series_plots"]
+__all__ = ["comparison_plots", "run_dots", "run_plots", "series_plots"]
 
 Float64Array = NDArray[np.float64]
 
@@ -81,6 +81,30 @@ def comparison_plots(base: Sequence[RunData], candidate: Sequence[RunData]) -> d
         _finish(axes)
         plots["comparison-percentiles"] = figure
     return plots
+
+
+def run_dots(comparison: Mapping[str, Any]) -> dict[str, Figure]:
+    """Return one plot of a comparison's figures: a dot for each run, a bar at each mean.
+
+    Args:
+        comparison: what :func:`quiver_fast.analysis.sets.compare_sets` returned.
+    """
+    module = optional_module("matplotlib.figure", "drawing plots")
+    figure: Figure = module.Figure(figsize=_SIZE, layout="constrained")
+    figure.suptitle("Each run, base and candidate", x=0.01, ha="left")
+    panels = figure.subplots(1, len(comparison["figures"]))
+    for axes, (name, found) in zip(panels, comparison["figures"].items(), strict=True):
+        for place, (label, colour) in enumerate((("base", _GREY), ("candidate", _BLUE))):
+            values = found[f"{label}_runs"]
+            axes.plot([place] * len(values), values, color=colour, marker="o", ls="", alpha=0.6)
+            if values:
+                axes.hlines(found[label], place - 0.25, place + 0.25, color=colour, lw=2)
+        axes.set_title(name.replace("_", " "), loc="left", fontsize="medium")
+        axes.set_ylabel(found["unit"])
+        axes.set_xticks([0, 1], ["base", "candidate"])
+        axes.set_xlim(-0.6, 1.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    return {"comparison-runs": figure}
 
 
 def series_plots(series: Mapping[str, Any]) -> dict[str, Figure]:

@@ -50,12 +50,29 @@ def comparison_text(comparison: dict[str, Any]) -> str:
         f"{heads}{'raw base':>11}{'raw cand.':>11}  verdict",
         *(_figure_line(name, figure) for name, figure in comparison["figures"].items()),
         "",
-        "base, candidate: means over the seconds of the steady states; raw: over whole runs",
+        *_intervals(comparison["figures"]),
+        "base, candidate: means of the runs' steady states; raw: of the whole runs",
+        "p: adjusted for the number of figures",
         *(f"INCOMPLETE: {name}" for name in comparison["incomplete"]),
         "",
         text_field("Verdict", comparison["verdict"]),
     ]
     return section("COMPARISON", lines)
+
+
+def _intervals(figures: dict[str, Any]) -> list[str]:
+    """Return the 95 % interval of each difference, and what it is of."""
+    lines = []
+    for name, figure in figures.items():
+        if figure["interval"] is None:
+            continue
+        low, high = (average_text(bound, figure["unit"]) for bound in figure["interval"])
+        lines.append(f"{name.replace('_', ' '):<13} differs by {low} to {high}")
+    if not lines:
+        return []
+    of = next(figure["interval_of"] for figure in figures.values() if figure["interval_of"])
+    note = "" if of == "runs" else ": how other runs differ is not in it"
+    return [*lines, f"95 % intervals of the difference, {of}{note}", ""]
 
 
 def _figure_line(name: str, figure: dict[str, Any]) -> str:
@@ -66,7 +83,7 @@ def _figure_line(name: str, figure: dict[str, Any]) -> str:
         f"{average_text(figure['base'], unit):>11}",
         f"{average_text(figure['candidate'], unit):>11}",
         f"{'~' if figure['verdict'] == NO_DIFFERENCE else change:>9}",
-        f"{_or_dash(figure['p_value'], '.2g'):>9}",
+        f"{_or_dash(figure['adjusted_p_value'], '.2g'):>9}",
         f"{_or_dash(figure['effect'], '+.2f'):>7}",
         f"{average_text(figure['raw_base'], unit):>11}",
         f"{average_text(figure['raw_candidate'], unit):>11}",
@@ -81,6 +98,12 @@ def change_point_text(changes: dict[str, Any]) -> str:
         f"to {average_text(change['after'], figure['unit'])} with {change['run']}"
         for name, figure in changes["figures"].items()
         for change in figure["change_points"]
+    ]
+    lines += [
+        f"{name.replace('_', ' ')}: neighbouring runs depend on each other "
+        f"(autocorrelation {figure['autocorrelation']:.2f}); a step is not told from a drift"
+        for name, figure in changes["figures"].items()
+        if figure["dependent"]
     ]
     runs = f"{len(changes['runs'])} runs in order of time"
     incomplete = [f"INCOMPLETE: {name}" for name in changes["incomplete"]]

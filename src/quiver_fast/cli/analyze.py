@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from quiver_fast.analysis import export
 from quiver_fast.analysis.discovery import RunFiles, find_runs
 from quiver_fast.analysis.parquet import write_parquet
-from quiver_fast.analysis.plots import comparison_plots, run_plots, series_plots
+from quiver_fast.analysis.plots import comparison_plots, run_dots, run_plots, series_plots
 from quiver_fast.analysis.report import html_report
 from quiver_fast.analysis.sets import changes, compare_sets
 from quiver_fast.analysis.sources import RunData, Wanted
@@ -135,6 +135,8 @@ class _Analysis:
     def set_plots(self) -> dict[str, Figure]:
         """Return the plots of the comparison and of the series, where there are such."""
         plots = comparison_plots(self.base, self.runs) if self.base else {}
+        if self.document["comparison"] is not None:
+            plots |= run_dots(self.document["comparison"])
         series = self.document["change_points"]
         return plots | series_plots(series) if series is not None else plots
 
