@@ -127,7 +127,11 @@ def test_no_change_without_a_verdict(tmp_path, capsys):
     _, out, _ = analyze(capsys, short[1], "--compare", short[0])
     (line,) = re.findall(r"^latency p99 .*", out, re.MULTILINE)
     assert line.split() == ["latency", "p99", "11.0", "ms", "56.0", "ms", "-", "-", "-",
-                            "11.0", "ms", "56.0", "ms", "too", "few", "windows"]  # fmt: skip
+                            "11.0", "ms", "56.0", "ms", "too", "few", "runs:", "at", "least", "5",
+                            "of", "each"]  # fmt: skip
+    # What can be said: how the seconds of these two runs differ.
+    assert "95 % intervals, within these runs: how other runs differ is not in it:" in out
+    assert "difference of latency p99: 45.0 ms to 45.0 ms" in out
 
 
 @pytest.fixture(name="failed")

@@ -130,7 +130,7 @@ def test_comparison_across_units(tmp_path):
     fine = ["{}000,{}000\n".format(*line.split(",")) for line in lines]
     (tmp_path / "fine" / "receiver-transfers.csv").write_text("".join(fine))
     ours = compare_sets([base], [load(tmp_path / "fine")])
-    assert all(figure["change"] == 0 for figure in ours["figures"].values())
+    assert all(figure["difference"] == 0 for figure in ours["figures"].values())
 
 
 def test_a_rate_run_is_compared_whole_and_raw_beside_it(tmp_path):

@@ -67,12 +67,12 @@ def _intervals(figures: dict[str, Any]) -> list[str]:
         if figure["interval"] is None:
             continue
         low, high = (average_text(bound, figure["unit"]) for bound in figure["interval"])
-        lines.append(f"{name.replace('_', ' '):<13} differs by {low} to {high}")
+        lines.append(f"difference of {name.replace('_', ' ')}: {low} to {high}")
     if not lines:
         return []
     of = next(figure["interval_of"] for figure in figures.values() if figure["interval_of"])
     note = "" if of == "runs" else ": how other runs differ is not in it"
-    return [*lines, f"95 % intervals of the difference, {of}{note}", ""]
+    return [f"95 % intervals, {of}{note}:", *lines, ""]
 
 
 def _figure_line(name: str, figure: dict[str, Any]) -> str:
