@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from support.brokers import ALL, marked
+from support.brokers import ALL, declare, marked
 from support.processes import Finished, run
 from support.server import Server
 
@@ -49,7 +49,9 @@ def test_runs_in_a_row_on_one_queue(
 
 
 def url(broker: str, queue: str, request: pytest.FixtureRequest) -> str:
+    """Return where a queue is that is there."""
     server: Server = request.getfixturevalue(broker)
+    declare(server, queue)
     return f"amqp://127.0.0.1:{server.port}/{queue}"
 
 

@@ -23,6 +23,9 @@ _VARIABLE = "QPID_BROKER_J_HOME"
 _MODEL = "9.0"
 """The version of the broker's configuration that this one is written for."""
 
+_NO_DERBY_LOG = "-Dderby.stream.error.file=/dev/null"
+"""One of its stores, which is not used, would leave a log in the current directory."""
+
 
 class BrokerJ(Broker):
     """A broker with one port and a virtual host in memory that makes queues on demand."""
@@ -51,7 +54,11 @@ class BrokerJ(Broker):
             # A certificate that cannot be used ends it, instead of a broker without a port.
             "-prop", "broker.failStartupWithErroredChild=true",
         ]  # fmt: skip
-        environment = {"QPID_HOME": str(self.home()), "QPID_WORK": str(directory)}
+        environment = {
+            "QPID_HOME": str(self.home()),
+            "QPID_WORK": str(directory),
+            "QPID_OPTS": f"{os.environ.get('QPID_OPTS', '')} {_NO_DERBY_LOG}",
+        }
         return [Daemon("qpid", command, environment)]
 
 
