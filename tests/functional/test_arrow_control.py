@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from proton import Sender
 from support.arrows import arguments, pyfast, run_pyfast
 from support.control import controlled
 from support.judgement import assert_clean, assert_error
@@ -317,6 +318,46 @@ def test_a_peer_that_does_not_answer_a_drain_is_left(tmp_path: Path) -> None:
     assert_clean(end)
     assert report["queue_empty"] is False
     assert report["peer"]["product"] is None
+
+
+class Pages(ScriptedPeer):
+    """ActiveMQ Classic: gives the rest of the credit back after each page of its queue."""
+
+    page = 5
+
+    def on_sendable(self, event: Event) -> None:
+        """Send nothing but when a drain asks for it."""
+
+    def on_link_flow(self, event: Event) -> None:
+        sender = event.link
+        if not (sender.is_sender and sender.drain_mode and sender.credit):
+            return
+        all_that_is_there = self.to_send
+        self.to_send = min(self.sent + self.page, all_that_is_there)
+        super().on_sendable(PageEvent(sender))
+        self.to_send = all_that_is_there
+        sender.drained()
+
+
+class PageEvent:
+    """As much of an event as a peer looks at when it sends."""
+
+    def __init__(self, sender: Sender) -> None:
+        self.sender = sender
+
+
+@pytest.mark.parametrize(("there", "empty"), [(3, True), (5, True), (6, False), (50, False)])
+def test_only_a_drain_without_a_message_proves_an_empty_queue(
+    tmp_path: Path, there: int, empty: bool
+) -> None:
+    with Pages(to_send=there) as peer, controlled(tmp_path, *receive(peer.port)) as arrow:
+        arrow.wait_ready()
+        arrow.say("stop")
+        end, report = arrow.end()
+    assert_clean(end)
+    # A page, and then the one message that a second drain asks for.
+    assert report["received"] == peer.sent == min(there, 6)
+    assert report["queue_empty"] is empty
 
 
 def test_a_sender_waits_for_credit_before_its_clock(tmp_path: Path) -> None:

@@ -41,6 +41,9 @@ cdef class Receiver(Endpoint):
     # The peer breaks when it is asked to drain.
     cdef bint undrainable
     cdef bint was_drained
+    # Messages taken when the peer was last asked to drain, and whether that was the second time.
+    cdef int64_t taken_before
+    cdef bint confirming
     # How long the peer may be silent before it has nothing more on its way.
     cdef int64_t patience
     cdef readonly int64_t received
@@ -54,6 +57,7 @@ cdef class Receiver(Endpoint):
     cdef int64_t goal(self) noexcept nogil
     cdef bint is_over(self, int64_t now) noexcept nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
+    cdef int ask_for_the_rest(self) noexcept nogil
     cdef int take_messages(self) except -1 nogil
     cdef int take_from(self, Inflow *flow) except -1 nogil
     cdef int take_bytes(self, Inflow *flow) except -1 nogil

@@ -220,8 +220,7 @@ cdef class Receiver(Endpoint):
         self.stopping = True
         self.drain_deadline = now + self.patience
         if not self.undrainable:
-            # A peer without credit of ours cannot tell whether its queue is empty.
-            pn_link_drain(self.link, 1 if pn_link_credit(self.link) == 0 else 0)
+            self.ask_for_the_rest()
         elif self.received >= self.control.total:
             self.drain_deadline = now
         return 0
@@ -233,7 +232,23 @@ cdef class Receiver(Endpoint):
             return False
         # Credit that the peer gave back, unlike credit that messages used up.
         self.was_drained = pn_link_drained(self.link) > 0
-        return True
+        if not self.was_drained or self.taken() == self.taken_before:
+            return True
+        # ActiveMQ Classic gives credit back after each page of its queue: only a drain without
+        # a message proves that the queue is empty. A second one asks for a single message.
+        self.was_drained = False
+        if self.confirming:
+            return True
+        self.confirming = True
+        self.ask_for_the_rest()
+        return False
+
+    cdef int ask_for_the_rest(self) noexcept nogil:
+        """Have the peer send what it has for our credit, and give the remaining credit back."""
+        self.taken_before = self.taken()
+        # A peer without credit of ours cannot tell whether its queue is empty.
+        pn_link_drain(self.link, 1 if pn_link_credit(self.link) == 0 else 0)
+        return 0
 
     cdef int64_t taken(self) noexcept nogil:
         """Return the number of all messages, whosever they are."""
