@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from quiver_fast.records import frames
 from quiver_fast.records.sources import MARKER
@@ -37,13 +39,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def analysed(directory):
-    done = subprocess.run(
-        [sys.executable, "-c", ANALYSE, str(directory)],
-        capture_output=True,
-        text=True,
-        check=True,
+def run_analysis(directory):
+    return subprocess.run(
+        [sys.executable, "-c", ANALYSE, str(directory)], capture_output=True, text=True
     )
+
+
+def analysed(directory):
+    done = run_analysis(directory)
+    assert done.returncode == 0, done.stderr
     received, unreceived, grown = done.stdout.split()
     assert float(grown) <= MOST_MB
     return int(received), unreceived
@@ -119,3 +123,46 @@ def test_gigabytes(tmp_path, size):
         frames._write_index(file, [(len(MARKER), 0), *[entry] * count])
     source.unlink()
     assert analysed(tmp_path) == (len(index) * count, "None")
+
+
+STEPPED = {
+    "1970": 5,
+    "ten years late": EPOCH + 10 * 365 * 86_400_000,
+    "a week": EPOCH + 7 * 86_400_000,
+}
+
+
+@pytest.mark.parametrize("stamp", STEPPED.values(), ids=STEPPED)
+def test_one_record_of_a_clock_that_stepped(tmp_path, stamp):
+    """Fifty years of empty seconds took 22.7 GB."""
+    good = "".join(f"{EPOCH + n},{EPOCH + n + 3}\n" for n in range(0, 50_000, 10))
+    (tmp_path / "receiver-transfers.csv").write_text(f"{good}{EPOCH},{stamp}\n")
+    assert analysed(tmp_path) == (5001, "None")
+
+
+def test_one_send_of_a_clock_that_stepped(tmp_path):
+    sends = "".join(f"{EPOCH + n},0\n" for n in range(0, 50_000, 10))
+    receipts = "".join(f"{EPOCH + n},{EPOCH + n + 3}\n" for n in range(0, 50_000, 10))
+    late = EPOCH + 10 * 365 * 86_400_000
+    (tmp_path / "sender-transfers.csv").write_text(f"{sends}{late},0\n")
+    (tmp_path / "receiver-transfers.csv").write_text(receipts)
+    assert analysed(tmp_path) == (5000, "1")
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)), min_size=1, max_size=300
+    )
+)
+def test_any_times_at_all(tmp_path, pairs):
+    """Whatever the values: either they are analysed in this memory, or one line says why not."""
+    lines = "".join(f"{sent},{received}\n" for sent, received in pairs)
+    (tmp_path / "receiver-transfers.csv").write_text(lines)
+    done = run_analysis(tmp_path)
+    if done.returncode == 0:
+        assert float(done.stdout.split()[2]) <= MOST_MB
+    else:
+        assert "RecordError" in done.stderr

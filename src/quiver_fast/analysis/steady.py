@@ -13,7 +13,8 @@ minimise the squared standard error of the mean of the others,
 
 It is applied to the counts per second from the front (warm-up) and, to what is
 left, from the back (ramp-down). Either way at most a third of the whole seconds is left
-out at each end. Fewer than six whole seconds have no steady state that could be told.
+out at each end. Fewer than six whole seconds have no steady state that could be told, nor
+has a run that is silent in most of its seconds: one late message is no steady silence.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ class Stall:
 def steady_state(
     counts: SecondCounts, rate: float = 0, until: float | None = None
 ) -> Steady | None:
-    """Return the steady part of a run, or None when it has under six whole seconds.
+    """Return the steady part of a run, or None where it cannot be told.
+
+    That is, of under six whole seconds, or with no message in half of them.
 
     Args:
         counts: messages per second.
@@ -96,7 +99,7 @@ def steady_state(
         until: epoch seconds of the end of the sending; None for the last message.
     """
     whole = measured_seconds(counts, until)
-    if len(whole.seconds) < MINIMUM_SECONDS:
+    if len(whole.seconds) < MINIMUM_SECONDS or whole.sparse or np.median(whole.counts) == 0:
         return None
     limit = len(whole.seconds) // _LARGEST_SHARE
     by_rate = rate > 0 and not bool(_off(np.median(whole.counts), rate))
@@ -124,7 +127,7 @@ def measured_seconds(counts: SecondCounts, until: float | None = None) -> Second
     if until is None:
         return whole
     end = int(np.searchsorted(whole.seconds, until - 1, side="right"))
-    return SecondCounts(whole.seconds[:end], whole.counts[:end])
+    return SecondCounts(whole.seconds[:end], whole.counts[:end], sparse=whole.sparse)
 
 
 def _off(counts: NDArray[np.int64] | np.float64, rate: float) -> NDArray[np.bool_] | np.bool_:
@@ -157,10 +160,10 @@ def stalls(counts: SecondCounts, until: float | None = None) -> list[Stall]:
 
     A second is stalled when its count is below 10 % of the median of the run's whole
     seconds; a stall is a longest series of stalled seconds. Pauses shorter than about
-    a second do not show.
+    a second do not show. A run that is silent in most of its seconds has none.
     """
     whole = measured_seconds(counts, until)
-    if len(whole.seconds) == 0:
+    if len(whole.seconds) == 0 or whole.sparse:
         return []
     stalled = whole.counts < STALL_SHARE * np.median(whole.counts)
     edges = np.flatnonzero(np.diff(stalled.astype(np.int8), prepend=0, append=0))

@@ -22,6 +22,10 @@ _RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
 _MS_PER_S = 1000
 # Of less than a tenth of a second a rate says more about chance than about the run.
 _SHORTEST = 0.1
+# Seconds without a message have a cell each, up to three days of them, or four for each
+# second that has one. One record of a clock that stepped must not ask for fifty years.
+_MOST_FILLED = 1 << 18
+_FILLED_SHARE = 4
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,9 @@ class SecondCounts:
     """How many messages each second of a run had.
 
     Attributes:
-        seconds: epoch seconds, int64, ascending and without gaps.
+        seconds: epoch seconds, int64, ascending; without gaps unless ``sparse``.
         counts: messages, int64; 0 in a second without any.
+        sparse: the run is silent for so long that only seconds with messages are there.
         first, last: when the first and the last of them came, epoch milliseconds; None
             where that is not known.
     """
@@ -39,13 +44,17 @@ class SecondCounts:
     counts: Int64Array
     first: int | None = None
     last: int | None = None
+    sparse: bool = False
 
     @classmethod
     def of(cls, messages: Distribution) -> SecondCounts:
-        """Fill the gaps of ``messages``, a distribution over epoch seconds."""
+        """Fill the gaps of ``messages``, a distribution over epoch seconds, if they are few."""
         seconds, counts = messages.values, messages.counts
         if len(seconds) == 0:
             return cls(seconds, counts)
+        span = int(seconds[-1]) - int(seconds[0]) + 1
+        if span > max(_MOST_FILLED, _FILLED_SHARE * len(seconds)):
+            return cls(seconds, counts, sparse=True)
         every = np.arange(seconds[0], seconds[-1] + 1, dtype=np.int64)
         filled = np.zeros(len(every), np.int64)
         filled[seconds - seconds[0]] = counts
@@ -65,18 +74,36 @@ class SecondCounts:
 
     def whole(self) -> SecondCounts:
         """Return all but the first and the last second, which are cut by the run's ends."""
-        return SecondCounts(self.seconds[1:-1], self.counts[1:-1])
+        return SecondCounts(self.seconds[1:-1], self.counts[1:-1], sparse=self.sparse)
 
     @property
     def covered(self) -> Float64Array:
         """How much of each second is between the first and the last message, float64, 0 to 1."""
-        starts, ends = self.seconds.astype(np.float64), self.seconds + 1.0
-        if self.first is not None and len(starts):
-            starts[0] = max(self.first / _MS_PER_S, starts[0])
-        if self.last is not None and len(ends):
+        return self.covered_of(self.seconds, 1)
+
+    def covered_of(self, starts: Int64Array, length: int) -> Float64Array:
+        """Return how much of windows is between the first and the last message.
+
+        Args:
+            starts: int64[n], epoch seconds with which the windows begin.
+            length: theirs in seconds.
+
+        Returns:
+            Seconds, float64[n], above 0.
+        """
+        if len(starts) == 0:
+            return np.empty(0)
+        first, last = float(self.seconds[0]), self.seconds[-1] + 1.0
+        tick = 1 / _MS_PER_S
+        # Records may be out of order: either end is kept within its own second.
+        if self.first is not None:
+            first = min(max(self.first / _MS_PER_S, first), first + 1 - tick)
+        if self.last is not None:
             # The last message came somewhere within its millisecond.
-            ends[-1] = min((self.last + 1) / _MS_PER_S, ends[-1])
-        return np.clip(ends - starts, 1 / _MS_PER_S, 1.0)
+            last = max(min((self.last + 1) / _MS_PER_S, last), last - 1 + tick)
+        covered = np.minimum(starts + float(length), last) - np.maximum(starts, first)
+        clipped: Float64Array = np.clip(covered, tick, float(length))
+        return clipped
 
     @property
     def rates(self) -> Float64Array:
@@ -125,17 +152,17 @@ def window_section(
 
     Returns:
         ``seconds``, and columns of equal length, a row for each window from the first with
-        messages to the last: ``start`` (epoch seconds), ``count``, ``covered`` (seconds of the
-        window between the run's first and last message), ``rate`` = count / covered (None
-        where under a tenth of a second is covered), and with ``histogram`` also
-        ``latency_p50``, ``latency_p99`` and ``latency_max`` in milliseconds, None in a window
-        without messages.
+        messages to the last (of a sparse run only those with messages): ``start`` (epoch
+        seconds), ``count``, ``covered`` (seconds of the window between the run's first and
+        last message), ``rate`` = count / covered (None where under a tenth of a second is
+        covered), and with ``histogram`` also ``latency_p50``, ``latency_p99`` and
+        ``latency_max`` in milliseconds, None in a window without messages.
     """
     starts = counts.seconds // seconds * seconds
     first = np.flatnonzero(np.diff(starts, prepend=starts[:1] - 1))
     some = len(first) > 0
     messages = np.add.reduceat(counts.counts, first) if some else counts.counts
-    covered = np.add.reduceat(counts.covered, first) if some else counts.covered
+    covered = counts.covered_of(starts[first], seconds)
     columns: dict[str, list[Any]] = {
         "start": starts[first].tolist(),
         "count": messages.tolist(),

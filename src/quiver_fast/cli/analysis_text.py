@@ -124,7 +124,9 @@ def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
     """Return the steady state, each figure with that of the whole run (``raw``) beside it."""
     steady = analysis["steady_state"]
     if steady is None:
-        return section("STEADY STATE", ["too short to tell: under six whole seconds"])
+        return section(
+            "STEADY STATE", ["not to be told: under six whole seconds, or none in half of them"]
+        )
     lines = [
         number_field("Duration", steady["seconds"], "seconds"),
         number_field("Warm-up left out", steady["warm_up_seconds"], "seconds"),
