@@ -6,6 +6,8 @@ PREFIX ?= /usr/local
 DURATION ?= 15s
 # Arguments for pytest in `make test` and `make bench`, such as `-k tls`.
 PYTEST_ARGS ?=
+# What `make test` and `make test-all` run: files or folders.
+TESTS ?= tests
 
 # A build without TLS needs the user's word: make … QUIVER_FAST_TLS=0
 export QUIVER_FAST_TLS ?= 1
@@ -35,7 +37,7 @@ keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.ne
 	annotate bench instructions sanitize analysis-demo clean
 
 help: ## Show this list
-	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [PYTEST_ARGS=…] [DURATION=15s]"
+	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [TESTS=tests/unit] [PYTEST_ARGS=…] [DURATION=15s]"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
@@ -118,7 +120,7 @@ endef
 define run_tests
 $(in_site_packages)
 QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" \
-	$(BIN)/pytest tests $(IN_PARALLEL) $1 $(PYTEST_ARGS)
+	$(BIN)/pytest $(TESTS) $(IN_PARALLEL) $1 $(PYTEST_ARGS)
 endef
 
 # The Python that builds; another one means another virtual environment.
