@@ -15,7 +15,7 @@ import pytest
 from support.arrows import COMMANDS, run_pair
 from support.judgement import assert_clean
 from support.processes import REPOSITORY, Finished, Running, free_port, run, wait_until
-from support.server import is_ready
+from support.server import is_ready, running_server
 
 SERVER = (sys.executable, str(REPOSITORY / "impls" / "quiver-server-pyfast"))
 
@@ -133,13 +133,18 @@ def test_a_second_at_a_rate_through_a_server(port: int) -> None:
     assert len(sent.lines) > 1
 
 
-def test_both_at_once_through_a_server(port: int, tmp_path: Path) -> None:
-    """`quiver URL --duration 1 --body-size 1 --credit 1 --durable --set-message-id`."""
+def test_both_at_once_through_a_server(tmp_path: Path) -> None:
+    """`quiver URL --duration 1 --body-size 1 --credit 1 --durable --set-message-id`.
+
+    Upstream's receiver ends at its own duration. What a fast sender has sent by then must have
+    room in the queue: a full one gives no outcomes, and the sender fails.
+    """
     keys = {"duration": 1, "body_size": 1, "credit": 1, "durable": 1, "set_message_id": 1}
     command = COMMANDS["impl"]
     with (
-        Running([*command, *third("receive", port, **keys)]) as receiver,
-        Running([*command, *third("send", port, **keys)]) as sender,
+        running_server(tmp_path, path="q0", queue_limit=4 << 30) as server,
+        Running([*command, *third("receive", server.port, **keys)]) as receiver,
+        Running([*command, *third("send", server.port, **keys)]) as sender,
     ):
         for end in (sender.wait(), receiver.wait()):
             assert_clean(end)
