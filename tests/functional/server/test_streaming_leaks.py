@@ -141,7 +141,7 @@ class TestAborts:
             assert rss(server) - before >= 4 * MEBIBYTE
             abort(deliveries)
             # The frames that end them go as the session's window opens.
-            producer.until(lambda: rss(server) - before <= 2 * MEBIBYTE)
+            producer.until(lambda: rss(server) - before <= 2 * MEBIBYTE, timeout=1.0)
 
 
 class TestDeaths:
