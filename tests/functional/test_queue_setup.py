@@ -150,7 +150,7 @@ def deleted(node: ManagementNode) -> list[str]:
 
 @pytest.mark.parametrize(("option", "path"), [("--unique-queue", "/queues/q0-"), ("--delete", "")])
 def test_a_queue_goes_after_a_failure(option: str, path: str) -> None:
-    with ManagementNode(["q0"], after=300, act=detach) as node:
+    with ManagementNode(["q0"], after=300, act=detach, to_send=0) as node:
         end = quiver(f"//127.0.0.1:{node.port}/q0", "--count", "1m", option)
         assert end.code == 1
         assert "the queue is full" in end.stderr
@@ -161,7 +161,8 @@ def test_a_queue_goes_after_a_failure(option: str, path: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_queue_goes_after_a_signal(number: signal.Signals) -> None:
-    with ManagementNode() as node:
+    # It sends nothing: a hundred thousand messages for the receiver would hold it up for seconds.
+    with ManagementNode(to_send=0) as node:
         words = [f"//127.0.0.1:{node.port}/q0", "--duration", "1m", "--unique-queue"]
         with Running(command("pair", *words)) as running:
             wait_until(lambda: node.transferred > 100, "messages pass")
