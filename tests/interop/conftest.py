@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from support.brokers import running_broker
 from support.server import Server
 
 
-@pytest.fixture(scope="session")
-def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One node for all tests; each uses queues of its own."""
-    with running_broker("rabbitmq", tmp_path_factory.mktemp("rabbitmq")) as node:
-        yield node
+def _broker(kind: str) -> Callable[..., Any]:
+    """Return the fixture of that name: one broker for all tests; each uses queues of its own."""
+
+    @pytest.fixture(scope="session", name=kind)
+    def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+        with running_broker(kind, tmp_path_factory.mktemp(kind)) as broker:
+            yield broker
+
+    return running
 
 
-@pytest.fixture(scope="session")
-def rabbitmq4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One node of RabbitMQ 4 for all tests; each uses queues of its own."""
-    with running_broker("rabbitmq4", tmp_path_factory.mktemp("rabbitmq4")) as node:
-        yield node
-
-
-@pytest.fixture(scope="session")
-def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One broker for all tests; each uses queues of its own."""
-    with running_broker("artemis", tmp_path_factory.mktemp("artemis")) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One broker for all tests; each uses queues of its own."""
-    with running_broker("classic", tmp_path_factory.mktemp("classic")) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def broker_j(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One broker for all tests; each uses queues of its own."""
-    with running_broker("broker_j", tmp_path_factory.mktemp("broker_j")) as broker:
-        yield broker
+rabbitmq = _broker("rabbitmq")
+rabbitmq4 = _broker("rabbitmq4")
+artemis = _broker("artemis")
+classic = _broker("classic")
+broker_j = _broker("broker_j")

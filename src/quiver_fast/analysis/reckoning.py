@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.bounds import RunBounds
     from quiver_fast.analysis.local import FileAnalysis
 
-__all__ = ["end_of_sending", "in_unit", "pair_sections"]
+__all__ = ["end_of_sending", "in_unit", "pair_sections", "planned_end"]
 
 # A backlog that is less than this share of the messages may be no growth but a wave.
 _GROWTH_SHARE = 0.01
@@ -33,7 +33,18 @@ def end_of_sending(sender: FileAnalysis, run: RunBounds) -> int | None:
     if run.duration <= 0 or counted_out or run.complete is not True:
         return None
     ticks = int(run.duration * PER_SECOND[sender.time_unit])
-    return max(sender.last_time, sender.first_time + ticks)
+    return planned_end(sender.first_time, sender.last_time, ticks)
+
+
+def planned_end(first: int, last: int, duration: int) -> int:
+    """Return the end of the sending in a run that was ended by its duration.
+
+    Args:
+        first: the first send.
+        last: the last send, in the same unit.
+        duration: what was asked for, likewise.
+    """
+    return max(last, first + duration)
 
 
 def in_unit(time: int, unit: str, other: str) -> int:

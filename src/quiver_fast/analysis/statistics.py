@@ -9,6 +9,7 @@ from typing import Any
 from quiver_fast.analysis.clock import drift, offset_at_least
 from quiver_fast.analysis.latency import RANKS, exact_latency
 from quiver_fast.analysis.omission import CorrectedDistribution
+from quiver_fast.analysis.reckoning import planned_end
 from quiver_fast.analysis.sources import AnalysedRun, RunData
 from quiver_fast.analysis.spilled import Latencies, coarse
 from quiver_fast.analysis.steady import Steady, stalls, steady_state
@@ -84,8 +85,9 @@ def sending_end(run: RunData) -> float | None:
     if run.sections["drain"] is None or run.sender is None:
         return None
     results = run.sender["results"]
-    planned = int(results["first_send_time"]) + 1000 * int(run.sender["config"]["duration"])
-    return max(int(results["last_send_time"]), planned) / 1000
+    duration = int(run.sender["config"]["duration"]) * PER_SECOND["ms"]
+    end = planned_end(results["first_send_time"], results["last_send_time"], duration)
+    return end / PER_SECOND["ms"]
 
 
 def steady_part(run: RunData) -> Steady | None:
