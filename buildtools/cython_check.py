@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,9 +40,10 @@ def main() -> int:
     parser.add_argument("--annotate", metavar="DIR", type=Path)
     arguments = parser.parse_args()
     options = ["--annotate"] if arguments.annotate else []
-    with tempfile.TemporaryDirectory() as scratch:
+    modules = sorted(SOURCE.rglob("*.pyx"))
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         output = arguments.annotate or Path(scratch)
-        said = [translate(module, output, options) for module in sorted(SOURCE.rglob("*.pyx"))]
+        said = list(pool.map(lambda module: translate(module, output, options), modules))
     for text in filter(None, said):
         sys.stderr.write(f"{text}\n")
     return 1 if any(said) else 0
