@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema
 from spark_analysis.bad_lines import bad_lines
 from spark_analysis.files import RecordFile, Split
-from spark_analysis.settling import Sends, Settled
+from spark_analysis.settling import Sends, Settled, SplitJoin
 
 __all__ = ["parse_split", "scan_split"]
 
@@ -78,7 +78,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _parse(split: Split) -> Iterator[pa.RecordBatch]:
     rows = _Rows(split)
-    sending: list[RunBatch] = []
+    joining = SplitJoin()
     lines = malformed = transfers = 0
     truncated = False
     first_bad: tuple[int, str] | None = None
@@ -92,15 +92,14 @@ def _parse(split: Split) -> Iterator[pa.RecordBatch]:
             transfers += int(batch.count.sum())
             some_id = None if batch.ids is None else int(batch.ids[0])
         if batch.ids is not None and batch.received is None:
-            sending.append(batch)
+            joining.add(batch)
         if batch.streamed is not None:
             yield rows.streamed(batch.streamed)
         lines += batch.lines
         malformed += batch.malformed
         truncated |= batch.truncated
         first_bad = first_bad or batch.first_malformed
-    if sending:
-        yield from _settled(rows, sending)
+    yield from _settled(rows, joining)
     if malformed:
         yield rows.bad(_bad_lines(split), malformed)
     if truncated:
@@ -115,17 +114,15 @@ def _bad_lines(split: Split) -> list[tuple[int, str]]:
         return list(bad_lines(file.path, split.start, split.end, *how, text))
 
 
-def _settled(rows: _Rows, batches: Sequence[RunBatch]) -> Iterator[pa.RecordBatch]:
+def _settled(rows: _Rows, joining: SplitJoin) -> Iterator[pa.RecordBatch]:
     """Yield pairs of sends and settlements, and those that have no other half here."""
-    sends = Sends.of(batches)
-    found, sent, late = sends.match(Settled.of(batches))
-    left = sends.without(found)
-    if len(found):
-        yield rows.settled(found, sent)
-    if len(late):
-        yield rows.unmatched(late)
-    if len(left.firsts):
-        yield rows.unsettled(left)
+    for part in joining.parts():
+        if len(part.found):
+            yield rows.settled(part.found, part.sent)
+        if len(part.late):
+            yield rows.unmatched(part.late)
+        if len(part.left.firsts):
+            yield rows.unsettled(part.left)
 
 
 class _Rows:

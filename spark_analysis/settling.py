@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.id_table import cut_blocks
 from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint, split_at
+from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.records.transfers import RunBatch
 
-__all__ = ["Sends", "Settled", "located"]
+__all__ = ["Joined", "Sends", "Settled", "SplitJoin", "located"]
 
 Int64Array = NDArray[np.int64]
+
+# The columns of a row: the block of ids that it is sorted by, and a run of ids.
+_FIRST, _LENGTH, _TIME, _SAMPLED = range(1, 5)
 
 
 def located(
@@ -46,14 +51,11 @@ class Sends:
     times: Int64Array
 
     @classmethod
-    def of(cls, batches: Sequence[RunBatch]) -> Sends:
-        """Return the sends of batches; of an id that several have the earliest counts."""
-        ids, counts, times = (
-            np.concatenate([getattr(batch, name) for batch in batches])
-            for name in ("ids", "count", "sent")
-        )
-        firsts, lengths, origin, _ = disjoint(as_keys(ids), as_keys(counts))
-        return cls(firsts, firsts + lengths, times[origin])
+    def of(cls, rows: Rows) -> Sends:
+        """Return the sends of rows; of an id that several have the earliest counts."""
+        ids, counts = (as_keys(rows[:, column].copy()) for column in (_FIRST, _LENGTH))
+        firsts, lengths, origin, _ = disjoint(ids, counts)
+        return cls(firsts, firsts + lengths, rows[origin, _TIME])
 
     def match(self, settled: Settled) -> tuple[Settled, Int64Array, Settled]:
         """Return the settlements of these sends, the times of these, and the other ones."""
@@ -88,13 +90,10 @@ class Settled:
     sampled: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, batches: Sequence[RunBatch]) -> Settled:
-        """Return the settlements of batches."""
-        ids, counts, times, sampled = (
-            np.concatenate([getattr(batch, f"settled_{name}") for batch in batches])
-            for name in ("ids", "count", "times", "sampled")
-        )
-        return cls(as_keys(ids), as_keys(counts), times, sampled.astype(np.bool_))
+    def of(cls, rows: Rows) -> Settled:
+        """Return the settlements of rows."""
+        ids, counts = (as_keys(rows[:, column].copy()) for column in (_FIRST, _LENGTH))
+        return cls(ids, counts, rows[:, _TIME], rows[:, _SAMPLED] > 0)
 
     def __len__(self) -> int:
         """Return the number of runs."""
@@ -108,3 +107,55 @@ class Settled:
     def only(self, rows: NDArray[np.bool_]) -> Settled:
         """Return the runs that ``rows`` says."""
         return Settled(self.firsts[rows], self.lengths[rows], self.times[rows], self.sampled[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """What a split says of the settlements of some blocks of ids.
+
+    Attributes:
+        found: settlements of ids that the split sends.
+        sent: the send time of each of them.
+        late: settlements of other ids.
+        left: sends without a settlement.
+    """
+
+    found: Settled
+    sent: Int64Array
+    late: Settled
+    left: Sends
+
+
+class SplitJoin:
+    """Joins the settlements of a split to its sends, in constant memory.
+
+    Both are sorted by blocks of ids, in files where they are many: at low rates a split of
+    256 MB has twelve million.
+    """
+
+    def __init__(self) -> None:
+        self._sends = SortedRows(4)
+        self._settled = SortedRows(5)
+
+    def add(self, batch: RunBatch) -> None:
+        """Add the split's next records, which are a sender's with ids."""
+        if batch.ids is not None and len(batch):
+            self._sends.add(*_rows(batch.ids, batch.count, batch.sent))
+        if len(batch.settled_ids):
+            sampled = batch.settled_sampled.astype(np.int64)
+            columns = batch.settled_ids, batch.settled_count, batch.settled_times, sampled
+            self._settled.add(*_rows(*columns))
+
+    def parts(self) -> Iterator[Joined]:
+        """Yield what was joined, by blocks of ids."""
+        for sends, settled in aligned(self._sends, self._settled):
+            own = Sends.of(sends)
+            found, sent, late = own.match(Settled.of(settled))
+            yield Joined(found, sent, late, own.without(found))
+
+
+def _rows(ids: Int64Array, counts: Int64Array, *values: Int64Array) -> list[Int64Array]:
+    """Return the columns of rows for runs of ids, cut where blocks end."""
+    block, firsts, lengths, origin, _ = cut_blocks(as_keys(ids), as_keys(counts))
+    numbers = [firsts.view(np.int64), lengths.view(np.int64)]
+    return [block, *numbers, *(column[origin] for column in values)]

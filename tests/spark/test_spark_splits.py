@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.peers import why_missing
 
+from quiver_fast.analysis import sorted_rows
 from quiver_fast.errors import RecordError, UsageError
 
 if why_missing("spark") is None:
@@ -50,10 +51,18 @@ EVENTS = st.lists(st.tuples(st.sampled_from(["", "s", "S"]), st.integers(1, 9)),
 
 
 @settings(deadline=None)
-@given(EVENTS)
-def test_settlements_are_joined_in_the_split(events: list[tuple[str, int]]) -> None:
-    """Against the obvious way: a dictionary of the first send of each id."""
-    with tempfile.TemporaryDirectory() as folder:
+@given(EVENTS, st.sampled_from([1, 30_000]), st.sampled_from([1, 1 << 20]))
+def test_settlements_are_joined_in_the_split(
+    events: list[tuple[str, int]], step: int, room: int
+) -> None:
+    """Against the obvious way: a dictionary of the first send of each id.
+
+    Ids are ``step`` apart, in one block of ids or several; what takes more than ``room``
+    bytes is sorted in files.
+    """
+    events = [(kind, id_ * step) for kind, id_ in events]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorted_rows, "ROOM", room)
         path = Path(folder, "sender-transfers.csv")
         times = range(TIME, TIME + len(events))
         lines = [f"{kind}{id_},{time}\n" for (kind, id_), time in zip(events, times, strict=True)]
