@@ -16,9 +16,10 @@ from quiver_fast.proton.libsys cimport (
 )
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.remote.buffer cimport discard, pending, release, reserve
+from quiver_fast.remote.replies import message_of
 from quiver_fast.remote.textwire cimport Slice, parse_int64
 from quiver_fast.remote.wire cimport (
-    HEADER_SIZE, LENGTH_MASK, META, end_document, read_header, scan_meta,
+    HEADER_SIZE, LENGTH_MASK, META, end_document, read_header, scan_meta, without_preamble,
 )
 
 cdef size_t READ_SIZE = 262144
@@ -140,8 +141,7 @@ cdef class Channel:
                         raise PeerError(f"{self.peer}: a reply with malformed meta-data")
                 continue
             reply.tid = self.tid_of_meta()
-            reply.body.start = at
-            reply.body.size = size
+            reply.body = without_preamble(at, size)
             return True
         return False
 
@@ -225,12 +225,3 @@ cdef class Channel:
         if self.socket_error:
             raise PeerError(f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
         raise PeerError(f"{self.peer}: the peer closed the connection")
-
-
-def message_of(body: bytes) -> str:
-    """Return the class and message of an exception's reply, as one line."""
-    text = body.decode("utf-8", "replace")
-    kind = text.partition("!")[2].partition(" ")[0].rpartition(".")[2]
-    message = text.partition('message: "')[2].rpartition('", stackTrace')[0]
-    message = message.replace('\\"', '"').replace("\\\\", "\\")
-    return f"{kind}: {message}" if message else text.strip()

@@ -29,12 +29,20 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 from quiver_fast.errors import LinkError, PeerError, UsageError
-from quiver_fast.remote.channel import message_of
-from quiver_fast.remote.endpoint import cid_of
+from quiver_fast.remote.replies import (
+    Value,
+    cid_of,
+    end_of,
+    entries_of,
+    index_of,
+    last_index_of,
+    message_of,
+    start_of,
+    text_of,
+    tid_of,
+)
 
 __all__ = ["Appender", "Entry", "Queue", "Tailer", "Value", "quote"]
-
-Value = str | bytes
 
 DEFAULT_PORT = 9876
 _META = 0x40000000
@@ -143,8 +151,7 @@ class Queue:
 
     def last_index(self) -> int:
         """Return the index of the queue's last entry, -1 if there is none."""
-        reply = self._call("Queue", "lastWrittenIndex: { }")
-        return int(reply.partition(b":")[2])
+        return last_index_of(self._call("Queue", "lastWrittenIndex: { }"), self.csp)
 
     def close(self) -> None:
         """Close the connection; its appenders and tailers end with it."""
@@ -258,10 +265,10 @@ class Appender(_Part):
     def last_index(self) -> int:
         """Return the last index that this appender wrote, -1 before the first."""
         reply = self._answer(self._request(b"lastWrittenIndex: { }"))
-        return int(reply.partition(b":")[2])
+        return last_index_of(reply, self._queue.csp)
 
     def _index(self, tid: int) -> int:
-        return int(self._answer(tid).partition(b":")[2])
+        return index_of(self._answer(tid), self._queue.csp)
 
 
 class Tailer(_Part):
@@ -278,11 +285,8 @@ class Tailer(_Part):
 
     def __init__(self, queue: Queue, index: int | None, reconnect: float) -> None:
         super().__init__(queue, "createTailer")
-        numbers = {
-            key: int(self._reply.partition(key)[2].strip().split(b",")[0].split()[0])
-            for key in (b"start:", b"end:")
-        }
-        self.start, self.end = numbers[b"start:"], numbers[b"end:"]
+        self.start = start_of(self._reply, queue.csp)
+        self.end = end_of(self._reply, queue.csp)
         self.index = self.start if index is None else index
         self._patience = reconnect
 
@@ -307,7 +311,8 @@ class Tailer(_Part):
                     raise
                 deadline = deadline or time.monotonic() + self._patience
                 self._reconnect(deadline)
-        entries = _entries(reply)
+        first, values = entries_of(reply, self._queue.csp)
+        entries = [Entry(first + i, value) for i, value in enumerate(values)]
         if entries:
             self.index = entries[-1].index + 1
         return entries
@@ -331,22 +336,6 @@ def _wire(value: Value) -> bytes:
     if isinstance(value, str):
         return value.encode()
     return b"!!binary " + (base64.b64encode(value) or b'""')
-
-
-def _entries(reply: bytes) -> list[Entry]:
-    """Return the entries of a reply to hasNext; their indexes are consecutive."""
-    head, _, listed = reply.partition(b"\nreply:")
-    first = int(head.partition(b":")[2])
-    # An entry's further lines are indented by four blanks more than they were stored.
-    texts = ("\n" + listed.decode().rstrip(" ").removesuffix("\n")).split("\n  - ")[1:]
-    return [Entry(first + i, _value(text)) for i, text in enumerate(texts)]
-
-
-def _value(text: str) -> Value:
-    if text.startswith("!!binary "):
-        return base64.b64decode(text.removeprefix("!!binary ").strip('"'))
-    # A carriage return alone is a line break too, and was indented before CR LF's.
-    return text.replace("\n    ", "\n").replace("\r    ", "\r")
 
 
 class _Connection:
@@ -439,9 +428,9 @@ class _Connection:
             body = bytes(self._input[at + 4 : end])
             at = end
             if header & _META:
-                self._tid = int(body.partition(b"tid:")[2].split()[0])
+                self._tid = tid_of(body, self._peer)
             elif self._tid == 0:
-                raise self._lose(f"the server ended the connection: {message_of(body)}")
+                raise self._lose(f"the server ended the connection: {message_of(text_of(body))}")
             else:
-                self._replies[self._tid] = body
+                self._replies[self._tid] = text_of(body)
         del self._input[:at]

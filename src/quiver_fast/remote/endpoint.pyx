@@ -3,11 +3,10 @@
 from libc.stdint cimport int64_t
 
 from quiver_fast.engine.course cimport Course, Limits
-from quiver_fast.errors import PeerError
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.remote.channel import message_of
 from quiver_fast.remote.channel cimport Channel, Reply
+from quiver_fast.remote.replies import cid_of, message_of
 
 cdef int64_t SECOND = 1000000000
 
@@ -89,16 +88,3 @@ cdef class Endpoint(Course):
     cdef str reason_of(self, const Reply *reply):
         """Return the exception that a reply is, as one line."""
         return message_of(reply.body.start[:reply.body.size])
-
-
-def cid_of(reply: bytes, peer: str) -> int:
-    """Return the cid that a create event's reply names, leniently: the RFC's is not YAML.
-
-    Raises:
-        PeerError: there is none.
-    """
-    _, found, rest = reply.partition(b"cid:")
-    digits = rest.strip().partition(b",")[0].partition(b"}")[0].strip()
-    if not found or not digits.isdigit():
-        raise PeerError(f"{peer}: a reply without a cid: {reply[:200]!r}")
-    return int(digits)

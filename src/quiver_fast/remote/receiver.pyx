@@ -7,12 +7,14 @@ from quiver_fast.engine.course cimport Limits
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.remote.channel cimport Channel, Reply, starts
+from quiver_fast.remote.channel cimport Channel, Reply
 from quiver_fast.remote.endpoint cimport Endpoint
+from quiver_fast.remote.replies import end_of
 from quiver_fast.remote.scalars cimport Scan
 from quiver_fast.remote.textwire cimport (
     Slice, Value, equals, next_pair, open_map, parse_int64, unquoted,
 )
+from quiver_fast.remote.wire cimport scan_index
 
 # "keep 2–4 hasNext outstanding with batch = credit/outstanding, wait: 10000"
 cdef int OUTSTANDING = 3
@@ -49,7 +51,8 @@ cdef class Receiver(Endpoint):
         self.event = event.encode()
         self.event_text = self.event
         if self.from_end:
-            moving = event.replace("{", f"{{ index: {end_of(reply)},", 1).encode()
+            end = end_of(reply, self.channel.peer)
+            moving = event.replace("{", f"{{ index: {end},", 1).encode()
             self.channel.request(self.cid, self.next_tid, moving)
             self.next_tid += 1
             self.outstanding = 1
@@ -110,7 +113,7 @@ cdef class Receiver(Endpoint):
         text = reply.body.start[:reply.body.size]
         if text.startswith(b"exception:"):
             self.fail_reply(reply)
-        self.queue_end = end_of(text)
+        self.queue_end = end_of(text, self.channel.peer)
         return 0
 
     cdef bint is_drained(self, int64_t now) noexcept nogil:
@@ -149,12 +152,9 @@ cdef class Receiver(Endpoint):
         cdef int64_t time = 0
         cdef int64_t index = 0
         cdef int taken = 0
-        if not starts(reply.body, b"index:"):
+        if not scan_index(reply.body, &index):
             with gil:
                 self.fail_reply(reply)
-        value.start = at + 7
-        value.size = <const char *>memchr(at, c"\n", end - at) - value.start
-        parse_int64(value, &index)
         value.start = NULL
         while at < end and not self.is_done():
             line = at
@@ -240,8 +240,3 @@ cdef class Receiver(Endpoint):
 
     cdef int fail_reply(self, const Reply *reply) except -1:
         raise LinkError(f"{self.channel.peer}: {self.reason_of(reply)}")
-
-
-def end_of(reply: bytes) -> int:
-    """Return the queue's end from the reply to a createTailer."""
-    return int(reply.partition(b"end:")[2].partition(b"}")[0])

@@ -40,4 +40,4 @@ cdef bint put_nothing_new(Buffer *buffer, const Tid *tid, int64_t index) noexcep
 # A batch: begin_batch(), then put_entry() for each, then end_batch().
 cdef ssize_t begin_batch(Buffer *buffer, const Tid *tid, int64_t index) noexcept nogil
 cdef bint put_entry(Buffer *buffer, const char *entry, size_t size) noexcept nogil
-cdef bint end_batch(Buffer *buffer, size_t header_at) noexcept nogil
+cdef bint end_batch(Buffer *buffer, const Tid *tid, size_t header_at) noexcept nogil

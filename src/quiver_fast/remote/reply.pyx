@@ -7,7 +7,7 @@ from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.remote.base64 cimport encode, encoded_size
 from quiver_fast.remote.buffer cimport Buffer, reserve
 from quiver_fast.remote.textwire cimport Slice, text_of
-from quiver_fast.remote.wire cimport HEADER_SIZE, META, Tid, end_document
+from quiver_fast.remote.wire cimport HEADER_SIZE, META, MORE, Tid, end_document
 
 cdef const char *CLASS_NAMES[8]
 CLASS_NAMES[:] = [
@@ -50,8 +50,9 @@ cdef inline char *begin(char *out, const Tid *tid) noexcept nogil:
     return end_document(header, out + 1, META)
 
 
-cdef inline bint finish(Buffer *buffer, char *header, char *out) noexcept nogil:
-    buffer.used = end_document(header, out, 0) - buffer.memory
+cdef inline bint finish(Buffer *buffer, const Tid *tid, char *header, char *out) noexcept nogil:
+    """End a reply. Bit 31 says that replies of the same tid follow (B.1)."""
+    buffer.used = end_document(header, out, MORE if tid.more else 0) - buffer.memory
     return True
 
 
@@ -68,7 +69,7 @@ cdef bint put_number(
         return False
     header = begin(out, tid)
     out = put_decimal(put(header + HEADER_SIZE, name), number)
-    return finish(buffer, header, put(out, b"\n"))
+    return finish(buffer, tid, header, put(out, b"\n"))
 
 
 cdef bint put_text(Buffer *buffer, const Tid *tid, const char *text) noexcept nogil:
@@ -78,7 +79,7 @@ cdef bint put_text(Buffer *buffer, const Tid *tid, const char *text) noexcept no
     if out == NULL:
         return False
     header = begin(out, tid)
-    return finish(buffer, header, put(header + HEADER_SIZE, text))
+    return finish(buffer, tid, header, put(header + HEADER_SIZE, text))
 
 
 cdef inline char *put_proxy(char *out, const char *kind, Slice authority, Slice queue,
@@ -98,7 +99,7 @@ cdef bint put_appender(Buffer *buffer, const Tid *tid, Slice authority, Slice qu
         return False
     header = begin(out, tid)
     out = put_proxy(header + HEADER_SIZE, b"appender", authority, queue, cid)
-    return finish(buffer, header, put(out, b" }\n"))
+    return finish(buffer, tid, header, put(out, b" }\n"))
 
 
 cdef bint put_tailer(Buffer *buffer, const Tid *tid, Slice authority, Slice queue, int64_t cid,
@@ -111,7 +112,7 @@ cdef bint put_tailer(Buffer *buffer, const Tid *tid, Slice authority, Slice queu
     out = put_proxy(header + HEADER_SIZE, b"tailer", authority, queue, cid)
     out = put_decimal(put(out, b", start: "), start)
     out = put_decimal(put(out, b", end: "), end)
-    return finish(buffer, header, put(out, b" }\n"))
+    return finish(buffer, tid, header, put(out, b" }\n"))
 
 
 cdef bint put_exception(Buffer *buffer, const Tid *tid, Failure failure,
@@ -129,7 +130,7 @@ cdef bint put_exception(Buffer *buffer, const Tid *tid, Failure failure,
     out = put(out, b" { message: \"")
     for i in range(size):
         out = put_quoted(out, <uint8_t>message[i])
-    return finish(buffer, header, put(out, b"\", stackTrace: [ ] }\n"))
+    return finish(buffer, tid, header, put(out, b"\", stackTrace: [ ] }\n"))
 
 
 cdef inline char *put_quoted(char *out, uint8_t byte) noexcept nogil:
@@ -155,7 +156,7 @@ cdef bint put_nothing_new(Buffer *buffer, const Tid *tid, int64_t index) noexcep
         return False
     header = begin(out, tid)
     out = put_decimal(put(header + HEADER_SIZE, b"index: "), index)
-    return finish(buffer, header, put(out, b"\nreply: []\n"))
+    return finish(buffer, tid, header, put(out, b"\nreply: []\n"))
 
 
 cdef ssize_t begin_batch(Buffer *buffer, const Tid *tid, int64_t index) noexcept nogil:
@@ -238,8 +239,8 @@ cdef bint put_lines(Buffer *buffer, const char *text, size_t size) noexcept nogi
     return True
 
 
-cdef bint end_batch(Buffer *buffer, size_t header_at) noexcept nogil:
+cdef bint end_batch(Buffer *buffer, const Tid *tid, size_t header_at) noexcept nogil:
     cdef char *out = reserve(buffer, 4)
     if out == NULL:
         return False
-    return finish(buffer, buffer.memory + buffer.start + header_at, out)
+    return finish(buffer, tid, buffer.memory + buffer.start + header_at, out)

@@ -28,7 +28,7 @@ from quiver_fast.remote.wire cimport (
     END_OF_STREAM, EVENT_BYE, EVENT_CLOSE, EVENT_CREATE_APPENDER, EVENT_CREATE_TAILER,
     EVENT_HAS_NEXT, EVENT_HEADER, EVENT_HEARTBEAT, EVENT_LAST_WRITTEN_INDEX,
     EVENT_ON_CLIENT_CLOSING, EVENT_SUBMIT, EVENT_UNKNOWN, HEADER_SIZE, LENGTH_MASK, MAX_DATA,
-    MAX_META, META, VIEW_APPENDER, VIEW_TAILER, VIEW_UNKNOWN, Event, HasNext, MetaData, Tid,
+    MAX_META, META, MORE, VIEW_APPENDER, VIEW_TAILER, VIEW_UNKNOWN, Event, HasNext, MetaData, Tid,
     read_header, scan_csp, scan_event, scan_has_next, scan_meta,
 )
 
@@ -151,6 +151,7 @@ cdef class Session(Tailing):
         if header & META:
             self.take_meta(body, size)
         else:
+            self.route.tid.more = header & MORE != 0
             self.take_request(body, size, now)
         return True
 

@@ -132,7 +132,7 @@ cdef class Tailing(Outbox):
                     entry.index != index + count):
                 break
         target.position = index + count
-        self.replied(done and end_batch(output, header))
+        self.replied(done and end_batch(output, &wait.tid, header))
         self.output_ready()
         return True
 

@@ -14,13 +14,12 @@ cdef enum Header:
     MAX_META = 65536
     MAX_DATA = 16777216 + 65536
 
-# A tid as the client wrote it, to be echoed verbatim; size 0: there is none.
-cdef enum:
-    TID_SIZE = 23
-
+# A tid as the client wrote it, to be echoed verbatim; size 0: there is none. `more`: the
+# request has bit 31, so its reply has it too (B.1).
 cdef struct Tid:
     unsigned char size
-    char text[23]
+    unsigned char more
+    char text[22]
 
 # What a meta-data document says. A csp of start NULL, a cid not `has_cid`: not there.
 cdef struct MetaData:
@@ -73,6 +72,8 @@ cdef struct HasNext:
 cdef uint32_t read_header(const char *bytes) noexcept nogil
 cdef void write_header(char *bytes, uint32_t header) noexcept nogil
 cdef const char *scan_meta(const char *text, size_t size, MetaData *meta) noexcept nogil
+cdef Slice without_preamble(const char *text, size_t size) noexcept nogil
+cdef bint scan_index(Slice reply, int64_t *index) noexcept nogil
 cdef void scan_csp(Slice text, Csp *csp) noexcept nogil
 cdef bint scan_event(const char *text, size_t size, Event *event) noexcept nogil
 cdef const char *scan_has_next(const Value *value, HasNext *request) noexcept nogil

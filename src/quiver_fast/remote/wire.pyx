@@ -123,8 +123,9 @@ cdef const char *take_key(Slice line, MetaData *meta) noexcept nogil:
     cdef Slice key
     cdef Slice value
     if colon == NULL:
-        return b"a line of the meta-data has no colon"
-    key = trimmed(line.start, colon)
+        return take_route(line, meta)
+    # Java's text wire may quote a key.
+    key = unquoted(trimmed(line.start, colon))
     value = trimmed(colon + 1, line.start + line.size)
     if equals(key, b"tid"):
         return take_tid(value, &meta.tid)
@@ -135,14 +136,29 @@ cdef const char *take_key(Slice line, MetaData *meta) noexcept nogil:
         if not take_value(&value) or not parse_int64(value, &meta.cid):
             return b"the cid is not a 64-bit integer"
     elif equals(key, b"csp"):
-        if meta.csp.start != NULL:
-            return b"the meta-data has two csps"
-        if starts_with(value, b"!!null"):
-            value.size = 0
-        if not take_value(&value):
-            return b"the csp is malformed"
-        meta.csp = value
+        return take_csp(value, meta)
     return NULL
+
+
+cdef const char *take_csp(Slice value, MetaData *meta) noexcept nogil:
+    if meta.csp.start != NULL:
+        return b"the meta-data has two csps"
+    if starts_with(value, b"!!null"):
+        value.size = 0
+    if not take_value(&value):
+        return b"the csp is malformed"
+    meta.csp = value
+    return NULL
+
+
+cdef const char *take_route(Slice line, MetaData *meta) noexcept nogil:
+    """Take a line without a key: the RFC's table of services routes by the relative URI."""
+    cdef Csp csp
+    line = without_comment(line)
+    scan_csp(line, &csp)
+    if csp.error != NULL:
+        return b"a line of the meta-data has no colon and is no route"
+    return take_csp(line, meta)
 
 
 cdef const char *take_tid(Slice value, Tid *tid) noexcept nogil:
@@ -154,6 +170,29 @@ cdef const char *take_tid(Slice value, Tid *tid) noexcept nogil:
     tid.size = <unsigned char>value.size
     memcpy(tid.text, value.start, value.size)
     return NULL
+
+
+# ---- replies, for our own clients ----------------------------------------------------
+
+cdef Slice without_preamble(const char *text, size_t size) noexcept nogil:
+    """Return a document's text without the lines before its event that say nothing."""
+    cdef const char *at = text
+    cdef const char *end = text + size
+    cdef Slice rest
+    rest.start = text
+    while at < end and says_nothing(next_line(&at, end)):
+        rest.start = at
+    rest.size = end - rest.start
+    return rest
+
+
+cdef bint scan_index(Slice reply, int64_t *index) noexcept nogil:
+    """Read the reply's first line, ``index: <n>``; a comment may follow (the RFC's does)."""
+    cdef const char *at = reply.start
+    cdef Slice line = next_line(&at, reply.start + reply.size)
+    if not starts_with(line, b"index:"):
+        return False
+    return parse_int64(without_comment(trimmed(line.start + 6, line.start + line.size)), index)
 
 
 # ---- csp -----------------------------------------------------------------------------

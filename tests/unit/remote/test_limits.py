@@ -11,7 +11,7 @@ from support.remote import META, MORE, document, failure, meta, replies, reply, 
 
 from quiver_fast.errors import PeerError
 from quiver_fast.queuefile.directory import QueueDirectory
-from quiver_fast.remote.endpoint import cid_of
+from quiver_fast.remote.replies import cid_of
 from quiver_fast.remote.store import Store
 
 QUEUE, APPENDER, TAILER = "//h/q#Queue", "//h/q#appender", "//h/q#tailer"
@@ -139,5 +139,5 @@ def test_the_rfcs_reply_is_read_although_it_is_no_yaml(text: bytes, cid: int) ->
 
 @pytest.mark.parametrize("text", [b"reply: { }\n", b"reply: { cid: x }\n", b""])
 def test_a_reply_without_a_cid_is_an_error(text: bytes) -> None:
-    with pytest.raises(PeerError, match="without a cid"):
+    with pytest.raises(PeerError, match="malformed reply"):
         cid_of(text, "h:1")

@@ -12,6 +12,7 @@ from support.remote import (
     META,
     MORE,
     document,
+    documents,
     failure,
     meta,
     replies,
@@ -106,7 +107,10 @@ def test_a_document_may_come_in_any_pieces(session: Exchange) -> None:
 def test_a_batch_shares_its_meta_data(session: Exchange) -> None:
     create(session, "createAppender")
     batch = meta(cid=1, tid=7) + b"".join(document(f"submit: {n}", MORE) for n in range(3))
-    said = replies(session.send(batch + document("submit: 3")))
+    answer = session.send(batch + document("submit: 3"))
+    # "data with bit 31: one reply, more follow for this tid" (B.1)
+    assert [bits for bits, _ in documents(answer)[1::2]] == [MORE, MORE, MORE, 0]
+    said = replies(answer)
     assert [tid for tid, _ in said] == [7] * 4
     first = int(said[0][1]["index"])
     assert [int(content["index"]) for _, content in said] == [first + n for n in range(4)]
@@ -443,6 +447,8 @@ def test_no_queue_where_creation_is_off(tmp_path: Path) -> None:
         (b"\x20\0\0\0\x80", UNSUPPORTED),
         (b"\x20\0\0\x40\xb9", UNSUPPORTED),
         (document("no colon", META), ILLEGAL_ARGUMENT),
+        (document("orders#tailer\ncsp: //h/orders", META), ILLEGAL_ARGUMENT),
+        (document("orders#Queue\norders#Queue", META), ILLEGAL_ARGUMENT),
         (document("tid: x", META), ILLEGAL_ARGUMENT),
         (document("cid: 99999999999999999999", META), ILLEGAL_ARGUMENT),
         (document("tid: 1\ntid: 1", META), ILLEGAL_ARGUMENT),
