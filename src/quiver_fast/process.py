@@ -86,6 +86,7 @@ class Child:
         environment: Mapping[str, str],
         *,
         output: Path | None = None,
+        append: bool = False,
         errors: TextIO | None = None,
         merge_errors: bool = False,
         pass_fds: tuple[int, ...] = (),
@@ -98,6 +99,7 @@ class Child:
             command: the words of the command.
             environment: the environment variables, all of them.
             output: the file for standard output, replaced; None for our own standard output.
+            append: do not replace that file, write behind what it has.
             errors: where lines of standard error are passed on to; None for our own.
             merge_errors: send standard error where standard output goes, and pass none on.
             pass_fds: descriptors that the child inherits.
@@ -111,7 +113,8 @@ class Child:
         self.last_error_line = ""
         self._grace = grace
         self._stop_deadline: float | None = None
-        with open(output, "wb") if output else contextlib.nullcontext() as records:
+        mode = "ab" if append else "wb"
+        with open(output, mode) if output else contextlib.nullcontext() as records:
             # A session of its own: a terminal's Ctrl-C reaches only us, so that
             # each child gets exactly one signal, with all of its descendants.
             self._process = subprocess.Popen(

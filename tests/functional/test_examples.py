@@ -26,7 +26,9 @@ from support.processes import REPOSITORY, Finished, wait_until
 
 pytestmark = pytest.mark.slow
 
-DOCUMENTS = ("README.md", "docs/analysis.md", "docs/queues.md", "docs/bench.md")
+DOCUMENTS = (
+    "README.md", "docs/analysis.md", "docs/comparing.md", "docs/queues.md", "docs/bench.md",
+)  # fmt: skip
 PROGRAMS = ("quiver", "quiver-arrow", "quiver-server", "quiver-bench", "quiver-queue",
             "quiver-analyze", "make", "pip")  # fmt: skip
 MEASURING = ("quiver", "quiver-arrow", "quiver-bench")
@@ -87,6 +89,13 @@ class Example:
 
 DELIVERED = (r"Count \.+ [1-9][\d,]* messages", r"Lost \.+ 0 messages")
 
+# Credit of 10 is worlds apart from 1,000: the rate's verdict is certain on any machine.
+VERDICT = (
+    r"Runs \.+ 10 of 10 complete",
+    r"^message rate .* better$",
+    r"Verdict \.+ (better|mixed)",
+)
+
 EXAMPLES = {
     "quiver": Example(says=(r"URL \.+ amqp://localhost:\d+/quiver", *DELIVERED)),
     "quiver //localhost/q0": Example((BROKER,), DELIVERED),
@@ -105,6 +114,8 @@ EXAMPLES = {
         (QUEUES,), (r"^\d+$",)
     ),
     "quiver-queue dump csp://localhost/orders": Example((QUEUES,)),
+    bare("quiver --runs 5 --baseline='--credit 10'"): Example(says=VERDICT),
+    bare("quiver --runs 5 --duration 2s --baseline='--credit 10'"): Example(says=VERDICT),
     "quiver-bench --duration 5s": Example(says=("pyfast -> pyfast -> pyfast", "Test failures: 0")),
     "quiver --output base": Example(),
     "quiver --output next": Example(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quiver_fast.analysis.comparison import NO_DIFFERENCE
+from quiver_fast.analysis.comparison import BETTER, NO_DIFFERENCE, WORSE
 from quiver_fast.analysis.units import (
     PER_SECOND,
     average_text,
@@ -56,8 +56,27 @@ def comparison_text(comparison: dict[str, Any]) -> str:
         *(f"INCOMPLETE: {name}" for name in comparison["incomplete"]),
         "",
         text_field("Verdict", comparison["verdict"]),
+        _in_words(comparison),
     ]
     return section("COMPARISON", lines)
+
+
+def _in_words(comparison: dict[str, Any]) -> str:
+    """Return the verdict as a sentence."""
+    parts = []
+    for verdict in (BETTER, WORSE):
+        found = [
+            f"{name.replace('_', ' ')} ({_or_dash(figure['change'], '+.1%')})"
+            for name, figure in comparison["figures"].items()
+            if figure["verdict"] == verdict
+        ]
+        if found:
+            parts.append(f"{verdict} in {', '.join(found)}")
+    if parts:
+        return f"The candidate is {' and '.join(parts)}."
+    if comparison["verdict"] == NO_DIFFERENCE:
+        return "The runs of the candidate and of the base are not told apart."
+    return "With so few runs a difference of the sets is not told from one between runs."
 
 
 def _intervals(figures: dict[str, Any]) -> list[str]:

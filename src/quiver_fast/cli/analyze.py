@@ -14,10 +14,10 @@ from quiver_fast.analysis.discovery import RunFiles, find_runs
 from quiver_fast.analysis.parquet import write_parquet
 from quiver_fast.analysis.plots import comparison_plots, run_dots, run_plots, series_plots
 from quiver_fast.analysis.report import html_report
+from quiver_fast.analysis.set_layout import both_sides
 from quiver_fast.analysis.sets import changes, compare_sets
 from quiver_fast.analysis.sources import RunData, Wanted
 from quiver_fast.analysis.statistics import ending
-from quiver_fast.analysis.units import figure_text
 from quiver_fast.cli.analysis_document import run_document, whole_document
 from quiver_fast.cli.analysis_text import (
     change_point_text,
@@ -35,7 +35,7 @@ from quiver_fast.cli.common import (
 from quiver_fast.cli.console import Console
 from quiver_fast.cli.engines import ENGINES, choose_engine
 from quiver_fast.cli.progress import Progress
-from quiver_fast.cli.thresholds import THRESHOLD_HELP, incomplete, threshold
+from quiver_fast.cli.thresholds import THRESHOLD_HELP, breach_text, incomplete, threshold
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
 
 if TYPE_CHECKING:
@@ -78,6 +78,11 @@ def _run(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     if args.allow_incomplete and not args.fail_if:
         raise UsageError("--allow-incomplete has no effect without --fail-if")
+    if args.compare is None and len(args.paths) == 1:
+        # What `quiver --runs --baseline` measured against each other is compared again.
+        sides = both_sides(args.paths[0])
+        if sides is not None:
+            args.paths, args.compare = [sides[0]], sides[1]
     files = find_runs(args.paths)
     base_files = find_runs([args.compare]) if args.compare else []
     engine = choose_engine(args.engine, args.master, [*base_files, *files], _wanted(args))
@@ -174,7 +179,7 @@ class _Analysis:
             _warn(run)
         for one in thresholds:
             if one["breached"]:
-                report_error(_NAME, _breach(one))
+                report_error(_NAME, breach_text(one))
         if any(one["breached"] for one in thresholds):
             return EXIT_THRESHOLD
         return EXIT_OK if self._have_records() else EXIT_FAILURE
@@ -193,13 +198,6 @@ def _messages(document: dict[str, Any]) -> int:
     others = document["delivery"] or {}
     own: int = sum(end["results"]["message_count"] for end in ends)
     return own + (others.get("older") or 0) + (others.get("foreign") or 0)
-
-
-def _breach(one: dict[str, Any]) -> str:
-    if one["reason"] is None:
-        figure = figure_text(one["value"], one["unit"])
-        return f"threshold {one['condition']} is breached: {figure} ({one['run']})"
-    return f"--fail-if {one['condition']}: {one['reason']} ({one['run']})"
 
 
 def _warn(run: RunData) -> None:

@@ -14,6 +14,7 @@ from quiver_fast.cli.common import (
     add_implementation_options,
     add_tls_options,
     add_tool_options,
+    report_warning,
     run_command,
 )
 from quiver_fast.cli.console import Console, add_console_options
@@ -25,7 +26,7 @@ from quiver_fast.cli.run import ArrowRun
 from quiver_fast.cli.start import prelude_words, print_information
 from quiver_fast.cli.summary_text import arrow_summary_text
 from quiver_fast.cli.supervisor import SignalWatch, Supervisor
-from quiver_fast.cli.verdict import check_summary, judge
+from quiver_fast.cli.verdict import judge, summary_warnings
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
 
 __all__ = ["main"]
@@ -111,7 +112,8 @@ def _measure(
     console.document(summary)
     if summarize:
         console.show(arrow_summary_text(summary).rstrip("\n"))
-    check_summary(_NAME, summary)
+    for warning in summary_warnings(summary):
+        report_warning(_NAME, warning)
     if signals.exit_code is not None:
         return signals.exit_code
     if problem or uncompressed:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,9 @@ from quiver_fast.cli.bench_matrix import Cell
 from quiver_fast.cli.console import Console
 from quiver_fast.cli.output import make_output_dir, write_json
 from quiver_fast.cli.pair_run import PairPlans, PairRun
-from quiver_fast.cli.progress import Progress
+from quiver_fast.cli.progress import Progress, RunProgress
 from quiver_fast.cli.server_plan import ServerPlan
 from quiver_fast.cli.server_run import ServerRun
-from quiver_fast.cli.snapshots import Snapshot
 from quiver_fast.cli.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.url import AddressUrl, parse_url
 from quiver_fast.engine.sockets import free_port
@@ -35,8 +32,6 @@ RANKS = ("50", "90", "99", "99.9", "100")
 _RESULT = "result.json"
 _READY_PATIENCE = 150.0
 _QUEUE = "q0"
-
-SnapshotCallback = Callable[[dict[str, Snapshot]], None]
 
 
 def kept_result(cell: Cell, output_dir: Path) -> dict[str, Any] | None:
@@ -115,7 +110,6 @@ class _CellRun:
         self._console = console
         self._signals = signals
         self._progress = progress
-        self._started = 0.0
 
     def run(self) -> dict[str, Any]:
         """Return the pair's ``document`` and the server's ``server_cpu_ms`` (None without one)."""
@@ -158,18 +152,10 @@ class _CellRun:
     def _pair(self, url: AddressUrl | None) -> dict[str, Any]:
         plans = PairPlans(_pair_arguments(self._cell, self._args, url))
         directory = self._directory / "pair"
-        self._started = time.monotonic()
-        run = PairRun(plans, directory, self._console, self._signals, self._show_progress)
+        shown = RunProgress(self._progress, self._args.count, self._args.duration)
+        run = PairRun(plans, directory, self._console, self._signals, shown)
         run.run()
         return run.analyse()
-
-    def _show_progress(self, snapshots: dict[str, Snapshot]) -> None:
-        args, receiver = self._args, snapshots.get("receiver")
-        if args.count:
-            self._progress.update(receiver.count if receiver else 0, args.count)
-        elif args.duration:
-            elapsed = min(int(time.monotonic() - self._started), args.duration)
-            self._progress.update(elapsed, args.duration)
 
 
 def _pair_arguments(

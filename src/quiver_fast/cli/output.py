@@ -41,6 +41,11 @@ class ArrowFiles:
         self.report = directory / f".{role}-report.json"
         self.reserve = directory / f".{role}-reserve"
 
+    @property
+    def records(self) -> Path:
+        """The records as they lie there now: compressed, or not yet."""
+        return self.compressed if self.compressed.exists() else self.transfers
+
     def remove(self) -> None:
         """Remove the files of an earlier run, so that none is taken for this one's."""
         for file in (self.transfers, self.compressed, self.snapshots, self.summary):

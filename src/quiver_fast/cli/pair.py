@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import Any
 
+from quiver_fast.analysis.set_layout import BASELINE, CANDIDATE
 from quiver_fast.cli import help_text
+from quiver_fast.cli.analysis_text import threshold_text
+from quiver_fast.cli.baseline import read_baseline
 from quiver_fast.cli.common import (
     ArgumentParser,
-    add_arrow_options,
-    add_pair_options,
-    add_tls_options,
     add_tool_options,
+    report_error,
+    report_warning,
     run_command,
 )
 from quiver_fast.cli.console import Console, add_console_options
-from quiver_fast.cli.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.output import check_output_dir, make_output_dir
+from quiver_fast.cli.pair_options import (
+    BASELINE_HELP,
+    add_measuring_options,
+    add_set_options,
+    check_set_options,
+)
 from quiver_fast.cli.pair_run import ROLES, PairPlans, PairRun
-from quiver_fast.cli.queue_setup import add_queue_options
+from quiver_fast.cli.run_set import RunSet
+from quiver_fast.cli.set_sides import make_sides
 from quiver_fast.cli.summary_text import pair_summary_text
 from quiver_fast.cli.supervisor import SignalWatch
-from quiver_fast.cli.verdict import check_growth, check_summary
-from quiver_fast.errors import EXIT_OK, QuiverError
+from quiver_fast.cli.thresholds import THRESHOLD_HELP, breach_text
+from quiver_fast.cli.verdict import pair_warnings
+from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
 
 __all__ = ["main"]
 
@@ -40,11 +50,13 @@ _EXAMPLES = """\
 example usage:
   $ quiver                              # Test peer-to-peer
   $ quiver amqp://example.net/queue0    # Test through a server
+  $ quiver --runs 10 --baseline=--durable   # Compare ten runs with ten durable ones
 
 Options marked (pyfast) need implementations with our extensions.
 
 exit codes:
-  0 success, 1 failure, 2 usage error, 130 and 143 interrupted by a signal
+  0 success, 1 failure, 2 usage error, 99 a threshold is breached or cannot be judged,
+  130 and 143 interrupted by a signal. A verdict against a baseline changes none of them.
 """
 
 
@@ -55,6 +67,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
+    check_set_options(args)
+    return _run_once(args) if args.runs is None else _run_set(args)
+
+
+def _run_once(args: argparse.Namespace) -> int:
     plans = PairPlans(args)
     check_output_dir(args.output, ROLES, args.force)
     if args.init_only:
@@ -64,54 +81,56 @@ def _run(argv: list[str]) -> int:
     run = PairRun(plans, make_output_dir(args.output), console, signals)
     with signals:
         run.run()
-    return _report(run.analyse(), console, signals)
+    document = run.analyse()
+    named = document | {"name": document["output_dir"]}
+    document["thresholds"] = [limit.check(named) for limit in args.fail_if]
+    return _report(document, console, signals)
 
 
 def _report(document: dict[str, Any], console: Console, signals: SignalWatch) -> int:
     """Print the summary and what went wrong; return the exit code."""
     console.document(document)
-    sender, receiver = document["sender"], document["receiver"]
-    if sender is not None and receiver is not None:
+    if document["sender"] is not None and document["receiver"] is not None:
         console.show(pair_summary_text(document).rstrip("\n"))
-    for summary in filter(None, (sender, receiver)):
-        check_summary(_NAME, summary)
-    check_growth(_NAME, document)
+    if document["thresholds"]:
+        console.show(threshold_text(document["thresholds"]).rstrip("\n"))
+    for warning in pair_warnings(document):
+        report_warning(_NAME, warning)
+    breached = [one for one in document["thresholds"] if one["breached"]]
+    for one in breached:
+        report_error(_NAME, breach_text(one))
     if signals.exit_code is not None:
         return signals.exit_code
     if not document["complete"]:
         raise QuiverError(document["reason"])
-    return EXIT_OK
+    return EXIT_THRESHOLD if breached else EXIT_OK
+
+
+def _run_set(args: argparse.Namespace) -> int:
+    baseline = None if args.baseline is None else read_baseline(args.baseline, args)
+    candidate, base = make_sides(args, baseline)
+    check_output_dir(args.output, ROLES, args.force)
+    if args.init_only:
+        return EXIT_OK
+    sides = {CANDIDATE: candidate} | ({} if base is None else {BASELINE: base})
+    return RunSet(_NAME, args, sides, Console(args)).run()
 
 
 def _parser() -> ArgumentParser:
     epilog = "\n".join(
-        (help_text.URLS, help_text.FORMATS, help_text.arrow_implementations(), _EXAMPLES)
+        (
+            help_text.URLS,
+            help_text.FORMATS,
+            BASELINE_HELP,
+            THRESHOLD_HELP,
+            help_text.arrow_implementations(),
+            _EXAMPLES,
+        )
     )
     parser = ArgumentParser(_NAME, _DESCRIPTION, epilog)
-    add = parser.add_argument
-    add(
-        "url",
-        metavar="URL",
-        nargs="?",
-        help="The location of a message queue (default: none, peer-to-peer)",
-    )
+    add_measuring_options(parser)
     add_console_options(parser)
-    add(
-        "--impl",
-        metavar="IMPL",
-        default=DEFAULT_IMPLEMENTATION,
-        help=f"Use IMPL to send and receive (default {DEFAULT_IMPLEMENTATION})",
-    )
-    add("--sender", metavar="IMPL", help="Use IMPL to send")
-    add("--receiver", metavar="IMPL", help="Use IMPL to receive")
-    add_arrow_options(parser)
-    add_pair_options(parser)
-    add_queue_options(parser).add_argument(
-        "--unique-queue",
-        action="store_true",
-        help="Use a new queue, named after the run, and delete it afterwards",
-    )
-    add_tls_options(parser)
+    add_set_options(parser)
     add_tool_options(parser)
     return parser
 

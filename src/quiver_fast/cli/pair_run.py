@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.bounds import RunBounds
+from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.local import PairAnalysis
+from quiver_fast.analysis.sources import RunData, run_bounds, run_data
 from quiver_fast.cli.console import Console
 from quiver_fast.cli.drain import Drain
 from quiver_fast.cli.implementations import find_arrow
@@ -57,14 +59,14 @@ class PairPlans:
             "send": find_arrow(args.sender or args.impl),
             "receive": find_arrow(args.receiver or args.impl),
         }
-        self._both_extended = all(impl.extensions for impl in self._implementations.values())
+        self.both_extended = all(impl.extensions for impl in self._implementations.values())
         self.peer_to_peer: bool = args.url is None
         self.settlement: bool = args.settlement
         self.drain_timeout: int = args.drain_timeout
         if self.peer_to_peer and args.transaction_size:
             raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
         # An arrow without extensions does not send the id, and would be refused.
-        self.run_id = secrets.token_hex(8) if self._both_extended else None
+        self.run_id = secrets.token_hex(8) if self.both_extended else None
         self.queue = QueueOptions.from_arguments(args)
         if self.peer_to_peer:
             self.queue.refuse("needs a URL: no queue is between peers")
@@ -81,7 +83,7 @@ class PairPlans:
         args = self._args
         url = self._url(port)
         options = ArrowOptions.from_arguments(args, url)
-        if self._both_extended:
+        if self.both_extended:
             # Most latencies are fractions of a millisecond, the only unit of other arrows.
             options = options.in_fine_units()
         listening = self.peer_to_peer and operation == "receive"
@@ -100,6 +102,11 @@ class PairPlans:
             verbose=args.verbose,
         )
 
+    @property
+    def shown_url(self) -> str | None:
+        """The URL without its password; None peer-to-peer."""
+        return None if self.peer_to_peer else self._url(0).shown
+
     def _url(self, port: int) -> AddressUrl:
         text = self._args.url or f"amqp://localhost:{port}/quiver"
         url = self.queue.url(text, self._suffix)
@@ -112,7 +119,7 @@ class PairPlans:
             QuiverError: it cannot be done.
         """
         queue.prepare()
-        if not self._both_extended:
+        if not self.both_extended:
             queue.ask_address()
         self._path = queue.path
 
@@ -262,6 +269,19 @@ class PairRun:
         for run in self._runs:
             problems += filter(None, [run.compress(quiet)])
         return self._document(summaries, both, problems)
+
+    def data(self, name: str) -> RunData | None:
+        """Return the run, called ``name``, as `quiver-analyze` would read it.
+
+        What :meth:`analyse` read is not read again. None where an arrow was not started.
+        """
+        ends = {run.plan.role: run for run in self._runs}
+        both = ends["receiver"].both if "receiver" in ends else None
+        if both is None:
+            return None
+        files = RunFiles(name, *(ends[role].files.records for role in ROLES))
+        sender, receiver = ends["sender"].records, both.receiver
+        return run_data(files, sender, receiver, both.delivery, run_bounds(files))
 
     def _document(
         self,

@@ -6,7 +6,9 @@ import sys
 import time
 from types import TracebackType
 
-__all__ = ["Progress"]
+from quiver_fast.cli.snapshots import Snapshot
+
+__all__ = ["Progress", "RunProgress"]
 
 _PATIENCE = 1.0
 _INTERVAL = 0.2
@@ -41,3 +43,29 @@ class Progress:
         if self._shown:
             # The line is erased: what follows stands where it stood.
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+class RunProgress:
+    """Shows how much of a pair's run is done, by its limit; called with each snapshot."""
+
+    def __init__(self, progress: Progress, count: int, duration: int) -> None:
+        """Begin now.
+
+        Args:
+            progress: where it is shown.
+            count: messages to receive; 0 for no limit.
+            duration: seconds to run, where there is no count; 0 for no limit.
+        """
+        self._progress = progress
+        self._count = count
+        self._duration = duration
+        self._started = time.monotonic()
+
+    def __call__(self, snapshots: dict[str, Snapshot]) -> None:
+        """Show it as of ``snapshots``, by role."""
+        receiver = snapshots.get("receiver")
+        if self._count:
+            self._progress.update(receiver.count if receiver else 0, self._count)
+        elif self._duration:
+            elapsed = min(int(time.monotonic() - self._started), self._duration)
+            self._progress.update(elapsed, self._duration)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.analysis.units import figure_text, per_millisecond
 
-__all__ = ["THRESHOLD_HELP", "Threshold", "incomplete", "threshold"]
+__all__ = ["THRESHOLD_HELP", "Threshold", "breach_text", "incomplete", "threshold"]
 
 THRESHOLD_HELP = """\
 conditions of --fail-if:
@@ -156,3 +156,11 @@ def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
         "breached": True,
         "reason": f"incomplete: {document['reason'] or 'the run does not say why'}",
     }
+
+
+def breach_text(one: dict[str, Any]) -> str:
+    """Return in one line which threshold a run breaches, from what ``check`` returned."""
+    if one["reason"] is None:
+        figure = figure_text(one["value"], one["unit"])
+        return f"threshold {one['condition']} is breached: {figure} ({one['run']})"
+    return f"--fail-if {one['condition']}: {one['reason']} ({one['run']})"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from quiver_fast.cli.common import report_warning
 from quiver_fast.cli.run import ArrowRun
 
-__all__ = ["check_growth", "check_summary", "judge"]
+__all__ = ["judge", "pair_warnings", "summary_warnings"]
 
 
 def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
@@ -37,25 +36,21 @@ def _why_nothing(summary: dict[str, Any]) -> str:
     return f"no transfers of this run, but {others:,} others" if others else "no transfers"
 
 
-def check_summary(command: str, summary: dict[str, Any]) -> None:
-    """Warn on standard error of what makes the figures of ``summary`` doubtful."""
-    for warning in _warnings(summary):
-        report_warning(command, warning)
-
-
-def check_growth(command: str, document: dict[str, Any]) -> None:
-    """Warn of a run that measured how a queue grew, from the document of a pair."""
+def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
+    """Yield what makes the figures of a pair doubtful, from its document, a line each."""
+    for summary in filter(None, (document["sender"], document["receiver"])):
+        yield from summary_warnings(summary)
     growth, results = document["queue_growth"], document["results"]
     if growth is not None:
-        report_warning(
-            command,
+        yield (
             f"Sender rate {results['sender_rate']:,.0f}/s exceeds receiver rate "
             f"{results['receiver_rate'] or 0:,.0f}/s: the queue grew by "
-            f"{growth['per_second']:,.0f} messages/s",
+            f"{growth['per_second']:,.0f} messages/s"
         )
 
 
-def _warnings(summary: dict[str, Any]) -> Iterator[str]:
+def summary_warnings(summary: dict[str, Any]) -> Iterator[str]:
+    """Yield what makes the figures of ``summary`` doubtful, a line each."""
     role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
     records = summary["records"]
     if records["malformed"]:
