@@ -130,7 +130,7 @@ ANALYSES = {
         ("--compare BASE --html r.html", (0,)),
         ("--fail-if 'p99>5ms'", (0, 99)),
     )
-}
+} | {"quiver-analyze new-runs/ --compare old-runs/": Example(says=(r"Verdict \.+ too few runs",))}
 SERVERS = {
     BROKER: "amqp",
     "quiver-server amqp://localhost/q0 --impl builtin": "amqp",
@@ -224,11 +224,14 @@ def test_server(command: str, place: Namespace) -> None:
 def test_analyses(place: Namespace) -> None:
     for run in ("base", "next"):
         assert finish(place, f"quiver --output {run}").code == 0
-    for name, run in (("BASE", "base"), ("DIR", "next")):
+    names = (("BASE", "base"), ("DIR", "next"), ("old-runs", "base"), ("new-runs", "next"))
+    for name, run in names:
         (place.directory / name).symlink_to(run)
     for command in present(ANALYSES):
         end = finish(place, command)
         assert end.code in ANALYSES[command].codes, end
+        for pattern in ANALYSES[command].says:
+            assert re.search(pattern, end.stdout, re.MULTILINE), (pattern, end)
         if "--html" in command:
             assert "<svg" in (place.directory / command.split()[-1]).read_text()
         if "--fail-if" in command:
