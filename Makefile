@@ -52,6 +52,8 @@ test: $(VENV)/.test ## Run the tests against the installed wheel, with the peers
 
 test-all: export QUIVER_FAST_KILLS ?= 100
 test-all: export QUIVER_FAST_DAMAGES ?= 2000
+test-all: export QUIVER_FAST_FAULTS ?= 1
+test-all: export QUIVER_FAST_LOSSES ?= 3000
 test-all: $(VENV)/.test ## Run all tests: kills and loads that are repeated for minutes, too
 	$(call run_tests)
 

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from quiver_fast.errors import OutputError
 from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
-from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_checkpoint
-from quiver_fast.queuefile.create import create_cycle_file
+from quiver_fast.queuefile.checkpoint cimport (
+    CHECKPOINT_MAX, add_document, put_checkpoint, sync_mapped,
+)
+from quiver_fast.queuefile.create import create_cycle_file, make_folder
 from quiver_fast.queuefile.cyclefile cimport (
     META_DATA, CycleFile, cycle_close, cycle_open, cycle_understand, next_document,
     put32, store, store_long,
@@ -91,7 +93,7 @@ cdef class Appender:
         self.max_entry = max_entry
         self.retained = retain
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_folder(self.directory)
             self.roll = find_roll(self.directory, self.roll)
         except OSError as error:
             raise OutputError(f"{directory}: {error.strerror}") from None
@@ -408,9 +410,17 @@ cdef class Appender:
         return 0
 
     def sync_now(self) -> None:
-        """Sync without the GIL; a failure is told by the next append."""
+        """Sync without the GIL; a failure is told by the next append.
+
+        How far it came has to be on disk as well: recovery believes nothing else until the
+        next entry brings a checkpoint (rule 8).
+        """
+        cdef int64_t before = self.synced
         with nogil:
             self.sync_file()
+        if self.synced != before and (error := sync_mapped(self.table.words())) != 0:
+            self.error = error
+            self.broken = True
 
     cdef int64_t first_index(self) noexcept nogil:
         """Return the index of the first entry, or what it would have."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.layout import RollCycle, cycle_file_head, index_document
 
-__all__ = ["create_complete", "create_cycle_file", "sync_folder"]
+__all__ = ["create_complete", "create_cycle_file", "make_folder", "sync_folder"]
 
 
 def create_complete(path: Path, content: bytes) -> None:
@@ -37,6 +37,19 @@ def sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that do not exist; their names are on disk then.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
 
 
 def create_cycle_file(path: Path, roll: RollCycle) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from quiver_fast.errors import OutputError, UsageError
 from quiver_fast.queuefile.appender import Appender, parse_durability
+from quiver_fast.queuefile.create import make_folder
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.table import TABLE_NAME
 
@@ -63,7 +64,7 @@ class QueueDirectory:
         self._roll = roll_cycle(roll).name
         self.path = Path(path)
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from None
         self._durability = durability

@@ -153,6 +153,10 @@ class Table:
             self["listing.lowestCycle"] = lowest
             self["listing.modCount"] += 1
 
+    def words(self) -> memoryview:
+        """Return the table as it is mapped; nobody may hold it when the table is closed."""
+        return memoryview(self._data)
+
     def sync(self) -> None:
         """Write the table to disk."""
         self._data.flush()

@@ -7,10 +7,11 @@ from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
 )
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_REJECTED, pn_bytes, pn_data_clear, pn_data_enter, pn_data_exit,
+    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, pn_bytes, pn_data_clear, pn_data_enter, pn_data_exit,
     pn_data_put_binary, pn_data_put_list, pn_data_t, pn_delivery_aborted, pn_delivery_local,
     pn_delivery_partial, pn_delivery_readable, pn_delivery_set_context, pn_delivery_settle,
     pn_delivery_t, pn_delivery_update, pn_disposition_condition, pn_disposition_data,
+    pn_disposition_set_failed,
     pn_link_advance, pn_link_credit, pn_link_current, pn_link_flow, pn_link_recv, ssize_t,
 )
 from quiver_fast.server.address cimport publish
@@ -160,6 +161,10 @@ cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept 
         return False
     if request.fail:
         roll_back(transaction)
+    elif transaction.incomplete:
+        roll_back(transaction)
+        refuse(delivery, b"amqp:transaction:rollback", b"work of the transaction was refused")
+        return False
     elif not transaction_write(transaction):
         roll_back(transaction)
         refuse(delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
@@ -170,6 +175,11 @@ cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept 
         if waits and accept_later(link, delivery):
             pn_link_advance(link.link)
             return True
+        if waits:
+            # Nobody would tell that it is on disk.
+            pn_disposition_set_failed(pn_delivery_local(delivery), True)
+            pn_delivery_update(delivery, PN_MODIFIED)
+            return False
     pn_delivery_update(delivery, PN_ACCEPTED)
     return False
 

@@ -447,6 +447,10 @@ cdef void accept(Inlet *inlet, pn_delivery_t *delivery, bint waits) noexcept nog
         if waits and accept_later(&inlet.base, delivery):
             pn_link_advance(inlet.base.link)
             return
+        if waits:
+            # Nobody would tell that it is on disk.
+            refuse_for_now(delivery)
+            return
         pn_delivery_update(delivery, PN_ACCEPTED)
     pn_delivery_settle(delivery)
 
@@ -465,13 +469,18 @@ cdef void take_in_transaction(
     cdef Limits *limits = &inlet.base.peer.container.limits
     if state.transaction != NULL and state.transaction.bytes >= limits.queue_bytes:
         message_release(message)
+        state.transaction.incomplete = True
         link_refuse(&inlet.base, b"amqp:resource-limit-exceeded",
                     b"the transaction is larger than a queue may be")
         return
-    if state.transaction == NULL or not enlist_message(state.transaction, message, queue):
+    if state.transaction == NULL:
         message_release(message)
         link_refuse(&inlet.base, b"amqp:transaction:unknown-id",
                     b"there is no such transaction on this connection")
+        return
+    if not enlist_message(state.transaction, message, queue):
+        message_release(message)
+        out_of_memory(inlet)
         return
     if not pn_delivery_settled(delivery):
         answer_in_transaction(state.transaction, delivery, PN_ACCEPTED)

@@ -398,8 +398,12 @@ cdef void enlist(
     pn_delivery_clear(delivery)
     if state.transaction == NULL or not enlist_outcome(
             &state, outlet, entry, NULL if settled else delivery):
-        link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
-                    b"there is no such transaction on this connection")
+        if state.transaction == NULL:
+            link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
+                        b"there is no such transaction on this connection")
+        else:
+            link_refuse(&outlet.base, b"amqp:resource-limit-exceeded",
+                        b"the server is out of memory")
         update_readiness(outlet)
         pool_remove(outlet)
         if pn_delivery_aborted(delivery):

@@ -292,6 +292,8 @@ cdef struct Transaction:
     size_t bytes
     # Its commit wrote to files.
     bint stored
+    # Work that belongs to it was refused: it can only be rolled back.
+    bint incomplete
 
 cdef struct Limits:
     size_t queue_bytes

@@ -124,6 +124,7 @@ cdef void answer_in_transaction(
 cdef Work *add_work(Transaction *transaction) noexcept nogil:
     cdef Work *work = <Work *>calloc(1, sizeof(Work))
     if work == NULL:
+        transaction.incomplete = True
         return NULL
     if transaction.last == NULL:
         transaction.first = work

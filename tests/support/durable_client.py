@@ -1,0 +1,138 @@
+"""A client of durable messages and transactions that notices when the server ends what it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from proton import (
+    Delivery,
+    Described,
+    Endpoint,
+    Message,
+    Receiver,
+    Sender,
+    Terminus,
+    ulong,
+)
+
+from support.engine_client import TIMEOUT, EngineClient
+
+TRANSACTIONAL, DECLARED = 0x34, 0x33
+DECLARE, DISCHARGE = ulong(0x31), ulong(0x32)
+
+
+class LostError(Exception):
+    """The server closed the connection, or a link, or answers no more."""
+
+
+def encoded(number: int, size: int = 50) -> bytes:
+    """Return a durable message with a number, of which `number_of` tells."""
+    return bytes(Message(id=number, body=b"x" * size, durable=True).encode())
+
+
+def number_of(data: bytes) -> int:
+    message = Message()
+    message.decode(data)
+    return int(message.id)
+
+
+class DurableClient(EngineClient):
+    """As EngineClient, but waits end with `LostError` when they cannot be fulfilled any more."""
+
+    def until(self, condition: Callable[[], bool], timeout: float = TIMEOUT) -> None:
+        super().until(lambda: condition() or self.is_over, timeout)
+        if not condition():
+            raise LostError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server has ended the connection, or any session or link of it."""
+        ended = Endpoint.LOCAL_ACTIVE | Endpoint.REMOTE_CLOSED
+        return (
+            self.closed_by_peer
+            or bool(self.connection.state & Endpoint.REMOTE_CLOSED)
+            or self.connection.session_head(ended) is not None
+            or self.connection.link_head(ended) is not None
+        )
+
+    def outcome(self, delivery: Delivery) -> int:
+        """Wait for the outcome of a delivery that was sent."""
+        self.until(lambda: bool(delivery.remote_state))
+        return int(delivery.remote_state)
+
+    # -- receiving
+
+    def has_message(self, receiver: Receiver) -> bool:
+        return receiver.current is not None and not receiver.current.partial
+
+    def take(self, receiver: Receiver) -> tuple[int, Delivery]:  # type: ignore[override]
+        """Return the number and the delivery of the next message."""
+        self.until(lambda: self.has_message(receiver))
+        delivery = receiver.current
+        number = number_of(receiver.recv(delivery.pending))
+        receiver.advance()
+        return number, delivery
+
+    def drain(self, address: str) -> list[int]:
+        """Take all that a queue holds; return the numbers in their order."""
+        receiver = self.receiver(address, credit=0)
+        receiver.drain(100_000)
+        numbers = []
+        while True:
+            self.until(lambda: self.has_message(receiver) or receiver.credit == 0)
+            if not self.has_message(receiver):
+                receiver.close()
+                return numbers
+            number, delivery = self.take(receiver)
+            delivery.update(Delivery.ACCEPTED)
+            delivery.settle()
+            numbers.append(number)
+
+    # -- transactions, part 4
+
+    def coordinator(self) -> Sender:
+        """Attach a link to the coordinator."""
+        link: Sender = self.session().sender(f"coordinator-{id(self)}")
+        link.target.type = Terminus.COORDINATOR
+        link.open()
+        self.until(lambda: link.credit > 0)
+        return link
+
+    def declare(self, coordinator: Sender) -> bytes:
+        """Begin a transaction; return its id."""
+        body = Message(body=Described(DECLARE, [None]))
+        delivery = self.send(coordinator, bytes(body.encode()))
+        if self.outcome(delivery) != DECLARED:
+            raise LostError
+        return bytes(delivery.remote.data[0])
+
+    def send_in(self, transaction: bytes, sender: Sender, data: bytes) -> Delivery:
+        """Send a message in a transaction."""
+        self._tag += 1
+        delivery: Delivery = sender.delivery(f"d{self._tag}")
+        delivery.local.data = [transaction]
+        delivery.update(TRANSACTIONAL)
+        sender.stream(data)
+        sender.advance()
+        self.pump(0)
+        return delivery
+
+    def accept_in(self, transaction: bytes, delivery: Delivery) -> None:
+        """Accept what was received, in a transaction."""
+        delivery.local.data = [transaction, Described(ulong(int(Delivery.ACCEPTED)), [])]
+        delivery.update(TRANSACTIONAL)
+        delivery.settle()
+        self.pump(0)
+
+    def discharge(
+        self, coordinator: Sender, transaction: bytes, *, fail: bool = False
+    ) -> bool | None:
+        """Commit a transaction, or roll it back; say whether it is committed.
+
+        None: after a sync that failed nobody knows.
+        """
+        body = Message(body=Described(DISCHARGE, [transaction, fail]))
+        state = self.outcome(self.send(coordinator, bytes(body.encode())))
+        if state == Delivery.ACCEPTED:
+            return not fail
+        return False if state == Delivery.REJECTED else None
