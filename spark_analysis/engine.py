@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -38,7 +36,7 @@ from spark_analysis.files import RECEIVER, SPLIT_SIZE, RecordFile, describe, spl
 from spark_analysis.fold import can_be_folded, folded_facts
 from spark_analysis.reading import read_records
 from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of
-from spark_analysis.session import make_session, reason
+from spark_analysis.session import SPARK_ERRORS, make_session, reason
 
 __all__ = ["load_run", "run_loader"]
 
@@ -48,7 +46,7 @@ _ANSWER = StructType([StructField("answer", BinaryType(), nullable=False)])
 
 
 def run_loader(
-    master: str | None, runs: Sequence[RunFiles], wanted: Wanted
+    master: str | None, runs: Sequence[RunFiles], wanted: Wanted, conf: Mapping[str, str]
 ) -> Callable[[RunFiles, Progress], RunData]:
     """Return what reads a run on Spark; the session starts with the first one.
 
@@ -56,20 +54,22 @@ def run_loader(
         master: a Spark master; None for ``local[*]``.
         runs: all that will be read.
         wanted: what will be asked of them.
+        conf: Spark's settings.
 
     Raises:
-        QuiverError: by the loader: Java is missing or too old, records are damaged, or
+        QuiverError: by the loader: Java or what executors need is missing, records are damaged, or
             Spark failed.
     """
 
     @cache
     def session() -> SparkSession:
-        return make_session(master, light=all(can_be_folded(_described(run)) for run in runs))
+        light = all(can_be_folded(_described(run)) for run in runs)
+        return make_session(master, light=light, conf=conf)
 
     def load(files: RunFiles, progress: Progress) -> RunData:
         try:
             return load_run(session(), files, progress, wanted)
-        except (PySparkException, Py4JError) as error:
+        except SPARK_ERRORS as error:
             raise QuiverError(reason(error)) from None
 
     return load
@@ -105,9 +105,12 @@ def load_run(
     described = _described(files)
     bounds = run_bounds(files)
     with _facts(spark, described, split_size, bounds) as found:
-        answer = _analysed(found, files, described, wanted, bounds)
+        answer = _analysed(found, _absolute(files), described, wanted, bounds)
         histogram = _histogram(found, described) if wanted.histogram else None
     progress(size, size)
+    for end, path in ((answer.sender, files.sender), (answer.receiver, files.receiver)):
+        if end is not None:
+            end["file"] = str(path or files.other)
     return AnalysedRun(**(_shallow(answer) | {"histogram": histogram}))
 
 
@@ -187,6 +190,12 @@ def _histogram(found: DataFrame, described: Sequence[RecordFile]) -> Histogram |
     rows = found.where(F.col("fact") == transforms.LATENCY)
     total = rows.groupBy("arrow", "fact", "second", "value").agg(F.sum("n").alias("n"))
     return histogram_of(receiver, total.toArrow())
+
+
+def _absolute(files: RunFiles) -> RunFiles:
+    """Return the files as tasks find them, whose working directory is another."""
+    ends = (files.sender, files.receiver, files.other)
+    return RunFiles(files.name, *(None if path is None else path.absolute() for path in ends))
 
 
 def _described(files: RunFiles) -> list[RecordFile]:

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
+from quiver_fast.cli.engines import spark_setting
 from quiver_fast.errors import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -25,7 +23,7 @@ from quiver_fast.errors import (
 from spark_analysis.files import find
 from spark_analysis.following import follow
 from spark_analysis.output import analyze
-from spark_analysis.session import make_session, reason
+from spark_analysis.session import SPARK_ERRORS, make_session, reason
 
 __all__ = ["main"]
 
@@ -69,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         find(options.paths)  # says at once what a session would take seconds to say
-        spark = make_session(options.master, options.shuffle_partitions)
+        spark = make_session(options.master, options.shuffle_partitions, conf=dict(options.conf))
         if options.follow:
             follow(spark, options.paths, options.output, options.timeout)
         else:
@@ -80,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(str(error), error.exit_code)
     except OSError as error:
         return _failed(f"{error.filename}: {error.strerror}", EXIT_FAILURE)
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         return _failed(reason(error), EXIT_FAILURE)
     spark.stop()
     return EXIT_OK
@@ -96,7 +94,20 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("paths", metavar="PATH", nargs="+", help="Files, folders or patterns")
     add("--output", metavar="DIR", type=Path, required=True, help="Where the results go")
-    add("--master", metavar="URL", help="The Spark master (default local[*], or spark-submit's)")
+    add(
+        "--master",
+        metavar="URL",
+        help="The Spark master, or sc://HOST:PORT of a Spark Connect server "
+        "(default local[*], or spark-submit's)",
+    )
+    add(
+        "--conf",
+        metavar="NAME=VALUE",
+        type=spark_setting,
+        action="append",
+        default=[],
+        help="A setting of Spark, such as spark.executor.memory=4g (may be repeated)",
+    )
     add(
         "--shuffle-partitions",
         metavar="COUNT",

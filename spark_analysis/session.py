@@ -5,69 +5,149 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from quiver_fast.errors import QuiverError
+from spark_analysis.executors import check_executors
 from spark_analysis.java import why_java_is_missing
 
-__all__ = ["make_session", "reason"]
+__all__ = ["SPARK_ERRORS", "make_session", "reason"]
+
+SPARK_ERRORS = (PySparkException, Py4JError)
+"""What Spark raises: by its own client, and by the way to its Java process."""
 
 # A short job is over before the second compiler has paid its work back, and on few cores it
 # takes them from what starts.
 _LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_CONNECT = "sc://"
+_LOOPBACK = "127.0.0.1"
+# Where users say which address Spark takes.
+_ADDRESS_VARIABLES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+_ADDRESS_SETTINGS = ("spark.driver.host", "spark.driver.bindAddress")
+
 _CALL_FAILED = "An error occurred while calling"
 _CAUSE = "Caused by: "
 _OWN_ERROR = re.compile(r"\s*(quiver_fast\.errors\.\w+|\w*Error): ")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')")
+_LOST_TASK = re.compile(r"\(TID \d+\) \((\S+ executor \S+)\)")
 
 
 def make_session(
-    master: str | None = None, shuffle_partitions: int | None = None, *, light: bool = False
+    master: str | None = None,
+    shuffle_partitions: int | None = None,
+    *,
+    light: bool = False,
+    conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return the session that there is, ``spark-submit``'s for one, or a new one.
 
     Args:
-        master: a Spark master; None for ``spark-submit``'s, else ``local[*]``.
-        shuffle_partitions: the number of partitions after a shuffle; None for two per
-            core on this machine, and Spark's own number on a cluster.
+        master: a Spark master, or ``sc://HOST:PORT`` of a Spark Connect server; None for
+            ``spark-submit``'s, else ``$SPARK_REMOTE``, else ``local[*]``.
+        shuffle_partitions: the most partitions after a shuffle; None for two per core on
+            this machine, and Spark's own number on a cluster.
         light: on this machine, Java starts sooner and runs slower: for jobs whose work is
             in Python alone.
+        conf: Spark's settings, which win over ours. A session that there is takes those
+            that can change while it runs.
 
     Raises:
-        QuiverError: Java is missing or too old.
+        QuiverError: Java is missing or too old, or executors lack what they need.
+        PySparkException: Spark does not start.
     """
+    conf = conf or {}
     active = SparkSession.getActiveSession()
     if active is not None:
-        return active
+        return SparkSession.builder.config(map=dict(conf)).getOrCreate() if conf else active
+    master = _master(master or conf.get("spark.master"))
+    if master is not None and master.startswith(_CONNECT):
+        spark = _builder(conf, shuffle_partitions).remote(master).getOrCreate()
+    else:
+        spark = _start(master, _settings(master, light=light), conf, shuffle_partitions)
+    check_executors(spark)
+    return spark
+
+
+def _master(asked: str | None) -> str | None:
+    """Return the master; None where ``spark-submit`` has one."""
+    if asked is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return os.environ.get("SPARK_REMOTE", "local[*]")
+    return asked
+
+
+def _settings(master: str | None, *, light: bool) -> dict[str, str]:
+    """Return what only a session with its own Java can be told."""
+    found = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    if master is not None:
+        found["spark.master"] = master
+        if light and master.startswith("local"):
+            found["spark.driver.extraJavaOptions"] = _LIGHT_JAVA
+    return found
+
+
+def _start(
+    master: str | None,
+    settings: Mapping[str, str],
+    conf: Mapping[str, str],
+    shuffle_partitions: int | None,
+) -> SparkSession:
     missing = why_java_is_missing()
     if missing is not None:
         raise QuiverError(missing)
-    # Workers must have the compiled parser: the driver's Python has it.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = (
-        SparkSession.builder.appName("quiver-analysis")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-    )
-    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        master = "local[*]"
-    if master is not None:
-        builder = builder.master(master)
-        if master.startswith("local") and light:
-            builder = builder.config("spark.driver.extraJavaOptions", _LIGHT_JAVA)
-        if master.startswith("local") and shuffle_partitions is None:
-            # Each costs a task in Python; Spark's 200 are for a cluster.
-            shuffle_partitions = 2 * (os.cpu_count() or 1)
+    # PySpark takes the executors' Python from the environment alone. They must have the
+    # compiled parser: the driver's Python has it.
+    python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = python or sys.executable
+    local = master is not None and master.startswith("local")
+    if local and shuffle_partitions is None:
+        # Each costs a task in Python; Spark's 200 are for a cluster.
+        shuffle_partitions = 2 * (os.cpu_count() or 1)
+    with _loopback(conf, wanted=local):
+        return _builder({**settings, **conf}, shuffle_partitions).getOrCreate()
+
+
+def _builder(conf: Mapping[str, str], shuffle_partitions: int | None) -> SparkSession.Builder:
+    builder = SparkSession.builder.appName("quiver-analysis")
+    builder = builder.config("spark.sql.session.timeZone", "UTC")
     if shuffle_partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", shuffle_partitions)
-    return builder.getOrCreate()
+    return builder.config(map=dict(conf))
+
+
+@contextmanager
+def _loopback(conf: Mapping[str, str], *, wanted: bool) -> Iterator[None]:
+    """Have a Java that starts meanwhile use the loopback, unless the user chose an address.
+
+    Otherwise Java looks up the machine's own name, which many containers do not know.
+    """
+    chosen = [name for name in _ADDRESS_VARIABLES if name in os.environ]
+    chosen += [name for name in _ADDRESS_SETTINGS if name in conf]
+    if not wanted or chosen:
+        yield
+        return
+    os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_LOCAL_IP"]
 
 
 def reason(error: Exception) -> str:
     """Return our own error's line from an executor's traceback, or Spark's first line."""
-    lines = str(error).strip().splitlines()
+    text = str(error).strip()
+    lines = text.splitlines()
+    missing, task = _NO_MODULE.search(text), _LOST_TASK.search(text)
+    if missing is not None and task is not None:
+        return f"{missing[1]} on {task[1]}: executors need all that quiver-fast[spark] installs"
     own = [line for line in lines if _OWN_ERROR.match(line)]
     if own:
         return own[-1].split(": ", 1)[1].strip()

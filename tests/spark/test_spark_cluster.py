@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.peers import why_missing
-from support.processes import Running, free_port, run
+from support.processes import Finished, Running, free_port, run
 from support.record_files import Traffic, write_pair
 
 from quiver_fast.analysis.discovery import find_runs
@@ -21,7 +23,7 @@ if why_missing("spark") is None:
 
     from spark_analysis import jobs
 
-LIMIT = 100
+LIMIT = 200
 # Small Java machines on a small computer.
 JAVA = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -41,10 +43,10 @@ def program(name: str) -> str:
     return str(Path(pyspark.__file__).parent / "bin" / name)
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a cluster with two workers of one core each."""
-    port = free_port()
+    port, work = free_port(), tmp_path_factory.mktemp("cluster")
     where = ["--host", "127.0.0.1", "--webui-port", "0"]
     environment = JAVA | {"PYSPARK_PYTHON": sys.executable}
     deploy = [program("spark-class"), "org.apache.spark.deploy"]
@@ -57,9 +59,55 @@ def master(tmp_path: Path) -> Iterator[str]:
         url = f"spark://127.0.0.1:{port}"
         start("master.Master", "--port", str(port)).wait_until_listening(port)
         for number in range(2):
-            room = ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"{number}")]
+            room = ["--cores", "1", "--memory", "1g", "--work-dir", str(work / f"{number}")]
             start("worker.Worker", *room, url)
         yield url
+
+
+def analyse(master: str, folder: Path, *settings: str) -> Finished:
+    words = [str(folder), "--engine", "spark", "--master", master, "--json", "--quiet"]
+    for setting in (*SETTINGS, *settings):
+        words += ["--conf", setting]
+    command = [sys.executable, "-m", "quiver_fast.cli.analyze", *words]
+    return run(command, timeout=LIMIT, env=JAVA)
+
+
+def test_executors_that_lack_what_they_need(master: str, tmp_path: Path) -> None:
+    write_pair(tmp_path / "run", Traffic(1, 100), "v3")
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    python = bare / "bin" / "python"
+    finished = analyse(master, tmp_path / "run", f"spark.pyspark.python={python}")
+    [line] = [line for line in finished.stderr.splitlines() if line.startswith("quiver-analyze")]
+    where = f"executors lack what the analysis needs: on {socket.gethostname()} ({python})"
+    lacks = "no quiver-fast, no numpy, no pandas, no pyarrow, no zstandard"
+    assert line == f"quiver-analyze: error: {where}: {lacks}"
+    assert finished.code == 1
+    assert "Traceback" not in finished.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * LIMIT)
+def test_an_environment_travels_as_an_archive(master: str, tmp_path: Path) -> None:
+    """As docs/spark.md says: venv-pack, --archives and the Python in it."""
+    write_pair(tmp_path / "run", Traffic(1, 2000), "v1")
+    archive = tmp_path / "environment.tar.gz"
+    words = ["--prefix", sys.prefix, "--output", str(archive), "--compress-level", "1"]
+    # Executors have Spark's own PySpark; the rest is for tests.
+    for left_out in ("pyspark", "matplotlib", "*polars*", "*duckdb*", "mypy*", "scipy*", "grpc*"):
+        words += ["--exclude", f"*/site-packages/{left_out}/*"]
+    packed = run([sys.executable, "-m", "venv_pack", *words], timeout=LIMIT)
+    assert packed.code == 0, packed.stderr
+    finished = analyse(
+        master,
+        tmp_path / "run",
+        f"spark.archives={archive}#environment",
+        "spark.pyspark.python=./environment/bin/python",
+    )
+    assert finished.code == 0, finished.stderr
+    [files] = find_runs([str(tmp_path / "run")])
+    here = load_run(files, lambda _done, _total: None)
+    assert json.loads(finished.stdout)["delivery"] == json.loads(json.dumps(here.delivery))
 
 
 def test_spark_submit_on_a_cluster(master: str, tmp_path: Path) -> None:

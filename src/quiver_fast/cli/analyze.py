@@ -33,7 +33,7 @@ from quiver_fast.cli.common import (
     run_command,
 )
 from quiver_fast.cli.console import Console
-from quiver_fast.cli.engines import ENGINES, choose_engine
+from quiver_fast.cli.engines import ENGINES, choose_engine, spark_setting
 from quiver_fast.cli.progress import Progress
 from quiver_fast.cli.thresholds import THRESHOLD_HELP, breach_text, incomplete, threshold
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
@@ -85,14 +85,15 @@ def _run(argv: list[str]) -> int:
             args.paths, args.compare = [sides[0]], sides[1]
     files = find_runs(args.paths)
     base_files = find_runs([args.compare]) if args.compare else []
-    engine = choose_engine(args.engine, args.master, [*base_files, *files], _wanted(args))
+    runs = [*base_files, *files]
+    engine = choose_engine(args.engine, args.master, runs, _wanted(args), dict(args.conf))
     if engine.warning is not None:
         report_warning(_NAME, engine.warning)
     if args.init_only:
         return EXIT_OK
     base = [_load(one, engine.load, args.quiet) for one in base_files]
-    runs = [_load(one, engine.load, args.quiet) for one in files]
-    analysis = _Analysis(args, engine.name, base, runs)
+    loaded = [_load(one, engine.load, args.quiet) for one in files]
+    analysis = _Analysis(args, engine.name, base, loaded)
     _export(args, analysis, files)
     return analysis.report(Console(args))
 
@@ -305,7 +306,19 @@ def _parser() -> ArgumentParser:
         help="Analyse here (local; numpy is the same) or with Spark "
         "(default auto: local below about a thousand million records)",
     )
-    add("--master", metavar="URL", help="The Spark master (default local[*])")
+    add(
+        "--master",
+        metavar="URL",
+        help="The Spark master, or sc://HOST:PORT of a Spark Connect server (default local[*])",
+    )
+    add(
+        "--conf",
+        metavar="NAME=VALUE",
+        type=spark_setting,
+        action="append",
+        default=[],
+        help="A setting of Spark, such as spark.driver.memory=4g (may be repeated)",
+    )
     _add_outputs(parser)
     add_tool_options(parser)
     return parser

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from quiver_fast.analysis.sources import Progress, RunData, Wanted, load_run
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.frames import read_index
 
-__all__ = ["ENGINES", "Engine", "choose_engine", "estimated_records"]
+__all__ = ["ENGINES", "Engine", "choose_engine", "estimated_records", "spark_setting"]
 
 ENGINES = ("auto", "local", "numpy", "spark")
 
@@ -39,24 +40,35 @@ class Engine:
 
 
 def choose_engine(
-    asked: str, master: str | None, runs: Sequence[RunFiles], wanted: Wanted
+    asked: str,
+    master: str | None,
+    runs: Sequence[RunFiles],
+    wanted: Wanted,
+    conf: Mapping[str, str] | None = None,
 ) -> Engine:
     """Return the engine that was asked for; ``auto`` goes by the size of the files.
 
-    Where Spark cannot start, ``auto`` without a master is the local engine, which reads
-    files of any size too.
+    Where Spark cannot start, ``auto`` without a master and settings is the local engine,
+    which reads files of any size too.
+
+    Args:
+        asked: one of ``ENGINES``.
+        master: a Spark master.
+        runs: all that will be read.
+        wanted: what will be asked of them.
+        conf: Spark's settings.
 
     Raises:
         OSError: a file cannot be read.
-        UsageError: a Spark master is given to the local engine.
+        UsageError: a Spark master or a setting is given to the local engine.
         QuiverError: Spark is asked for and not installed.
     """
-    if asked == "auto" and master is None:
+    if asked == "auto" and master is None and not conf:
         return _by_size(runs, wanted)
     if asked in ("auto", "spark"):
-        return Engine("spark", _spark_loader(master, runs, wanted))
-    if master is not None:
-        raise UsageError("--master is for --engine spark")
+        return Engine("spark", _spark_loader(master, runs, wanted, conf or {}))
+    if master is not None or conf:
+        raise UsageError(f"{'--conf' if conf else '--master'} is for --engine spark")
     return Engine("local", load_run)
 
 
@@ -64,7 +76,7 @@ def _by_size(runs: Sequence[RunFiles], wanted: Wanted) -> Engine:
     if estimated_records(runs) < LOCAL_LIMIT:
         return Engine("local", load_run)
     try:
-        load = _spark_loader(None, runs, wanted)
+        load = _spark_loader(None, runs, wanted, {})
         missing = importlib.import_module("spark_analysis.java").why_java_is_missing()
     except QuiverError as error:
         missing = str(error)
@@ -82,6 +94,14 @@ def estimated_records(runs: Sequence[RunFiles]) -> int:
     return sum(_text_size(path) for run in runs for path in run.paths) // _BYTES_PER_RECORD
 
 
+def spark_setting(text: str) -> tuple[str, str]:
+    """Parse ``NAME=VALUE`` of ``--conf``: an argparse type."""
+    name, equals, value = text.partition("=")
+    if not name.strip() or not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
+    return name.strip(), value.strip()
+
+
 def _text_size(path: Path) -> int:
     """Return the bytes of text in a file; of zstd without our index a lower bound."""
     frames = read_index(path)
@@ -91,7 +111,7 @@ def _text_size(path: Path) -> int:
 
 
 def _spark_loader(
-    master: str | None, runs: Sequence[RunFiles], wanted: Wanted
+    master: str | None, runs: Sequence[RunFiles], wanted: Wanted, conf: Mapping[str, str]
 ) -> Callable[[RunFiles, Progress], RunData]:
     try:
         engine = importlib.import_module("spark_analysis.engine")
@@ -101,5 +121,6 @@ def _spark_loader(
             f"--engine spark needs {missing}, which is not installed: "
             "pip install 'quiver-fast[spark]' (--engine local does without)"
         ) from None
-    loader: Callable[[RunFiles, Progress], RunData] = engine.run_loader(master, runs, wanted)
+    loader: Callable[[RunFiles, Progress], RunData]
+    loader = engine.run_loader(master, runs, wanted, conf)
     return loader
