@@ -54,6 +54,7 @@ test-all: export QUIVER_FAST_KILLS ?= 100
 test-all: export QUIVER_FAST_DAMAGES ?= 2000
 test-all: export QUIVER_FAST_FAULTS ?= 1
 test-all: export QUIVER_FAST_LOSSES ?= 3000
+test-all: export QUIVER_FAST_HISTORY ?= 60
 test-all: $(VENV)/.test ## Run all tests: kills and loads that are repeated for minutes, too
 	$(call run_tests)
 

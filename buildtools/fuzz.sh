@@ -1,0 +1,45 @@
+#!/bin/sh
+# Build the engine and the modules with coverage for libFuzzer, ASan and UBSan into
+# build/fuzz, and fuzz one target of tests/fuzz/targets.py for a time.
+#
+# Arguments: the folder of the virtual environment's programs, the target, seconds, then
+# libFuzzer's own. What it finds goes to build/fuzz/TARGET, the corpus it grows as well;
+# the kept corpus is tests/fuzz/corpora/TARGET.
+set -eu
+
+bin=$(CDPATH='' cd -- "$1" && pwd)
+target=$2
+seconds=$3
+shift 3
+site=$PWD/build/fuzz/site
+clang=${CLANG:-clang}
+flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function,alignment'
+flags="$flags -fno-omit-frame-pointer"
+
+fail() {
+    echo "quiver-fast: $*" >&2
+    exit 1
+}
+
+command -v "$clang" >/dev/null || fail "clang not found (Debian: clang libclang-rt-14-dev)"
+
+echo "quiver-fast: building for the fuzzer (some minutes the first time)"
+CC=$clang CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" QUIVER_FAST_PGO=0 \
+    "$bin/python" setup.py --quiet build --build-base build/fuzz --build-lib "$site"
+
+# The driver has Python in it, and libFuzzer's main.
+embed=$("$bin/python" -c 'import sysconfig as s
+print("-I" + s.get_path("include"), "-L" + s.get_config_var("LIBDIR"),
+      "-lpython" + s.get_config_var("LDVERSION"), "-Wl,-rpath," + s.get_config_var("LIBDIR"))')
+# shellcheck disable=SC2086  # they are words
+"$clang" -g -O1 -fsanitize=fuzzer,address,undefined -rdynamic -o build/fuzz/driver \
+    tests/fuzz/driver.c $embed
+
+# Imported modules are those of the instrumented build, all else is the virtual environment's.
+packages=$("$bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+mkdir -p "build/fuzz/$target"
+PYTHONPATH=$site:$PWD:$PWD/tests:$packages PYTHONMALLOC=malloc QUIVER_FAST_FUZZ=$target \
+    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+    build/fuzz/driver -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$target-" "$@" "build/fuzz/$target" "tests/fuzz/corpora/$target"
