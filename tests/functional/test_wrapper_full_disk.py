@@ -65,3 +65,15 @@ def test_a_disk_that_is_full_before_is_refused(fake, disk):
     assert done.returncode == 1
     assert done.stderr == (f"quiver-arrow: error: {out}/.sender-reserve: No space left on device\n")
     assert list(out.iterdir()) == []
+
+
+def test_a_set_of_ours(fake, disk):
+    out = disk / "out"
+    done = fake.run("pair", *OURS, "--runs", "3", "-d", "30", "--json", "--output", str(out))
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].endswith("; 0 of 3 runs are complete")
+    assert "Traceback" not in done.stderr
+    document = json.loads(done.stdout)
+    assert (document["complete"], len(document["order"])) == (False, 1)
+    assert load(out / "run-01", "receiver-summary.json")["complete"] is False

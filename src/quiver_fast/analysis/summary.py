@@ -16,7 +16,7 @@ from quiver_fast.records.formats import line_fault
 if TYPE_CHECKING:
     from quiver_fast.analysis.local import FileAnalysis
 
-__all__ = ["receiver_sections", "sender_sections"]
+__all__ = ["receiver_sections", "sender_sections", "unread_sections"]
 
 
 def sender_sections(
@@ -78,6 +78,11 @@ def receiver_sections(receiver: FileAnalysis, run: RunBounds = NOTHING_KNOWN) ->
         "series": per_second(receiver.seconds, receiver.histogram),
         "records": _records(receiver),
     } | _streaming(receiver)
+
+
+def unread_sections(count: int) -> dict[str, Any]:
+    """Return the sections of an end whose records nobody read, but for their ``count``."""
+    return {"results": _no_results() | {"message_count": count}}
 
 
 def _no_results() -> dict[str, Any]:

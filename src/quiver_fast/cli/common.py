@@ -23,6 +23,7 @@ __all__ = [
     "add_trust_options",
     "count",
     "duration",
+    "error_text",
     "positive_count",
     "report_error",
     "report_warning",
@@ -72,9 +73,14 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except OSError as error:
-        reason = error.strerror or str(error)
-        report_error(name, f"{error.filename}: {reason}" if error.filename else reason)
+        report_error(name, error_text(error))
         return EXIT_FAILURE
+
+
+def error_text(error: OSError) -> str:
+    """Return in one line what the system refused, and of which file."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def report_error(command: str, message: str) -> None:

@@ -270,6 +270,11 @@ class PairRun:
             problems += filter(None, [run.compress(quiet)])
         return self._document(summaries, both, problems)
 
+    def leave_unread(self) -> None:
+        """Save summaries without reading the records, which takes time: they stay as they are."""
+        for run in self._runs:
+            run.save(run.unread_summary())
+
     def data(self, name: str) -> RunData | None:
         """Return the run, called ``name``, as `quiver-analyze` would read it.
 

@@ -19,7 +19,7 @@ from quiver_fast.analysis.local import (
     analyze_file,
     analyze_receiver,
 )
-from quiver_fast.analysis.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.summary import receiver_sections, sender_sections, unread_sections
 from quiver_fast.cli.control import Control
 from quiver_fast.cli.output import ArrowFiles, compress, reserve_space, write_json
 from quiver_fast.cli.plan import ArrowPlan, contract_arguments, summary_config
@@ -250,6 +250,14 @@ class ArrowRun:
         if self.plan.operation == "send":
             return sender_sections(self.records, options.rate, self._report.get("schedule"))
         return receiver_sections(self.records, run)
+
+    def unread_summary(self) -> dict[str, Any]:
+        """Return the summary of an arrow whose records are left for somebody else to read."""
+        outline = self.outline()
+        sections = unread_sections(self._snapshots.last.count)
+        return {"config": outline.pop("config"), **sections, **outline} | {
+            "environment": environment()
+        }
 
     def save(self, summary: dict[str, Any]) -> None:
         """Save the summary, in the space that was reserved for it."""

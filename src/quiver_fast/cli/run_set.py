@@ -15,7 +15,7 @@ from quiver_fast.analysis.median import median_interval
 from quiver_fast.analysis.set_layout import BASELINE, CANDIDATE, SET_DOCUMENT, run_name
 from quiver_fast.analysis.sets import FIGURES, RunFigures, compare_figures, run_figures
 from quiver_fast.cli.analysis_document import run_document
-from quiver_fast.cli.common import report_error, report_warning
+from quiver_fast.cli.common import error_text, report_error, report_warning
 from quiver_fast.cli.console import Console
 from quiver_fast.cli.output import ArrowFiles, make_output_dir, write_json
 from quiver_fast.cli.pair_run import ROLES
@@ -50,7 +50,6 @@ class _Run:
         name: what to call it: its directory, below that of the set.
         side: "candidate" or "baseline".
         reason: why it is incomplete; None where it did all that was asked.
-        interrupted: whether a signal made it so.
         figures: None where nothing was received.
         document: as `quiver-analyze --json` has it; None where nothing was recorded.
     """
@@ -58,7 +57,6 @@ class _Run:
     name: str
     side: str
     reason: str | None
-    interrupted: bool = False
     figures: RunFigures | None = None
     document: dict[str, Any] | None = None
 
@@ -124,7 +122,7 @@ class RunSet:
         label = f"[{len(self._runs) + 1}/{self._asked}] {place.name}"
         with Progress(label, enabled=not self._args.quiet) as progress:
             measured = self._measure(side, place, progress)
-        run = _ended(place.name, side, measured, bool(self._signals.count))
+        run = _ended(place.name, side, measured)
         self._runs.append(run)
         if not self._args.quiet:
             print(f"{label}: {progress_text(run.figures, run.reason)}", file=sys.stderr, flush=True)
@@ -134,16 +132,18 @@ class RunSet:
             self._failure = f"{place.name}: {run.reason}"
 
     def _measure(self, side: str, place: Place, progress: Progress) -> Measured:
-        place.log.write_text("", encoding="utf-8")
         try:
+            place.log.write_text("", encoding="utf-8")
             return self._sides[side].measure(place, self._signals, progress)
         except QuiverError as error:
             return Measured(None, self._signals.reason or str(error))
+        except OSError as error:
+            # What was measured before is reported all the same.
+            return Measured(None, error_text(error))
 
     def _counts(self, run: _Run) -> bool:
         """Say whether the figures of a run count: an incomplete one's only if that is wanted."""
-        tolerated = self._args.allow_incomplete and not run.interrupted
-        return run.figures is not None and (run.reason is None or tolerated)
+        return run.figures is not None and (run.reason is None or self._args.allow_incomplete)
 
     def _figures(self, side: str) -> list[RunFigures]:
         runs = [run for run in self._runs if run.side == side and self._counts(run)]
@@ -191,7 +191,10 @@ class RunSet:
     def _report(self) -> int:
         """Save and print what was found, and return the exit code."""
         document = self._document()
-        write_json(self._directory / SET_DOCUMENT, document)
+        try:
+            write_json(self._directory / SET_DOCUMENT, document)
+        except OSError as error:
+            self._failure = self._failure or error_text(error)
         self._console.document(document)
         self._console.show(set_text(document).rstrip("\n"))
         self._warn_of_units(document)
@@ -217,18 +220,18 @@ class RunSet:
             report_warning(self._command, f"{what}: their latencies differ by up to a tick")
 
 
-def _ended(name: str, side: str, measured: Measured, interrupted: bool) -> _Run:
+def _ended(name: str, side: str, measured: Measured) -> _Run:
     """Return a run that was measured, with what the set needs of its records."""
     data, reason = measured.data, measured.reason
     if data is None:
-        return _Run(name, side, reason, interrupted)
+        return _Run(name, side, reason)
     figures = run_figures(data)
     if reason is None and not figures.values:
         reason = "no messages were received"
     complete = reason is None
     document = run_document(data, None) | {"complete": complete, "reason": reason}
     known = replace(figures, complete=complete) if figures.values else None
-    return _Run(name, side, reason, interrupted and not complete, known, document)
+    return _Run(name, side, reason, known, document)
 
 
 def _line(run: _Run) -> dict[str, Any]:

@@ -138,6 +138,10 @@ class _OwnSide:
         shown = RunProgress(progress, self._args.count, self._args.duration)
         run = PairRun(plans, place.directory, console, signals, shown)
         run.run()
+        if signals.count:
+            # It counts in nothing: its user need not wait until it is read and compressed.
+            run.leave_unread()
+            return Measured(None, signals.reason)
         document = run.analyse()
         if document["sender"] is not None and document["receiver"] is not None:
             console.show(pair_summary_text(document).rstrip("\n"))
@@ -157,6 +161,8 @@ class _ProgramSide:
         with place.log.open("a", encoding="utf-8") as log:
             print(shlex.join(command), file=log, flush=True)
             reason = _Program(command, place.log, log).run(signals)
+        if signals.count:
+            return Measured(None, signals.reason)
         try:
             data = self._data(place, progress)
         except QuiverError as error:

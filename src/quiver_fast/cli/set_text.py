@@ -37,6 +37,7 @@ def set_text(document: dict[str, Any]) -> str:
     sections += [
         _summary(side, summary, len(document["summary"]))
         for side, summary in document["summary"].items()
+        if summary["runs"]
     ]
     if document["comparison"] is not None:
         sections.append(comparison_text(document["comparison"]))
@@ -48,8 +49,9 @@ def set_text(document: dict[str, Any]) -> str:
 def _incomplete(document: dict[str, Any]) -> str:
     if document["complete"]:
         return ""
+    reasons = [f"{run['name']}: {run['reason']}" for run in document["order"] if run["reason"]]
     done = f"{document['complete_runs']} of {document['asked_runs']} runs are complete"
-    return section("INCOMPLETE", [line for line in (done, document["reason"]) if line])
+    return section("INCOMPLETE", [done, *reasons])
 
 
 def _set(document: dict[str, Any]) -> str:
@@ -67,7 +69,7 @@ def _runs(order: list[dict[str, Any]]) -> str:
     lines = [" " * width + "".join(f"{head:>{_WIDTH}}" for head in _HEADS.values())]
     for run in order:
         values = "".join(f"{_cell(run['figures'] or {}, name):>{_WIDTH}}" for name in _HEADS)
-        mark = "" if run["complete"] else f"  INCOMPLETE: {run['reason']}"
+        mark = "" if run["complete"] else "  INCOMPLETE"
         lines.append(f"{run['name']:<{width}}{values}{mark}")
     lines += ["", "of the steady states, or of whole runs where these are too short to have one"]
     return section("RUNS", lines)
