@@ -26,6 +26,7 @@ from spark_analysis.transforms import (
     LATENCY,
     REORDERED,
     as_facts,
+    id_high,
     quotient,
     ticks_per_second,
     together,
@@ -68,6 +69,7 @@ def reconciled(records: DataFrame, receipts: DataFrame, runs: DataFrame) -> Data
     rows = known.select(
         "run", "by_ids", *PLACE, "n",
         F.when(by_ids, F.col("id")).otherwise(_in_coarse(F.col("sent"))).alias("key"),
+        _high(by_ids),
         receipt.alias("receipt"),
         F.coalesce(F.col("received") > _end(), F.lit(False)).alias("late"),
         F.coalesce(F.col("received"), nothing).alias("received"),
@@ -76,6 +78,11 @@ def reconciled(records: DataFrame, receipts: DataFrame, runs: DataFrame) -> Data
         F.when(by_ids, _ID_BITS).otherwise(_TICK_BITS).alias("bits"),
     )  # fmt: skip
     return _by_range(rows, "run").mapInArrow(reconcile, RECONCILED)
+
+
+def _high(by_ids: Column) -> Column:
+    """Return the upper half of each row's id; 0 where messages are not told apart by ids."""
+    return F.when(by_ids, id_high()).otherwise(F.lit(0).cast("bigint")).alias("high")
 
 
 def _in_coarse(time: Column) -> Column:
@@ -94,21 +101,29 @@ def _end() -> Column:
 def _by_range(rows: DataFrame, *keys: str) -> DataFrame:
     """Cut rows where ranges of keys meet; bring each range together, in the order of ``keys``.
 
+    The range of an id that is a hash is its upper half, which is below 0: so ``range`` and
+    ``key`` together are the whole id.
+
     Args:
         rows: ``n`` messages from ``key`` on where ``by_ids``, else all with this key;
-            ``bits``, the binary logarithm of the length of a range.
+            ``high``, the upper half of ids; ``bits``, the binary logarithm of the length of
+            a range.
         keys: what has ranges of its own.
     """
     last = F.when(F.col("by_ids"), F.col("key") + F.col("n") - 1).otherwise(F.col("key"))
-    first_range = F.call_function("shiftright", F.col("key"), F.col("bits"))
-    ranges = F.sequence(first_range, F.call_function("shiftright", last, F.col("bits")))
-    each = rows.select("*", last.alias("last"), F.explode(ranges).alias("range"))
-    begin = F.call_function("shiftleft", F.col("range"), F.col("bits"))
+    hashed = F.col("high") < 0
+    ends = (
+        F.when(hashed, F.col("high")).otherwise(F.call_function("shiftright", end, F.col("bits")))
+        for end in (F.col("key"), last)
+    )
+    each = rows.select("*", last.alias("last"), F.explode(F.sequence(*ends)).alias("range"))
+    shifted = F.call_function("shiftleft", F.col("range"), F.col("bits"))
+    begin = F.when(hashed, F.col("key")).otherwise(shifted)
     cut = F.greatest(F.col("key"), begin)
     size = F.call_function("shiftleft", F.lit(1).cast("bigint"), F.col("bits"))
     within = F.least(F.col("last") - cut, begin - cut + size - 1) + 1
     pieces = each.select(
-        *(name for name in rows.columns if name not in ("key", "position", "n", "bits")),
+        *(name for name in rows.columns if name not in ("key", "high", "position", "n", "bits")),
         "range",
         cut.alias("key"),
         (F.col("position") + cut - F.col("key")).alias("position"),
@@ -206,7 +221,7 @@ def distinct_ids(records: DataFrame) -> DataFrame:
     """
     rows = records.where((F.col("kind") == schema.TRANSFER) & F.col("id").isNotNull()).select(
         *ARROW, "position", F.lit(True).alias("by_ids"), F.col("id").alias("key"), "n",
-        F.lit(_ID_BITS).alias("bits"),
+        _high(F.lit(True)), F.lit(_ID_BITS).alias("bits"),
     )  # fmt: skip
     counted = _by_range(rows, *ARROW).mapInArrow(count_ids, RESULT)
     total = counted.groupBy(*ARROW).agg(F.sum("n").alias("n"))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from quiver_fast.analysis.discovery import role_of, search
 from quiver_fast.errors import UsageError
 from quiver_fast.records import formats
 from quiver_fast.records.frames import split_points
+from quiver_fast.records.ids import key_or_own
 from quiver_fast.records.sources import is_zstd, open_source
 
 __all__ = [
@@ -42,6 +44,8 @@ class RecordFile:
         operation: ``"send"`` or ``"receive"``; None where neither name nor line tells it.
         unit: ``"ms"``, ``"us"`` or ``"ns"``.
         compressed: whether it is zstd.
+        id_key: by which ids that are no numbers are hashed (:mod:`quiver_fast.records.ids`);
+            the driver's own by default, so that all tasks of a job have one.
     """
 
     number: int
@@ -52,6 +56,7 @@ class RecordFile:
     operation: str | None
     unit: str
     compressed: bool
+    id_key: bytes = field(default_factory=partial(key_or_own, None), repr=False)
 
     @property
     def role(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -10,7 +11,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_analysis.files import discover
+from quiver_fast.errors import RecordError
+from quiver_fast.records.ids import KEY_SIZE, key_or_own
+from spark_analysis.files import RecordFile, discover
 from spark_analysis.output import MARK, RECORDS, check_free, write_records, write_results
 from spark_analysis.placing import replace
 from spark_analysis.source import QuiverSource, numbered
@@ -19,6 +22,7 @@ __all__ = ["follow", "start_following"]
 
 _TRIGGER = "1 second"
 _TICK = 1  # seconds
+_ID_KEY = "id-key"
 
 
 def follow(spark: SparkSession, paths: Sequence[str], output: Path, timeout: float) -> None:
@@ -60,6 +64,7 @@ def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> 
     output = output.absolute()
     output.mkdir(mode=0o700, parents=True, exist_ok=True)
     (output / MARK).touch()
+    id_key = _id_key(output)
     spark.dataSource.register(QuiverSource)
 
     def take(batch: DataFrame, number: int) -> None:
@@ -67,15 +72,32 @@ def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> 
         part = output / ".part"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
-        write_results(batch.sparkSession, output / RECORDS, part, numbered(discover(paths)), None)
+        write_results(batch.sparkSession, output / RECORDS, part, _files(paths, id_key), None)
         for result in part.iterdir():
             replace(result, output / result.name)
 
     return (
         spark.readStream.format("quiver")
+        .option("idKey", id_key.hex())
         .load("\n".join(paths))
         .writeStream.foreachBatch(take)
         .option("checkpointLocation", str(output / "checkpoint"))
         .trigger(processingTime=_TRIGGER)
         .start()
     )
+
+
+def _files(paths: Sequence[str], id_key: bytes) -> list[RecordFile]:
+    return numbered(discover(paths), id_key)
+
+
+def _id_key(output: Path) -> bytes:
+    """Return the key of the job's ids: the one that it began with."""
+    place = output / _ID_KEY
+    if not place.exists():
+        place.with_suffix(".new").write_text(os.urandom(KEY_SIZE).hex())
+        place.with_suffix(".new").replace(place)
+    try:
+        return key_or_own(bytes.fromhex(place.read_text()))
+    except ValueError:
+        raise RecordError(f"{place} is damaged: it is not {2 * KEY_SIZE} digits") from None

@@ -22,6 +22,8 @@ __all__ = ["parse_split", "scan_split"]
 
 Int64Array = NDArray[np.int64]
 
+Columns = dict[str, Any]
+
 _BATCH_ROWS = 1 << 16
 
 
@@ -39,6 +41,7 @@ def scan_split(split: Split) -> Iterator[RunBatch]:
         end=split.end,
         record_format=_scanned_format(file),
         operation=file.operation,
+        id_key=file.id_key,
     )
 
 
@@ -84,6 +87,7 @@ def _parse(split: Split) -> Iterator[pa.RecordBatch]:
     first_bad: tuple[int, str] | None = None
     times: list[int] = []
     some_id: int | None = None
+    hashed = False
     for batch in scan_split(split):
         if len(batch):
             yield rows.transfers(batch, transfers)
@@ -98,13 +102,14 @@ def _parse(split: Split) -> Iterator[pa.RecordBatch]:
         lines += batch.lines
         malformed += batch.malformed
         truncated |= batch.truncated
+        hashed |= batch.ids_hashed
         first_bad = first_bad or batch.first_malformed
     yield from _settled(rows, joining)
     if malformed:
         yield rows.bad(_bad_lines(split), malformed)
     if truncated:
         yield rows.truncated(lines)
-    yield rows.extent(lines, times, some_id, first_bad)
+    yield rows.extent(lines, times, (some_id, hashed), first_bad)
 
 
 def _bad_lines(split: Split) -> list[tuple[int, str]]:
@@ -136,6 +141,7 @@ class _Rows:
             schema.TRANSFER,
             position=before + np.cumsum(batch.count) - batch.count,
             id=batch.ids,
+            id_high=_null_of_numbers(batch.ids_high),
             sent=batch.sent,
             received=batch.received,
             n=batch.count,
@@ -145,7 +151,7 @@ class _Rows:
         return self._batch(
             schema.SETTLED,
             position=np.arange(len(found)),
-            id=found.firsts.view(np.int64),
+            **_halves(found.ids),
             sent=sent,
             settled=found.times,
             sampled=found.sampled,
@@ -156,7 +162,7 @@ class _Rows:
         return self._batch(
             schema.UNMATCHED,
             position=np.arange(len(late)),
-            id=late.firsts.view(np.int64),
+            **_halves(late.ids),
             settled=late.times,
             sampled=late.sampled,
             n=late.lengths.view(np.int64),
@@ -166,7 +172,7 @@ class _Rows:
         return self._batch(
             schema.UNSETTLED,
             position=np.arange(len(left.firsts)),
-            id=left.firsts.view(np.int64),
+            **_halves(left.ids),
             sent=left.times,
             n=(left.ends - left.firsts).view(np.int64),
         )
@@ -202,15 +208,17 @@ class _Rows:
         self,
         lines: int,
         times: list[int],
-        some_id: int | None,
+        ids: tuple[int | None, bool],
         first_bad: tuple[int, str] | None,
     ) -> pa.RecordBatch:
         position, text = first_bad or (0, None)
         first, last = times or (None, None)
+        some_id, hashed = ids
         return self._batch(
             schema.EXTENT,
             position=[position],
             id=[some_id],
+            id_high=[-1 if hashed else None],
             sent=[first],
             received=[last],
             n=[lines],
@@ -225,6 +233,15 @@ class _Rows:
             [_column(values.get(field.name), size, field.type) for field in schema.PARSED_ARROW],
             schema=schema.PARSED_ARROW,
         )
+
+
+def _halves(ids: tuple[Int64Array | None, Int64Array]) -> Columns:
+    high, low = ids
+    return {"id": low, "id_high": _null_of_numbers(high)}
+
+
+def _null_of_numbers(highs: Int64Array | None) -> pa.Array | None:
+    return None if highs is None else pa.array(highs, pa.int64(), mask=highs == 0)
 
 
 def _column(values: Any, size: int, kind: pa.DataType) -> pa.Array:

@@ -19,6 +19,7 @@ from quiver_fast.analysis.id_table import IdTable, balance
 from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint
 from quiver_fast.analysis.tally import located_pieces
 from quiver_fast.analysis.ticks import Ticks
+from quiver_fast.records.ids import comparable
 from spark_analysis.schema import to_arrow
 from spark_analysis.transforms import FIRST, FOREIGN, LAST, LATE, LATENCY
 
@@ -98,6 +99,9 @@ def _parts(
                 for name in part.schema.names
                 if name not in keys
             }
+            # Within these ranges one number tells an id, be it a number or a hash.
+            (numbers,) = comparable((columns["range"], columns["key"]))
+            columns["key"] = numbers.view(np.int64)
             yield tuple(part.column(key)[0].as_py() for key in keys), columns
 
 

@@ -121,7 +121,7 @@ def file_analysis(
         seconds=seconds,
         histogram=histogram,
         ids=None,
-        ids_hashed=False,
+        ids_hashed=facts.table(transforms.HASHED_IDS).num_rows > 0,
         send_ticks=Ticks(),
         reordered=facts.total(transforms.REORDERED),
         settlement=settlement,

@@ -9,6 +9,7 @@ kind         one of ``KINDS``
 split        where the split begins in the file, bytes; orders splits
 position     messages before it in the split; of a bad line, the lines before it
 id           id of the first message (v1, v2), else null
+id_high      of an id that is a hash, its upper half, below 0; null of a number
 sent         send time in the file's unit
 received     receive time (receiver's transfers); of a stream, its first byte
 settled      settlement time (settlements)
@@ -17,10 +18,14 @@ n            how many neighbouring messages (or lines) this row stands for
 text         beginning of a bad line
 ===========  ==================================================================
 
+``id`` and ``id_high`` are the halves of :mod:`quiver_fast.records.ids`: ids are equal where
+both are, and a number is one half. Hashes of one ``RecordFile.id_key`` can be compared.
+
 A row is a run: ``n`` neighbouring messages with equal times and, where there are
 ids, with ids that count up by one. Nothing is lost by that. Each split has one row of
 kind ``extent``: ``n`` is its number of lines, ``sent`` and ``received`` are the arrow's own
-times of its first and last transfer, ``id`` is one of its ids, ``position`` and ``text`` are
+times of its first and last transfer, ``id`` is one of its ids, ``id_high`` is below 0 if some
+id is a hash, ``position`` and ``text`` are
 the number (from 1) and the beginning of its first bad line. Each line of
 streaming mode is a row of kind ``stream``: the bytes of the body are ``n``, the time of its first
 byte ``received``, the line's own ``settled``; ``sampled`` says that the message is whole.
@@ -67,6 +72,7 @@ _VALUES = [
     StructField("split", LongType(), nullable=False),
     StructField("position", LongType(), nullable=False),
     StructField("id", LongType()),
+    StructField("id_high", LongType()),
     StructField("sent", LongType()),
     StructField("received", LongType()),
     StructField("settled", LongType()),

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.id_table import cut_blocks
+from quiver_fast.analysis.id_table import cut_blocks, keys_of
 from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint, split_at
 from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.records.transfers import RunBatch
 
-__all__ = ["Joined", "Sends", "Settled", "SplitJoin", "located"]
+__all__ = ["IdNumbers", "Joined", "Sends", "Settled", "SplitJoin", "located"]
 
 Int64Array = NDArray[np.int64]
 
 # The columns of a row: the block of ids that it is sorted by, and a run of ids.
-_FIRST, _LENGTH, _TIME, _SAMPLED = range(1, 5)
+_BLOCK, _FIRST, _LENGTH, _TIME, _SAMPLED = range(5)
 
 
 def located(
@@ -36,26 +36,56 @@ def located(
     return row, hit
 
 
+class IdNumbers:
+    """Numbers by which the ids of some rows are compared, and the way back to the ids.
+
+    Attributes:
+        sent: of the first id of each row of sends.
+        settled: of settlements likewise.
+    """
+
+    def __init__(self, sends: Rows, settled: Rows) -> None:
+        self.sent, self.settled = keys_of(sends, settled)
+        self._ids = np.concatenate((sends[:, :_LENGTH], settled[:, :_LENGTH]))
+
+    def ids(self, numbers: UInt64Array) -> tuple[Int64Array | None, Int64Array]:
+        """Return the upper halves, None where all are numbers, and the lower ones of ids."""
+        high = np.minimum(self._ids[:, _BLOCK], 0)
+        if not high.any():
+            return None, numbers.view(np.int64)
+        known = np.concatenate((self.sent, self.settled))
+        order = np.argsort(known, kind="stable")
+        # What begins no row is within the run of one that begins before.
+        row = order[np.searchsorted(known, numbers, "right", sorter=order) - 1]
+        return high[row], self._ids[row, _FIRST] + (numbers - known[row]).view(np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Sends:
     """Sends as runs of ids that ascend and do not overlap.
 
     Attributes:
-        firsts: the first id of each run.
+        firsts: the first id of each run, as one of ``numbers``.
         ends: the id after its last.
         times: its send time.
+        numbers: what the ids are.
     """
 
     firsts: UInt64Array
     ends: UInt64Array
     times: Int64Array
+    numbers: IdNumbers
 
     @classmethod
-    def of(cls, rows: Rows) -> Sends:
+    def of(cls, rows: Rows, numbers: IdNumbers) -> Sends:
         """Return the sends of rows; of an id that several have the earliest counts."""
-        ids, counts = (as_keys(rows[:, column].copy()) for column in (_FIRST, _LENGTH))
-        firsts, lengths, origin, _ = disjoint(ids, counts)
-        return cls(firsts, firsts + lengths, rows[origin, _TIME])
+        firsts, lengths, origin, _ = disjoint(numbers.sent, as_keys(rows[:, _LENGTH].copy()))
+        return cls(firsts, firsts + lengths, rows[origin, _TIME], numbers)
+
+    @property
+    def ids(self) -> tuple[Int64Array | None, Int64Array]:
+        """Both halves of the first id of each run."""
+        return self.numbers.ids(self.firsts)
 
     def match(self, settled: Settled) -> tuple[Settled, Int64Array, Settled]:
         """Return the settlements of these sends, the times of these, and the other ones."""
@@ -70,7 +100,8 @@ class Sends:
         borders = np.unique(np.concatenate((firsts, ends)))
         pieces, sizes, origin = split_at(self.firsts, self.ends - self.firsts, borders)
         left = ~located(pieces, firsts, ends)[1]
-        return Sends(pieces[left], (pieces + sizes)[left], self.times[origin[left]])
+        times = self.times[origin[left]]
+        return Sends(pieces[left], (pieces + sizes)[left], times, self.numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,22 +109,29 @@ class Settled:
     """Runs of settlement lines with ids that count up and equal times and prefixes.
 
     Attributes:
-        firsts: the first id of each run.
+        firsts: the first id of each run, as one of ``numbers``.
         lengths: its number of ids.
         times: its settlement time.
         sampled: whether the lines have the prefix ``S``.
+        numbers: what the ids are.
     """
 
     firsts: UInt64Array
     lengths: UInt64Array
     times: Int64Array
     sampled: NDArray[np.bool_]
+    numbers: IdNumbers
 
     @classmethod
-    def of(cls, rows: Rows) -> Settled:
+    def of(cls, rows: Rows, numbers: IdNumbers) -> Settled:
         """Return the settlements of rows."""
-        ids, counts = (as_keys(rows[:, column].copy()) for column in (_FIRST, _LENGTH))
-        return cls(ids, counts, rows[:, _TIME], rows[:, _SAMPLED] > 0)
+        counts = as_keys(rows[:, _LENGTH].copy())
+        return cls(numbers.settled, counts, rows[:, _TIME], rows[:, _SAMPLED] > 0, numbers)
+
+    @property
+    def ids(self) -> tuple[Int64Array | None, Int64Array]:
+        """Both halves of the first id of each run."""
+        return self.numbers.ids(self.firsts)
 
     def __len__(self) -> int:
         """Return the number of runs."""
@@ -102,11 +140,17 @@ class Settled:
     def cut(self, borders: UInt64Array) -> Settled:
         """Cut runs wherever a border lies inside of them."""
         firsts, lengths, origin = split_at(self.firsts, self.lengths, borders)
-        return Settled(firsts, lengths, self.times[origin], self.sampled[origin])
+        return replace(self.only(origin), firsts=firsts, lengths=lengths)
 
-    def only(self, rows: NDArray[np.bool_]) -> Settled:
-        """Return the runs that ``rows`` says."""
-        return Settled(self.firsts[rows], self.lengths[rows], self.times[rows], self.sampled[rows])
+    def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Settled:
+        """Return the runs that ``rows`` says, by mask or by number."""
+        return replace(
+            self,
+            firsts=self.firsts[rows],
+            lengths=self.lengths[rows],
+            times=self.times[rows],
+            sampled=self.sampled[rows],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,22 +184,25 @@ class SplitJoin:
     def add(self, batch: RunBatch) -> None:
         """Add the split's next records, which are a sender's with ids."""
         if batch.ids is not None and len(batch):
-            self._sends.add(*_rows(batch.ids, batch.count, batch.sent))
+            self._sends.add(*_rows(batch.ids, batch.ids_high, batch.count, batch.sent))
         if len(batch.settled_ids):
             sampled = batch.settled_sampled.astype(np.int64)
-            columns = batch.settled_ids, batch.settled_count, batch.settled_times, sampled
-            self._settled.add(*_rows(*columns))
+            ids = batch.settled_ids, batch.settled_ids_high
+            self._settled.add(*_rows(*ids, batch.settled_count, batch.settled_times, sampled))
 
     def parts(self) -> Iterator[Joined]:
         """Yield what was joined, by blocks of ids."""
         for sends, settled in aligned(self._sends, self._settled):
-            own = Sends.of(sends)
-            found, sent, late = own.match(Settled.of(settled))
+            numbers = IdNumbers(sends, settled)
+            own = Sends.of(sends, numbers)
+            found, sent, late = own.match(Settled.of(settled, numbers))
             yield Joined(found, sent, late, own.without(found))
 
 
-def _rows(ids: Int64Array, counts: Int64Array, *values: Int64Array) -> list[Int64Array]:
+def _rows(
+    ids: Int64Array, highs: Int64Array | None, counts: Int64Array, *values: Int64Array
+) -> list[Int64Array]:
     """Return the columns of rows for runs of ids, cut where blocks end."""
-    block, firsts, lengths, origin, _ = cut_blocks(as_keys(ids), as_keys(counts))
+    block, firsts, lengths, origin, _ = cut_blocks(as_keys(ids), as_keys(counts), highs)
     numbers = [firsts.view(np.int64), lengths.view(np.int64)]
     return [block, *numbers, *(column[origin] for column in values)]

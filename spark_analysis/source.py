@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from quiver_fast.errors import RecordError, UsageError
+from quiver_fast.records.ids import key_or_own
 from spark_analysis.files import SPLIT_SIZE, RecordFile, Split, discover, splits_of
 from spark_analysis.reading import as_records
 from spark_analysis.schema import RECORDS
@@ -34,13 +35,17 @@ from spark_analysis.schema import RECORDS
 __all__ = ["QuiverSource", "numbered"]
 
 _STEP = 1 << 16
+# A stream that goes on, and tables that are read apart, need equal ids.
+_ID_KEY = "0" * 32
 
 
 class QuiverSource(DataSource):
     """The data source ``quiver``.
 
-    Options: ``path`` (a file, folder or pattern; several on several lines) and
-    ``splitSize`` in bytes of text.
+    Options: ``path`` (a file, folder or pattern; several on several lines), ``splitSize`` in
+    bytes of text, and ``idKey``, 32 hexadecimal digits by which ids that are no numbers are
+    hashed. Ids of one key can be compared, whatever read them, at any time; who knows the key
+    could choose ids that are taken for one.
     """
 
     @classmethod
@@ -54,11 +59,11 @@ class QuiverSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of whole files."""
-        return _Reader(self._paths(), self._split_size())
+        return _Reader(self._paths(), self._split_size(), self._id_key())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of growing files."""
-        return _StreamReader(self._paths(), self._split_size())
+        return _StreamReader(self._paths(), self._split_size(), self._id_key())
 
     def _paths(self) -> list[str]:
         paths = self.options.get("path", "").splitlines()
@@ -69,6 +74,13 @@ class QuiverSource(DataSource):
     def _split_size(self) -> int:
         return int(self.options.get("splitSize", SPLIT_SIZE))
 
+    def _id_key(self) -> bytes:
+        text = self.options.get("idKey", _ID_KEY)
+        try:
+            return key_or_own(bytes.fromhex(text))
+        except ValueError:
+            raise UsageError(f"the option idKey is not 32 hexadecimal digits: '{text}'") from None
+
 
 class _Part(InputPartition):
     def __init__(self, split: Split) -> None:
@@ -77,12 +89,13 @@ class _Part(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, paths: list[str], split_size: int) -> None:
+    def __init__(self, paths: list[str], split_size: int, id_key: bytes) -> None:
         self._paths = paths
         self._split_size = split_size
+        self._id_key = id_key
 
     def partitions(self) -> list[InputPartition]:
-        files = numbered(discover(self._paths))
+        files = numbered(discover(self._paths), self._id_key)
         return [_Part(split) for file in files for split in splits_of(file, self._split_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -90,9 +103,10 @@ class _Reader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader):
-    def __init__(self, paths: list[str], split_size: int) -> None:
+    def __init__(self, paths: list[str], split_size: int, id_key: bytes) -> None:
         self._paths = paths
         self._split_size = split_size
+        self._id_key = id_key
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {}
@@ -104,7 +118,7 @@ class _StreamReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         parts: list[InputPartition] = []
-        for file in numbered(discover(self._paths)):
+        for file in numbered(discover(self._paths), self._id_key):
             first, last = start.get(file.path, 0), end.get(file.path, 0)
             if last < first:
                 raise RecordError(f"{file.path}: became shorter while it was followed")
@@ -116,10 +130,16 @@ class _StreamReader(DataSourceStreamReader):
         return _records(partition)
 
 
-def numbered(files: list[RecordFile]) -> list[RecordFile]:
-    """Number files by their paths, so that a new one does not change the others' numbers."""
+def numbered(files: list[RecordFile], id_key: bytes) -> list[RecordFile]:
+    """Number files by their paths, so that a new one does not change the others' numbers.
+
+    Args:
+        files: the files.
+        id_key: of the source; its processes would draw a key each.
+    """
     numbered = [
-        dataclasses.replace(file, number=zlib.crc32(file.path.encode()) >> 1) for file in files
+        dataclasses.replace(file, number=zlib.crc32(file.path.encode()) >> 1, id_key=id_key)
+        for file in files
     ]
     if len({file.number for file in numbered}) < len(numbered):
         raise UsageError("two of the paths have the same number; rename one")

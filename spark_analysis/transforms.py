@@ -22,6 +22,7 @@ __all__ = [
     "FIRST_BAD",
     "FIRST_BYTE",
     "FOREIGN",
+    "HASHED_IDS",
     "LAST",
     "LATE",
     "LATENCY",
@@ -41,6 +42,7 @@ __all__ = [
     "counted",
     "edges",
     "extents",
+    "id_high",
     "quotient",
     "settlements_across",
     "streams",
@@ -50,6 +52,8 @@ __all__ = [
 ]  # fmt: skip
 
 ARROW = ("run", "arrow")
+# What tells a message: both halves of its id, the upper one by id_high().
+ID = ("id", "id_high")
 
 # A range of ids that a repeated settlement is looked for in.
 _RANGE_BITS = 10
@@ -76,6 +80,7 @@ LAST = "last"  # own time of the last transfer
 LATE = "late"  # n receipts after the end of the sending, of which value is the latest
 STREAM_START = "stream start"  # the earliest first byte
 STREAM_END = "stream end"  # the latest line
+HASHED_IDS = "hashed ids"  # of splits where some id is no number
 FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
 
 
@@ -145,6 +150,7 @@ def extents(records: DataFrame) -> DataFrame:
         LINES: (F.col("n"), nothing[1]),
         FIRST: (F.when(sending, F.col("sent")), nothing[1]),
         LAST: (F.when(sending, F.col("received")), nothing[1]),
+        HASHED_IDS: (F.col("id_high"), nothing[1]),
         FIRST_BAD: (F.when(F.col("text").isNotNull(), F.col("position")), F.col("text")),
     }
     facts = [
@@ -206,7 +212,7 @@ def edges(receipts: DataFrame) -> DataFrame:
 
 
 def _settlement_residuals(records: DataFrame) -> DataFrame:
-    """Return (run, arrow, id, sent, settled, sampled): what splits could not join.
+    """Return (run, arrow, id, id_high, sent, settled, sampled): what splits could not join.
 
     A send without ``settled`` was never settled; a settlement without ``sent`` has no
     send of its id. Only these rows are shuffled.
@@ -216,8 +222,8 @@ def _settlement_residuals(records: DataFrame) -> DataFrame:
     sends = sends.join(settling.select(*ARROW).distinct(), list(ARROW), "semi")
     late = settling.where(F.col("kind") == schema.UNMATCHED)
     each = F.explode(F.sequence("id", F.col("id") + F.col("n") - 1)).alias("id")
-    return sends.select(*ARROW, each, "sent").join(
-        late.select(*ARROW, each, "settled", "sampled"), [*ARROW, "id"], "full"
+    return sends.select(*ARROW, each, id_high(), "sent").join(
+        late.select(*ARROW, each, id_high(), "settled", "sampled"), [*ARROW, *ID], "full"
     )
 
 
@@ -229,7 +235,7 @@ def settlements_across(records: DataFrame) -> DataFrame:
     """
     residuals = _settlement_residuals(records)
     unsent = residuals.where(F.col("sent").isNull()).drop("sent")
-    again = unsent.join(_sends_settled(records, unsent), [*ARROW, "id"], "left")
+    again = unsent.join(_sends_settled(records, unsent), [*ARROW, *ID], "left")
     halves = residuals.where(F.col("sent").isNotNull()).unionByName(again)
     both = F.col("sent").isNotNull() & F.col("settled").isNotNull()
     fact = (
@@ -249,7 +255,7 @@ def settlements_across(records: DataFrame) -> DataFrame:
 
 
 def _sends_settled(records: DataFrame, settlements: DataFrame) -> DataFrame:
-    """Return (run, arrow, id, sent) of sends settled in their split, as far as asked for.
+    """Return (run, arrow, id, id_high, sent) of sends settled in their split, as far as asked for.
 
     Only what shares a range of ids with ``settlements``, mostly nothing, is shuffled.
     """
@@ -257,15 +263,20 @@ def _sends_settled(records: DataFrame, settlements: DataFrame) -> DataFrame:
     last = F.col("id") + F.col("n") - 1
     every = F.explode(F.sequence(_id_range(F.col("id")), _id_range(last))).alias("range")
     sends = records.where(F.col("kind") == schema.SETTLED)
-    near = sends.select(*ARROW, every, "id", last.alias("last"), "sent").join(
+    near = sends.select(*ARROW, every, "id", id_high(), last.alias("last"), "sent").join(
         F.broadcast(ranges), [*ARROW, "range"], "semi"
     )
     begin = F.call_function("shiftleft", F.col("range"), F.lit(_RANGE_BITS))
     ids = F.sequence(
         F.greatest(F.col("id"), begin), F.least(F.col("last"), begin + (1 << _RANGE_BITS) - 1)
     )
-    each = near.select(*ARROW, F.explode(ids).alias("id"), "sent")
-    return each.groupBy(*ARROW, "id").agg(F.min("sent").alias("sent"))
+    each = near.select(*ARROW, F.explode(ids).alias("id"), "id_high", "sent")
+    return each.groupBy(*ARROW, *ID).agg(F.min("sent").alias("sent"))
+
+
+def id_high() -> Column:
+    """Return the upper half of each row's id, 0 of a number: joins need a value, not null."""
+    return F.coalesce(F.col("id_high"), F.lit(0).cast("bigint")).alias("id_high")
 
 
 def _id_range(ids: Column) -> Column:

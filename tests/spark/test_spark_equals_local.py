@@ -235,6 +235,32 @@ def test_arbitrary_ids_and_mixed_units(spark: SparkSession, tmp_path: Path) -> N
     assert found["delivery"]["unreceived"] > 0
 
 
+def test_numbers_and_texts_as_ids_with_settlements(spark: SparkSession, tmp_path: Path) -> None:
+    """Some ids are numbers, some only look so, and two had one hash of 63 bits."""
+    random = Random(3)
+    kinds = ("{}", "m-{}", "00{}", "{}" + "0" * 19)
+    names = [random.choice(kinds).format(n) for n in range(1, 900)]
+    ids = ["8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ", *names]
+    start = 1_700_000_000_000
+    sends = [f"{name},{start + n}\n" for n, name in enumerate(ids)]
+    settled = [f"S{name},{start + 2000 + n % 9}\n" for n, name in enumerate(ids) if n % 5]
+    received = [0, 0, *random.choices(range(2, len(ids)), k=800)]
+    receipts = [f"{ids[n]},{start + n},{start + n + 7}\n" for n in received]
+    write(tmp_path / "sender-transfers.csv", [*sends, *settled, *settled[::7], "Snone,5\n"])
+    write(tmp_path / "receiver-transfers.csv", [*receipts, f"other,{start + 9},{start + 10}\n"])
+    found = check(spark, the_run(tmp_path), 4096)
+    counts = {name: found["delivery"][name] for name in ("duplicate", "unreceived", "foreign")}
+    assert counts == {
+        "duplicate": len(received) - len(set(received)),
+        "unreceived": len(ids) - len(set(received)),
+        "foreign": 1,
+    }
+    settlement = found["sender"]["settlement"]
+    assert settlement["all"]["count"] == len(settled) + len(settled[::7])
+    assert (settlement["unsettled"], settlement["unmatched"]) == (len(sends) - len(settled), 1)
+    assert found["sender"]["records"]["ids"] == "keyed 126-bit hash"
+
+
 @pytest.mark.parametrize("empty", ["sender", "receiver"])
 def test_an_end_without_records(spark: SparkSession, tmp_path: Path, empty: str) -> None:
     write_pair(tmp_path / "run", Traffic(6, 100), "v3")

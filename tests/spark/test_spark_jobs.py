@@ -192,8 +192,11 @@ def test_other_peoples_folders_are_left_alone(spark: SparkSession, runs: Path) -
 
 
 def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None:
-    """Each part is written when the one before is processed: nothing depends on time."""
-    text = "".join(receiver_lines(Traffic(7, 2000), "v3"))
+    """Each part is written when the one before is processed: nothing depends on time.
+
+    Ids are texts: those of all parts are compared, so that all have one key.
+    """
+    text = "".join(f"m-{line}" for line in receiver_lines(Traffic(7, 2000), "v1"))
     path, output = tmp_path / "run" / "receiver-transfers.csv", tmp_path / "out"
     path.parent.mkdir()
 
@@ -219,6 +222,7 @@ def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None
     found = summary(output, "run", "receiver")
     del found["analysis"]
     assert found == expected
+    assert found["delivery"]["duplicate"] > 0
     assert len(list((output / "records").glob("batch=*"))) == 3
 
 

@@ -95,8 +95,8 @@ def test_sections_are_json():
     sender = analysis([EPOCH, EPOCH + 1], ids=[1, 2], settled=[(1, EPOCH + 3, True)])
     text = json.dumps([sender_sections(sender, 10), receiver_sections(analysis([1], [2]))])
     assert json.loads(text)[0]["records"] == {
-        "format": "v2", "time_unit": "ms", "malformed": 0, "first_malformed": None,
-        "truncated": False, "missing_bytes": None,
+        "format": "v2", "time_unit": "ms", "ids": "exact", "malformed": 0,
+        "first_malformed": None, "truncated": False, "missing_bytes": None,
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 import zstandard
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from id_twin import halves, halves_of, siphash
 
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3, detect, time_unit
@@ -72,26 +73,6 @@ def slow_time(field):
     return None
 
 
-def slow_hash(text):
-    """Hash an id with the writer's escapes undone."""
-    plain = re.sub(rb"%(2C|0A|0D|25|53|73)", lambda match: bytes.fromhex(match[1].decode()), text)
-    return fnv(plain)
-
-
-def fnv(text):
-    """FNV-1a of 64 bits, without the highest."""
-    value = 0xCBF29CE484222325
-    for byte in text:
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value % 2**63
-
-
-def slow_id(text):
-    if re.fullmatch(rb"0|[1-9][0-9]*", text) and int(text) <= INT64_MAX:
-        return int(text)
-    return slow_hash(text)
-
-
 def slow_record(line, layout, settlements):
     """Return {column: value} for one line, or None where it is malformed."""
     record_format, operation = layout
@@ -111,12 +92,12 @@ def slow_record(line, layout, settlements):
         if None in record.values():
             return None
         return record | {
-            "settled_ids": slow_id(fields[0][1:]),
+            "settled_ids": halves_of(fields[0][1:]),
             "settled_sampled": line[:1] == b"S",
         }
     else:
         record = {"sent": slow_time(fields[1])}
-    return None if None in record.values() else record | {"ids": slow_id(fields[0])}
+    return None if None in record.values() else record | {"ids": halves_of(fields[0])}
 
 
 def slow_parse(text, record_format=None, operation=None):
@@ -167,11 +148,23 @@ def as_plain(transfers):
         column = getattr(transfers, name)
         assert column is None or column.dtype == (bool if name == "settled_sampled" else np.int64)
         plain[name] = None if column is None else column.tolist()
+    for name in ("ids", "settled_ids"):
+        if plain[name] is not None:
+            plain[name] = pairs(getattr(transfers, f"{name}_high"), plain[name])
     for name in (
         "record_format", "operation", "time_unit", "malformed", "first_malformed", "truncated",
     ):  # fmt: skip
         plain[name] = getattr(transfers, name)
     return plain
+
+
+def pairs(highs, lows):
+    """Return (upper, lower) halves of ids; None stands for numbers throughout."""
+    if highs is None:
+        return [(0, low) for low in lows]
+    assert (highs.dtype, len(highs)) == (np.int64, len(lows))
+    assert highs.min() < 0
+    return list(zip(highs.tolist(), lows, strict=True))
 
 
 def parse_plain(text, record_format=None, operation=None):
@@ -264,6 +257,12 @@ def assert_batch(batch, operation, before, whole):
     assert batch.time_unit == whole["time_unit"]
 
 
+def plain_id(message_id):
+    """Return what an id is when nothing is encoded in it."""
+    decimal = re.fullmatch(rb"0|[1-9][0-9]*", message_id) and int(message_id) <= INT64_MAX
+    return int(message_id) if decimal else message_id
+
+
 @given(st.lists(st.tuples(ids, times, times, st.booleans()), max_size=30))
 @settings(deadline=None)
 def test_what_the_writer_writes_comes_back(records):
@@ -275,14 +274,10 @@ def test_what_the_writer_writes_comes_back(records):
             writer.flush_now()
             return Path(file.name).read_bytes()
 
-    def identity(message_id):
-        # The hash is of the id itself, whatever the writer had to encode.
-        decimal = re.fullmatch(rb"0|[1-9][0-9]*", message_id) and int(message_id) <= INT64_MAX
-        return int(message_id) if decimal else fnv(message_id)
-
     sent = [record[1] for record in records]
     late = [record[2] for record in records]
-    expected_ids = [identity(record[0]) for record in records]
+    # What the writer encodes is decoded: the halves are those of the id itself.
+    expected_ids = [halves(plain_id(record[0])) for record in records]
 
     back = parse_plain(write_all(lambda writer, _, sent, *rest: writer.write_sent(sent)), V3, SEND)
     assert (back.sent.tolist(), back.malformed) == (sent, 0)
@@ -291,17 +286,26 @@ def test_what_the_writer_writes_comes_back(records):
         write_all(lambda w, i, sent, received, _: w.write_received(sent, received, i)), V1, RECEIVE
     )
     assert (back.sent.tolist(), back.received.tolist()) == (sent, late)
-    assert (back.ids.tolist(), back.malformed) == (expected_ids, 0)
+    assert (pairs(back.ids_high, back.ids.tolist()), back.malformed) == (expected_ids, 0)
 
     def write_pair(writer, message_id, sent, settled, sampled):
         writer.write_sent(sent, message_id)
         writer.write_settled(message_id, settled, sampled)
 
     back = parse_plain(write_all(write_pair), V2, SEND)
-    assert (back.ids.tolist(), back.sent.tolist()) == (expected_ids, sent)
-    assert (back.settled_ids.tolist(), back.settled_times.tolist()) == (expected_ids, late)
+    assert pairs(back.ids_high, back.ids.tolist()) == expected_ids
+    assert back.sent.tolist() == sent
+    assert pairs(back.settled_ids_high, back.settled_ids.tolist()) == expected_ids
+    assert back.settled_times.tolist() == late
     assert back.settled_sampled.tolist() == [record[3] for record in records]
     assert (back.malformed, back.truncated) == (0, False)
+
+
+def test_the_twin_of_the_hash_is_siphash():
+    """The first two of the authors' vectors for 128 bits."""
+    words = (siphash(text, bytes(range(16))) for text in (b"", b"\0"))
+    found = [b"".join(word.to_bytes(8, "little") for word in pair).hex() for pair in words]
+    assert found == ["a3817f04ba25a8e66df67214c7550293", "da87c1d86b99af44347659119b22fc45"]
 
 
 # ---- whole files ---------------------------------------------------------------------
@@ -406,7 +410,7 @@ def test_long_lines(size):
     record = b"x" * size + b",%d\n" % SENT
     back = parse(b"1,%d\n" % SENT + record + b"2,%d\n" % SENT, V1, SEND)
     if size < 4 * 2**20:
-        assert back.ids.tolist() == [1, fnv(b"x" * size), 2]
+        assert pairs(back.ids_high, back.ids.tolist()) == [(0, 1), halves(b"x" * size), (0, 2)]
         assert back.malformed == 0
     else:
         assert back.ids.tolist() == [1, 2]

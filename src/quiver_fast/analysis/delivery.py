@@ -76,7 +76,7 @@ class Reconciliation:
         self._received += int(batch.count.sum())
         negative = batch.received < batch.sent
         if self._by_ids and batch.ids is not None:
-            self._received_ids.add(batch.ids, batch.count, negative)
+            self._received_ids.add(batch.ids, batch.count, negative, batch.ids_high)
         elif self._sieve.clock is not None:
             ticks = self._sieve.clock.stamps(batch.sent)
             self._negative += int(batch.count[negative].sum())

@@ -2,7 +2,8 @@
 
 Ids that senders count up make runs (:mod:`quiver_fast.analysis.key_runs`), a row each.
 Rows are cut into blocks of ids, by which they are sorted, so that however the ids of two
-ends are scattered, those of one block meet in memory, and the rest can be in files.
+ends are scattered, those of one block meet in memory, and the rest can be in files. The
+block of an id that is a hash (:mod:`quiver_fast.records.ids`) is its upper half, below 0.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from quiver_fast.analysis.key_runs import UInt64Array, as_keys, split_at
 from quiver_fast.analysis.order import Order
 from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.analysis.tally import joined_runs
+from quiver_fast.records.ids import comparable
 
-__all__ = ["IdBalance", "IdTable", "balance", "cut_blocks"]
+__all__ = ["IdBalance", "IdTable", "balance", "cut_blocks", "keys_of", "share_blocks"]
 
 Int64Array = NDArray[np.int64]
 
@@ -27,9 +29,14 @@ _BLOCK, _FIRST, _LENGTH, _ORDER, _COUNT, _MARKED = range(6)
 
 
 def cut_blocks(
-    firsts: UInt64Array, lengths: UInt64Array
+    firsts: UInt64Array, lengths: UInt64Array, highs: Int64Array | None = None
 ) -> tuple[Int64Array, UInt64Array, UInt64Array, NDArray[np.intp], Int64Array]:
     """Cut runs of ids where a block of ids ends.
+
+    Args:
+        firsts: uint64[n], the first id of each run.
+        lengths: uint64[n], ids in each; of a hash 1.
+        highs: int64[n], their upper halves; None for numbers throughout.
 
     Returns:
         (block, first id, length, origin, offset) of the pieces, those of a run in its
@@ -40,33 +47,59 @@ def cut_blocks(
     pieces = ((firsts + (lengths - np.uint64(1))) >> bits) - blocks + np.uint64(1)
     if len(firsts) and int(pieces.max()) == 1:
         nothing = np.zeros(len(firsts), np.int64)
-        return blocks.view(np.int64), firsts, lengths, np.arange(len(firsts)), nothing
+        whole = _with_hashes(blocks.view(np.int64), highs)
+        return whole, firsts, lengths, np.arange(len(firsts)), nothing
     origin = np.repeat(np.arange(len(firsts)), pieces.astype(np.int64))
     before = np.cumsum(pieces) - pieces
     block = blocks[origin] + np.arange(len(origin), dtype=np.uint64) - before[origin]
     starts = np.maximum(firsts[origin], block << bits)
     stops = np.minimum((firsts + lengths)[origin], (block + np.uint64(1)) << bits)
     offset = (starts - firsts[origin]).view(np.int64)
-    return block.view(np.int64), starts, stops - starts, origin, offset
+    found = _with_hashes(block.view(np.int64), None if highs is None else highs[origin])
+    return found, starts, stops - starts, origin, offset
+
+
+def _with_hashes(blocks: Int64Array, highs: Int64Array | None) -> Int64Array:
+    return blocks if highs is None else np.where(highs < 0, highs, blocks)
+
+
+def keys_of(*tables: Rows) -> list[UInt64Array]:
+    """Return what the ids that begin the rows of these tables are compared by."""
+    return comparable(*((rows[:, _BLOCK], rows[:, _FIRST]) for rows in tables))
+
+
+def share_blocks(rows: Rows) -> bool:
+    """Say whether sorted rows have a block in common; hashes that differ have none."""
+    return bool(np.any(rows[1:, _BLOCK] == rows[:-1, _BLOCK]))
 
 
 def _combined(rows: Rows) -> Rows:
     """Make of rows that overlap ones that do not, with counts added up, the first order kept."""
-    firsts, lengths = rows[:, _FIRST].view(np.uint64), rows[:, _LENGTH].view(np.uint64)
-    if len(rows) < 2 or bool(np.all(firsts[1:] >= firsts[:-1] + lengths[:-1])):
+    if not share_blocks(rows):
+        return rows
+    (firsts,), lengths = keys_of(rows), rows[:, _LENGTH].view(np.uint64)
+    if bool(np.all(firsts[1:] >= firsts[:-1] + lengths[:-1])):
         return rows
     borders = np.unique(np.concatenate((firsts, firsts + lengths)))
     pieces, sizes, origin = split_at(firsts, lengths, borders)
-    cut = rows[origin]
-    cut[:, _FIRST], cut[:, _LENGTH] = pieces.view(np.int64), sizes.view(np.int64)
-    cut[:, _ORDER] += (pieces - firsts[origin]).view(np.int64)
-    cut = cut[np.argsort(pieces, kind="stable")]
-    starts = np.flatnonzero(np.append(True, cut[1:, _FIRST] != cut[:-1, _FIRST]))
+    cut = _cut(rows, origin, pieces - firsts[origin], sizes)
+    ascending = np.argsort(pieces, kind="stable")
+    cut, pieces = cut[ascending], pieces[ascending]
+    starts = np.flatnonzero(np.append(True, pieces[1:] != pieces[:-1]))
     found = cut[starts]
     found[:, _ORDER] = np.minimum.reduceat(cut[:, _ORDER], starts)
     for column in (_COUNT, _MARKED):
         found[:, column] = np.add.reduceat(cut[:, column], starts)
     return found
+
+
+def _cut(rows: Rows, origin: NDArray[np.intp], further: UInt64Array, sizes: UInt64Array) -> Rows:
+    """Return the pieces of rows that begin ``further`` in them and have these sizes."""
+    cut = rows[origin]
+    cut[:, _FIRST] += further.view(np.int64)
+    cut[:, _ORDER] += further.view(np.int64)
+    cut[:, _LENGTH] = sizes.view(np.int64)
+    return cut
 
 
 class IdTable:
@@ -77,7 +110,11 @@ class IdTable:
         self._seen = 0
 
     def add(
-        self, ids: Int64Array, counts: Int64Array, marks: NDArray[np.bool_] | None = None
+        self,
+        ids: Int64Array,
+        counts: Int64Array,
+        marks: NDArray[np.bool_] | None = None,
+        highs: Int64Array | None = None,
     ) -> None:
         """Add runs of ids that follow those before.
 
@@ -85,11 +122,14 @@ class IdTable:
             ids: int64[n], the first id of each run, which then counts up.
             counts: int64[n], ids in each run.
             marks: bool[n], whether to count the ids of the run as marked; None for no.
+            highs: int64[n], the upper halves of the ids; None for numbers throughout.
         """
-        firsts, lengths, marked = joined_runs(as_keys(ids), as_keys(counts), marks)
+        firsts, lengths, marked = as_keys(ids), as_keys(counts), marks
+        if highs is None:
+            firsts, lengths, marked = joined_runs(firsts, lengths, marks)
         orders = self._seen + (np.cumsum(lengths) - lengths).astype(np.int64)
         self._seen += int(lengths.sum())
-        block, firsts, lengths, origin, offset = cut_blocks(firsts, lengths)
+        block, firsts, lengths, origin, offset = cut_blocks(firsts, lengths, highs)
         ones = np.ones(len(block), np.int64)
         flags = 0 * ones if marked is None else marked[origin].astype(np.int64)
         orders = orders[origin] + offset
@@ -103,18 +143,19 @@ class IdTable:
     def beside(self, other: IdTable) -> Iterator[tuple[Rows, Rows]]:
         """Yield the rows of both tables, those of one block in one pair, cut at equal ids."""
         for own, others in aligned(self._rows, other._rows):
-            yield _cut_alike(own, others), _cut_alike(others, own)
+            keys, others_keys = keys_of(own, others)
+            yield (
+                _cut_at(own, keys, others, others_keys),
+                _cut_at(others, others_keys, own, keys),
+            )
 
 
-def _cut_alike(rows: Rows, others: Rows) -> Rows:
-    firsts, lengths = (others[:, column].view(np.uint64) for column in (_FIRST, _LENGTH))
-    borders = np.unique(np.concatenate((firsts, firsts + lengths)))
-    own = rows[:, _FIRST].view(np.uint64)
-    pieces, sizes, origin = split_at(own, rows[:, _LENGTH].view(np.uint64), borders)
-    cut = rows[origin]
-    cut[:, _ORDER] += (pieces - own[origin]).view(np.int64)
-    cut[:, _FIRST], cut[:, _LENGTH] = pieces.view(np.int64), sizes.view(np.int64)
-    return cut
+def _cut_at(rows: Rows, keys: UInt64Array, others: Rows, others_keys: UInt64Array) -> Rows:
+    """Cut rows where those of another table begin and end."""
+    ends = others_keys + others[:, _LENGTH].view(np.uint64)
+    borders = np.unique(np.concatenate((others_keys, ends)))
+    pieces, sizes, origin = split_at(keys, rows[:, _LENGTH].view(np.uint64), borders)
+    return _cut(rows, origin, pieces - keys[origin], sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +167,7 @@ class IdBalance:
         duplicate: receipts beyond the sends of their id.
         foreign: receipts of ids that were not sent.
         negative_latency: marked receipts of ids that were sent.
-        unknown: (first id, ids), ascending: those of the foreign receipts.
+        unknown: (block, first id, ids), ascending: those of the foreign receipts.
         missing: (order of sending, ids): those of which nothing was received.
         arrivals: (order of arrival, order of sending, ids): the first receipts.
     """
@@ -159,7 +200,7 @@ class IdBalance:
 def balance(sent: IdTable, received: IdTable) -> IdBalance:
     """Compare the ids of a receiver, marked where the latency is negative, with its sender's."""
     unreceived = duplicate = foreign = negative = 0
-    unknown, missing, arrivals = SortedRows(2), SortedRows(2), SortedRows(3)
+    unknown, missing, arrivals = SortedRows(3), SortedRows(2), SortedRows(3)
     for sends, receipts in sent.beside(received):
         known, places = _matches(receipts, sends)
         arrived, times = receipts[known], np.zeros(len(sends), np.int64)
@@ -170,7 +211,7 @@ def balance(sent: IdTable, received: IdTable) -> IdBalance:
         negative += int((arrived[:, _MARKED] * arrived[:, _LENGTH]).sum())
         strange, never = receipts[~known], sends[times == 0]
         foreign += int((strange[:, _COUNT] * strange[:, _LENGTH]).sum())
-        unknown.add(strange[:, _FIRST], strange[:, _LENGTH])
+        unknown.add(strange[:, _BLOCK], strange[:, _FIRST], strange[:, _LENGTH])
         missing.add(never[:, _ORDER], never[:, _LENGTH])
         arrivals.add(arrived[:, _ORDER], sends[places, _ORDER], arrived[:, _LENGTH])
     return IdBalance(unreceived, duplicate, foreign, negative, unknown, missing, arrivals)
@@ -180,6 +221,7 @@ def _matches(rows: Rows, others: Rows) -> tuple[NDArray[np.bool_], NDArray[np.in
     """Say which rows have one of the same ids among the others, and for these, where."""
     if len(others) == 0:
         return np.zeros(len(rows), np.bool_), np.empty(0, np.intp)
-    places = np.minimum(np.searchsorted(others[:, _FIRST], rows[:, _FIRST]), len(others) - 1)
-    known = others[places, _FIRST] == rows[:, _FIRST]
+    keys, others_keys = keys_of(rows, others)
+    places = np.minimum(np.searchsorted(others_keys, keys), len(others) - 1)
+    known = others_keys[places] == keys
     return known, places[known]

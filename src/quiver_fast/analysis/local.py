@@ -218,7 +218,7 @@ class _Fold:
         self.last_time = int(times[-1])
         self.count += int(batch.count.sum())
         if batch.ids is not None and self.keep_ids:
-            self.ids.add(batch.ids, batch.count)
+            self.ids.add(batch.ids, batch.count, highs=batch.ids_high)
         seconds = counts_per_second(times, batch.count, PER_SECOND[self._unit])
         self._seconds.add(Distribution.of_counted(*seconds))
         if batch.received is None:

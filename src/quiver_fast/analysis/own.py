@@ -21,6 +21,7 @@ from quiver_fast.analysis.tally import located_pieces
 from quiver_fast.analysis.ticks import SharedClock
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.records.formats import RECEIVE, UNIT_RANGES
+from quiver_fast.records.ids import comparable
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.bounds import RunBounds
@@ -53,8 +54,8 @@ class Sieve:
     Args:
         run: what is known of the run.
         sender: the sender's analysis, kept for reconciling; None without it.
-        foreign_ids: (first id, ids), ascending: the ids of others; None where they are not
-            known, or there are none.
+        foreign_ids: (block, first id, ids), ascending: the ids of others
+            (:mod:`.id_table`); None where they are not known, or there are none.
     """
 
     def __init__(
@@ -131,8 +132,11 @@ class Sieve:
         firsts, counts = as_keys(batch.ids), as_keys(batch.count)
         origin, strange = np.arange(len(batch)), np.zeros(len(batch), np.bool_)
         for rows in foreign.chunks():
-            starts, lengths = rows[:, 0].view(np.uint64), rows[:, 1].view(np.uint64)
-            firsts, counts, of, place = located_pieces(starts, lengths, firsts, counts)
+            highs = None if batch.ids_high is None else batch.ids_high[origin]
+            theirs, keys = comparable((rows[:, 0], rows[:, 1]), (highs, firsts.view(np.int64)))
+            lengths = rows[:, 2].view(np.uint64)
+            pieces, counts, of, place = located_pieces(theirs, lengths, keys, counts)
+            firsts = firsts[of] + (pieces - keys[of])
             origin, strange = origin[of], strange[of] | (place >= 0)
         self.foreign += int(counts[strange].sum())
         own: NDArray[np.bool_] = ~strange

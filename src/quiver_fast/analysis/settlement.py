@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.distribution import Int64Array
-from quiver_fast.analysis.id_table import cut_blocks
+from quiver_fast.analysis.id_table import cut_blocks, keys_of, share_blocks
 from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint
 from quiver_fast.analysis.latency import exact_latency
 from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
@@ -56,12 +56,15 @@ _SAMPLED = 4
 
 def _first_sends(rows: Rows) -> Rows:
     """Keep of an id that was sent more than once its first send."""
-    firsts, lengths = (rows[:, column].view(np.uint64) for column in (_FIRST, _LENGTH))
+    if not share_blocks(rows):
+        return rows
+    (firsts,), lengths = keys_of(rows), rows[:, _LENGTH].view(np.uint64)
     if bool(np.all(firsts[1:] >= firsts[:-1] + lengths[:-1])):
         return rows
-    firsts, lengths, origin, _ = disjoint(firsts, lengths)
+    _, lengths, origin, further = disjoint(firsts, lengths)
     found = rows[origin]
-    found[:, _FIRST], found[:, _LENGTH] = firsts.view(np.int64), lengths.view(np.int64)
+    found[:, _FIRST] += further.view(np.int64)
+    found[:, _LENGTH] = lengths.view(np.int64)
     return found
 
 
@@ -83,12 +86,12 @@ class SettlementJoin:
         if batch.ids is None:
             return
         if len(batch):
-            self._sends.add(*_rows(batch.ids, batch.count, batch.sent))
+            self._sends.add(*_rows(batch.ids, batch.ids_high, batch.count, batch.sent))
         if len(batch.settled_ids):
             self._lines += int(batch.settled_count.sum())
             sampled = batch.settled_sampled.astype(np.int64)
-            settled = _rows(batch.settled_ids, batch.settled_count, batch.settled_times, sampled)
-            self._settled.add(*settled)
+            ids = batch.settled_ids, batch.settled_ids_high
+            self._settled.add(*_rows(*ids, batch.settled_count, batch.settled_times, sampled))
 
     def result(self) -> Settlement | None:
         """Return the latencies; None if there were no settlement lines."""
@@ -105,9 +108,11 @@ class SettlementJoin:
         return Settlement(everything.total(), sampled_only.total(), unsettled, unmatched)
 
 
-def _rows(ids: Int64Array, counts: Int64Array, *values: Int64Array) -> list[Int64Array]:
+def _rows(
+    ids: Int64Array, highs: Int64Array | None, counts: Int64Array, *values: Int64Array
+) -> list[Int64Array]:
     """Return the columns of rows for runs of ids, cut where blocks end."""
-    block, firsts, lengths, origin, _ = cut_blocks(as_keys(ids), as_keys(counts))
+    block, firsts, lengths, origin, _ = cut_blocks(as_keys(ids), as_keys(counts), highs)
     numbers = [firsts.view(np.int64), lengths.view(np.int64)]
     return [block, *numbers, *(column[origin] for column in values)]
 
@@ -119,7 +124,10 @@ def _match(settled: Rows, sends: Rows) -> tuple[_Found, int, int]:
         (latencies, counts, whether sampled) of the settlements of ids that were sent; the
         number of sends without a settlement, and of settlements without a send.
     """
-    pieces, sizes, origin, place = located_pieces(*_runs(sends), *_runs(settled))
+    sent_keys, settled_keys = keys_of(sends, settled)
+    pieces, sizes, origin, place = located_pieces(
+        sent_keys, _lengths(sends), settled_keys, _lengths(settled)
+    )
     hit = place >= 0
     unmatched = int(sizes[~hit].sum())
     if unmatched:
@@ -131,6 +139,5 @@ def _match(settled: Rows, sends: Rows) -> tuple[_Found, int, int]:
     return found, unsettled, unmatched
 
 
-def _runs(rows: Rows) -> tuple[UInt64Array, UInt64Array]:
-    """Return the first id of each row, and how many there are."""
-    return rows[:, _FIRST].view(np.uint64), rows[:, _LENGTH].view(np.uint64)
+def _lengths(rows: Rows) -> UInt64Array:
+    return rows[:, _LENGTH].view(np.uint64)

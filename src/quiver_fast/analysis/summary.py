@@ -11,7 +11,8 @@ from quiver_fast.analysis.schedule import send_schedule
 from quiver_fast.analysis.series import per_second
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.errors import RecordError
-from quiver_fast.records.formats import line_fault
+from quiver_fast.records.formats import has_ids, line_fault
+from quiver_fast.records.ids import how_compared
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.local import FileAnalysis
@@ -113,10 +114,12 @@ def _put_extent(results: dict[str, Any], event: str, arrow: FileAnalysis) -> Non
 
 
 def _records(arrow: FileAnalysis) -> dict[str, Any]:
-    """Return how the records were read: revision, unit, and lines that are not records."""
+    """Return how the records were read: revision, unit, ids, and lines that are not records."""
+    with_ids = arrow.record_format is not None and has_ids(arrow.record_format)
     return {
         "format": arrow.record_format,
         "time_unit": arrow.time_unit,
+        "ids": how_compared(arrow.ids_hashed) if with_ids else None,
         "malformed": arrow.malformed,
         "first_malformed": _line_and_text(arrow.first_malformed),
         "truncated": arrow.truncated,

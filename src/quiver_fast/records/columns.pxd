@@ -1,4 +1,4 @@
-# A growing column of numbers, filled without the GIL, handed to NumPy without a copy.
+# Growing columns of numbers, filled without the GIL, handed to NumPy without a copy.
 
 from libc.stdint cimport int64_t
 
@@ -18,3 +18,14 @@ cdef class Column:
     cdef int _resize(self, size_t capacity) except -1 nogil
     cdef int64_t *numbers(self) noexcept nogil
     cdef unsigned char *flags(self) noexcept nogil
+
+
+cdef class HashedRows:
+    cdef Column _rows
+    cdef Column _highs
+
+    cdef int reserve(self, size_t more) except -1 nogil
+    cdef void add(self, size_t row, int64_t high) noexcept nogil
+    cdef bint at(self, size_t place, size_t row) noexcept nogil
+    cdef bint ends_with(self, size_t row) noexcept nogil
+    cdef void clear(self) noexcept nogil

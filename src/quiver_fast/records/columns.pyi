@@ -1,3 +1,9 @@
+import numpy as np
+from numpy.typing import NDArray
+
 class Column:
     def __init__(self, flags: bool = False) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class HashedRows:
+    def taken(self, count: int) -> NDArray[np.int64] | None: ...

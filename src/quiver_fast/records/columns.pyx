@@ -1,4 +1,6 @@
-"""A growing column of numbers, filled without the GIL, handed to NumPy without a copy."""
+"""Growing columns of numbers, filled without the GIL, handed to NumPy without a copy."""
+
+import numpy
 
 from cpython.buffer cimport PyBUF_FORMAT
 from libc.stdint cimport int64_t
@@ -62,3 +64,54 @@ cdef class Column:
         buffer.strides = self._strides
         buffer.suboffsets = NULL
         buffer.internal = NULL
+
+
+cdef class HashedRows:
+    """Which rows of a column of ids are hashes, and their upper halves (ids.py).
+
+    A file of numbers has none, and pays nothing for it.
+    """
+
+    def __cinit__(self):
+        self._rows = Column()
+        self._highs = Column()
+
+    cdef int reserve(self, size_t more) except -1 nogil:
+        self._rows.reserve(more)
+        self._highs.reserve(more)
+        return 0
+
+    cdef void add(self, size_t row, int64_t high) noexcept nogil:
+        """Add a row after those before."""
+        self._rows.numbers()[self._rows.size] = <int64_t>row
+        self._highs.numbers()[self._highs.size] = high
+        self._rows.size += 1
+        self._highs.size += 1
+
+    cdef bint at(self, size_t place, size_t row) noexcept nogil:
+        """Say whether this row is the one at a place, from 0, of these rows."""
+        return place < self._rows.size and self._rows.numbers()[place] == <int64_t>row
+
+    cdef bint ends_with(self, size_t row) noexcept nogil:
+        """Say whether the last of these rows is this one."""
+        return self._rows.size > 0 and self.at(self._rows.size - 1, row)
+
+    cdef void clear(self) noexcept nogil:
+        self._rows.size = 0
+        self._highs.size = 0
+
+    def taken(self, count):
+        """Return the upper halves of the first ``count`` rows and forget these.
+
+        The others become the first. None for no hash among these.
+        """
+        rows, highs = numpy.array(self._rows), numpy.array(self._highs)
+        size = int(numpy.searchsorted(rows, count))
+        self.clear()
+        for row, high in zip(rows[size:].tolist(), highs[size:].tolist(), strict=True):
+            self.add(row - count, high)
+        if size == 0:
+            return None
+        found = numpy.zeros(count, numpy.int64)
+        found[rows[:size]] = highs[:size]
+        return found

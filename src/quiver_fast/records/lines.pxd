@@ -2,8 +2,9 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-from quiver_fast.records.columns cimport Column
+from quiver_fast.records.columns cimport Column, HashedRows
 from quiver_fast.records.digits cimport are_digits, eight_digits, load_text8
+from quiver_fast.records.id_hash cimport IdKey
 
 # Which fields a line has.
 cdef enum Layout:
@@ -49,8 +50,11 @@ cdef class LineParser:
     cdef readonly object operation
     cdef Column sent
     cdef Column received
-    cdef Column ids
+    cdef IdKey _id_key
+    cdef Column ids                 # the lower halves (ids.py)
+    cdef HashedRows id_hashes
     cdef Column settled_ids
+    cdef HashedRows settled_id_hashes
     cdef Column settled_times
     cdef Column settled_sampled
     cdef bint ids_hashed
@@ -100,4 +104,5 @@ cdef class LineParser:
         self, const unsigned char *line, const unsigned char *end,
         int64_t *time) noexcept nogil
     cdef bint _id(
-        self, const unsigned char *text, const unsigned char *end, int64_t *id) noexcept nogil
+        self, const unsigned char *text, const unsigned char *end,
+        int64_t *id, int64_t *high) noexcept nogil

@@ -2,19 +2,21 @@
 
 Every line that ends in a newline is a record, a settlement, or malformed. A time is 1
 to 19 digits that make an integer of 63 bits: no sign, no space, no carriage return. An
-id is any bytes without a comma.
+id is any bytes without a comma (:mod:`quiver_fast.records.ids`).
 """
 
 import numpy
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memchr, memcpy
 
-from quiver_fast.records.columns cimport Column
+from quiver_fast.records.columns cimport Column, HashedRows
 from quiver_fast.records.digits cimport MOST_DIGITS, decimal
+from quiver_fast.records.id_hash cimport IdKey, hashed_id
 
 from quiver_fast.records import formats
+from quiver_fast.records.ids import key_or_own
 from quiver_fast.records.transfers import Streamed
 
 ctypedef const unsigned char *Text
@@ -24,40 +26,6 @@ cdef enum:
 
 cdef uint64_t EIGHT_ZEROS = 0x3030303030303030
 
-# FNV-1a, 64 bits: one multiplication per byte, and stable for ever.
-cdef uint64_t FNV_OFFSET = 0xCBF29CE484222325
-cdef uint64_t FNV_PRIME = 0x100000001B3
-
-
-cdef int unescaped(Text code) noexcept nogil:
-    """Return the byte that the writer percent-encodes as these two digits, or -1."""
-    if code[0] == c'2':
-        return c',' if code[1] == c'C' else c'%' if code[1] == c'5' else -1
-    if code[0] == c'0':
-        return c'\n' if code[1] == c'A' else c'\r' if code[1] == c'D' else -1
-    return c'S' if code[0] == c'5' and code[1] == c'3' else (
-        c's' if code[0] == c'7' and code[1] == c'3' else -1)
-
-
-cdef int64_t hashed_id(Text text, Text end) noexcept nogil:
-    """Return the 63-bit hash of an id.
-
-    What the writer encodes is decoded first, so that an id has one hash whether it
-    comes from our arrow or, as it is, from another implementation's.
-    """
-    cdef uint64_t value = FNV_OFFSET
-    cdef int byte, code
-    while text < end:
-        byte = text[0]
-        text += 1
-        if byte == c'%' and end - text >= 2:
-            code = unescaped(text)
-            if code >= 0:
-                byte = code
-                text += 2
-        value = (value ^ <uint64_t>byte) * FNV_PRIME
-    return <int64_t>(value & <uint64_t>INT64_MAX)
-
 
 cdef class LineParser:
     """Parses whole lines and appends their fields to its columns.
@@ -65,24 +33,30 @@ cdef class LineParser:
     Args:
         record_format: ``"v1"``, ``"v2"``, ``"v3"``, or None to detect it.
         operation: ``"send"``, ``"receive"``, or None to detect it.
+        id_key: By which ids that are no numbers are hashed; None for the process's own.
 
     Raises:
-        ValueError: If either is none of these.
+        ValueError: If one of them is none of these.
     """
 
-    def __cinit__(self, record_format=None, operation=None):
+    def __cinit__(self, record_format=None, operation=None, id_key=None):
         if record_format not in (None, *formats.RECORD_FORMATS):
             raise ValueError(f"no such record format: {record_format!r}")
         if operation not in (None, *formats.OPERATIONS):
             raise ValueError(f"no such operation: {operation!r}")
         self.record_format = record_format
         self.operation = operation
+        key = key_or_own(id_key)
+        self._id_key = IdKey(
+            int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little"))
         self._width = MS_DIGITS
         self._prefix.text = EIGHT_ZEROS
         self.sent = Column()
         self.received = Column()
         self.ids = Column()
+        self.id_hashes = HashedRows()
         self.settled_ids = Column()
+        self.settled_id_hashes = HashedRows()
         self.settled_times = Column()
         self.settled_sampled = Column(True)
         self.stream_sent = Column()
@@ -122,7 +96,9 @@ cdef class LineParser:
         self.sent.size = 0
         self.received.size = 0
         self.ids.size = 0
+        self.id_hashes.clear()
         self.settled_ids.size = 0
+        self.settled_id_hashes.clear()
         self.settled_times.size = 0
         self.settled_sampled.size = 0
         self.clear_streams()
@@ -217,8 +193,10 @@ cdef class LineParser:
             self.received.reserve(lines)
         if self._layout in (SENT_WITH_ID, RECEIVED_WITH_ID):
             self.ids.reserve(lines)
+            self.id_hashes.reserve(lines)
         if self._settlements:
             self.settled_ids.reserve(lines)
+            self.settled_id_hashes.reserve(lines)
             self.settled_times.reserve(lines)
             self.settled_sampled.reserve(lines)
         return 0
@@ -343,12 +321,14 @@ cdef class LineParser:
 
     cdef bint _parse_sent_with_id(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
-        cdef int64_t id, time
+        cdef int64_t id, high, time
         cdef Text comma = self._last_time(line, end, &time)
         cdef bint settlement = self._settlements and line[0] in (c'S', c's')
-        if comma == NULL or not self._id(line + settlement, comma, &id):
+        if comma == NULL or not self._id(line + settlement, comma, &id, &high):
             return False
         if settlement:
+            if high < 0:
+                self.settled_id_hashes.add(self.settled_ids.size, high)
             self.settled_ids.numbers()[self.settled_ids.size] = id
             self.settled_times.numbers()[self.settled_times.size] = time
             self.settled_sampled.flags()[self.settled_sampled.size] = line[0] == c'S'
@@ -356,6 +336,8 @@ cdef class LineParser:
             self.settled_times.size += 1
             self.settled_sampled.size += 1
             return True
+        if high < 0:
+            self.id_hashes.add(self.ids.size, high)
         self.ids.numbers()[self.ids.size] = id
         self.sent.numbers()[self.sent.size] = time
         self.ids.size += 1
@@ -364,13 +346,15 @@ cdef class LineParser:
 
     cdef bint _parse_received_with_id(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
-        cdef int64_t id, sent, received
+        cdef int64_t id, high, sent, received
         cdef Text comma = self._last_time(line, end, &received)
         if comma == NULL:
             return False
         comma = self._last_time(line, comma, &sent)
-        if comma == NULL or not self._id(line, comma, &id):
+        if comma == NULL or not self._id(line, comma, &id, &high):
             return False
+        if high < 0:
+            self.id_hashes.add(self.ids.size, high)
         self.ids.numbers()[self.ids.size] = id
         self.sent.numbers()[self.sent.size] = sent
         self.received.numbers()[self.received.size] = received
@@ -403,13 +387,14 @@ cdef class LineParser:
 
     cdef bint _id(
             self, const unsigned char *text, const unsigned char *end,
-            int64_t *id) noexcept nogil:
-        """Read an id, any bytes but a comma; False if there is one."""
+            int64_t *id, int64_t *high) noexcept nogil:
+        """Read both halves of an id, any bytes but a comma; False if there is one."""
         cdef bint canonical = end - text == 1 or text[0] != c'0'
+        high[0] = 0
         if canonical and decimal(text, end - text, id):
             return True
         if memchr(text, c',', end - text) != NULL:
             return False
         self.ids_hashed = True
-        id[0] = hashed_id(text, end)
+        id[0] = hashed_id(text, end, self._id_key, high)
         return True

@@ -26,8 +26,6 @@ cdef enum:
     LONGEST_LINE = 4194304
 
 cdef int64_t LOW_HALF = 0xFFFFFFFF
-# Our ids count from 1. The hash of another id is of 63 bits: one in eight million is below.
-cdef int64_t OWN_IDS_END = <int64_t>1 << 40
 PROGRESS_STEP = 32 * READ_SIZE
 
 
@@ -194,7 +192,9 @@ cdef transfers_of(LineParser parser, bint detected, bint truncated):
         malformed=parser.malformed,
         first_malformed=parser.first_malformed(),
         truncated=truncated,
-        streamed=parser.taken_streams())
+        streamed=parser.taken_streams(),
+        ids_high=parser.id_hashes.taken(parser.ids.size),
+        settled_ids_high=parser.settled_id_hashes.taken(parser.settled_ids.size))
 
 
 cdef array(Column column):
@@ -235,7 +235,7 @@ cdef class TransferTail:
     cdef bint _selects              # whether receipts can be left out
     cdef int64_t _first_own         # send times of this run: from here ...
     cdef int64_t _end_own           # ... to below here
-    cdef int64_t _ids_end           # ids of this run are below; 0 where all are
+    cdef bint _own_ids              # ids of this run are numbers
 
     def __init__(self, path, operation, record_format=None, run_start=None, own_ids=False,
                  settlements=False):
@@ -248,7 +248,7 @@ cdef class TransferTail:
         self._run_start = run_start
         self._selects = run_start is not None or own_ids
         self._settlements = SampledSettlements() if settlements else None
-        self._ids_end = OWN_IDS_END if own_ids else 0
+        self._own_ids = own_ids
 
     def __enter__(self):
         return self
@@ -293,7 +293,9 @@ cdef class TransferTail:
             if self._settlements is not None and parser.ids.size == parser.sent.size:
                 found, found_sum = self._settlements.add(
                     copied(parser.ids), copied(parser.sent), copied(parser.settled_ids),
-                    copied(parser.settled_times), copied(parser.settled_sampled))
+                    copied(parser.settled_times), copied(parser.settled_sampled),
+                    parser.id_hashes.taken(parser.ids.size),
+                    parser.settled_id_hashes.taken(parser.settled_ids.size))
                 sampled += found
                 sampled_sum += found_sum
             parser.clear()
@@ -321,15 +323,16 @@ cdef class TransferTail:
         """Move the rows of this run's messages to the front, and drop the others."""
         cdef Column sent = self._parser.sent, received = self._parser.received
         cdef Column ids = self._parser.ids
-        cdef bint by_ids = self._ids_end > 0 and ids.size == sent.size
-        cdef size_t index, kept = 0
+        cdef bint by_ids = self._own_ids and ids.size == sent.size
+        cdef size_t index, kept = 0, hashes = 0
+        cdef bint hashed
         cdef int64_t time
         with nogil:
             for index in range(sent.size):
                 time = sent.numbers()[index]
-                if time < self._first_own or time >= self._end_own:
-                    continue
-                if by_ids and ids.numbers()[index] >= self._ids_end:
+                hashed = self._parser.id_hashes.at(hashes, index)
+                hashes += hashed
+                if time < self._first_own or time >= self._end_own or (by_ids and hashed):
                     continue
                 sent.numbers()[kept] = time
                 received.numbers()[kept] = received.numbers()[index]

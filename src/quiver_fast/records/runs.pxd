@@ -57,6 +57,7 @@ cdef class RunParser(LineParser):
     cdef const unsigned char *_take_lines(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef TakeLines _taker(self) noexcept nogil
+    cdef bint _ends_hashed(self) noexcept nogil
     cdef const unsigned char *_take_run(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef const unsigned char *_take_line(

@@ -14,6 +14,7 @@ def scan_splits(
     operation: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     instruction_set: str | None = None,
+    id_key: bytes | None = None,
 ) -> Iterator[RunBatch | None]: ...
 def scan_runs(
     path: str | os.PathLike[str],
@@ -24,4 +25,5 @@ def scan_runs(
     operation: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     instruction_set: str | None = None,
+    id_key: bytes | None = None,
 ) -> Iterator[RunBatch]: ...

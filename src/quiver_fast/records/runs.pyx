@@ -12,7 +12,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memchr
 
-from quiver_fast.records.columns cimport Column
+from quiver_fast.records.columns cimport Column, HashedRows
 from quiver_fast.records.digits cimport decimal, load_text8
 from quiver_fast.records.lines cimport (
     MS_RECEIVED_LINE, MS_SENT_LINE, RECEIVED, RECEIVED_WITH_ID, SENT, SENT_WITH_ID, UNKNOWN,
@@ -51,12 +51,13 @@ cdef class RunParser(LineParser):
     Args:
         record_format: As for LineParser.
         operation: As for LineParser.
+        id_key: As for LineParser.
 
     Raises:
         ValueError: If one of them is unknown.
     """
 
-    def __cinit__(self, record_format=None, operation=None):
+    def __cinit__(self, record_format=None, operation=None, id_key=None):
         self._scanner = scanner_at(0)
         self.counts = Column()
         self.settled_counts = Column()
@@ -97,7 +98,8 @@ cdef class RunParser(LineParser):
         cdef TakeLines take = self._taker()
         cdef int64_t *settled_ids = NULL
         cdef Rows rows
-        if take == NULL:
+        # A hash is no number that the next id could continue.
+        if take == NULL or (self.ids_hashed and self._ends_hashed()):
             return line
         if self._settlements:
             settled_ids = self.settled_ids.numbers()
@@ -117,6 +119,10 @@ cdef class RunParser(LineParser):
             self.settled_sampled.size = self.settled_counts.size = rows.settled_size
         self.lines += rows.lines
         return line
+
+    cdef bint _ends_hashed(self) noexcept nogil:
+        return (self.id_hashes.ends_with(self.ids.size - 1)
+                or self.settled_id_hashes.ends_with(self.settled_ids.size - 1))
 
     cdef const unsigned char *_take_run(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
@@ -208,7 +214,8 @@ cdef class RunParser(LineParser):
         if (last == 0 or self.sent.numbers()[last] != self.sent.numbers()[last - 1]
                 or (receiving
                     and self.received.numbers()[last] != self.received.numbers()[last - 1])
-                or (with_ids and not continues(self.ids.numbers(), counts, last))):
+                or (with_ids and (hashed(self.id_hashes, last)
+                                  or not continues(self.ids.numbers(), counts, last)))):
             counts[last] = count
             self.counts.size = last + 1
             return
@@ -226,6 +233,7 @@ cdef class RunParser(LineParser):
         if (last == 0
                 or self.settled_times.numbers()[last] != self.settled_times.numbers()[last - 1]
                 or self.settled_sampled.flags()[last] != self.settled_sampled.flags()[last - 1]
+                or hashed(self.settled_id_hashes, last)
                 or not continues(self.settled_ids.numbers(), counts, last)):
             counts[last] = count
             self.settled_counts.size = last + 1
@@ -251,6 +259,8 @@ cdef class RunParser(LineParser):
 
         The last run of each table stays, unless this is the end: it may go on.
         """
+        ids_high = self.id_hashes.taken(rows_to_take(self.ids, final))
+        settled_ids_high = self.settled_id_hashes.taken(rows_to_take(self.settled_ids, final))
         sent = taken(self.sent, final)
         received = taken(self.received, final)
         ids = taken(self.ids, final)
@@ -285,7 +295,10 @@ cdef class RunParser(LineParser):
                 malformed=self.malformed - self._malformed_taken,
                 first_malformed=self.first_malformed(),
                 truncated=truncated,
-                streamed=streamed if start == 0 else None))
+                streamed=streamed if start == 0 else None,
+                ids_high=None if ids_high is None else ids_high[part],
+                settled_ids_high=(
+                    None if settled_ids_high is None else settled_ids_high[part])))
             self._lines_taken = self.lines
             self._malformed_taken = self.malformed
         return batches
@@ -297,15 +310,24 @@ cdef inline bint continues(
     return <uint64_t>ids[last] == <uint64_t>ids[last - 1] + <uint64_t>counts[last - 1]
 
 
+cdef inline bint hashed(HashedRows hashes, size_t last) noexcept nogil:
+    """Say whether an id or the one before is a hash, which continues nothing."""
+    return hashes.ends_with(last) or hashes.ends_with(last - 1)
+
+
+cdef size_t rows_to_take(Column column, bint final) noexcept:
+    """Return how many rows are complete: all, but for an open last one."""
+    return column.size if final or column.size == 0 else column.size - 1
+
+
 cdef taken(Column column, bint final):
-    """Copy the rows of a column and empty it, but for an open last row."""
-    cdef size_t kept = 0 if final or column.size == 0 else 1
+    """Copy the complete rows of a column and forget them."""
+    cdef size_t count = rows_to_take(column, final)
     values = numpy.array(column)
-    rest = values[len(values) - kept:]
-    if kept:
-        numpy.asarray(column)[:1] = rest
-    column.size = kept
-    return values[:len(values) - kept]
+    column.size -= count
+    if column.size:
+        numpy.asarray(column)[:1] = values[count:]
+    return values[:count]
 
 
 cdef line_start(file, offset, size):
@@ -324,7 +346,7 @@ cdef line_start(file, offset, size):
 
 
 def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, progress=None,
-              instruction_set=None):
+              instruction_set=None, id_key=None):
     """Yield the run-length records of a file, or of a split of it, in constant memory.
 
     A split of a plain file owns the lines that begin in it, so that splits which meet
@@ -343,6 +365,8 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
             and the size of the file.
         instruction_set: Which scanner to use, one of :func:`instruction_sets`; by default
             the first.
+        id_key: 16 bytes by which ids that are no numbers are hashed; by default those that
+            this process drew. Only ids of one key can be compared.
 
     Yields:
         quiver_fast.records.transfers.RunBatch: at least one, the last with what is
@@ -355,14 +379,14 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
     """
     splits = scan_splits(
         path, [(start, end)], record_format=record_format, operation=operation,
-        progress=progress, instruction_set=instruction_set)
+        progress=progress, instruction_set=instruction_set, id_key=id_key)
     for batch in splits:
         if batch is not None:
             yield batch
 
 
 def scan_splits(path, splits, *, record_format=None, operation=None, progress=None,
-                instruction_set=None):
+                instruction_set=None, id_key=None):
     """Yield the batches of several splits, as :func:`scan_runs` does, and None after each.
 
     The splits share the memory that one of them takes.
@@ -374,9 +398,10 @@ def scan_splits(path, splits, *, record_format=None, operation=None, progress=No
         operation: As there.
         progress: As there.
         instruction_set: As there.
+        id_key: As there.
     """
     cdef LineBuffer buffer = LineBuffer()
-    cdef RunParser parser = RunParser(record_format, operation)
+    cdef RunParser parser = RunParser(record_format, operation, id_key)
     if instruction_set is not None:
         parser._scanner = scanner_at(instruction_sets().index(instruction_set))
     with open(path, "rb", buffering=0) as file:

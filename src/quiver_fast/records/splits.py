@@ -21,7 +21,7 @@ __all__ = ["scan_file"]
 # Where lines repeat, a thread scans as much in a millisecond: less is spent on handing over.
 _SPLIT_SIZE = 16 << 20
 # Batches that wait for the consumer: 1 MB each where records do not repeat.
-_WAITING = 3
+_WAITING = 2
 _THREADS = min(2, os.cpu_count() or 1)
 # A file that does not tell its layout in its first bytes is scanned by one thread.
 _DETECTED_SIZE = 1 << 16

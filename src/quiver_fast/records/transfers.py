@@ -75,9 +75,8 @@ class Transfers:
     Times are in ``time_unit`` since the epoch and signed, so that a receive time before
     its send time shows as a negative latency.
 
-    An id that is a decimal integer of 63 bits, written without leading zeros, is that
-    integer. Any other is a hash of 63 bits of its bytes (the writer's percent-encoding
-    undone), the same in every file and every run; ``ids_hashed`` says that there is one.
+    An id is one number or two halves of a hash of its bytes (the writer's percent-encoding
+    undone), which can be compared with those of the same key (:mod:`.ids`).
 
     Attributes:
         record_format: ``"v1"``, ``"v2"`` or ``"v3"``; None where no line tells it and
@@ -87,7 +86,7 @@ class Transfers:
             the arrow itself took.
         sent: int64[n], send times.
         received: int64[n], receive times; None unless the operation is receive.
-        ids: int64[n], message ids; None for v3.
+        ids: int64[n], message ids, or the lower halves of their hashes; None for v3.
         ids_hashed: Whether some id, of a transfer or settlement, is a hash.
         settled_ids: int64[m], ids of the settlements; None unless v2 and send.
         settled_times: int64[m], settlement times; None likewise.
@@ -97,6 +96,9 @@ class Transfers:
         truncated: Whether the file ends within a line, which then is not among the
             records, or within a zstd frame.
         streamed: The lines of streaming mode; None without any.
+        ids_high: int64[n], the upper halves, below 0, of ids that are hashes, and 0 of
+            numbers; None where all are numbers.
+        settled_ids_high: int64[m], those of the settlements likewise.
     """
 
     record_format: str | None
@@ -113,6 +115,8 @@ class Transfers:
     first_malformed: tuple[int, str] | None
     truncated: bool
     streamed: Streamed | None = None
+    ids_high: NDArray[np.int64] | None = None
+    settled_ids_high: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         """Return n, the number of transfers."""
@@ -155,7 +159,7 @@ class RunBatch:
 
     A run is ``count`` transfers, one after the other, with equal times and, where there
     are ids, with ids that count up by one: ``ids[i]``, ``ids[i] + 1``, ... Settlements
-    form runs of their own in the same way. n and m are at most 32,768.
+    form runs of their own in the same way. A hash is a run of one. n and m are at most 32,768.
 
     Times and ids are those of :class:`Transfers`.
 
@@ -178,6 +182,8 @@ class RunBatch:
             malformed line up to here, or None.
         truncated: Whether the scan ended within a line or within a zstd frame.
         streamed: The lines of streaming mode in this batch; None without any.
+        ids_high: int64[n], as of :class:`Transfers`.
+        settled_ids_high: int64[m], likewise.
     """
 
     record_format: str | None
@@ -196,6 +202,8 @@ class RunBatch:
     first_malformed: tuple[int, str] | None
     truncated: bool
     streamed: Streamed | None = None
+    ids_high: NDArray[np.int64] | None = None
+    settled_ids_high: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         """Return n, the number of runs of transfers."""
@@ -209,4 +217,5 @@ class RunBatch:
             received=None if self.received is None else self.received[rows],
             count=self.count[rows],
             ids=None if self.ids is None else self.ids[rows],
+            ids_high=None if self.ids_high is None else self.ids_high[rows],
         )
