@@ -184,7 +184,7 @@ def test_every_run_has_its_unique_queue(server: Server, tmp_path: Path) -> None:
 
 def test_another_program_is_a_baseline(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    program = f"{shlex.join(QUIVER)} --credit 10"
+    program = f"{shlex.join(QUIVER)} --credit 10 --time-unit ms"
     end = measure(
         "--runs", "2", "--credit", "500", "--baseline", program, "--output", str(out), "--json"
     )
@@ -195,6 +195,8 @@ def test_another_program_is_a_baseline(tmp_path: Path) -> None:
         for name in ("run-01", "run-02"):
             found = config(out / side / name)
             assert (found["credit_window"], found["count"]) == (credit, 2000)
+    warning = "quiver: warning: the runs record their times in ms and us: "
+    assert end.stderr.count(warning) == 1, "a program keeps its own clock"
     log = (out / "baseline" / "run-01.txt").read_text()
     assert log.startswith(f"{program} --count=2000 --output={out}/baseline/run-01\n")
     assert "RESULTS" in log

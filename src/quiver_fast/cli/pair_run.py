@@ -153,6 +153,7 @@ class PairRun:
         self._supervisor = Supervisor(signals, self._take, self._drain_further)
         self._runs: list[ArrowRun] = []
         self._drain: Drain | None = None
+        self._interruption: str | None = None
         self._queue = QueueSetup("quiver", plans.queue, plans.plan("receive"), console, signals)
 
     def run(self) -> None:
@@ -167,6 +168,8 @@ class PairRun:
                 self._plans.prepare_queue(self._queue)
             if not self._signals.count:
                 self._run_arrows()
+        # A signal that comes later meets a run that is over.
+        self._interruption = self._signals.reason
 
     def _run_arrows(self) -> None:
         try:
@@ -302,8 +305,8 @@ class PairRun:
             "run_id": self._plans.run_id,
             "output_dir": str(self._output_dir),
             "purged": self._queue.purged,
-            "complete": not problems and not self._signals.count,
-            "reason": self._signals.reason or "; ".join(problems) or None,
+            "complete": not problems and self._interruption is None,
+            "reason": self._interruption or "; ".join(problems) or None,
             "results": sections["results"],
             "delivery": None if both is None else both.delivery,
             "drain": sections["drain"],
