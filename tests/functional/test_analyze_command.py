@@ -82,6 +82,45 @@ def test_windows_are_as_long_as_asked_for(run, capsys):
     assert rows[2].split() == ["5", "200", "8", "ms", "11", "ms"]
 
 
+def write_step(directory):
+    """Write a receiver of 200/s for ten seconds, and of 2,000/s for ten more."""
+    directory.mkdir()
+    first = [(EPOCH + n * 5) * 1000 for n in range(2000)]
+    second = [(EPOCH + 10_000) * 1000 + n * 500 for n in range(20_000)]
+    lines = "".join(f"{time},{time + 700}\n" for time in first + second)
+    (directory / "receiver-transfers.csv").write_text(lines)
+    return str(directory)
+
+
+def test_a_run_with_a_step_is_not_steady_in_all_that_is_said(tmp_path, capsys):
+    step, even = write_step(tmp_path / "step"), write_run(tmp_path / "even")
+    report = tmp_path / "report.html"
+    code, out, _ = analyze(capsys, step, "--html", report)
+    said = out[out.index("STEADY STATE") :].splitlines()[2:5]
+    assert (code, said) == (0, [
+        "not steady: step at 10.0 s from 200 to 2,000 messages/s",
+        "Figures of the whole run:",
+        "Rate .................................................. 1,100 messages/s",
+    ])  # fmt: skip
+    page = report.read_text()
+    assert "<td>not steady</td>" in page
+    assert "<td>step at 10.0 s from 200 to 2,000 messages/s</td>" in page
+    assert "Latency of the whole run" in page
+    document = json.loads(analyze(capsys, step, "--compare", even, "--json")[1])
+    steady = document["analysis"]["steady_state"]
+    assert (steady["verdict"], steady["figures_of"]) == ("not steady", "whole run")
+    assert (steady["message_count"], steady["message_rate"]) == (22_000, 1100)
+    assert steady["latency"] == document["receiver"]["latency"]
+    assert steady["step"]["at"] == pytest.approx(10, abs=0.01)
+    assert document["comparison"]["not_steady"] == [step]
+    assert f"NOT STEADY: {step}, " in analyze(capsys, step, "--compare", even)[1]
+
+
+def test_a_short_run_says_how_long_it_takes(tmp_path, capsys):
+    run = write_run(tmp_path / "run", seconds=5)
+    assert "too short to tell: 4 whole seconds, and it takes 6" in analyze(capsys, run)[1]
+
+
 def test_mixed_files_of_all_kinds(tmp_path, capsys):
     write_run(tmp_path / "all" / "plain")
     write_run(tmp_path / "all" / "zstd", unit="us", compressed=True)

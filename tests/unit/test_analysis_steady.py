@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.simulated_seconds import judged, ramp
 
+from quiver_fast.analysis.constancy import change
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.steady import Stall, measured_seconds, stalls, steady_state
 from quiver_fast.analysis.windows import SecondCounts
@@ -24,23 +26,41 @@ def slow_error(values):
     return sum((value - mean) ** 2 for value in values) / len(values) ** 2
 
 
-@given(rates)
-def test_steady_state_minimises_the_error(values):
+def slow_cut(values, limit):
+    """Return how many to leave out in front, and whether MSER asks for more than the limit."""
+    errors = [slow_error(values[d:]) for d in range(max(len(values) // 2, limit) + 1)]
+    return errors.index(min(errors[: limit + 1])), errors.index(min(errors)) >= limit
+
+
+@given(st.lists(st.integers(0, 3000), max_size=40))
+def test_the_ends_that_minimise_the_error_are_left_out_of_what_keeps_its_level(values):
+    """Whole numbers of this size make sums that are exact, so that ties are ties."""
     ours = steady_state(counts(values))
     whole = values[1:-1]
-    if len(whole) < 6 or np.median(whole) == 0:
-        assert ours is None
+    if len(whole) < 6:
+        assert (ours.verdict, ours.part) == ("too short to tell", None)
+        assert f"{len(whole)} whole seconds, and it takes 6" == ours.reason
+        return
+    if np.median(whole) == 0:
+        assert (ours.verdict, ours.part) == ("not steady", None)
         return
     limit = len(whole) // 3
-    kept = whole[ours.warm_up :]
-    best = min(slow_error(whole[d:]) for d in range(limit + 1))
-    assert slow_error(kept) == pytest.approx(best, rel=1e-6, abs=1e-3)
-    best = min(slow_error(kept[: len(kept) - d]) for d in range(limit + 1))
-    kept = kept[: len(kept) - ours.ramp_down]
-    assert slow_error(kept) == pytest.approx(best, rel=1e-6, abs=1e-3)
-    assert (ours.count, ours.seconds) == (sum(kept), len(kept))
-    assert ours.rate == sum(kept) / len(kept)
-    assert ours.first == 1001 + ours.warm_up
+    front, late = slow_cut(whole, min(limit, len(whole) - 6))
+    kept = whole[front:]
+    back, early = slow_cut(kept[::-1], min(limit, len(kept) - 6))
+    kept = kept[: len(kept) - back]
+    wide = whole[0 if late else front : len(whole) - (0 if early else back)]
+    found = change(np.array(wide)) or change(np.array(kept))
+    assert (found is None) == (ours.verdict == "steady") == (ours.part is not None)
+    if ours.part is None:
+        return
+    part = ours.part
+    assert slow_error(kept) == pytest.approx(
+        slow_error(whole[part.warm_up : len(whole) - part.ramp_down]), rel=1e-9, abs=1e-9
+    )
+    assert part.first == 1001 + part.warm_up
+    assert part.rate == part.count / part.seconds
+    assert part.seconds == len(whole) - part.warm_up - part.ramp_down >= 6
 
 
 @given(st.lists(st.integers(0, 3000), min_size=8, max_size=40), st.integers(1, 2000))
@@ -50,24 +70,26 @@ def test_a_run_that_keeps_its_rate_loses_only_what_is_off_it(values, rate):
     tolerance = max(rate / 10, 1)
     ours = steady_state(counts(values), rate)
     if np.median(whole) == 0:
-        assert ours is None
-        return
-    if abs(np.median(whole) - rate) > tolerance:
-        assert ours == steady_state(counts(values))
+        assert ours.verdict == "not steady"
         return
     off = [abs(value - rate) > tolerance for value in whole]
     limit = len(whole) // 3
     front = next((n for n in range(limit) if not off[n]), limit)
     back = next((n for n in range(limit) if not off[-1 - n]), limit)
-    assert (ours.warm_up, ours.ramp_down, ours.rule) == (front, back, "rate")
-    assert ours.count == sum(whole[front : len(whole) - back])
+    kept = whole[front : len(whole) - back]
+    if max(abs(np.median(whole) - rate), abs(sum(kept) / len(kept) - rate)) > tolerance:
+        assert ours == steady_state(counts(values))
+        return
+    part = ours.part
+    assert (part.warm_up, part.ramp_down, part.rule) == (front, back, "rate")
+    assert part.count == sum(kept)
 
 
 def test_a_constant_rate_is_not_cut():
     """Noise of a per mille: MSER leaves out two good seconds."""
     values = [7000, 19_990, 19_990, *[20_000] * 12, 3000]
-    assert steady_state(counts(values)).warm_up == 2
-    ours = steady_state(counts(values), rate=20_000)
+    assert steady_state(counts(values)).part.warm_up == 2
+    ours = steady_state(counts(values), rate=20_000).part
     assert (ours.warm_up, ours.ramp_down, ours.seconds) == (0, 0, 14)
 
 
@@ -76,25 +98,59 @@ def test_a_rate_that_is_not_kept_says_nothing_of_the_steady_state():
     assert steady_state(counts(values), rate=2000) == steady_state(counts(values))
 
 
+def test_a_rate_that_only_the_median_keeps_is_not_kept():
+    """Most seconds have the rate, and yet the mean is 920/s."""
+    ours = steady_state(counts([9, *[200] * 12, *[2000] * 8, 9]), rate=200)
+    assert ours.reason == "step at 13.0 s from 200 to 2,000 messages/s"
+
+
 def test_what_is_drained_is_not_steady():
     """Ten seconds of sending; then the queue empties faster than it was filled."""
     values = [50, *[100] * 9, *[900] * 20, 7]
-    ours = steady_state(counts(values), until=1010.4)
+    ours = steady_state(counts(values), until=1010.4).part
     assert (ours.first, ours.last, ours.rate) == (1001, 1009, 100.0)
     assert stalls(counts(values), until=1010.4) == []
-    assert steady_state(counts(values), until=1006.9) is None
+    assert steady_state(counts(values), until=1006.9).verdict == "too short to tell"
     assert measured_seconds(counts(values), 1003.0).seconds.tolist() == [1001, 1002]
 
 
 def test_warm_up_and_ramp_down_are_left_out():
-    ours = steady_state(counts([5, 10, 20, 30, *[1000] * 10, 10, 3]))
+    ours = steady_state(counts([5, 10, 20, 30, *[1000] * 10, 10, 3])).part
     assert (ours.warm_up, ours.ramp_down) == (3, 1)
     assert (ours.first, ours.last, ours.rate) == (1004, 1013, 1000.0)
 
 
 def test_an_even_run_keeps_all_whole_seconds():
-    ours = steady_state(counts([7, *[1000] * 6, 7]))
+    ours = steady_state(counts([7, *[1000] * 6, 7])).part
     assert (ours.warm_up, ours.ramp_down, ours.seconds) == (0, 0, 6)
+
+
+@pytest.mark.parametrize("start", [0, 300])
+def test_a_step_is_no_steady_state(start):
+    """Ten seconds at 200/s and ten at 2,000/s were steady at 537/s."""
+    sent = np.concatenate((np.arange(0, 10_000, 5), np.arange(10_000, 20_000, 0.5))) + start
+    made = SecondCounts.of(Distribution.of(1000 + (sent // 1000).astype(np.int64)))
+    ours = steady_state(made.between(1_000_000 + start, int(1_000_000 + sent[-1])))
+    assert (ours.verdict, ours.part) == ("not steady", None)
+    assert ours.reason == "step at 10.0 s from 200 to 2,000 messages/s"
+    assert ours.step.at == pytest.approx(10, abs=1e-6)
+    assert (ours.step.before, ours.step.after) == pytest.approx((200, 2000))
+
+
+def test_a_trend_is_no_steady_state():
+    ours = steady_state(counts(range(1000, 1060)))
+    assert (ours.verdict, ours.reason) == ("not steady", "trend of +5.83 %/min")
+    assert ours.trend.percent_per_minute == pytest.approx(100 * 60 / 1029.5)
+
+
+@pytest.mark.parametrize("share", [0.4, 0.5])
+def test_a_ramp_over_more_than_a_third_of_the_run_is_no_steady_state(share):
+    assert {one.verdict for one in judged(ramp(60, share), 0.5, 20)} == {"not steady"}
+
+
+def test_what_changes_by_less_than_a_hundredth_is_steady():
+    assert steady_state(counts([9, *[10_000] * 10, *[10_090] * 10, 9])).verdict == "steady"
+    assert steady_state(counts([9, *[10_000] * 10, *[10_110] * 10, 9])).verdict == "not steady"
 
 
 @given(rates)
@@ -117,13 +173,23 @@ def test_a_stall():
 
 def test_one_late_message_makes_no_steady_silence():
     """It made 863,979 steady seconds without a message."""
-    dense = counts([200] * 20 + [0] * 1000 + [1])
-    assert steady_state(dense) is None
+    dense = steady_state(counts([200] * 20 + [0] * 1000 + [1]))
+    assert dense.reason == "no message in 1,000 of 1,019 whole seconds"
     days = np.concatenate((np.arange(20), [864_000]))
     sparse = SecondCounts.of(Distribution(days, np.full(21, 200)))
     assert sparse.sparse
     assert len(sparse.seconds) == 21
-    assert (steady_state(sparse), stalls(sparse)) == (None, [])
+    ours = steady_state(sparse)
+    assert (ours.verdict, ours.part, stalls(sparse)) == ("not steady", None, [])
+    assert ours.reason == "no message in 863,980 of 863,999 whole seconds"
+
+
+def test_what_came_long_after_the_end_of_the_sending_makes_no_run_sparse():
+    days = SecondCounts.of(Distribution(np.append(np.arange(20), 9**9), np.full(21, 200)))
+    ours = steady_state(days, until=18.5)
+    assert (ours.verdict, ours.part.first, ours.part.last) == ("steady", 1, 17)
+    gap = measured_seconds(days, 25.0)
+    assert gap.counts.tolist() == [200] * 19 + [0] * 5
 
 
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=30, unique=True))

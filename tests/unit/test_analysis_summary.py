@@ -1,7 +1,6 @@
 """Sections of a summary against upstream's formulas, written out slowly."""
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from analysis_twins import analysis
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.environment import environment
 from quiver_fast.analysis.schedule import send_schedule
 from quiver_fast.analysis.series import per_second
@@ -121,18 +121,35 @@ def test_series(pairs):
     received = [s + latency for s, latency in pairs]
     receiver = analysis(sent, received)
     series = per_second(receiver.seconds, receiver.histogram)
-    seconds = sorted({math.floor(r / 1000) for r in received})
-    assert series["second"] == seconds
+    seconds = list(range(min(received) // 1000, max(received) // 1000 + 1))
+    assert (series["every_second"], series["second"]) == (True, seconds)
     for row, second in enumerate(seconds):
         latencies = [r - s for s, r in zip(sent, received, strict=True) if r // 1000 == second]
         assert series["count"][row] == len(latencies)
-        assert series["latency_p50"][row] == np.percentile(latencies, 50)
-        assert series["latency_p99"][row] == np.percentile(latencies, 99)
-        assert series["latency_max"][row] == max(latencies)
+        figures = [series[f"latency_{name}"][row] for name in ("p50", "p99", "max")]
+        if latencies:
+            assert figures == np.percentile(latencies, (50, 99, 100)).tolist()
+        else:
+            assert figures == [None] * 3
 
 
 def test_series_of_nothing():
-    assert per_second(analysis([]).seconds, None) == {"second": [], "count": []}
+    nothing = {"every_second": True, "second": [], "count": []}
+    assert per_second(analysis([]).seconds, None) == nothing
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "busy", "rows"),
+    [(0, 99_999, 1, 100_000), (0, 100_000, 1, 2), (5, 200_004, 99_999, 200_000)],
+)
+def test_silent_seconds_have_rows_within_bounds(first, last, busy, rows):
+    """A day of silence is filled; fifty years after one record are not."""
+    seconds = np.append(np.arange(first, first + busy), last)
+    series = per_second(Distribution(seconds, np.full(busy + 1, 7)), None)
+    assert series["every_second"] is (rows > 2)
+    assert len(series["second"]) == len(series["count"]) == rows
+    assert sum(series["count"]) == 7 * (busy + 1)
+    assert (series["second"][0], series["second"][-1]) == (first, last)
 
 
 @given(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.plots import _with_silence
 from quiver_fast.analysis.windows import SecondCounts, latency_windows, window_section
 
 EPOCH = 1_472_344_673
@@ -118,3 +119,13 @@ def test_windows_of_any_length(pairs, length):
             assert figures == np.percentile(latencies, (50, 99, 100)).tolist()
         else:
             assert figures == [None, None, None]
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=20, unique=True))
+def test_lines_of_plots_fall_to_what_is_silent(seconds):
+    """At every silent second a line between the rows has the silent value."""
+    seconds = np.array(sorted(seconds), np.int64)
+    drawn, values = _with_silence(seconds, np.ones(len(seconds)), 0.0)
+    assert np.all(np.diff(drawn) >= 0)
+    every = np.arange(seconds[0], seconds[-1] + 1)
+    assert np.interp(every, drawn, values).tolist() == np.isin(every, seconds).tolist()

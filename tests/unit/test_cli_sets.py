@@ -229,7 +229,7 @@ def comparison(verdicts: dict[str, str], overall: str) -> dict:
         }
         for name, verdict in verdicts.items()
     }  # fmt: skip
-    return {"figures": figures, "incomplete": [], "verdict": overall}
+    return {"figures": figures, "incomplete": [], "not_steady": [], "verdict": overall}
 
 
 @pytest.mark.parametrize(

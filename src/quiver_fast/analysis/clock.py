@@ -3,14 +3,22 @@
 A recorded latency is the true one-way delay plus the offset, which is the receiver's
 clock minus the sender's: r - s = delay + offset, with delay >= 0.
 
-Drift: queues only ever add delay, so the smallest latency of each 10-second window lies
-near the line offset(t) = a + b * t. Of all lines below every window's minimum the one
-closest to them in the sum of vertical distances is the estimate; it contains the edge
-of the lower convex hull above or below the mean of the window times (Moon, Skelly and
-Towsley, "Estimation and Removal of Clock Skew from Network Delay Measurements", INFOCOM
-1999; Zhang, Liu and Xia, "Clock Synchronization Algorithms for Network Measurements",
-INFOCOM 2002). Without independent knowledge a drift of the clocks cannot be told from
-a floor of delay that rises or falls.
+Drift: queues only ever add delay, so the smallest latency of each second lies near the line
+offset(t) = a + b * t. Of all lines below every minimum the one closest to them in the sum of
+vertical distances is the estimate; it contains the edge of the lower convex hull above or
+below the mean of the times (Moon, Skelly and Towsley, "Estimation and Removal of Clock Skew
+from Network Delay Measurements", INFOCOM 1999; Zhang, Liu and Xia, "Clock Synchronization
+Algorithms for Network Measurements", INFOCOM 2002). Without independent knowledge a drift of
+the clocks cannot be told from a floor of delay that rises or falls.
+
+Its interval is Sen's ("Estimates of the Regression Coefficient Based on Kendall's Tau", JASA
+63, 1968), which asks nothing of the shape of the noise: the seconds are cut into six windows of
+equally many, and of the 15 slopes between the minima of two windows, each at its own second,
+the second smallest and the second largest are the ends. Of the 720 orders that the six errors
+can have, 6 leave less than two slopes below the truth and 6 above it: where chance orders them,
+the ends hold the truth in 98.3 %. A sixth of a run outlasts most bursts. The interval is widened
+by what the records do not show: a minimum is off by less than a tick, so that the difference of
+two is by less than two, and it came somewhere within its second.
 
 Offset: no message arrives before it is sent, so offset <= min(r - s). Where settlement
 is end to end (peer to peer), the sender learns of it at t >= arrival, so for every
@@ -31,9 +39,17 @@ from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.spilled import Histogram
 from quiver_fast.analysis.units import PER_SECOND
 
-__all__ = ["WINDOW_SECONDS", "Drift", "drift", "lower_hull", "offset_at_least", "window_minima"]
+__all__ = ["MINIMUM_SECONDS", "Drift", "drift", "lower_hull", "offset_at_least", "second_minima"]
 
-WINDOW_SECONDS = 10
+Int64Array = NDArray[np.int64]
+
+MINIMUM_SECONDS = 10
+"""Seconds with messages that it takes to tell a drift."""
+
+_WINDOWS = 6
+# The hull is of at most as many points: a corner for each second of an hour.
+_MOST_POINTS = 1 << 12
+_TICKS_UNKNOWN = 2
 _MILLION = 1e6
 
 
@@ -43,29 +59,36 @@ class Drift:
 
     Attributes:
         ppm: microseconds that it gains in a second; negative where it loses.
-        resolution_ppm: one tick of the records' unit over the time observed; a drift
-            smaller than this cannot be told from none.
-        windows: number of 10-second windows.
+        low_ppm, high_ppm: the ends of an interval that holds the truth in at least 95 of 100
+            runs.
     """
 
     ppm: float
-    resolution_ppm: float
-    windows: int
+    low_ppm: float
+    high_ppm: float
 
 
-def window_minima(histogram: Histogram) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (first epoch second, smallest latency) of each 10-second window with messages."""
-    minima: dict[int, int] = {}
+def second_minima(histogram: Histogram) -> tuple[Int64Array, Int64Array]:
+    """Return the epoch seconds that have messages, ascending, and the smallest latency of each."""
+    seconds, minima = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for part in histogram.parts():
-        windows = part.seconds // WINDOW_SECONDS
-        starts = np.flatnonzero(np.diff(windows, prepend=windows[:1] - 1))
-        if len(starts) == 0:
-            continue
-        lowest = np.minimum.reduceat(part.latencies, starts).tolist()
-        for window, low in zip(windows[starts].tolist(), lowest, strict=True):
-            minima[window] = min(low, minima.get(window, low))
-    firsts = np.array(list(minima), np.int64) * WINDOW_SECONDS
-    return firsts, np.array(list(minima.values()), np.int64)
+        starts = np.flatnonzero(np.diff(part.seconds, prepend=part.seconds[:1] - 1))
+        seconds.append(part.seconds[starts])
+        minima.append(part.latencies[starts])
+    # Latencies ascend within a second; one may go on in the next part.
+    every, first = np.unique(np.concatenate(seconds), return_index=True)
+    return every, np.concatenate(minima)[first]
+
+
+def _window_minima(
+    seconds: Int64Array, minima: Int64Array, most: int
+) -> tuple[Int64Array, Int64Array]:
+    """Return the first smallest value of at most ``most`` windows of equally many, and its time."""
+    edges = np.rint(np.linspace(0, len(seconds), min(most, len(seconds)) + 1)).astype(np.intp)
+    lowest = np.minimum.reduceat(minima, edges[:-1])
+    at_lowest = np.flatnonzero(minima == np.repeat(lowest, np.diff(edges)))
+    chosen = at_lowest[np.searchsorted(at_lowest, edges[:-1])]
+    return seconds[chosen], minima[chosen]
 
 
 def lower_hull(xs: NDArray[np.int64], ys: NDArray[np.int64]) -> list[int]:
@@ -90,18 +113,33 @@ def _turn(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> int:
 
 
 def drift(histogram: Histogram) -> Drift | None:
-    """Estimate the drift, or return None when there are under three windows."""
-    xs, ys = window_minima(histogram)
-    if len(xs) < 3:
+    """Estimate the drift, or return None of under ten seconds with messages."""
+    seconds, minima = second_minima(histogram)
+    if len(seconds) < MINIMUM_SECONDS:
         return None
+    span = int(seconds[-1] - seconds[0])
+    estimate = _hull_slope(*_window_minima(seconds, minima, _MOST_POINTS))
+    low, high = _sens_interval(*_window_minima(seconds, minima, _WINDOWS))
+    low -= (_TICKS_UNKNOWN + abs(low)) / span
+    high += (_TICKS_UNKNOWN + abs(high)) / span
+    ppm = _MILLION / PER_SECOND[histogram.unit]
+    return Drift(estimate * ppm, min(low, estimate) * ppm, max(high, estimate) * ppm)
+
+
+def _hull_slope(xs: Int64Array, ys: Int64Array) -> float:
+    """Return the slope of the hull's edge over the mean of the times."""
     hull = lower_hull(xs, ys)
-    # The edge over the mean time; at a corner both edges serve, the left one is taken.
+    # At a corner both edges serve; the left one is taken.
     corner = int(np.searchsorted(xs[hull], xs.mean()))
     left, right = hull[corner - 1], hull[corner]
-    ticks = PER_SECOND[histogram.unit]
-    slope = int(ys[right] - ys[left]) / (int(xs[right] - xs[left]) * ticks)
-    span = int(xs[-1] - xs[0]) * ticks
-    return Drift(slope * _MILLION, _MILLION / span, len(xs))
+    return int(ys[right] - ys[left]) / int(xs[right] - xs[left])
+
+
+def _sens_interval(xs: Int64Array, ys: Int64Array) -> tuple[float, float]:
+    """Return the second smallest and the second largest slope between two of the points."""
+    left, right = np.triu_indices(len(xs), 1)
+    slopes = np.sort((ys[right] - ys[left]) / (xs[right] - xs[left]))
+    return float(slopes[1]), float(slopes[-2])
 
 
 def offset_at_least(latencies: Distribution, settlements: Distribution) -> int:

@@ -17,7 +17,7 @@ from quiver_fast.analysis.omission import CorrectedDistribution
 from quiver_fast.analysis.optional import optional_module
 from quiver_fast.analysis.sources import RunData
 from quiver_fast.analysis.spilled import Histogram, Latencies, LatencyRows, coarse
-from quiver_fast.analysis.statistics import BY_INTERVAL, arrivals, departures, ending
+from quiver_fast.analysis.statistics import BY_INTERVAL, OF_STEADY, arrivals, departures, ending
 from quiver_fast.analysis.units import fine_text, per_millisecond
 from quiver_fast.analysis.windows import latency_windows
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["comparison_plots", "run_dots", "run_plots", "series_plots"]
 
 Float64Array = NDArray[np.float64]
+Int64Array = NDArray[np.int64]
 
 _SIZE = (9.0, 3.6)
 # Okabe and Ito's colours, which the colour-blind can tell apart.
@@ -66,9 +67,8 @@ def comparison_plots(base: Sequence[RunData], candidate: Sequence[RunData]) -> d
         for number, run in enumerate(runs):
             counts = arrivals(run)
             name = label if number == 0 else None
-            axes.plot(
-                counts.seconds - counts.seconds[:1], counts.rates, color=colour, label=name, lw=1
-            )
+            seconds, rates = _with_silence(counts.seconds, counts.rates, 0.0)
+            axes.plot(seconds - seconds[:1], rates, color=colour, label=name, lw=1)
     axes.set_ylim(bottom=0)
     _finish(axes)
     plots = {"comparison-throughput": figure}
@@ -155,9 +155,10 @@ def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
     start = min(starts, default=0)
     for counts, label, colour in lines:
         if counts is not None:
-            axes.plot(counts.seconds - start, counts.rates, color=colour, label=label, lw=1.2)
+            seconds, rates = _with_silence(counts.seconds, counts.rates, 0.0)
+            axes.plot(seconds - start, rates, color=colour, label=label, lw=1.2)
     steady = statistics["steady_state"]
-    if steady is not None:
+    if steady["figures_of"] == OF_STEADY:
         span = (steady["first_second"] - start, steady["last_second"] - start)
         axes.axvspan(*span, color=_GREEN, alpha=0.12, lw=0, label="steady state")
     if statistics["sending_end"] is not None:
@@ -168,12 +169,27 @@ def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def _with_silence(
+    seconds: Int64Array, values: Float64Array, silent: float
+) -> tuple[Int64Array, Float64Array]:
+    """Put ``silent`` at the first and the last second of each gap, for lines between rows."""
+    gaps = np.flatnonzero(np.diff(seconds) > 1)
+    places = np.repeat(gaps + 1, 2)
+    ends = np.column_stack((seconds[gaps] + 1, seconds[gaps + 1] - 1)).ravel()
+    return np.insert(seconds, places, ends), np.insert(values, places, silent, axis=0)
+
+
 def _latency(histogram: Histogram) -> Figure:
     figure, axes = _axes("Latency of each second", "seconds from the start", "latency")
     seconds, table = latency_windows(histogram, (50, 99, 100))
+    seconds, table = _with_silence(seconds, table, np.nan)
     styles = (("median", _GREEN), ("99 %", _BLUE), ("maximum", _ORANGE))
     for column, (label, colour) in enumerate(styles):
-        axes.plot(seconds - seconds[0], table[:, column], color=colour, label=label, lw=1.2)
+        # The dots are for seconds between silent ones, which have no line.
+        axes.plot(
+            seconds - seconds[0], table[:, column], color=colour, label=label, lw=1.2,
+            marker=".", ms=2.5,
+        )  # fmt: skip
     _scale(axes, histogram.unit)
     _finish(axes)
     return figure

@@ -96,14 +96,14 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         ]
         for name, figure in comparison["figures"].items()
     ]
-    keys = ("base", "candidate", "incomplete")
+    keys = ("base", "candidate", "incomplete", "not_steady")
     names = {key: ", ".join(comparison[key]) for key in keys if comparison[key]}
     return (
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
         + _table(names)
         + html_grid((*heads, "p", "effect", "raw base", "raw candidate", "verdict"), rows)
-        + "<p>Base and candidate are means over the seconds of the steady states, "
-        "raw ones over whole runs.</p>"
+        + "<p>Base and candidate are means over the seconds of the steady states (of runs that "
+        "are not steady over all seconds), raw ones over whole runs.</p>"
     )
 
 
@@ -199,12 +199,9 @@ def _text(value: float | None, unit: str, form: Callable[[float, str], str]) -> 
 def _analysis_tables(analysis: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     tables: list[tuple[str, dict[str, Any]]] = []
     steady = analysis["steady_state"]
-    if steady is not None:
-        rows = {k: v for k, v in steady.items() if k != "latency"}
-        rows |= {k: _time(steady[k]) for k in ("first_second", "last_second")}
-        tables.append(("Steady state", rows))
-        if steady["latency"] is not None:
-            tables.append(("Latency of the steady state", _latency(steady["latency"])))
+    tables.append(("Steady state", _steady(steady)))
+    if steady["latency"] is not None:
+        tables.append((f"Latency of the {steady['figures_of']}", _latency(steady["latency"])))
     if analysis["stalls"]:
         rows = {_time(stall["first"]): f"{stall['seconds']} s" for stall in analysis["stalls"]}
         tables.append(("Stalls", rows))
@@ -214,6 +211,15 @@ def _analysis_tables(analysis: Mapping[str, Any]) -> list[tuple[str, dict[str, A
     if omission is not None and omission["method"] is not None:
         tables.append(("Coordinated omission", _omission(omission)))
     return tables
+
+
+def _steady(steady: Mapping[str, Any]) -> dict[str, Any]:
+    rows = {k: v for k, v in steady.items() if k not in ("latency", "step", "trend")}
+    seconds = ("first_second", "last_second")
+    rows |= {k: _time(steady[k]) for k in seconds if steady[k] is not None}
+    if steady["detectable_step"] is not None:
+        rows["detectable_step"] = f"{100 * steady['detectable_step']:,.2g} %"
+    return rows
 
 
 def _clock(clock: Mapping[str, Any]) -> dict[str, Any]:

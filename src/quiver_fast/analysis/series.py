@@ -17,9 +17,13 @@ __all__ = ["latencies_per_second", "per_second", "percentiles_per_second"]
 Float64Array = NDArray[np.float64]
 
 _RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
+# Silent seconds have rows in series of a day, and where they are no more than the others:
+# one record of a clock that stepped must not ask for fifty years of rows.
+_MOST_ROWS = 100_000
+_MOST_TIMES = 2
 
 
-def per_second(counts: Distribution, histogram: Histogram | None) -> dict[str, list[Any]]:
+def per_second(counts: Distribution, histogram: Histogram | None) -> dict[str, Any]:
     """Return counts and, for a receiver, latency percentiles of each epoch second.
 
     Args:
@@ -27,18 +31,40 @@ def per_second(counts: Distribution, histogram: Histogram | None) -> dict[str, l
         histogram: the latencies of received messages; None for a sender.
 
     Returns:
-        Columns of equal length: ``second`` (epoch seconds, ascending, only those with
-        messages), ``count``, and with ``histogram`` also ``latency_p50``, ``latency_p99``
-        and ``latency_max`` in its unit.
+        ``every_second``: whether each second from the first to the last has a row, as it has
+        in series of up to 100,000 seconds or twice as many as have messages; else only those
+        with messages do. And columns of equal length: ``second`` (epoch seconds, ascending),
+        ``count``, and with ``histogram`` also ``latency_p50``, ``latency_p99`` and
+        ``latency_max`` in its unit, None in a second without messages.
     """
-    columns: dict[str, list[Any]] = {
-        "second": counts.values.tolist(),
-        "count": counts.counts.tolist(),
+    seconds, every_second = _rows(counts.values)
+    places = np.searchsorted(seconds, counts.values)
+    filled = np.zeros(len(seconds), np.int64)
+    filled[places] = counts.counts
+    columns: dict[str, Any] = {
+        "every_second": every_second,
+        "second": seconds.tolist(),
+        "count": filled.tolist(),
     }
     if histogram is None:
         return columns
     _, table = percentiles_per_second(histogram, tuple(_RANKS.values()))
-    return columns | {name: table[:, column].tolist() for column, name in enumerate(_RANKS)}
+    for number, name in enumerate(_RANKS):
+        column: list[float | None] = [None] * len(seconds)
+        for place, value in zip(places.tolist(), table[:, number].tolist(), strict=True):
+            column[place] = value
+        columns[name] = column
+    return columns
+
+
+def _rows(seconds: Int64Array) -> tuple[Int64Array, bool]:
+    """Return the seconds that have a row, and whether these are all from first to last."""
+    if len(seconds) == 0:
+        return seconds, True
+    first, last = int(seconds[0]), int(seconds[-1])
+    if last - first + 1 > max(_MOST_ROWS, _MOST_TIMES * len(seconds)):
+        return seconds, False
+    return np.arange(first, last + 1, dtype=np.int64), True
 
 
 def percentiles_per_second(

@@ -14,8 +14,8 @@ from quiver_fast.analysis.changepoints import change_points, dependence
 from quiver_fast.analysis.comparison import BETTER, WORSE, Sample, compare
 from quiver_fast.analysis.sources import AnalysedRun, RunData
 from quiver_fast.analysis.spilled import Histogram
-from quiver_fast.analysis.statistics import arrivals, ending, sending_end, steady_part
-from quiver_fast.analysis.steady import measured_seconds
+from quiver_fast.analysis.statistics import arrivals, ending, sending_end, steadiness
+from quiver_fast.analysis.steady import NOT_STEADY, STEADY, Steady, measured_seconds
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.analysis.windows import latency_windows
 
@@ -48,10 +48,11 @@ class RunFigures:
         name: what to call it.
         first_receive_time: epoch milliseconds; None where nothing was received.
         values: each of :data:`FIGURES` over the whole run; empty where nothing was received.
-        steady: each of them over the steady state, likewise; over the whole run where that
-            has no whole second.
-        windows: each of them in the windows of one second of the steady state, float64.
+        steady: each of them over the steady state, likewise; over all whole seconds where
+            there is none, over the whole run where that has no whole second.
+        windows: each of them in the windows of one second of the same, float64.
         complete: whether the run did all that was asked of it; None where that is not known.
+        verdict: whether it is steady (:class:`.steady.Steadiness`).
     """
 
     name: str
@@ -60,6 +61,7 @@ class RunFigures:
     steady: dict[str, float]
     windows: dict[str, Float64Array]
     complete: bool | None = None
+    verdict: str = STEADY
 
 
 def run_figures(run: RunData) -> RunFigures:
@@ -68,7 +70,8 @@ def run_figures(run: RunData) -> RunFigures:
         return run.figures
     received = run.histogram is not None and run.histogram.total > 0
     values = {name: _value(run, name) for name in FIGURES} if received else {}
-    counts, part = _steady_seconds(run)
+    found = steadiness(run)
+    counts, part = _steady_seconds(run, found.part)
     return RunFigures(
         run.name,
         _results(run)["first_receive_time"] if received else None,
@@ -76,20 +79,22 @@ def run_figures(run: RunData) -> RunFigures:
         values | _steady_values(counts, part) if received else {},
         _windows(counts, part),
         ending(run)[0],
+        found.verdict,
     )
 
 
 def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[str, Any]:
     """Compare two sets of runs. The run is the unit: each gives one value per figure.
 
-    That value is of the run's steady state, or, in runs too short to tell that, of all whole
-    seconds. Runs that received nothing have no figures and are left out.
+    That value is of the run's steady state, or, in runs that have none or are too short to
+    tell, of all whole seconds. Runs that received nothing have no figures and are left out.
 
     Returns:
         ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``
         when every figure that differs says so, ``mixed`` when they disagree, else
         ``no difference`` or ``too few runs: …``), ``incomplete`` (names of the runs that did
-        not do all that was asked), and ``figures``: each of
+        not do all that was asked), ``not_steady`` (names of those that are not), and
+        ``figures``: each of
         :data:`FIGURES` to its :class:`quiver_fast.analysis.comparison.Comparison` with
         ``unit``, and ``raw_base`` and ``raw_candidate``: the means over the runs of the figure
         of each whole run. Latencies are in milliseconds.
@@ -120,6 +125,7 @@ def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures])
         "base": [run.name for run in base],
         "candidate": [run.name for run in candidate],
         "incomplete": _incomplete([*base, *candidate]),
+        "not_steady": [run.name for run in (*base, *candidate) if run.verdict == NOT_STEADY],
         "verdict": overall_verdict([figure["verdict"] for figure in figures.values()]),
         "figures": figures,
     }
@@ -147,10 +153,9 @@ def _samples(runs: Sequence[RunFigures]) -> dict[str, list[Sample]]:
     }
 
 
-def _steady_seconds(run: RunData) -> tuple[Float64Array, Histogram | None]:
+def _steady_seconds(run: RunData, steady: Steady | None) -> tuple[Float64Array, Histogram | None]:
     """Return messages per second of the steady state, and its latencies where there are any."""
     counts = measured_seconds(arrivals(run), sending_end(run))
-    steady = steady_part(run)
     chosen = np.ones(len(counts.seconds), np.bool_)
     if steady is not None:
         chosen = (counts.seconds >= steady.first) & (counts.seconds <= steady.last)

@@ -12,17 +12,18 @@ from quiver_fast.analysis.omission import CorrectedDistribution
 from quiver_fast.analysis.reckoning import planned_end
 from quiver_fast.analysis.sources import AnalysedRun, RunData
 from quiver_fast.analysis.spilled import Latencies, coarse
-from quiver_fast.analysis.steady import Steady, stalls, steady_state
+from quiver_fast.analysis.steady import Steadiness, Steady, stalls, steady_state
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.analysis.windows import SecondCounts, window_section
 
 __all__ = [
-    "arrivals", "departures", "ending", "expected_interval", "run_statistics", "sending_end",
-    "steady_part",
+    "OF_STEADY", "OF_WHOLE", "arrivals", "departures", "ending", "expected_interval",
+    "run_statistics", "sending_end", "steadiness",
 ]  # fmt: skip
 
 INTENDED = "intended send times"
 BY_INTERVAL = "expected interval"
+OF_STEADY, OF_WHOLE = "steady state", "whole run"
 
 
 def run_statistics(
@@ -39,10 +40,10 @@ def run_statistics(
 
     Returns:
         ``sending_end`` (epoch seconds; None unless the run was ended by its duration),
-        ``steady_state`` (None where it cannot be told), ``stalls``, ``clock`` and
-        ``coordinated_omission`` (None without latencies) and ``windows``
-        (:func:`.windows.window_section`). ``docs/analysis.md`` has every figure with its
-        formula.
+        ``steady_state`` (its verdict, and figures of the steady state or, where there is
+        none, of the whole run), ``stalls``, ``clock`` and ``coordinated_omission`` (None
+        without latencies) and ``windows`` (:func:`.windows.window_section`).
+        ``docs/analysis.md`` has every figure with its formula.
     """
     if isinstance(run, AnalysedRun):
         return run.statistics
@@ -52,7 +53,7 @@ def run_statistics(
     until = sending_end(run)
     return {
         "sending_end": until,
-        "steady_state": _steady_section(run, steady_part(run)),
+        "steady_state": _steady_section(run, steadiness(run)),
         "stalls": [asdict(stall) for stall in stalls(counts, until)],
         "clock": _clock_section(run) if measured else None,
         "coordinated_omission": _omission_section(run, interval_seconds) if measured else None,
@@ -90,8 +91,8 @@ def sending_end(run: RunData) -> float | None:
     return end / PER_SECOND["ms"]
 
 
-def steady_part(run: RunData) -> Steady | None:
-    """Return the steady state of ``run``, or None where it is too short to tell."""
+def steadiness(run: RunData) -> Steadiness:
+    """Return whether ``run`` is steady, and its steady part."""
     return steady_state(arrivals(run), _asked_rate(run), sending_end(run))
 
 
@@ -115,10 +116,21 @@ def ending(run: RunData) -> tuple[bool | None, str | None]:
     return complete, "; ".join(filter(None, reasons)) or None
 
 
-def _steady_section(run: RunData, steady: Steady | None) -> dict[str, Any] | None:
-    if steady is None:
-        return None
+def _steady_section(run: RunData, found: Steadiness) -> dict[str, Any]:
+    """Return the verdict, and the figures of the steady state or else of the whole run."""
+    return {
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "step": None if found.step is None else asdict(found.step),
+        "trend": None if found.trend is None else asdict(found.trend),
+        "detectable_step": found.detectable_step,
+        **(_whole_figures(run) if found.part is None else _steady_figures(run, found.part)),
+    }
+
+
+def _steady_figures(run: RunData, steady: Steady) -> dict[str, Any]:
     section: dict[str, Any] = {
+        "figures_of": OF_STEADY,
         "first_second": steady.first,
         "last_second": steady.last,
         "seconds": steady.seconds,
@@ -135,6 +147,27 @@ def _steady_section(run: RunData, steady: Steady | None) -> dict[str, Any] | Non
     return section
 
 
+def _whole_figures(run: RunData) -> dict[str, Any]:
+    """Return the same of all messages; the rate is that of the results."""
+    counts, end = arrivals(run), run.receiver or run.sender
+    if end is None:
+        raise ValueError("a run has at least one end")
+    some = len(counts.seconds) > 0
+    first, last = (int(counts.seconds[n]) if some else None for n in (0, -1))
+    return {
+        "figures_of": OF_WHOLE,
+        "first_second": first,
+        "last_second": last,
+        "seconds": 0 if first is None or last is None else last - first + 1,
+        "warm_up_seconds": 0,
+        "ramp_down_seconds": 0,
+        "rule": None,
+        "message_count": end["results"]["message_count"],
+        "message_rate": end["results"]["message_rate"],
+        "latency": end.get("latency"),
+    }
+
+
 def _clock_section(run: RunData) -> dict[str, Any] | None:
     if run.histogram is None:
         return None
@@ -145,8 +178,8 @@ def _clock_section(run: RunData) -> dict[str, Any] | None:
         "offset_at_most": latencies.minimum,
         "offset_at_least": _settlement_bound(run, latencies),
         "drift_ppm": None if estimate is None else estimate.ppm,
-        "drift_resolution_ppm": None if estimate is None else estimate.resolution_ppm,
-        "drift_windows": None if estimate is None else estimate.windows,
+        "drift_low_ppm": None if estimate is None else estimate.low_ppm,
+        "drift_high_ppm": None if estimate is None else estimate.high_ppm,
     }
 
 

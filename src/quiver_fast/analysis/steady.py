@@ -1,4 +1,4 @@
-"""The steady part of a run, without its warm-up and ramp-down; and stalls within it.
+"""The steady part of a run, without its warm-up and ramp-down, if it has one; and stalls.
 
 Of the whole seconds of the run (the first and the last are cut by its ends), up to the end
 of the sending: what is drained afterwards is no part of it.
@@ -12,30 +12,41 @@ minimise the squared standard error of the mean of the others,
     MSER(d) = sum((x[i] - mean(x[d:]))**2 for i >= d) / (n - d)**2
 
 It is applied to the counts per second from the front (warm-up) and, to what is
-left, from the back (ramp-down). Either way at most a third of the whole seconds is left
-out at each end. Fewer than six whole seconds have no steady state that could be told, nor
-has a run that is silent in most of its seconds: one late message is no steady silence.
+left, from the back (ramp-down). At most a third of the whole seconds is left out at each end.
+Where MSER asks for more, looking at half of the seconds, it has not seen the end of the
+transient, and its answer is rejected (White's rule): then the whole must keep its level too.
+
+MSER always has an answer. Whether what it left keeps its level is another question, which
+:mod:`quiver_fast.analysis.constancy` answers: with a trend or a step in it the run is not
+steady. Nor is one that is silent in most of its seconds. Fewer than six whole seconds are too
+short to tell.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.constancy import Step, Trend, change, detectable
+from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.windows import SecondCounts
 
 __all__ = [
-    "BY_MSER", "BY_RATE", "MINIMUM_SECONDS", "STALL_SHARE", "Stall", "Steady", "measured_seconds",
-    "stalls", "steady_state",
+    "BY_MSER", "BY_RATE", "MINIMUM_SECONDS", "NOT_STEADY", "STALL_SHARE", "STEADY", "TOO_SHORT",
+    "Stall", "Steadiness", "Steady", "measured_seconds", "stalls", "steady_state",
 ]  # fmt: skip
+
+STEADY, NOT_STEADY, TOO_SHORT = "steady", "not steady", "too short to tell"
 
 MINIMUM_SECONDS = 6
 _LARGEST_SHARE = 3
 
 BY_RATE, BY_MSER = "rate", "MSER"
 _RATE_TOLERANCE = 0.1
+# Rates from here on are shown without decimals.
+_WHOLE = 100
 
 STALL_SHARE = 0.1
 """A second with less than this share of the median count is stalled."""
@@ -72,6 +83,28 @@ class Steady:
 
 
 @dataclass(frozen=True)
+class Steadiness:
+    """Whether a run is steady.
+
+    Attributes:
+        verdict: "steady", "not steady" or "too short to tell".
+        reason: what was seen; None of a steady run.
+        part: the steady part; None where there is none.
+        step: the step that was seen, ``at`` in seconds from the first message; or None.
+        trend: the trend that was seen, or None.
+        detectable_step: a step in the midst of the steady part of this share of its rate
+            would have been seen in four of five such runs; None where no test was needed.
+    """
+
+    verdict: str
+    reason: str | None = None
+    part: Steady | None = None
+    step: Step | None = None
+    trend: Trend | None = None
+    detectable_step: float | None = None
+
+
+@dataclass(frozen=True)
 class Stall:
     """Consecutive seconds in which next to nothing arrived.
 
@@ -86,12 +119,8 @@ class Stall:
     count: int
 
 
-def steady_state(
-    counts: SecondCounts, rate: float = 0, until: float | None = None
-) -> Steady | None:
-    """Return the steady part of a run, or None where it cannot be told.
-
-    That is, of under six whole seconds, or with no message in half of them.
+def steady_state(counts: SecondCounts, rate: float = 0, until: float | None = None) -> Steadiness:
+    """Return whether a run is steady, and its steady part if it is.
 
     Args:
         counts: messages per second.
@@ -99,17 +128,65 @@ def steady_state(
         until: epoch seconds of the end of the sending; None for the last message.
     """
     whole = measured_seconds(counts, until)
-    if len(whole.seconds) < MINIMUM_SECONDS or whole.sparse or np.median(whole.counts) == 0:
-        return None
-    limit = len(whole.seconds) // _LARGEST_SHARE
-    by_rate = rate > 0 and not bool(_off(np.median(whole.counts), rate))
-    if by_rate:
-        warm_up, ramp_down = (
-            _off_rate(part, rate, limit) for part in (whole.counts, whole.counts[::-1])
-        )
-    else:
-        warm_up = _truncation(whole.counts, limit)
-        ramp_down = _truncation(whole.counts[warm_up:][::-1], limit)
+    size = len(whole.seconds)
+    if size < MINIMUM_SECONDS:
+        return Steadiness(TOO_SHORT, f"{size} whole seconds, and it takes {MINIMUM_SECONDS}")
+    if whole.sparse or np.median(whole.counts) == 0:
+        return Steadiness(NOT_STEADY, _silence(counts, whole, until))
+    kept = _kept_rate(whole, rate) if rate > 0 else None
+    if kept is not None:
+        return Steadiness(STEADY, part=kept)
+    return _judged(whole, _beginning(counts))
+
+
+def _judged(whole: SecondCounts, beginning: float) -> Steadiness:
+    """Have MSER leave out the ends, and test what is left; and where it was cut short, all."""
+    size = len(whole.counts)
+    limit = size // _LARGEST_SHARE
+    warm_up, late = _truncation(whole.counts, min(limit, size - MINIMUM_SECONDS))
+    most = min(limit, size - warm_up - MINIMUM_SECONDS)
+    ramp_down, early = _truncation(whole.counts[warm_up:][::-1], most)
+    parts = [(0 if late else warm_up, 0 if early else ramp_down), (warm_up, ramp_down)]
+    for front, back in dict.fromkeys(parts):
+        found = change(whole.counts[front : size - back])
+        if found is not None:
+            return _not_steady(found, float(whole.seconds[front]) - beginning)
+    part = _part(whole, warm_up, ramp_down, BY_MSER)
+    step = detectable(whole.counts[warm_up : size - ramp_down])
+    return Steadiness(STEADY, part=part, detectable_step=step)
+
+
+def _not_steady(found: Step | Trend, start: float) -> Steadiness:
+    """Say what was found in counts that begin ``start`` seconds after the first message."""
+    if isinstance(found, Trend):
+        reason = f"trend of {found.percent_per_minute:+,.3g} %/min"
+        return Steadiness(NOT_STEADY, reason, trend=found)
+    step = replace(found, at=found.at + start)
+    before, after = _shown(step.before), _shown(step.after)
+    reason = f"step at {step.at:.1f} s from {before} to {after} messages/s"
+    return Steadiness(NOT_STEADY, reason, step=step)
+
+
+def _shown(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= _WHOLE or rate.is_integer() else f"{rate:,.1f}"
+
+
+def _silence(counts: SecondCounts, whole: SecondCounts, until: float | None) -> str:
+    """Say in how many whole seconds nothing came; those of a sparse run have no cell."""
+    last = int(counts.seconds[-1]) if until is None else min(int(counts.seconds[-1]), int(until))
+    span = last - int(counts.seconds[0]) - 1
+    silent = span - int(np.count_nonzero(whole.counts))
+    return f"no message in {silent:,} of {span:,} whole seconds"
+
+
+def _beginning(counts: SecondCounts) -> float:
+    """Return when a run begins, in epoch seconds: with its first message, if that is known."""
+    first = float(counts.seconds[0])
+    # The first record need not be the earliest, but stands for it within its own second.
+    return first if counts.first is None else min(max(counts.first / 1000, first), first + 1)
+
+
+def _part(whole: SecondCounts, warm_up: int, ramp_down: int, rule: str) -> Steady:
     end = len(whole.seconds) - ramp_down
     return Steady(
         first=int(whole.seconds[warm_up]),
@@ -117,8 +194,18 @@ def steady_state(
         warm_up=warm_up,
         ramp_down=ramp_down,
         count=int(whole.counts[warm_up:end].sum()),
-        rule=BY_RATE if by_rate else BY_MSER,
+        rule=rule,
     )
+
+
+def _kept_rate(whole: SecondCounts, rate: float) -> Steady | None:
+    """Return the part that keeps ``rate``; None where its median or its mean does not."""
+    if _off(np.median(whole.counts), rate):
+        return None
+    limit = len(whole.counts) // _LARGEST_SHARE
+    ends = [_off_rate(part, rate, limit) for part in (whole.counts, whole.counts[::-1])]
+    part = _part(whole, ends[0], ends[1], BY_RATE)
+    return None if _off(np.float64(part.rate), rate) else part
 
 
 def measured_seconds(counts: SecondCounts, until: float | None = None) -> SecondCounts:
@@ -127,7 +214,14 @@ def measured_seconds(counts: SecondCounts, until: float | None = None) -> Second
     if until is None:
         return whole
     end = int(np.searchsorted(whole.seconds, until - 1, side="right"))
-    return SecondCounts(whole.seconds[:end], whole.counts[:end], sparse=whole.sparse)
+    seconds, counted = whole.seconds[:end], whole.counts[:end]
+    last = int(until) - 1
+    if not whole.sparse or end == 0:
+        return SecondCounts(seconds, counted, sparse=whole.sparse)
+    # What made the run sparse may have come after the end; the silence until then counts.
+    if seconds[-1] < last:
+        seconds, counted = np.append(seconds, last), np.append(counted, 0)
+    return SecondCounts.of(Distribution(seconds, counted))
 
 
 def _off(counts: NDArray[np.int64] | np.float64, rate: float) -> NDArray[np.bool_] | np.bool_:
@@ -141,10 +235,11 @@ def _off_rate(counts: NDArray[np.int64], rate: float, limit: int) -> int:
     return int(kept[0]) if len(kept) else limit
 
 
-def _truncation(counts: NDArray[np.int64], limit: int) -> int:
-    """Return the d in 0..limit that minimises MSER(d), the smallest of equals.
+def _truncation(counts: NDArray[np.int64], limit: int) -> tuple[int, bool]:
+    """Return the d up to ``limit`` that minimises MSER(d), and whether that is at the limit.
 
-    ``counts`` has more than ``limit`` elements.
+    Of equals the smallest. At the limit is also one that is better beyond, within the first
+    half of the counts.
     """
     sizes = np.arange(len(counts), 0, -1, dtype=np.float64)
     # Deviations from one number keep the sums of squares small and exact.
@@ -152,7 +247,8 @@ def _truncation(counts: NDArray[np.int64], limit: int) -> int:
     sums = np.cumsum(offsets[::-1])[::-1]
     squares = np.cumsum((offsets * offsets)[::-1])[::-1]
     errors = (squares - sums * sums / sizes) / (sizes * sizes)
-    return int(np.argmin(errors[: limit + 1]))
+    best = int(np.argmin(errors[: max(len(counts) // 2, limit) + 1]))
+    return int(np.argmin(errors[: limit + 1])), best >= limit
 
 
 def stalls(counts: SecondCounts, until: float | None = None) -> list[Stall]:

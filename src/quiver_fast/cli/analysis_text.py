@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quiver_fast.analysis.comparison import BETTER, NO_DIFFERENCE, WORSE
+from quiver_fast.analysis.statistics import OF_WHOLE
 from quiver_fast.analysis.units import (
     PER_SECOND,
     average_text,
@@ -54,6 +55,7 @@ def comparison_text(comparison: dict[str, Any]) -> str:
         "base, candidate: means of the runs' steady states; raw: of the whole runs",
         "p: adjusted for the number of figures",
         *(f"INCOMPLETE: {name}" for name in comparison["incomplete"]),
+        *(f"NOT STEADY: {name}, by all its seconds" for name in comparison["not_steady"]),
         "",
         text_field("Verdict", comparison["verdict"]),
         _in_words(comparison),
@@ -140,26 +142,30 @@ def threshold_text(thresholds: list[dict[str, Any]]) -> str:
 
 
 def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
-    """Return the steady state, each figure with that of the whole run (``raw``) beside it."""
-    steady = analysis["steady_state"]
-    if steady is None:
-        return section(
-            "STEADY STATE", ["not to be told: under six whole seconds, or none in half of them"]
-        )
+    """Return the verdict and the figures, those of a steady state beside the whole run's."""
+    found = analysis["steady_state"]
+    if found["figures_of"] == OF_WHOLE:
+        lines = [f"{found['verdict']}: {found['reason']}", "Figures of the whole run:"]
+        lines.append(number_field("Rate", found["message_rate"], "messages/s"))
+        latency = latency_lines(found["latency"]) if found["latency"] is not None else []
+        return section("STEADY STATE", lines + latency)
     lines = [
-        number_field("Duration", steady["seconds"], "seconds"),
-        number_field("Warm-up left out", steady["warm_up_seconds"], "seconds"),
-        number_field("Ramp-down left out", steady["ramp_down_seconds"], "seconds"),
+        number_field("Duration", found["seconds"], "seconds"),
+        number_field("Warm-up left out", found["warm_up_seconds"], "seconds"),
+        number_field("Ramp-down left out", found["ramp_down_seconds"], "seconds"),
         _beside(
-            number_field("Rate", steady["message_rate"], "messages/s"),
+            number_field("Rate", found["message_rate"], "messages/s"),
             _or_dash(raw["results"]["message_rate"], ",.0f"),
         ),
     ]
-    if steady["latency"] is not None:
+    if found["detectable_step"] is not None:
+        step = 100 * found["detectable_step"]
+        lines.insert(3, number_field("Detectable step", step, "%", ",.2g"))
+    if found["latency"] is not None:
         unit, whole = raw["latency"]["unit"], raw["latency"]["percentiles"]
         lines += [
             _beside(line, latency_text(whole[rank], unit))
-            for rank, line in zip(SHOWN_RANKS, latency_lines(steady["latency"]), strict=True)
+            for rank, line in zip(SHOWN_RANKS, latency_lines(found["latency"]), strict=True)
         ]
     return section("STEADY STATE", lines)
 
@@ -209,7 +215,8 @@ def _clock(clock: dict[str, Any] | None) -> str:
     ]
     if clock["drift_ppm"] is not None:
         lines.append(number_field("Drift", clock["drift_ppm"], "ppm", ",.2f"))
-        lines.append(number_field("Drift resolution", clock["drift_resolution_ppm"], "ppm", ",.2f"))
+        lines.append(number_field("Drift at least", clock["drift_low_ppm"], "ppm", ",.2f"))
+        lines.append(number_field("Drift at most", clock["drift_high_ppm"], "ppm", ",.2f"))
     return section("CLOCK", lines)
 
 

@@ -241,6 +241,7 @@ def _line(run: _Run) -> dict[str, Any]:
         "complete": run.reason is None,
         "reason": run.reason,
         "figures": None if run.figures is None else dict(run.figures.steady),
+        "verdict": None if run.figures is None else run.figures.verdict,
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from quiver_fast.analysis.median import LEAST_VALUES
 from quiver_fast.analysis.set_layout import CANDIDATE
 from quiver_fast.analysis.sets import FIGURES, RunFigures
+from quiver_fast.analysis.steady import NOT_STEADY
 from quiver_fast.analysis.units import average_text
 from quiver_fast.cli.analysis_text import comparison_text, threshold_text
 from quiver_fast.cli.summary_text import section, text_field
@@ -70,8 +71,9 @@ def _runs(order: list[dict[str, Any]]) -> str:
     for run in order:
         values = "".join(f"{_cell(run['figures'] or {}, name):>{_WIDTH}}" for name in _HEADS)
         mark = "" if run["complete"] else "  INCOMPLETE"
+        mark += "  not steady" if run["verdict"] == NOT_STEADY else ""
         lines.append(f"{run['name']:<{width}}{values}{mark}")
-    lines += ["", "of the steady states, or of whole runs where these are too short to have one"]
+    lines += ["", "of the steady states, or of all whole seconds where there is none"]
     return section("RUNS", lines)
 
 

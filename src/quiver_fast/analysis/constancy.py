@@ -1,0 +1,201 @@
+"""Whether a run keeps one level: a trend test and a step test on batch means.
+
+Neighbouring seconds of a run resemble each other, so that chance makes trends and steps
+which a test for independent seconds takes for real. The seconds are therefore put together
+to at most twelve batches of equal length, as the method of batch means does (Law, "Simulation
+Modeling and Analysis", 9.5.3): their means depend on each other less, the longer the run is.
+
+What dependence is left in short runs is in the limits: each is the largest that 2.5 % of
+simulated series without a change go beyond, over first-order autoregressions with
+coefficients from 0 to 0.8. ``tests/support/steady_calibration.py`` makes them.
+
+Trend: the slope of a straight line through the batch means over its standard error. Step:
+two levels with the border within a batch, which may then lie between them; of all places the
+one that leaves the least sum of squares. Its statistic is the root of (squares explained /
+(squares left / (batches - 3))).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Step", "Trend", "batch_means", "change", "detectable", "limits_at", "statistics"]
+
+Float64Array = NDArray[np.float64]
+
+_MOST_BATCHES = 12
+
+# Seconds, and the limits of the two statistics at that many; between them by the logarithm.
+_LIMITS = np.array(
+    [
+        [6, 7.6, 10.0],
+        [8, 7.3, 9.4],
+        [12, 7.3, 9.1],
+        [18, 6.9, 9.0],
+        [26, 6.0, 8.2],
+        [40, 5.05, 7.1],
+        [64, 4.25, 5.95],
+        [100, 3.6, 5.1],
+        [200, 3.1, 4.35],
+        [500, 2.78, 3.92],
+        [1000, 2.7, 3.82],
+    ]
+)
+# A change of less than this share of the mean matters to no figure.
+_MATTERS = 0.01
+# The scatter of a rate that is counted in whole messages.
+_ROUNDING = 1 / 12
+# A step is found in four of five runs if it is beyond the limit by this many standard errors.
+_FOUR_OF_FIVE = 0.85
+
+
+@dataclass(frozen=True)
+class Step:
+    """Two levels.
+
+    Attributes:
+        at: seconds from the beginning of the first count to the border between them.
+        before, after: the levels, counts per second.
+    """
+
+    at: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A straight line.
+
+    Attributes:
+        percent_per_minute: how much it rises, of the mean.
+    """
+
+    percent_per_minute: float
+
+
+def batch_means(counts: NDArray[np.int64]) -> Float64Array:
+    """Return the means of at most twelve batches of neighbours, of as equal length as can be."""
+    values = counts.astype(np.float64)
+    if len(values) <= _MOST_BATCHES:
+        return values
+    edges = np.rint(np.linspace(0, len(values), _MOST_BATCHES + 1)).astype(np.intp)
+    means: Float64Array = np.add.reduceat(values, edges[:-1]) / np.diff(edges)
+    return means
+
+
+def statistics(means: Float64Array, least: float = 0.0) -> tuple[float, float]:
+    """Return the statistics of the trend and of the step.
+
+    Args:
+        means: float64[n], n at least 6.
+        least: the variance that a mean has at least.
+    """
+    total = len(means)
+    places = np.arange(total) - (total - 1) / 2
+    deviations = means - means.mean()
+    squares = float(np.dot(deviations, deviations))
+    spread = float(np.dot(places, places))
+    explained = float(np.dot(deviations, places)) ** 2 / spread
+    left, _, _, _ = _best_border(deviations)
+    return (
+        _root_ratio(explained, squares - explained, total - 2, least),
+        _root_ratio(squares - left, left, total - 3, least),
+    )
+
+
+def _root_ratio(explained: float, left: float, freedom: int, least: float) -> float:
+    variance = max(left / freedom, least)
+    if variance <= 0:
+        return float("inf") if explained > 0 else 0.0
+    return float(np.sqrt(max(explained, 0.0) / variance))
+
+
+def _best_border(values: Float64Array) -> tuple[float, int, float, float]:
+    """Return (sum of squares left, index, level before, level after) of the best border.
+
+    The value at the index may be anywhere between the levels: the border is within it.
+    """
+    total = len(values)
+    borders = np.arange(2, total - 2)
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    squares = np.concatenate(([0.0], np.cumsum(values * values)))
+    before = sums[borders] / borders
+    after = (sums[-1] - sums[borders + 1]) / (total - borders - 1)
+    left = squares[borders] - borders * before * before
+    left += squares[-1] - squares[borders + 1] - (total - borders - 1) * after * after
+    within = values[borders]
+    outside = np.maximum(np.minimum(before, after) - within, within - np.maximum(before, after))
+    left += np.square(np.maximum(outside, 0.0))
+    best = int(np.argmin(left))
+    return max(float(left[best]), 0.0), int(borders[best]), float(before[best]), float(after[best])
+
+
+def limits_at(seconds: int) -> tuple[float, float]:
+    """Return what the statistics of that many seconds of one level seldom go beyond."""
+    at = np.log(seconds)
+    trend, step = (np.interp(at, np.log(_LIMITS[:, 0]), _LIMITS[:, n]) for n in (1, 2))
+    return float(trend), float(step)
+
+
+def change(counts: NDArray[np.int64]) -> Step | Trend | None:
+    """Return what the level of a series does that it keeps no longer, or None.
+
+    Where both a trend and a step are beyond chance, what leaves the smaller sum of squares.
+
+    Args:
+        counts: int64[n] of neighbouring seconds, n at least 6.
+    """
+    means = batch_means(counts)
+    found = statistics(means, _least_variance(counts, means))
+    beyond = [one > limit for one, limit in zip(found, limits_at(len(counts)), strict=True)]
+    step, step_left = _step(counts)
+    trend, trend_left = _trend(counts)
+    mean = float(counts.mean())
+    moved = trend.percent_per_minute / 100 * len(counts) / 60
+    steps = beyond[1] and abs(step.after - step.before) > _MATTERS * mean
+    trends = beyond[0] and abs(moved) > _MATTERS
+    if steps and not (trends and trend_left < step_left):
+        return step
+    return trend if trends else None
+
+
+def detectable(counts: NDArray[np.int64]) -> float:
+    """Return the step in the midst, as a share of the mean, that is found in four of five runs.
+
+    Args:
+        counts: int64[n] of neighbouring seconds of one level, n at least 6, not all 0.
+    """
+    means = batch_means(counts)
+    deviation = np.sqrt(max(float(means.var(ddof=1)), _least_variance(counts, means)))
+    errors = limits_at(len(counts))[1] + _FOUR_OF_FIVE
+    return float(errors * 2 * deviation / np.sqrt(len(means)) / counts.mean())
+
+
+def _least_variance(counts: NDArray[np.int64], means: Float64Array) -> float:
+    length = len(counts) / len(means)
+    return float(_ROUNDING / length**2)
+
+
+def _step(counts: NDArray[np.int64]) -> tuple[Step, float]:
+    """Return the best step between or within seconds, and the sum of squares that it leaves."""
+    middle = float(np.median(counts))
+    left, index, before, after = _best_border((counts - middle).astype(np.float64))
+    share = 0.5
+    if before != after:
+        share = (float(counts[index]) - middle - after) / (before - after)
+    at = index + min(max(share, 0.0), 1.0)
+    return Step(at, before + middle, after + middle), left
+
+
+def _trend(counts: NDArray[np.int64]) -> tuple[Trend, float]:
+    """Return the straight line, and the sum of squares that it leaves; the mean is above 0."""
+    places = np.arange(len(counts)) - (len(counts) - 1) / 2
+    mean = float(counts.mean())
+    deviations = counts - mean
+    slope = float(np.dot(deviations, places) / np.dot(places, places))
+    rest = deviations - slope * places
+    return Trend(100 * 60 * slope / mean), float(np.dot(rest, rest))

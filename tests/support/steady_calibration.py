@@ -1,0 +1,31 @@
+"""Print the limits of the tests for trends and steps: `python -m support.steady_calibration`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quiver_fast.analysis.constancy import batch_means, statistics
+from support.simulated_seconds import autoregression
+
+__all__ = ["limits"]
+
+BEYOND = 0.025
+MEMORIES = (0.0, 0.5, 0.7, 0.8)
+LENGTHS = (6, 8, 12, 18, 26, 40, 64, 100, 200, 500, 1000)
+
+
+def limits(length: int, runs: int) -> tuple[float, float]:
+    """Return what 2.5 % of series without a change go beyond, of the worst memory."""
+    found = []
+    for memory in MEMORIES:
+        random = np.random.default_rng([length, int(10 * memory)])
+        series = autoregression(random, runs, length, memory)
+        each = np.array([statistics(batch_means(row)) for row in series])
+        found.append(np.quantile(each, 1 - BEYOND, axis=0))
+    trend, step = np.max(found, axis=0).tolist()
+    return trend, step
+
+
+if __name__ == "__main__":
+    for seconds in LENGTHS:
+        print(seconds, *(f"{limit:.2f}" for limit in limits(seconds, 20_000)))
