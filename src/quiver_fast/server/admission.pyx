@@ -13,6 +13,7 @@ from quiver_fast.proton.libproton cimport (
     pn_transport_set_max_frame, pn_transport_set_server,
 )
 from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT
+from quiver_fast.server.balance cimport CONNECTION, made
 from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.peer cimport peer_cut, peer_read
 from quiver_fast.server.protocol cimport peer_process
@@ -37,6 +38,7 @@ cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) n
         free(peer)
         close(fd)
         return NULL
+    made(CONNECTION)
     peer.container = container
     peer.watch.fd = fd
     peer.watch.owner = peer

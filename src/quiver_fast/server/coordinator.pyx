@@ -9,7 +9,7 @@ from quiver_fast.engine.scanner cimport (
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, pn_bytes, pn_data_clear, pn_data_enter, pn_data_exit,
     pn_data_put_binary, pn_data_put_list, pn_data_t, pn_delivery_aborted, pn_delivery_local,
-    pn_delivery_partial, pn_delivery_readable, pn_delivery_set_context, pn_delivery_settle,
+    pn_delivery_partial, pn_delivery_readable, pn_delivery_settle,
     pn_delivery_t, pn_delivery_update, pn_disposition_condition, pn_disposition_data,
     pn_disposition_set_failed,
     pn_link_advance, pn_link_credit, pn_link_current, pn_link_flow, pn_link_recv, ssize_t,
@@ -19,7 +19,7 @@ from quiver_fast.server.outcome cimport apply_outcome, return_entry
 from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.retire cimport queue_left
 from quiver_fast.server.store cimport accept_later, forget_pending
-from quiver_fast.server.structures cimport Link, Transaction, Work, peer_dirty
+from quiver_fast.server.structures cimport Link, Transaction, Work, delivery_hold, peer_dirty
 from quiver_fast.server.transaction cimport (
     take_id, transaction_find, transaction_free, transaction_new,
 )
@@ -241,7 +241,7 @@ cdef void roll_back(Transaction *transaction) noexcept nogil:
     cdef Work *work = transaction.first
     while work != NULL:
         if work.entry != NULL and work.delivery != NULL:
-            pn_delivery_set_context(work.delivery, work.entry)
+            delivery_hold(work.delivery, work.entry)
         elif work.entry != NULL:
             work.entry.failures += 1
             return_entry(work.entry)

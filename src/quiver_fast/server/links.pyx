@@ -13,6 +13,7 @@ from quiver_fast.proton.libproton cimport (
     pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
 )
+from quiver_fast.server.balance cimport LINK, freed, made as count_made
 from quiver_fast.server.structures cimport INLET, OUTLET, Inlet, Link, LinkKind, Peer
 
 # What a session takes before we read it bounds what an unread stream may hold. Where
@@ -33,6 +34,7 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     cdef Link *made = <Link *>calloc(1, size)
     if made == NULL:
         return NULL
+    count_made(LINK)
     peer.container.next_serial += 1
     made.kind = kind
     made.link = link
@@ -69,6 +71,7 @@ cdef void link_delete(Link *link) noexcept nogil:
         peer.own_links -= 1
     else:
         peer.link_count -= 1
+    freed(LINK)
     free(link)
     pn_link_set_context(engine_link, NULL)
     pn_link_free(engine_link)

@@ -12,6 +12,7 @@ from quiver_fast.proton.libsys cimport (
     malloc_trim, setsockopt,
 )
 from quiver_fast.server.admission cimport admit
+from quiver_fast.server.balance cimport CONNECTION, freed
 from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.dispatch cimport queue_dispatch
 from quiver_fast.server.inlet cimport inlets_awake, queue_resume
@@ -261,4 +262,5 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     watch_remove(container.epoll, &peer.watch)
     close(peer.watch.fd)
     pn_connection_driver_destroy(&peer.driver)
+    freed(CONNECTION)
     free(peer)

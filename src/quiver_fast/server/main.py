@@ -15,6 +15,7 @@ from quiver_fast.engine.sockets import listen
 from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.ready_file import write_ready
+from quiver_fast.server import balance
 from quiver_fast.server.broker import Broker
 from quiver_fast.server.config import USAGE, ServerConfig, parse
 from quiver_fast.server.connector import Connector
@@ -114,6 +115,8 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
         remote.close()
     if syncer is not None:
         syncer.stop()
+    if unfreed := balance.left():
+        sys.stderr.write(f"{PROGRAM}: not freed: {unfreed}\n")
 
 
 def open_remote_queues(

@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memmove
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MORE, Cursor, ScanResult, enter_compound, next_value, section_code,
 )
+from quiver_fast.server.balance cimport MESSAGE, STREAM, freed, made
 
 # A chunk of a growing message: large enough that the engine's copies are few, small
 # enough that four of them are what a stream may hold.
@@ -49,6 +50,7 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
     message.index = -1
     message.first = chunk
     message.last = chunk
+    made(MESSAGE)
     return message
 
 
@@ -62,6 +64,7 @@ cdef Message *message_in_parts() noexcept nogil:
         return NULL
     message.first = message.last = new_chunk(0)
     if message.first == NULL:
+        freed(MESSAGE)
         free(message)
         return NULL
     return message
@@ -104,6 +107,9 @@ cdef void message_release(Message *message) noexcept nogil:
         following = chunk.next
         chunk_free(message, chunk)
         chunk = following
+    if message.stream != NULL:
+        freed(STREAM)
+    freed(MESSAGE)
     free(message.stream)
     free(message.chain)
     free(message)

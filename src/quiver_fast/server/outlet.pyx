@@ -6,7 +6,7 @@ from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_LOCAL_CLOSED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
     pn_connection_state, pn_delivery, pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear,
     pn_delivery_get_context, pn_delivery_remote, pn_delivery_remote_state,
-    pn_delivery_set_context, pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
+    pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
     pn_delivery_update, pn_disposition_condition, pn_disposition_is_failed,
     pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
@@ -26,7 +26,8 @@ from quiver_fast.server.stream cimport (
     reader_join, reader_leave, stream_leave, stream_of, stream_reason,
 )
 from quiver_fast.server.structures cimport (
-    OUTLET, Consumer, Entry, Link, Outlet, Peer, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
+    OUTLET, Consumer, Entry, Link, Outlet, Peer, Queue, Stream, delivery_hold, delivery_let_go,
+    inlet_wake, peer_dirty, queue_dirty,
 )
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, enlist_outcome, forget_delivery, read_state,
@@ -122,7 +123,7 @@ cdef void start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
     cdef size_t size = write_tag(outlet.tag, tag)
     cdef Message *message = entry.message
     outlet.delivery = pn_delivery(outlet.base.link, pn_dtag(tag, size))
-    pn_delivery_set_context(outlet.delivery, entry)
+    delivery_hold(outlet.delivery, entry)
     outlet.tag += 1
     if entry.used or message.expires:
         size = encode_header(
@@ -285,7 +286,7 @@ cdef void outlet_sent(Outlet *outlet) noexcept nogil:
             pn_link_remote_snd_settle_mode(outlet.base.link) != PN_SND_UNSETTLED)
     end_sending(outlet)
     if settled:
-        pn_delivery_set_context(delivery, NULL)
+        delivery_let_go(delivery)
         pn_delivery_settle(delivery)
         apply_outcome(entry, PN_ACCEPTED, 0, False, False)
     else:
@@ -320,7 +321,7 @@ cdef void abort_sending(Outlet *outlet) noexcept nogil:
     cdef pn_delivery_t *delivery = outlet.delivery
     end_sending(outlet)
     if delivery != NULL:
-        pn_delivery_set_context(delivery, NULL)
+        delivery_let_go(delivery)
         pn_delivery_abort(delivery)
     peer_dirty(outlet.base.peer)
 
@@ -381,7 +382,7 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
     if state == PN_REJECTED and entry.message.stream != NULL:
         stream_reason(entry.message, pn_disposition_condition(pn_delivery_remote(delivery)))
     # Its settlement may come with an event of its own, before ours is written.
-    pn_delivery_set_context(delivery, NULL)
+    delivery_let_go(delivery)
     apply_outcome(
         entry, state, outlet.base.serial, pn_disposition_is_failed(pn_delivery_remote(delivery)),
         pn_disposition_is_undeliverable(pn_delivery_remote(delivery)))
@@ -410,7 +411,7 @@ cdef void enlist(
             # The rest of what it had was not sent: its link's end will not find it.
             return_entry(entry)
         return
-    pn_delivery_set_context(delivery, NULL)
+    delivery_let_go(delivery)
     if settled:
         pn_delivery_settle(delivery)
 
@@ -457,7 +458,7 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
         following = pn_unsettled_next(delivery)
         entry = <Entry *>pn_delivery_get_context(delivery)
         if entry != NULL:
-            pn_delivery_set_context(delivery, NULL)
+            delivery_let_go(delivery)
             entry.next = latest
             latest = entry
         # Some of it may not be written yet.

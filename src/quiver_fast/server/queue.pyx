@@ -9,6 +9,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
+from quiver_fast.server.balance cimport ENTRY, freed, made
 from quiver_fast.server.message cimport STREAM_HIGH, Chunk, Message, message_release
 from quiver_fast.server.structures cimport Consumer, Container, Entry, Queue
 
@@ -84,6 +85,7 @@ cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
     entry.acquired = False
     entry.used = False
     entry.barred = NULL
+    made(ENTRY)
     return entry
 
 
@@ -188,6 +190,7 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
     if queue != NULL:
         queue.depth -= 1
         queue.bytes -= entry.bytes
+    freed(ENTRY)
     message_release(entry.message)
     free(entry.barred)
     if spare_count >= SPARE_MAX:

@@ -16,6 +16,7 @@ from quiver_fast.proton.libproton cimport (
     pn_disposition_condition, pn_disposition_set_failed, pn_disposition_set_undeliverable,
     pn_link_remote_snd_settle_mode,
 )
+from quiver_fast.server.balance cimport STREAM, made
 from quiver_fast.server.message cimport Chunk, Message, message_leave
 from quiver_fast.server.structures cimport (
     Inlet, Outlet, Queue, Stream, inlet_wake, memory_freed, peer_dirty, queue_dirty,
@@ -29,6 +30,7 @@ cdef bint stream_begin(
     cdef Chunk *chunk = message.first
     if stream == NULL:
         return False
+    made(STREAM)
     stream.message = message
     stream.inlet = inlet
     stream.delivery = delivery

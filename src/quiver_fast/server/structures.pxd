@@ -8,8 +8,10 @@
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from quiver_fast.proton.libproton cimport (
-    pn_connection_driver_t, pn_delivery_t, pn_link_t, pn_session_t,
+    pn_connection_driver_t, pn_delivery_get_context, pn_delivery_set_context, pn_delivery_t,
+    pn_link_t, pn_session_t,
 )
+from quiver_fast.server.balance cimport DELIVERY, freed, made
 from quiver_fast.server.chain cimport ChainReader
 from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.reactor cimport Hook, Watch
@@ -371,6 +373,19 @@ cdef inline void peer_dirty(Peer *peer) noexcept nogil:
         peer.dirty = True
         peer.next_dirty = peer.container.dirty_peers
         peer.container.dirty_peers = peer
+
+
+cdef inline void delivery_hold(pn_delivery_t *delivery, Entry *entry) noexcept nogil:
+    """Have a delivery to a consumer hold an entry until its outcome."""
+    made(DELIVERY)
+    pn_delivery_set_context(delivery, entry)
+
+
+cdef inline void delivery_let_go(pn_delivery_t *delivery) noexcept nogil:
+    """Take from a delivery the entry that it may hold."""
+    if pn_delivery_get_context(delivery) != NULL:
+        freed(DELIVERY)
+    pn_delivery_set_context(delivery, NULL)
 
 
 cdef inline void memory_freed(Container *container) noexcept nogil:

@@ -1,0 +1,28 @@
+# How many of each kind there are: what was made and not freed.
+
+from libc.stdint cimport int64_t
+
+cdef enum Kind:
+    MESSAGE
+    ENTRY
+    STREAM
+    LINK
+    CONNECTION
+    # An entry that a consumer has and did not settle.
+    DELIVERY
+    KINDS
+
+# One for all modules.
+cdef int64_t *counts
+
+cdef extern from "balance.h" nogil:
+    const bint QUIVER_COUNTED
+    void quiver_count(int64_t *counts, Kind kind, int64_t by)
+
+
+cdef inline void made(Kind kind) noexcept nogil:
+    quiver_count(counts, kind, 1)
+
+
+cdef inline void freed(Kind kind) noexcept nogil:
+    quiver_count(counts, kind, -1)
