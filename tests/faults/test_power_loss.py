@@ -95,7 +95,7 @@ def work(client: DurableClient, run: Recorded, now: Callable[[], int]) -> None:
         if round_ % 3 == 0:
             commit(client, run, coordinator, senders["b"], message, now)
         while client.has_message(receiver) and round_ > 2:
-            key, delivery = client.take(receiver)
+            key, delivery = client.take_number(receiver)
             run.removed["a", key] = now()
             delivery.update(Delivery.ACCEPTED)
             delivery.settle()

@@ -113,11 +113,11 @@ def send_and_receive(port: int, account: Account) -> None:
         if account.accepted != set(range(SENT)):
             return
         receiver = client.receiver(first, credit=2)
-        account.removed, delivery = client.take(receiver)
+        account.removed, delivery = client.take_number(receiver)
         delivery.update(Delivery.ACCEPTED)
         delivery.settle()
         client.sync()
-        commit(client, client.take(receiver), account)
+        commit(client, client.take_number(receiver), account)
 
 
 def commit(client: DurableClient, taken: tuple[int, Delivery], account: Account) -> None:

@@ -106,6 +106,9 @@ class Worker:
     def work(self, client: DurableClient) -> None:
         raise NotImplementedError
 
+    def received(self, key: Key, *, first: bool) -> None:
+        self.world.history.note("received", key, self.number, self.life, first=first)
+
     def message(self, queue: str) -> tuple[Key, bytes]:
         """Return the next message."""
         self.sent += 1
@@ -153,9 +156,9 @@ class Consumer(Worker):
             while self.goes_on():
                 client.pump(0.02)
                 while client.has_message(receiver):
-                    number, delivery = client.take(receiver)
-                    key = key_of(number, queue)
-                    history.note("received", key, self.number, self.life)
+                    message, delivery = client.take_message(receiver)
+                    key = key_of(message.id, queue)
+                    self.received(key, first=message.first_acquirer)
                     held[key] = delivery
                 self.settle(client, held)
                 receiver.flow(max(0, WINDOW - receiver.credit - len(held)))
@@ -224,9 +227,9 @@ class Mover(Worker):
                 client.until(lambda: client.has_message(receiver) or receiver.credit == 0)
                 if not client.has_message(receiver):
                     break
-                number, delivery = client.take(receiver)
-                key = key_of(number, "a")
-                history.note("received", key, self.number, self.life)
+                message, delivery = client.take_message(receiver)
+                key = key_of(message.id, "a")
+                self.received(key, first=message.first_acquirer)
                 transaction.removed.append(key)
                 client.accept_in(identity, delivery)
             fail = self.moments.random() < 0.2
@@ -245,7 +248,7 @@ class Rest(Worker):
     def work(self, client: DurableClient) -> None:
         for queue in QUEUES:
             for number in client.drain(queue):
-                self.world.history.note("received", key_of(number, queue), self.number, self.life)
+                self.received(key_of(number, queue), first=False)
 
 
 def workers(world: World) -> list[Worker]:

@@ -63,11 +63,14 @@ def test_two_consumers_at_once() -> None:
 
 
 def test_order() -> None:
-    assert kinds(history(("received", B), ("received", A))) == ["out of order"]
-    assert history(("received", B), ("received", A, 2)).faults() == []
-    # A was redelivered: its place is its own.
-    late = history(("received", A, 1), ("let_go", A), ("received", B, 2), ("received", A, 2))
-    assert late.faults() == []
+    made = History()
+    made.note("received", B, 1, 1, first=True)
+    # Redelivered, or to another consumer: its place is its own.
+    made.note("received", A, 1, 2, first=False)
+    made.note("received", A, 2, 3, first=True)
+    assert made.faults() == []
+    made.note("received", A, 1, 1, first=True)
+    assert kinds(made)[-1] == "out of order"
 
 
 def test_half_a_transaction() -> None:

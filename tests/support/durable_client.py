@@ -26,14 +26,8 @@ class LostError(Exception):
 
 
 def encoded(number: int, size: int = 50) -> bytes:
-    """Return a durable message with a number, of which `number_of` tells."""
+    """Return a durable message with a number for its id."""
     return bytes(Message(id=number, body=b"x" * size, durable=True).encode())
-
-
-def number_of(data: bytes) -> int:
-    message = Message()
-    message.decode(data)
-    return int(message.id)
 
 
 class DurableClient(EngineClient):
@@ -65,13 +59,19 @@ class DurableClient(EngineClient):
     def has_message(self, receiver: Receiver) -> bool:
         return receiver.current is not None and not receiver.current.partial
 
-    def take(self, receiver: Receiver) -> tuple[int, Delivery]:  # type: ignore[override]
-        """Return the number and the delivery of the next message."""
+    def take_message(self, receiver: Receiver) -> tuple[Message, Delivery]:
+        """Return the next message and its delivery."""
         self.until(lambda: self.has_message(receiver))
         delivery = receiver.current
-        number = number_of(receiver.recv(delivery.pending))
+        message = Message()
+        message.decode(receiver.recv(delivery.pending))
         receiver.advance()
-        return number, delivery
+        return message, delivery
+
+    def take_number(self, receiver: Receiver) -> tuple[int, Delivery]:
+        """Return the number and the delivery of the next message."""
+        message, delivery = self.take_message(receiver)
+        return int(message.id), delivery
 
     def drain(self, address: str) -> list[int]:
         """Take all that a queue holds; return the numbers in their order."""
@@ -83,7 +83,7 @@ class DurableClient(EngineClient):
             if not self.has_message(receiver):
                 receiver.close()
                 return numbers
-            number, delivery = self.take(receiver)
+            number, delivery = self.take_number(receiver)
             delivery.update(Delivery.ACCEPTED)
             delivery.settle()
             numbers.append(number)

@@ -55,12 +55,14 @@ class Event:
     Args:
         kind: ``received``, ``let_go`` (released, or its consumer is gone, or its transaction
             is about to end) or ``removed`` (confirmed by the server).
+        first: the server says that nobody had it before, since it started.
     """
 
     kind: str
     key: Key
     consumer: int
     life: int
+    first: bool = False
 
 
 class History:
@@ -72,10 +74,10 @@ class History:
         self.transactions: list[Transaction] = []
         self._lock = threading.Lock()
 
-    def note(self, kind: str, key: Key, consumer: int, life: int) -> None:
+    def note(self, kind: str, key: Key, consumer: int, life: int, *, first: bool = False) -> None:
         """Add an event."""
         with self._lock:
-            self.events.append(Event(kind, key, consumer, life))
+            self.events.append(Event(kind, key, consumer, life, first))
 
     def accept(self, key: Key) -> None:
         """Note that the server accepted a message."""
@@ -180,13 +182,11 @@ def _held_twice(history: History) -> list[str]:
 
 def _order(history: History) -> list[str]:
     """Compare first deliveries only: what came back may come at any time."""
-    seen: set[Key] = set()
     last: dict[tuple[int, int, str, int], Event] = {}
     faults = []
     for event in history.events:
-        if event.kind != "received" or event.key in seen:
+        if not event.first:
             continue
-        seen.add(event.key)
         stream = (event.consumer, event.life, event.key.queue, event.key.producer)
         before = last.get(stream)
         if before is not None and before.key.number > event.key.number:

@@ -103,7 +103,11 @@ class Reader:
         self.skip(SPACE)
         if self.peek() == ":":
             key = self.text[start : self.at]
-            self.need(len(key.encode()) <= 1024 and "\n" not in key and "\r" not in key)
+            self.need(
+                len(key.encode("utf-8", "surrogateescape")) <= 1024
+                and "\n" not in key
+                and "\r" not in key
+            )
             self.at += 1
             self.skip(SPACE)
             self.value()
