@@ -7,12 +7,13 @@ few bad lines in a large split cost little more than a second look at it.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.records import formats
 from quiver_fast.records.runs import scan_runs
-from quiver_fast.records.sources import is_zstd, open_source
+from quiver_fast.records.sources import Place, is_zstd, open_place, open_source
 
 __all__ = ["KEPT_LINES", "bad_lines"]
 
@@ -25,19 +26,19 @@ _COPY_SIZE = 1 << 20
 
 
 def bad_lines(
-    path: str, start: int, end: int, record_format: str | None, operation: str | None, spool: Any
+    path: Place, start: int, end: int, record_format: str | None, operation: str | None, spool: Any
 ) -> Iterator[tuple[int, str]]:
     """Yield number in the split (from 0) and beginning of its first bad lines.
 
     Args:
-        path: the file.
+        path: where the file is.
         start: where the split begins in it.
         end: where it ends.
         record_format: "v1", "v2" or "v3"; None where every line is bad.
         operation: "send" or "receive"; None likewise.
         spool: an empty temporary file with a name, for text that is compressed.
     """
-    with open(path, "rb", buffering=0) as file:
+    with open_place(path) as file:
         if is_zstd(file):
             _copy(open_source(file, start, end), spool)
             path, start, end = spool.name, 0, spool.tell()
@@ -56,7 +57,7 @@ def _copy(source: Any, spool: Any) -> None:
 
 
 class _Search:
-    def __init__(self, path: str, record_format: str | None, operation: str | None) -> None:
+    def __init__(self, path: Place, record_format: str | None, operation: str | None) -> None:
         self._path = path
         self._format = record_format
         self._operation = operation
@@ -93,7 +94,7 @@ class _Search:
 
     def _lines(self, start: int, end: int) -> list[bytes]:
         """Return the whole lines that begin in a part."""
-        with open(self._path, "rb") as file:
+        with io.BufferedReader(open_place(self._path)) as file:
             file.seek(max(start - 1, 0))
             text = file.read(end - file.tell())
             if start > 0:

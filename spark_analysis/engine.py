@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -32,13 +33,14 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
 from spark_analysis import schema, transforms
 from spark_analysis.facts import facts
-from spark_analysis.files import RECEIVER, SPLIT_SIZE, RecordFile, describe, splits_of
+from spark_analysis.files import RECEIVER, SPLIT_SIZE, RecordFile, describe, find, splits_of
 from spark_analysis.fold import can_be_folded, folded_facts
+from spark_analysis.hadoop import hadoop_settings
 from spark_analysis.reading import read_records
 from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of
 from spark_analysis.session import SPARK_ERRORS, make_session, reason
 
-__all__ = ["load_run", "run_loader"]
+__all__ = ["files_elsewhere", "load_run", "run_loader"]
 
 _RUN = "run"
 # What a task makes of a run: an AnalysedRun, or the error that its records are.
@@ -73,6 +75,20 @@ def run_loader(
             raise QuiverError(reason(error)) from None
 
     return load
+
+
+def files_elsewhere(master: str | None, conf: Mapping[str, str]) -> Callable[[str], list[Path]]:
+    """Return what finds the files of a URL (:func:`.discovery.find_runs`); Spark starts for it.
+
+    Raises:
+        QuiverError: Java is missing or too old, or Spark failed.
+    """
+    try:
+        settings = hadoop_settings(make_session(master, conf=conf))
+    except SPARK_ERRORS as error:
+        raise QuiverError(reason(error)) from None
+    # A remote path has what is used of a path.
+    return lambda word: [cast(Path, path) for _, path in find([word], settings)]
 
 
 def load_run(

@@ -18,7 +18,7 @@ from quiver_fast.errors import QuiverError
 
 __all__ = ["check_executors", "lacking"]
 
-_PACKAGES = ("numpy", "pandas", "pyarrow", "zstandard")
+_PACKAGES = ("fsspec", "numpy", "pandas", "pyarrow", "zstandard")
 # More rows than any cluster has cores: every task has one.
 _ROWS = 4096
 

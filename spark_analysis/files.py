@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from io import FileIO
+from pathlib import Path, PurePath
+from typing import TypeAlias
 
 from quiver_fast.analysis.discovery import role_of, search
 from quiver_fast.errors import UsageError
 from quiver_fast.records import formats
 from quiver_fast.records.frames import split_points
 from quiver_fast.records.ids import key_or_own
-from quiver_fast.records.sources import is_zstd, open_source
+from quiver_fast.records.sources import Place, is_zstd, open_place, open_source
+from spark_analysis.hadoop import Settings
+from spark_analysis.places import RemotePath, is_remote, remote_path
 
 __all__ = [
     "RECEIVER", "SENDER", "SPLIT_SIZE", "RecordFile", "Split", "describe", "discover", "find",
@@ -28,6 +33,10 @@ SPLIT_SIZE = 256 << 20
 # A longer line is no record; what is behind this much of it is not looked at.
 _BLOCK_SIZE = 1 << 16
 _SUFFIXES = (".zst", ".csv", "-transfers")
+_LOCAL = re.compile(r"file:(//(localhost)?)?(?=/)")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+AnyPath: TypeAlias = "Path | RemotePath"
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class RecordFile:
 
     Attributes:
         number: its index in the job.
-        path: where every executor finds it.
+        path: where every executor finds it: a path, or a URL.
         run: the run that it belongs to.
         arrow: the arrow's name, unique within the run.
         record_format: ``"v1"``, ``"v2"`` or ``"v3"``; None where no line tells it. A v2
@@ -46,6 +55,7 @@ class RecordFile:
         compressed: whether it is zstd.
         id_key: by which ids that are no numbers are hashed (:mod:`quiver_fast.records.ids`);
             the driver's own by default, so that all tasks of a job have one.
+        remote: what opens it, if ``path`` is a URL.
     """
 
     number: int
@@ -57,6 +67,12 @@ class RecordFile:
     unit: str
     compressed: bool
     id_key: bytes = field(default_factory=partial(key_or_own, None), repr=False)
+    remote: RemotePath | None = field(default=None, repr=False)
+
+    @property
+    def location(self) -> AnyPath:
+        """The path, as a path."""
+        return Path(self.path) if self.remote is None else self.remote
 
     @property
     def role(self) -> str:
@@ -77,8 +93,14 @@ class Split:
     start: int
     end: int
 
+    @property
+    def place(self) -> Place:
+        """What the parser reads the file of the split from."""
+        remote = self.file.remote
+        return self.file.path if remote is None else replace(remote, end=self.end)
 
-def discover(paths: Iterable[str]) -> list[RecordFile]:
+
+def discover(paths: Iterable[str], settings: Settings = ()) -> list[RecordFile]:
     """Find the files of records under ``paths``, and what each is.
 
     A file's folder, seen from the folder asked for, is its run; its name without
@@ -86,16 +108,16 @@ def discover(paths: Iterable[str]) -> list[RecordFile]:
 
     Args:
         paths: files, folders (searched with those below for ``*transfers.csv`` and
-            ``*transfers.csv.zst``), and glob patterns of either.
+            ``*transfers.csv.zst``), and glob patterns of either; here or as URLs.
+        settings: Hadoop's, for URLs.
 
     Raises:
         OSError: a file cannot be read.
         UsageError: nothing is there, or two files are one arrow of one run.
     """
-    found: dict[tuple[str, str], Path] = {}
-    for root, path in find(paths):
-        top = root if root.is_dir() else root.parent
-        key = (path.parent.relative_to(top.parent).as_posix(), _arrow(path))
+    found: dict[tuple[str, str], AnyPath] = {}
+    for top, path in find(paths, settings):
+        key = (_pure(path).parent.relative_to(top.parent).as_posix(), _arrow(path))
         if found.setdefault(key, path) != path:
             other = f"'{path}' and '{found[key]}'"
             raise UsageError(f"{other} are both arrow '{key[1]}' of run '{key[0]}'")
@@ -103,7 +125,7 @@ def discover(paths: Iterable[str]) -> list[RecordFile]:
 
 
 def describe(
-    path: Path, number: int, run: str, arrow: str, operation: str | None = None
+    path: AnyPath, number: int, run: str, arrow: str, operation: str | None = None
 ) -> RecordFile:
     """Read the beginning of a file, up to its first record, and say what the file is.
 
@@ -119,16 +141,18 @@ def describe(
         RecordError: zstd data is damaged.
     """
     operation = operation or _OPERATIONS.get(role_of(path) or "")
-    with path.open("rb", buffering=0) as file:
-        compressed = is_zstd(file)
     record_format, unit = None, "ms"
-    for line in _lines(path):
-        found = formats.detect(line, None, operation)
-        if found is not None:
-            record_format, operation = found
-            unit = _unit(line, record_format, operation)
-            break
-    return RecordFile(number, str(path), run, arrow, record_format, operation, unit, compressed)
+    with open_place(path) as file:
+        compressed = is_zstd(file)
+        for line in _lines(file):
+            found = formats.detect(line, None, operation)
+            if found is not None:
+                record_format, operation = found
+                unit = _unit(line, record_format, operation)
+                break
+    remote = path if isinstance(path, RemotePath) else None
+    what = record_format, operation, unit, compressed
+    return RecordFile(number, str(path), run, arrow, *what, remote=remote)
 
 
 def splits_of(file: RecordFile, size: int = SPLIT_SIZE) -> list[Split]:
@@ -137,32 +161,68 @@ def splits_of(file: RecordFile, size: int = SPLIT_SIZE) -> list[Split]:
     Raises:
         OSError: the file cannot be read.
     """
-    return [Split(file, start, end) for start, end in split_points(file.path, size)]
+    place = file.remote or file.path
+    return [Split(file, start, end) for start, end in split_points(place, size)]
 
 
-def find(paths: Iterable[str]) -> list[tuple[Path, Path]]:
-    """Return (the path asked for, a file in it) of all files, in a stable order.
+def find(paths: Iterable[str], settings: Settings = ()) -> list[tuple[PurePath, AnyPath]]:
+    """Return (the folder asked for, a file in it) of all files, in a stable order.
+
+    The folder of a file that was asked for itself is the one that it is in.
+
+    Args:
+        paths: files, folders and patterns, here or as URLs.
+        settings: Hadoop's, for URLs.
 
     Raises:
+        OSError: a file system cannot be reached.
         UsageError: there are none at one of the paths.
     """
     files = []
     for pattern in paths:
-        roots = [Path(pattern)]
-        if not roots[0].exists():
-            roots = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
-        found = [(root, path) for root in roots for path in _files_in(root)]
+        found = [(root, path) for root in _roots(pattern, settings) for path in _files_in(root)]
         if not found:
             raise UsageError(f"no files of records at '{pattern}'")
-        files += [(root.resolve(), path.resolve()) for root, path in found]
-    return files
+        files += found
+    return [(_pure(path.parent if root == path else root), path) for root, path in files]
 
 
-def _files_in(root: Path) -> list[Path]:
-    return search(root) if root.is_dir() else [root]
+def _roots(pattern: str, settings: Settings) -> list[AnyPath]:
+    """Return what is there by this name, or else all that it matches."""
+    remote = is_remote(pattern)
+    pattern = _LOCAL.sub("", pattern, count=1)
+    itself = remote_path(pattern, settings) if remote else Path(pattern).resolve()
+    if itself.exists():
+        return [itself]
+    found: set[AnyPath] = set()
+    for name in _alternatives(pattern):
+        if remote:
+            found.update(remote_path(name, settings).glob())
+        else:
+            found.update(Path(match).resolve() for match in glob.glob(name, recursive=True))
+    return sorted(found, key=str)
 
 
-def _arrow(path: Path) -> str:
+def _alternatives(pattern: str) -> list[str]:
+    """Return the patterns that one with ``{a,b}``, which Hadoop knows, stands for."""
+    braces = _BRACES.search(pattern)
+    if braces is None:
+        return [pattern]
+    begin, end = pattern[: braces.start()], pattern[braces.end() :]
+    return [name for word in braces[1].split(",") for name in _alternatives(begin + word + end)]
+
+
+def _files_in(root: AnyPath) -> list[AnyPath]:
+    if not root.is_dir():
+        return [root]
+    return [*root.search()] if isinstance(root, RemotePath) else [*search(root)]
+
+
+def _pure(path: AnyPath) -> PurePath:
+    return path.pure if isinstance(path, RemotePath) else path
+
+
+def _arrow(path: AnyPath) -> str:
     """Return the arrow's name, which is the file's without what all have in common."""
     name = path.name
     for suffix in _SUFFIXES:
@@ -170,16 +230,15 @@ def _arrow(path: Path) -> str:
     return name
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _lines(file: FileIO) -> Iterator[bytes]:
     """Yield the whole lines of a file without their newlines."""
     block = bytearray(_BLOCK_SIZE)
-    with path.open("rb", buffering=0) as file:
-        source = open_source(file)
-        begun = b""
-        while size := source.readinto(memoryview(block)):
-            *lines, begun = (begun + block[:size]).split(b"\n")
-            yield from lines
-            begun = begun[:_BLOCK_SIZE]
+    source = open_source(file)
+    begun = b""
+    while size := source.readinto(memoryview(block)):
+        *lines, begun = (begun + block[:size]).split(b"\n")
+        yield from lines
+        begun = begun[:_BLOCK_SIZE]
 
 
 def _unit(line: bytes, record_format: str, operation: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -14,9 +15,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from quiver_fast.errors import RecordError
 from quiver_fast.records.ids import KEY_SIZE, key_or_own
 from spark_analysis.files import RecordFile, discover
+from spark_analysis.hadoop import Settings, settings_for
 from spark_analysis.output import MARK, RECORDS, check_free, write_records, write_results
 from spark_analysis.placing import replace
-from spark_analysis.source import QuiverSource, numbered
+from spark_analysis.source import numbered, register
 
 __all__ = ["follow", "start_following"]
 
@@ -60,26 +62,29 @@ def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> 
         UsageError: there are no files, or ``output`` is taken.
     """
     check_free(output)
-    discover(paths)
+    settings = settings_for(spark, paths)
+    discover(paths, settings)
     output = output.absolute()
     output.mkdir(mode=0o700, parents=True, exist_ok=True)
     (output / MARK).touch()
     id_key = _id_key(output)
-    spark.dataSource.register(QuiverSource)
+    register(spark)
 
     def take(batch: DataFrame, number: int) -> None:
         write_records(batch, output / RECORDS / f"batch={number}")
         part = output / ".part"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
-        write_results(batch.sparkSession, output / RECORDS, part, _files(paths, id_key), None)
+        files = _files(paths, settings, id_key)
+        write_results(batch.sparkSession, output / RECORDS, part, files, None)
         for result in part.iterdir():
             replace(result, output / result.name)
 
     return (
         spark.readStream.format("quiver")
         .option("idKey", id_key.hex())
-        .load("\n".join(paths))
+        .option("paths", json.dumps(paths))
+        .load()
         .writeStream.foreachBatch(take)
         .option("checkpointLocation", str(output / "checkpoint"))
         .trigger(processingTime=_TRIGGER)
@@ -87,8 +92,8 @@ def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> 
     )
 
 
-def _files(paths: Sequence[str], id_key: bytes) -> list[RecordFile]:
-    return numbered(discover(paths), id_key)
+def _files(paths: Sequence[str], settings: Settings, id_key: bytes) -> list[RecordFile]:
+    return numbered(discover(paths, settings), id_key)
 
 
 def _id_key(output: Path) -> bytes:

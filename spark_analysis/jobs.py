@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from quiver_fast.analysis.discovery import is_url
 from quiver_fast.cli.engines import spark_setting
 from quiver_fast.errors import (
     EXIT_FAILURE,
@@ -23,6 +24,7 @@ from quiver_fast.errors import (
 from spark_analysis.files import find
 from spark_analysis.following import follow
 from spark_analysis.output import analyze
+from spark_analysis.places import is_remote
 from spark_analysis.session import SPARK_ERRORS, make_session, reason
 
 __all__ = ["main"]
@@ -33,6 +35,8 @@ Analyse the records of many runs, arrows and hosts in one Spark job.
 A PATH is a file of records, a folder (searched for *transfers.csv and
 *transfers.csv.zst) or a pattern. A file's folder is its run, the file's name
 before -transfers its arrow; the senders and receivers of one run are its ends.
+s3a://BUCKET/... and hdfs://HOST/... are read as well, with what Spark knows of them
+(spark.hadoop.fs.s3a.*); DIR is a folder that driver and executors share.
 """
 
 _EPILOG = """\
@@ -66,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--follow and --compare exclude each other")
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        find(options.paths)  # says at once what a session would take seconds to say
+        # What is here says at once what a session would take seconds to say.
+        find(path for path in options.paths if not is_remote(path))
         spark = make_session(options.master, options.shuffle_partitions, conf=dict(options.conf))
         if options.follow:
             follow(spark, options.paths, options.output, options.timeout)
@@ -92,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("paths", metavar="PATH", nargs="+", help="Files, folders or patterns")
-    add("--output", metavar="DIR", type=Path, required=True, help="Where the results go")
+    add("paths", metavar="PATH", nargs="+", help="Files, folders or patterns, or URLs of such")
+    add("--output", metavar="DIR", type=_folder, required=True, help="Where the results go")
     add(
         "--master",
         metavar="URL",
@@ -114,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="Partitions after a shuffle (default two per core here, Spark's 200 on a cluster)",
     )
-    add("--compare", metavar="DIR", type=Path, help="Compare with an earlier job's results")
+    add("--compare", metavar="DIR", type=_folder, help="Compare with an earlier job's results")
     add("--follow", action="store_true", help="Follow plain files while they are written")
     add(
         "--timeout",
@@ -124,6 +129,15 @@ def _parser() -> argparse.ArgumentParser:
         help="With --follow, end after so long without new records (default 60)",
     )
     return parser
+
+
+def _folder(text: str) -> Path:
+    """Parse a folder of results: an argparse type."""
+    if is_url(text):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is a URL: results go to a folder that driver and executors share"
+        )
+    return Path(text)
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

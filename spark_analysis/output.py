@@ -19,6 +19,7 @@ from quiver_fast.errors import UsageError
 from spark_analysis import schema
 from spark_analysis.facts import facts
 from spark_analysis.files import RecordFile, discover
+from spark_analysis.hadoop import settings_for
 from spark_analysis.placing import new_part, recover, replace
 from spark_analysis.reading import read_records
 from spark_analysis.results import arrow_rows, bounds_of_runs, figures_from_json
@@ -51,7 +52,7 @@ def analyze(
     check_free(output)
     if base is not None and not (base / MARK).is_file():
         raise UsageError(f"'{base}' is not the output of a job")
-    files = discover(paths)
+    files = discover(paths, settings_for(spark, paths))
     output = output.absolute()
     recover(output)
     part = new_part(output)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from quiver_fast.errors import RecordError
 from quiver_fast.records import formats
+from quiver_fast.records.formats import line_fault, shown_line
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema
 from spark_analysis.bad_lines import bad_lines
 from spark_analysis.files import RecordFile, Split
+from spark_analysis.filtering import EVERYTHING, Selection
 from spark_analysis.settling import Sends, Settled, SplitJoin
 
 __all__ = ["parse_split", "scan_split"]
@@ -25,6 +28,7 @@ Int64Array = NDArray[np.int64]
 Columns = dict[str, Any]
 
 _BATCH_ROWS = 1 << 16
+_SETTLEMENTS = (schema.SETTLED, schema.UNSETTLED, schema.UNMATCHED)
 
 
 def scan_split(split: Split) -> Iterator[RunBatch]:
@@ -36,7 +40,7 @@ def scan_split(split: Split) -> Iterator[RunBatch]:
     """
     file = split.file
     return scan_runs(
-        file.path,
+        split.place,
         start=split.start,
         end=split.end,
         record_format=_scanned_format(file),
@@ -52,17 +56,22 @@ def _scanned_format(file: RecordFile) -> str | None:
     return file.record_format
 
 
-def parse_split(split: Split) -> Iterator[pa.RecordBatch]:
+def parse_split(split: Split, wanted: Selection = EVERYTHING) -> Iterator[pa.RecordBatch]:
     """Yield the records of a split as rows of ``PARSED``.
 
     Settlements are joined with their sends here, so that only those at the edges of
     splits are left for a shuffle.
 
+    Args:
+        split: what to read.
+        wanted: which kinds and columns to make; its other filters are not applied.
+
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: zstd data is damaged, or a line is no record and ``wanted`` does not
+            allow that.
     """
-    for rows in _gathered(_parse(split)):
+    for rows in _gathered(_parse(split, wanted)):
         for start in range(0, rows.num_rows, _BATCH_ROWS):
             yield rows.slice(start, _BATCH_ROWS)
 
@@ -79,9 +88,9 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _parse(split: Split) -> Iterator[pa.RecordBatch]:
-    rows = _Rows(split)
-    joining = SplitJoin()
+def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
+    rows, kinds = _Rows(split, wanted), wanted.kinds
+    joining = SplitJoin() if any(kind in kinds for kind in _SETTLEMENTS) else None
     lines = malformed = transfers = 0
     truncated = False
     first_bad: tuple[int, str] | None = None
@@ -89,52 +98,67 @@ def _parse(split: Split) -> Iterator[pa.RecordBatch]:
     some_id: int | None = None
     hashed = False
     for batch in scan_split(split):
+        if wanted.fail_fast and batch.first_malformed is not None:
+            raise RecordError(_bad_line(split, *batch.first_malformed))
         if len(batch):
-            yield rows.transfers(batch, transfers)
+            if schema.TRANSFER in kinds:
+                yield rows.transfers(batch, transfers)
             own = batch.sent if batch.received is None else batch.received
             times = [times[0] if times else int(own[0]), int(own[-1])]
             transfers += int(batch.count.sum())
             some_id = None if batch.ids is None else int(batch.ids[0])
-        if batch.ids is not None and batch.received is None:
+        if joining is not None and batch.ids is not None and batch.received is None:
             joining.add(batch)
-        if batch.streamed is not None:
+        if batch.streamed is not None and schema.STREAM in kinds:
             yield rows.streamed(batch.streamed)
         lines += batch.lines
         malformed += batch.malformed
         truncated |= batch.truncated
         hashed |= batch.ids_hashed
         first_bad = first_bad or batch.first_malformed
-    yield from _settled(rows, joining)
-    if malformed:
+    if joining is not None:
+        yield from _settled(rows, joining, kinds)
+    if malformed and schema.BAD in kinds:
         yield rows.bad(_bad_lines(split), malformed)
-    if truncated:
+    if truncated and schema.TRUNCATED in kinds:
         yield rows.truncated(lines)
-    yield rows.extent(lines, times, (some_id, hashed), first_bad)
+    if schema.EXTENT in kinds:
+        yield rows.extent(lines, times, (some_id, hashed), first_bad)
 
 
 def _bad_lines(split: Split) -> list[tuple[int, str]]:
     file = split.file
     how = (_scanned_format(file), file.operation)
     with tempfile.NamedTemporaryFile(prefix="quiver-split-") as text:
-        return list(bad_lines(file.path, split.start, split.end, *how, text))
+        return list(bad_lines(split.place, split.start, split.end, *how, text))
 
 
-def _settled(rows: _Rows, joining: SplitJoin) -> Iterator[pa.RecordBatch]:
+def _bad_line(split: Split, line: int, text: str) -> str:
+    """Say where a bad line is; lines before the split are not counted."""
+    where = f" after byte {split.start}" if split.start else ""
+    fault = line_fault(text)
+    why = "" if fault is None else f" ({fault})"
+    return f"{split.file.path}: line {line}{where} is no record: {shown_line(text)}{why}"
+
+
+def _settled(rows: _Rows, joining: SplitJoin, kinds: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield pairs of sends and settlements, and those that have no other half here."""
     for part in joining.parts():
-        if len(part.found):
+        if len(part.found) and schema.SETTLED in kinds:
             yield rows.settled(part.found, part.sent)
-        if len(part.late):
+        if len(part.late) and schema.UNMATCHED in kinds:
             yield rows.unmatched(part.late)
-        if len(part.left.firsts):
+        if len(part.left.firsts) and schema.UNSETTLED in kinds:
             yield rows.unsettled(part.left)
 
 
 class _Rows:
     """Makes rows of ``PARSED`` for one split."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, wanted: Selection) -> None:
         self._fixed = {"file": split.file.number, "split": split.start}
+        fields = [field for field in schema.PARSED_ARROW if field.name in wanted.needed]
+        self._schema = pa.schema(fields)
 
     def transfers(self, batch: RunBatch, before: int) -> pa.RecordBatch:
         return self._batch(
@@ -230,8 +254,8 @@ class _Rows:
         values = {**columns, **{name: np.full(size, x) for name, x in self._fixed.items()}}
         values["kind"] = pa.repeat(pa.scalar(kind), size)
         return pa.RecordBatch.from_arrays(
-            [_column(values.get(field.name), size, field.type) for field in schema.PARSED_ARROW],
-            schema=schema.PARSED_ARROW,
+            [_column(values.get(field.name), size, field.type) for field in self._schema],
+            schema=self._schema,
         )
 
 

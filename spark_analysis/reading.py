@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from spark_analysis import schema
 from spark_analysis.files import SPLIT_SIZE, RecordFile, Split, splits_of
+from spark_analysis.filtering import EVERYTHING, Selection, file_columns
 from spark_analysis.parse import parse_split
 
 __all__ = ["as_records", "by_splits", "read_records"]
@@ -61,10 +62,22 @@ def by_splits(
     return spark.range(0, len(splits), 1, tasks).mapInArrow(rows, columns)
 
 
-def as_records(split: Split) -> Iterator[pa.RecordBatch]:
-    """Yield a split's rows of ``PARSED`` with the columns that make them ``RECORDS``."""
-    file = split.file
-    fixed = {"arrow": file.arrow, "unit": file.unit, "run": file.run, "role": file.role}
-    for batch in parse_split(split):
-        columns = [pa.repeat(pa.scalar(value), batch.num_rows) for value in fixed.values()]
-        yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema.RECORDS_ARROW)
+def as_records(split: Split, wanted: Selection = EVERYTHING) -> Iterator[pa.RecordBatch]:
+    """Yield a split's rows of ``PARSED`` with the columns that make them ``RECORDS``.
+
+    Args:
+        split: what to read.
+        wanted: which of its rows and columns.
+    """
+    fixed = file_columns(split.file)
+    fields = [field for field in schema.RECORDS_ARROW if field.name in wanted.needed]
+    for batch in parse_split(split, wanted):
+        columns = [
+            batch.column(field.name)
+            if field.name in batch.schema.names
+            else pa.repeat(pa.scalar(fixed[field.name], field.type), batch.num_rows)
+            for field in fields
+        ]
+        rows = wanted.rows(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+        if rows.num_rows:
+            yield rows

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -135,7 +135,7 @@ def file_analysis(
         late=int(late[2].sum()),
         latest=int(late[1].max()) if len(late[1]) else None,
     )
-    return with_missing(file.path, found)
+    return with_missing(file.remote or file.path, found)
 
 
 def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
@@ -263,7 +263,8 @@ def arrow_rows(
 
 
 def _files(name: str, ends: Mapping[str, RecordFile]) -> RunFiles:
-    paths = {role: Path(file.path) for role, file in ends.items()}
+    # A remote path has what is used of a path.
+    paths = {role: cast(Path, file.location) for role, file in ends.items()}
     return RunFiles(name, sender=paths.get(SENDER), receiver=paths.get(RECEIVER))
 
 

@@ -1,52 +1,76 @@
 """``spark.read.format("quiver")`` and ``spark.readStream.format("quiver")``.
 
-Register once, then load files, folders or glob patterns::
+Register once, then load files, folders or patterns, here or as URLs::
 
-    spark.dataSource.register(QuiverSource)
+    register(spark)
     spark.read.format("quiver").load("runs/")
 
-Both give rows of ``RECORDS``. The stream follows plain files as they grow (Spark's own
-text stream ignores what is appended); its offsets are bytes per file, always at the
-beginning of a line, so a restart from a checkpoint loses and repeats nothing.
+Both give rows of ``RECORDS``, or those of its columns that a schema names. The stream
+follows plain files as they grow (Spark's own text stream ignores what is appended); its
+offsets are bytes per file, always at the beginning of a line, so a restart from a
+checkpoint loses and repeats nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    Filter,
     InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
 from quiver_fast.errors import RecordError, UsageError
-from quiver_fast.records.ids import key_or_own
-from spark_analysis.files import SPLIT_SIZE, RecordFile, Split, discover, splits_of
+from quiver_fast.records.sources import open_place
+from spark_analysis import schema
+from spark_analysis.files import RecordFile, Split, discover, splits_of
+from spark_analysis.filtering import Selection, select
+from spark_analysis.hadoop import Settings, hadoop_settings
+from spark_analysis.options import DROP, FAIL, SourceOptions, checked_columns
 from spark_analysis.reading import as_records
-from spark_analysis.schema import RECORDS
 
-__all__ = ["QuiverSource", "numbered"]
+__all__ = ["QuiverSource", "numbered", "register"]
 
 _STEP = 1 << 16
-# A stream that goes on, and tables that are read apart, need equal ids.
-_ID_KEY = "0" * 32
+_PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
+
+Offsets = dict[str, int]
+"""Bytes by path: all before them was read."""
 
 
 class QuiverSource(DataSource):
-    """The data source ``quiver``.
+    """The data source ``quiver``; docs/spark.md has its options.
 
-    Options: ``path`` (a file, folder or pattern; several on several lines), ``splitSize`` in
-    bytes of text, and ``idKey``, 32 hexadecimal digits by which ids that are no numbers are
-    hashed. Ids of one key can be compared, whatever read them, at any time; who knows the key
-    could choose ids that are taken for one.
+    :func:`register` makes it one that knows the session's file systems, and applies filters
+    itself.
     """
+
+    settings: Settings = ()
+
+    def __init__(self, options: Any) -> None:
+        """Take the options.
+
+        Raises:
+            UsageError: one of them is wrong.
+        """
+        super().__init__(options)
+        self._options = SourceOptions.of(dict(options), self.settings)
 
     @classmethod
     def name(cls) -> str:
@@ -55,79 +79,142 @@ class QuiverSource(DataSource):
 
     def schema(self) -> StructType:
         """Return ``RECORDS``."""
-        return RECORDS
+        return schema.RECORDS
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of whole files."""
-        return _Reader(self._paths(), self._split_size(), self._id_key())
+        return _Reader(self._options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of growing files."""
-        return _StreamReader(self._paths(), self._split_size(), self._id_key())
+        return _StreamReader(self._options, schema)
 
-    def _paths(self) -> list[str]:
-        paths = self.options.get("path", "").splitlines()
-        if not paths:
-            raise UsageError("the source 'quiver' needs a path")
-        return paths
 
-    def _split_size(self) -> int:
-        return int(self.options.get("splitSize", SPLIT_SIZE))
+def register(spark: SparkSession) -> None:
+    """Make ``format("quiver")`` known to a session.
 
-    def _id_key(self) -> bytes:
-        text = self.options.get("idKey", _ID_KEY)
-        try:
-            return key_or_own(bytes.fromhex(text))
-        except ValueError:
-            raise UsageError(f"the option idKey is not 32 hexadecimal digits: '{text}'") from None
+    What the session knows of file systems by now (``spark.hadoop.fs.s3a.*``) holds for it,
+    and Spark hands filters to sources in Python from now on.
+    """
+    known = hadoop_settings(spark)
+
+    # Of a class that is made here, not only the name goes to Spark's other processes.
+    class Source(QuiverSource):
+        settings = known
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return _FilteringReader(self._options, schema)
+
+    spark.conf.set(_PUSH_DOWN, "true")
+    spark.dataSource.register(Source)
 
 
 class _Part(InputPartition):
-    def __init__(self, split: Split) -> None:
-        super().__init__(split)
-        self.split = split
+    """What a task reads."""
+
+    value: Split
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, paths: list[str], split_size: int, id_key: bytes) -> None:
-        self._paths = paths
-        self._split_size = split_size
-        self._id_key = id_key
+    def __init__(self, options: SourceOptions, columns: StructType) -> None:
+        self._options = options
+        self._columns = checked_columns(columns)
+        self._wanted = _wanted(options, self._columns, [])[0]
 
     def partitions(self) -> list[InputPartition]:
-        files = numbered(discover(self._paths), self._id_key)
-        return [_Part(split) for file in files for split in splits_of(file, self._split_size)]
+        files = numbered(
+            discover(self._options.paths, self._options.settings), self._options.id_key
+        )
+        chosen = [file for file in files if self._wanted.kinds and self._wanted.has(file)]
+        return [_Part(s) for file in chosen for s in splits_of(file, self._options.split_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _records(partition)
+        return _rows(partition, self._wanted, self._columns)
 
 
-class _StreamReader(DataSourceStreamReader):
-    def __init__(self, paths: list[str], split_size: int, id_key: bytes) -> None:
-        self._paths = paths
-        self._split_size = split_size
-        self._id_key = id_key
+class _FilteringReader(_Reader):
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        self._wanted, left = _wanted(self._options, self._columns, filters)
+        return left
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions, columns: StructType) -> None:
+        self._options = options
+        self._columns = checked_columns(columns)
+        self._wanted = _wanted(options, self._columns, [])[0]
+        self._last: Offsets | None = None
+
+    def initialOffset(self) -> Offsets:  # noqa: N802
         return {}
 
-    # The signature of Spark 4.0 and 4.1, which the later ones take as well.
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
-        files = discover(self._paths)
-        return {file.path: _end_of_lines(file.path) for file in files if not file.compressed}
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return one of the limits; where it is asked for, both hold."""
+        if self._options.most_files is not None:
+            return ReadMaxFiles(self._options.most_files)
+        if self._options.most_bytes is not None:
+            return ReadMaxBytes(self._options.most_bytes)
+        return ReadAllAvailable()
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._last = self._ends()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        ends = self._ends() if self._last is None else self._last
+        if isinstance(limit, ReadAllAvailable):
+            return start | ends
+        return start | self._limited(start, ends)
+
+    def reportLatestOffset(self) -> Offsets:  # noqa: N802
+        return self._ends()
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         parts: list[InputPartition] = []
-        for file in numbered(discover(self._paths), self._id_key):
-            first, last = start.get(file.path, 0), end.get(file.path, 0)
+        files = {file.path: file for file in numbered(self._files(), self._options.id_key)}
+        for path, last in end.items():
+            first = start.get(path, 0)
             if last < first:
-                raise RecordError(f"{file.path}: became shorter while it was followed")
-            step = self._split_size
-            parts += [_Part(Split(file, s, min(s + step, last))) for s in range(first, last, step)]
+                raise RecordError(f"{path}: became shorter while it was followed")
+            if last == first:
+                continue
+            if path not in files:
+                raise RecordError(f"{path}: is gone, and {last - first:,} bytes are not read")
+            step = self._options.split_size
+            splits = (Split(files[path], s, min(s + step, last)) for s in range(first, last, step))
+            parts += [_Part(split) for split in splits]
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _records(partition)
+        return _rows(partition, self._wanted, self._columns)
+
+    def _files(self) -> list[RecordFile]:
+        found = discover(self._options.paths, self._options.settings)
+        return [file for file in found if not file.compressed]
+
+    def _ends(self) -> Offsets:
+        return {file.path: _end_of_lines(file) for file in self._files()}
+
+    def _limited(self, start: Offsets, ends: Offsets) -> Offsets:
+        """Return how far the files that were read least are read next."""
+        files = {file.path: file for file in self._files()}
+        grown = [path for path in ends if ends[path] > start.get(path, 0) and path in files]
+        grown.sort(key=lambda path: start.get(path, 0))
+        left = self._options.most_bytes
+        found: Offsets = {}
+        for path in grown[: self._options.most_files]:
+            first, end = start.get(path, 0), ends[path]
+            if left is not None and end - first > left:
+                end = _end_of_lines(files[path], first, first + left)
+                # A line is whole, and the first of a batch comes whatever its length.
+                if end == first and not found:
+                    end = _end_of_next_line(files[path], first)
+            if left is not None:
+                left -= end - first
+            if end > first:
+                found[path] = end
+            if left is not None and left <= 0:
+                break
+        return found
 
 
 def numbered(files: list[RecordFile], id_key: bytes) -> list[RecordFile]:
@@ -146,21 +233,48 @@ def numbered(files: list[RecordFile], id_key: bytes) -> list[RecordFile]:
     return numbered
 
 
-def _end_of_lines(path: str) -> int:
-    """Return the position after the file's last newline."""
-    with Path(path).open("rb") as file:
-        position = file.seek(0, 2)
-        while position > 0:
-            begin = max(0, position - _STEP)
-            file.seek(begin)
-            newline = file.read(position - begin).rfind(b"\n")
+def _wanted(
+    options: SourceOptions, columns: pa.Schema, filters: list[Filter]
+) -> tuple[Selection, list[Filter]]:
+    """Return what a query asks for, and the filters that are left to Spark."""
+    found, left = select(columns.names, filters)
+    kinds = found.kinds
+    if options.mode == DROP:
+        kinds = tuple(kind for kind in kinds if kind != schema.BAD)
+    return dataclasses.replace(found, kinds=kinds, fail_fast=options.mode == FAIL), left
+
+
+def _end_of_lines(file: RecordFile, start: int = 0, end: int | None = None) -> int:
+    """Return the position after the last newline between two places, or ``start``."""
+    with open_place(file.remote or file.path) as text:
+        position = text.seek(0, 2) if end is None else end
+        while position > start:
+            begin = max(start, position - _STEP)
+            text.seek(begin)
+            newline = text.read(position - begin).rfind(b"\n")
             if newline >= 0:
                 return begin + newline + 1
             position = begin
-    return 0
+    return start
 
 
-def _records(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    if not isinstance(partition, _Part):
-        raise TypeError(f"not a partition of this source: {partition!r}")
-    yield from as_records(partition.split)
+def _end_of_next_line(file: RecordFile, start: int) -> int:
+    """Return the position after the first newline from ``start`` on, of which there is one."""
+    with open_place(file.remote or file.path) as text:
+        position = text.seek(start)
+        while block := text.read(_STEP):
+            newline = block.find(b"\n")
+            if newline >= 0:
+                return position + newline + 1
+            position += len(block)
+    return start
+
+
+def _rows(
+    partition: InputPartition, wanted: Selection, columns: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    # Where there is nothing to read, Spark makes a partition without a value.
+    if isinstance(partition, _Part):
+        for batch in as_records(partition.value, wanted):
+            # A user's schema also says what may be null.
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=columns)

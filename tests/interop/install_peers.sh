@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the peers of tests/interop that pip does not bring: RabbitMQ as the system
 # has it, RabbitMQ 4 out of Debian 13, Node.js and rhea, Java, ActiveMQ Artemis and
-# Classic, Qpid Broker-J and Chronicle Queue (through Maven), Chromium for the reports.
+# Classic, Qpid Broker-J, Chronicle Queue and HDFS (through Maven), Chromium for the reports.
 # Idempotent; does nothing where all are there.
 #
 # Needs root on a Debian-like system to install packages; elsewhere it says what
@@ -16,6 +16,7 @@ classic_home=${ACTIVEMQ_HOME:-$cache/apache-activemq-$classic_version}
 broker_j_version=9.2.0
 broker_j_home=${QPID_BROKER_J_HOME:-$cache/qpid-broker-j-$broker_j_version}
 chronicle_home=${CHRONICLE_HOME:-$cache/chronicle-queue}
+hdfs_home=${HDFS_HOME:-$cache/hdfs}
 rabbitmq4_root=${RABBITMQ_ROOT:-$cache/rabbitmq-4}
 rabbitmq4_server=$rabbitmq4_root/usr/lib/rabbitmq/bin/rabbitmq-server
 debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -150,3 +151,15 @@ install_chronicle() {
 }
 
 install_chronicle
+
+# A namenode and a datanode; the rest of Hadoop is among PySpark's jars.
+install_hdfs() {
+    cmp -s hdfs/pom.xml "$hdfs_home/pom.xml" && return
+    rm -rf "$hdfs_home"
+    mkdir -p "$hdfs_home"
+    mvn -q -B -f hdfs/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+        -DincludeScope=runtime "-DoutputDirectory=$hdfs_home"
+    cp hdfs/pom.xml "$hdfs_home"
+}
+
+install_hdfs

@@ -52,6 +52,17 @@ def _missing_chronicle() -> str | None:
     return None
 
 
+def _missing_hdfs() -> str | None:
+    missing = _missing_spark()
+    if missing is not None:
+        return missing
+    from support.hdfs import home
+
+    if not any(home().glob("hadoop-client-minicluster-*.jar")):
+        return f"HDFS is not in {home()}: {HOW}"
+    return None
+
+
 def _missing_browser() -> str | None:
     return None if shutil.which("chromium") else f"Chromium is not installed: {HOW}"
 
@@ -67,6 +78,7 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "spark": _missing_spark,
     "chronicle": _missing_chronicle,
     "chromium": _missing_browser,
+    "hdfs": _missing_hdfs,
 }
 
 # What a run without a peer leaves unproven.
@@ -81,6 +93,7 @@ _SHOWS: Mapping[str, str] = {
     "spark": "that Spark analyses records as the local engine does",
     "chronicle": "that Chronicle Queue in Java reads what ours writes, and writes what ours reads",
     "chromium": "that a browser draws the HTML report",
+    "hdfs": "that records in HDFS are read",
 }
 
 

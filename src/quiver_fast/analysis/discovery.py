@@ -9,17 +9,36 @@ else is expanded as a glob. Two files whose paths differ in nothing but ``sender
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["RunFiles", "find_runs", "role_of", "search"]
+__all__ = [
+    "RECORD_FILES", "RunFiles", "find_runs", "is_url", "role_of", "search", "without_remainders",
+]  # fmt: skip
 
-_PATTERNS = ("*transfers.csv", "*transfers.csv.zst")
+RECORD_FILES = ("*transfers.csv", "*transfers.csv.zst")
+"""What files of records are called."""
+
 _COMPRESSED = ".zst"
 _ROLES = ("sender", "receiver")
+
+
+class Named(Protocol):
+    """What has a name among others: a :class:`pathlib.Path`, or one elsewhere."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    def with_name(self, name: str) -> Any:
+        """Return the path with another last part."""
+
+
+AnyPath = TypeVar("AnyPath", bound=Named)
 
 
 @dataclass(frozen=True)
@@ -43,19 +62,34 @@ class RunFiles:
         return [path for path in (self.sender, self.receiver, self.other) if path is not None]
 
 
-def find_runs(words: Iterable[str]) -> list[RunFiles]:
+def find_runs(
+    words: Iterable[str], elsewhere: Callable[[str], list[Path]] | None = None
+) -> list[RunFiles]:
     """Return the runs that ``words`` (files, directories, globs) name, in that order.
+
+    Args:
+        words: what the user gave.
+        elsewhere: returns the files that a URL names; None where URLs are not known.
 
     Raises:
         UsageError: a word names nothing, or a directory without records.
     """
-    files = dict.fromkeys(path for word in words for path in _files(word))
+    files = dict.fromkeys(
+        path
+        for word in words
+        for path in (_files(word) if elsewhere is None or not is_url(word) else elsewhere(word))
+    )
     runs: dict[str, dict[str, Path]] = {}
     for path in files:
         role = role_of(path)
         key = str(path) if role is None else str(path.with_name(path.name.replace(role, "*")))
         runs.setdefault(key.removesuffix(_COMPRESSED), {})[role or "other"] = path
     return [RunFiles(_name(list(ends.values())), **ends) for ends in runs.values()]
+
+
+def is_url(word: str) -> bool:
+    """Say whether a word is the URL of files, not their path."""
+    return "://" in word
 
 
 def _files(word: str) -> list[Path]:
@@ -75,13 +109,13 @@ def _files(word: str) -> list[Path]:
 
 def search(directory: Path) -> list[Path]:
     """Return the files of records in ``directory`` and those below it."""
-    files = sorted(file for pattern in _PATTERNS for file in directory.rglob(pattern))
-    return list(_without_remainders(files))
+    files = sorted(file for pattern in RECORD_FILES for file in directory.rglob(pattern))
+    return list(without_remainders(files))
 
 
-def _without_remainders(files: list[Path]) -> Iterator[Path]:
+def without_remainders(files: list[AnyPath]) -> Iterator[AnyPath]:
     """Leave out hidden files, and plain ones that stand beside their compressed selves."""
-    names = set(files)
+    names: set[Any] = set(files)
     for file in files:
         if file.name.startswith("."):
             continue
@@ -89,7 +123,7 @@ def _without_remainders(files: list[Path]) -> Iterator[Path]:
             yield file
 
 
-def role_of(path: Path) -> str | None:
+def role_of(path: Named) -> str | None:
     """Return ``sender`` or ``receiver`` as the file's name tells it, or None."""
     named = [role for role in _ROLES if role in path.name]
     return named[0] if len(named) == 1 else None
@@ -97,6 +131,6 @@ def role_of(path: Path) -> str | None:
 
 def _name(paths: list[Path]) -> str:
     path = paths[0]
-    if any(path.match(pattern) for pattern in _PATTERNS):
+    if any(path.match(pattern) for pattern in RECORD_FILES):
         return str(path.parent)
     return str(path)

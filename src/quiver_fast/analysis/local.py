@@ -32,6 +32,7 @@ from quiver_fast.analysis.ticks import Ticks
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records.formats import RECEIVE, V1, V2, time_unit
 from quiver_fast.records.frames import lost_end, missing_text
+from quiver_fast.records.sources import Place
 from quiver_fast.records.splits import scan_file
 from quiver_fast.records.transfers import RunBatch
 
@@ -353,7 +354,7 @@ def analyze_file(
     return with_missing(path, analyze_runs(batches, reconcilable=reconcilable, run=run))
 
 
-def with_missing(path: Path, found: FileAnalysis) -> FileAnalysis:
+def with_missing(path: Place, found: FileAnalysis) -> FileAnalysis:
     """Return ``found`` with what the file at ``path`` lacks, if it was cut.
 
     Raises:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis import export
-from quiver_fast.analysis.discovery import RunFiles, find_runs
+from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.parquet import write_parquet
 from quiver_fast.analysis.plots import comparison_plots, run_dots, run_plots, series_plots
 from quiver_fast.analysis.report import html_report
@@ -33,7 +33,13 @@ from quiver_fast.cli.common import (
     run_command,
 )
 from quiver_fast.cli.console import Console
-from quiver_fast.cli.engines import ENGINES, choose_engine, spark_setting
+from quiver_fast.cli.engines import (
+    ENGINES,
+    choose_engine,
+    engine_of,
+    find_files,
+    spark_setting,
+)
 from quiver_fast.cli.progress import Progress
 from quiver_fast.cli.thresholds import THRESHOLD_HELP, breach_text, incomplete, threshold
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
@@ -83,10 +89,12 @@ def _run(argv: list[str]) -> int:
         sides = both_sides(args.paths[0])
         if sides is not None:
             args.paths, args.compare = [sides[0]], sides[1]
-    files = find_runs(args.paths)
-    base_files = find_runs([args.compare]) if args.compare else []
+    conf = dict(args.conf)
+    asked = engine_of(args.engine, [*args.paths, *([args.compare] if args.compare else [])])
+    files = find_files(args.paths, args.master, conf)
+    base_files = find_files([args.compare], args.master, conf) if args.compare else []
     runs = [*base_files, *files]
-    engine = choose_engine(args.engine, args.master, runs, _wanted(args), dict(args.conf))
+    engine = choose_engine(asked, args.master, runs, _wanted(args), conf)
     if engine.warning is not None:
         report_warning(_NAME, engine.warning)
     if args.init_only:
@@ -270,7 +278,12 @@ def _window(text: str) -> int:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(_NAME, _DESCRIPTION, f"{THRESHOLD_HELP}\n{_EPILOG}")
     add = parser.add_argument
-    add("paths", metavar="PATH", nargs="+", help="Files, directories or globs of records")
+    add(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="Files, directories or globs of records; URLs (s3a://, hdfs://) with Spark",
+    )
     add("--compare", metavar="BASE", help="Say whether the runs are better or worse than BASE's")
     add(
         "--fail-if",

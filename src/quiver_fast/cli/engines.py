@@ -7,13 +7,17 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
-from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.discovery import RunFiles, find_runs, is_url
 from quiver_fast.analysis.sources import Progress, RunData, Wanted, load_run
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.frames import read_index
 
-__all__ = ["ENGINES", "Engine", "choose_engine", "estimated_records", "spark_setting"]
+__all__ = [
+    "ENGINES", "Engine", "choose_engine", "engine_of", "estimated_records", "find_files",
+    "spark_setting",
+]  # fmt: skip
 
 ENGINES = ("auto", "local", "numpy", "spark")
 
@@ -37,6 +41,32 @@ class Engine:
     name: str
     load: Callable[[RunFiles, Progress], RunData]
     warning: str | None = None
+
+
+def engine_of(asked: str, words: Sequence[str]) -> str:
+    """Return which engine is meant: URLs are read by Spark.
+
+    Raises:
+        UsageError: another one is asked for.
+    """
+    urls = [word for word in words if is_url(word)]
+    if not urls:
+        return asked
+    if asked not in ("auto", "spark"):
+        raise UsageError(f"'{urls[0]}': --engine {asked} reads files of this machine only")
+    return "spark"
+
+
+def find_files(words: Sequence[str], master: str | None, conf: Mapping[str, str]) -> list[RunFiles]:
+    """Return the runs that the words of the command line name; Spark starts for URLs.
+
+    Raises:
+        OSError: a file system cannot be reached.
+        QuiverError: nothing is there, or Spark cannot start.
+    """
+    if not any(is_url(word) for word in words):
+        return find_runs(words)
+    return find_runs(words, _spark().files_elsewhere(master, conf))
 
 
 def choose_engine(
@@ -110,17 +140,20 @@ def _text_size(path: Path) -> int:
     return sum(frame.text_size for frame in frames)
 
 
-def _spark_loader(
-    master: str | None, runs: Sequence[RunFiles], wanted: Wanted, conf: Mapping[str, str]
-) -> Callable[[RunFiles, Progress], RunData]:
+def _spark() -> ModuleType:
     try:
-        engine = importlib.import_module("spark_analysis.engine")
+        return importlib.import_module("spark_analysis.engine")
     except ModuleNotFoundError as error:
         missing = (error.name or "").split(".")[0]
         raise QuiverError(
             f"--engine spark needs {missing}, which is not installed: "
             "pip install 'quiver-fast[spark]' (--engine local does without)"
         ) from None
+
+
+def _spark_loader(
+    master: str | None, runs: Sequence[RunFiles], wanted: Wanted, conf: Mapping[str, str]
+) -> Callable[[RunFiles, Progress], RunData]:
     loader: Callable[[RunFiles, Progress], RunData]
-    loader = engine.run_loader(master, runs, wanted, conf)
+    loader = _spark().run_loader(master, runs, wanted, conf)
     return loader

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import zstandard
 
-from quiver_fast.records.sources import MARKER, is_zstd, open_source
+from quiver_fast.records.sources import MARKER, Place, is_zstd, open_place, open_source
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -133,7 +133,7 @@ def _write_index(out: BinaryIO, entries: list[tuple[int, int]]) -> None:
     out.write(_SKIPPABLE.pack(_INDEX_MAGIC, len(table)) + table)
 
 
-def read_index(path: str | os.PathLike[str]) -> list[Frame] | None:
+def read_index(path: Place) -> list[Frame] | None:
     """Return the frames of a file that :func:`write_frames` wrote; None of any other.
 
     A file that lost its end has no index; it is read as one piece.
@@ -141,7 +141,7 @@ def read_index(path: str | os.PathLike[str]) -> list[Frame] | None:
     Raises:
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file:
+    with open_place(path) as file:
         if file.read(len(MARKER)) != MARKER:
             return None
         end = file.seek(0, os.SEEK_END)
@@ -163,7 +163,7 @@ def read_index(path: str | os.PathLike[str]) -> list[Frame] | None:
     return frames if offset == start else None
 
 
-def lost_end(path: str | os.PathLike[str], truncated: bool) -> bool:
+def lost_end(path: Place, truncated: bool) -> bool:
     """Say whether a compressed file was cut: within a frame, or, of ours, before its index.
 
     A plain file does not tell.
@@ -177,7 +177,7 @@ def lost_end(path: str | os.PathLike[str], truncated: bool) -> bool:
         OSError: the file cannot be read.
         RecordError: zstd data is damaged.
     """
-    with open(path, "rb", buffering=0) as file:
+    with open_place(path) as file:
         if not is_zstd(file):
             return False
         file.seek(0)
@@ -189,7 +189,7 @@ def lost_end(path: str | os.PathLike[str], truncated: bool) -> bool:
         return source.truncated
 
 
-def split_points(path: str | os.PathLike[str], size: int) -> list[tuple[int, int]]:
+def split_points(path: Place, size: int) -> list[tuple[int, int]]:
     """Divide a file of records into splits for :func:`quiver_fast.records.runs.scan_runs`.
 
     Args:
@@ -203,8 +203,8 @@ def split_points(path: str | os.PathLike[str], size: int) -> list[tuple[int, int
     Raises:
         OSError: the file cannot be read.
     """
-    with open(path, "rb", buffering=0) as file:
-        end = os.fstat(file.fileno()).st_size
+    with open_place(path) as file:
+        end = file.seek(0, os.SEEK_END)
         compressed = is_zstd(file)
     frames = read_index(path)
     if frames is not None:
@@ -224,7 +224,7 @@ def _frame_splits(frames: list[Frame], size: int, end: int) -> list[tuple[int, i
     return list(zip(starts, [*starts[1:], end], strict=True))
 
 
-def missing_text(path: str | os.PathLike[str]) -> int | None:
+def missing_text(path: Place) -> int | None:
     """Return how many bytes of text a zstd file that was cut lacks at its end.
 
     A file of ours tells how much it should have; any other, where the frame that was cut
@@ -240,7 +240,7 @@ def missing_text(path: str | os.PathLike[str]) -> int | None:
         OSError: the file cannot be read.
         RecordError: zstd data is damaged.
     """
-    with open(path, "rb", buffering=0) as file:
+    with open_place(path) as file:
         if not is_zstd(file) or read_index(path) is not None:
             return 0
         announced = _announced(file)

@@ -1,13 +1,13 @@
-import os
 from collections.abc import Callable, Iterable, Iterator
 
+from quiver_fast.records.sources import Place
 from quiver_fast.records.transfers import RunBatch
 
 MOST_RUNS: int
 
 def instruction_sets() -> tuple[str, ...]: ...
 def scan_splits(
-    path: str | os.PathLike[str],
+    path: Place,
     splits: Iterable[tuple[int, int | None]],
     *,
     record_format: str | None = None,
@@ -17,7 +17,7 @@ def scan_splits(
     id_key: bytes | None = None,
 ) -> Iterator[RunBatch | None]: ...
 def scan_runs(
-    path: str | os.PathLike[str],
+    path: Place,
     *,
     start: int = 0,
     end: int | None = None,

@@ -20,7 +20,7 @@ from quiver_fast.records.lines cimport (
 from quiver_fast.records.parser cimport LineBuffer
 
 from quiver_fast.records import formats
-from quiver_fast.records.sources import is_zstd, open_source
+from quiver_fast.records.sources import is_zstd, open_place, open_source
 from quiver_fast.records.transfers import RunBatch
 
 ctypedef const unsigned char *Text
@@ -355,7 +355,8 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
     counted as :func:`quiver_fast.records.parser.read_transfers` does.
 
     Args:
-        path: The file, plain or zstd; it must be seekable.
+        path: The file, plain or zstd; it must be seekable. Or what opens it, where it is
+            elsewhere (:data:`quiver_fast.records.sources.Place`).
         start: Offset in bytes of the file where the split begins.
         end: Offset where it ends; None for the end of the file.
         record_format: ``"v1"``, ``"v2"`` or ``"v3"``; by default the first line of the
@@ -404,7 +405,7 @@ def scan_splits(path, splits, *, record_format=None, operation=None, progress=No
     cdef RunParser parser = RunParser(record_format, operation, id_key)
     if instruction_set is not None:
         parser._scanner = scanner_at(instruction_sets().index(instruction_set))
-    with open(path, "rb", buffering=0) as file:
+    with open_place(path) as file:
         for split in splits:
             yield from scan_split(file, *split, parser, buffer, progress)
             yield None
@@ -414,7 +415,7 @@ def scan_splits(path, splits, *, record_format=None, operation=None, progress=No
 
 def scan_split(file, start, end, RunParser parser, LineBuffer buffer, progress):
     """Yield the batches of one split of an open file."""
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
     limit = None if end is None or end >= size else end
     if not is_zstd(file):
         start = line_start(file, start, size)

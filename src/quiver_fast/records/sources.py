@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from collections.abc import Callable
+from io import FileIO, RawIOBase
+from typing import BinaryIO, Protocol, TypeAlias, cast
 
 import zstandard
 
 from quiver_fast.errors import RecordError
 
-if TYPE_CHECKING:
-    from io import FileIO
+__all__ = ["MARKER", "ByteSource", "Place", "is_zstd", "open_place", "open_source"]
 
-__all__ = ["MARKER", "ByteSource", "is_zstd", "open_source"]
+Place: TypeAlias = "str | os.PathLike[str] | Callable[[], RawIOBase]"
+"""Where a file is: its path, or what opens it elsewhere, seekable and with a ``name``."""
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 # What our compressed files begin with (records/frames.py): a frame that zstd skips.
@@ -50,7 +53,7 @@ class _PlainSource:
 
     def __init__(self, file: FileIO, end: int | None) -> None:
         self._file = file
-        self.descriptor: int | None = file.fileno()
+        self.descriptor: int | None = file.fileno() if isinstance(file, FileIO) else None
         self.left = sys.maxsize if end is None else end - file.tell()
 
     def readinto(self, view: memoryview) -> int:
@@ -124,6 +127,17 @@ class _ZstdSource:
         fitting = taken * _TEXT_STEP // max(len(text), 1)
         self._step = min(max(fitting, _SMALLEST_STEP), _LARGEST_STEP, 2 * self._step)
         return text
+
+
+def open_place(place: Place) -> FileIO:
+    """Open a file of records, unbuffered.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if callable(place):
+        return cast(FileIO, place())
+    return open(place, "rb", buffering=0)
 
 
 def is_zstd(file: FileIO) -> bool:

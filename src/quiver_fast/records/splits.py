@@ -13,7 +13,7 @@ from typing import TypeAlias
 from quiver_fast.records.formats import SEND, V1, V2, detect
 from quiver_fast.records.frames import split_points
 from quiver_fast.records.runs import scan_runs, scan_splits
-from quiver_fast.records.sources import open_source
+from quiver_fast.records.sources import Place, open_place, open_source
 from quiver_fast.records.transfers import RunBatch
 
 __all__ = ["scan_file"]
@@ -28,7 +28,7 @@ _DETECTED_SIZE = 1 << 16
 _JOIN_TICK = 0.05
 
 Progress = Callable[[int, int], None]
-Path: TypeAlias = "str | os.PathLike[str]"
+Path: TypeAlias = Place
 
 
 def scan_file(
@@ -82,7 +82,7 @@ def scan_file(
 
 def _layout(path: Path, record_format: str | None, operation: str | None) -> tuple[str, str] | None:
     """Tell revision and operation from the beginning of a file; None if that does not."""
-    with open(path, "rb", buffering=0) as file:
+    with open_place(path) as file:
         text = bytearray(_DETECTED_SIZE)
         size = open_source(file).readinto(memoryview(text))
     for line in bytes(text[:size]).split(b"\n")[:-1]:
