@@ -60,6 +60,23 @@ DIVERSIONS = {
         "-Dpn_collector_put_object=quiver_put_object",
     ],
 }
+# Functions of the engine's that are private to their file, so that no flag can put ours in
+# their place: where each begins, the name of ours, and how ours is declared. The source is
+# pinned by hash.
+REPLACED = {
+    "transport.c": [
+        (
+            "static uint16_t allocate_alias(pn_hash_t *aliases, uint32_t max_index, int * valid)",
+            "quiver_free_alias",
+            "uint32_t quiver_free_alias(pn_hash_t *aliases, uint32_t max_index, int *valid);",
+        ),
+        (
+            "static bool pni_pointful_buffering(pn_transport_t *transport, pn_session_t *session)",
+            "quiver_pointful_buffering",
+            "bool quiver_pointful_buffering(pn_transport_t *transport, pn_session_t *session);",
+        ),
+    ],
+}
 
 # Profile-guided: compiled once to watch TRAINING run, and again knowing what it did.
 TRAINING = Path(__file__).parent / "training.c"
@@ -246,13 +263,34 @@ def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[s
     def compile_one(source: Path) -> str:
         # The engine has no two files of one name; the profile is found by the object's.
         output = str(scratch / f"{source.stem}.o")
-        diverted = DIVERSIONS.get(source.name, [])
+        diverted = [f"-I{source.parent}", *DIVERSIONS.get(source.name, [])]
+        source = _with_replaced(source, scratch)
         arguments = [*flags, *private, *diverted, "-c", str(source), "-o", output]
         toolchain.run([*toolchain.compiler(), *arguments])
         return output
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(compile_one, files))
+
+
+def _with_replaced(source: Path, scratch: Path) -> Path:
+    """Return a file of the engine's, or a copy in which ours are called in place of its own."""
+    if source.name not in REPLACED:
+        return source
+    text = source.read_text()
+    for head, ours, declaration in REPLACED[source.name]:
+        begin = f"{head}\n{{"
+        if text.count(begin) != 1:
+            raise BuildError(f"{source}: '{head}' is not there once")
+        name = head.partition("(")[0].split()[-1]
+        unused = begin.replace(name, f"engine_{name}")
+        text = text.replace(
+            begin,
+            f"{declaration}\n#define {name} {ours}\n__attribute__((unused)) {unused}",
+        )
+    copy = scratch / source.name
+    copy.write_text(text)
+    return copy
 
 
 def _train(
@@ -311,6 +349,7 @@ def _configuration(openssl: toolchain.OpenSSL | None) -> str:
     facts = [
         SDIST_SHA256,
         *(path.read_text() for path in sorted(OWN.glob("*.[ch]"))),
+        repr(REPLACED),
         TRAINING.read_text() if profile_guided() else "no profile",
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),

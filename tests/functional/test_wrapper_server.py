@@ -64,7 +64,7 @@ OURS = {
     "--handshake-timeout": "5", "--credit": "5", "--sasl-mechanisms": "ANONYMOUS",
     "--connect-count": "2", "--connect-user": "u", "--connect-trust-store": "t",
     "--connect-password-file": "/dev/null", "--stream-sessions": "shared",
-    "--connect-tls-insecure": None,
+    "--connect-tls-insecure": None, "--max-transactions": "5", "--max-queues": "5",
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_our_server_takes_all_of_its_options(tmp_path):
         [child] = psutil.Process(server.pid).children()
         assert {word for word in child.cmdline() if word.startswith("max-")} == {
             "max-message-size=0", "max-connections=5", "max-sessions=5", "max-links=5",
-            "max-frame-size=4000",
+            "max-frame-size=4000", "max-transactions=5", "max-queues=5",
         }  # fmt: skip
         assert ended(server) == (143, "")
 

@@ -87,6 +87,8 @@ SERVER_EXTENSIONS = frozenset(
         "max-connections",
         "max-frame-size",
         "max-links",
+        "max-transactions",
+        "max-queues",
         "max-message-size",
         "max-sessions",
         "no-create",

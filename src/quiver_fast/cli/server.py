@@ -241,6 +241,18 @@ def _add_limit_options(parser: argparse.ArgumentParser) -> None:
         help="Refuse links of a connection beyond COUNT (pyfast)",
     )
     add(
+        "--max-transactions",
+        metavar="COUNT",
+        type=positive_count,
+        help="Refuse open transactions of a connection beyond COUNT (pyfast)",
+    )
+    add(
+        "--max-queues",
+        metavar="COUNT",
+        type=positive_count,
+        help="Refuse queues that clients make beyond COUNT (pyfast)",
+    )
+    add(
         "--max-frame-size",
         metavar="BYTES",
         type=positive_count,

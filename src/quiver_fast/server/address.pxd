@@ -7,5 +7,6 @@ cdef Queue *queue_of_message(
     Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil
 cdef HeaderResult queue_of_stream(
     Inlet *inlet, const Message *message, Queue **queue) noexcept nogil
+cdef Queue *last_queue(Inlet *inlet) noexcept nogil
 cdef Queue *named_queue(Inlet *inlet, const char *address, size_t size) noexcept nogil
 cdef bint can_pass(const Queue *queue) noexcept nogil

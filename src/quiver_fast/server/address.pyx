@@ -76,12 +76,20 @@ cdef HeaderResult queue_of_stream(
 
 cdef Queue *named_queue(Inlet *inlet, const char *address, size_t size) noexcept nogil:
     """Find a queue by address, quickly if it is the one of the message before."""
-    cdef Queue *queue = inlet.last
+    cdef Queue *queue = last_queue(inlet)
     if queue == NULL or queue.address_size != size or memcmp(
             queue.address, address, size) != 0:
         queue = find_queue(inlet.base.peer.container, address, size)
         inlet.last = queue
+        inlet.last_known = inlet.base.peer.container.queues_gone
     return queue
+
+
+cdef Queue *last_queue(Inlet *inlet) noexcept nogil:
+    """Return the anonymous terminus' last queue, if it is known to be there still; or NULL."""
+    if inlet.last_known != inlet.base.peer.container.queues_gone:
+        inlet.last = NULL
+    return inlet.last
 
 
 cdef bint can_pass(const Queue *queue) noexcept nogil:

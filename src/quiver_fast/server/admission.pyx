@@ -12,13 +12,21 @@ from quiver_fast.proton.libproton cimport (
     pn_data_put_symbol, pn_data_t, pn_transport_set_channel_max, pn_transport_set_idle_timeout,
     pn_transport_set_max_frame, pn_transport_set_server,
 )
-from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT
+from quiver_fast.proton.libsys cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT
 from quiver_fast.server.balance cimport CONNECTION, made
 from quiver_fast.server.broker cimport Broker
-from quiver_fast.server.peer cimport peer_cut, peer_read
+from quiver_fast.server.keeping cimport peer_ring
+from quiver_fast.server.peer cimport peer_cut, peer_read, wants_input
 from quiver_fast.server.protocol cimport peer_process
 from quiver_fast.server.reactor cimport Watch, watch_add
 from quiver_fast.server.structures cimport Container, Peer, peer_dirty
+from quiver_fast.server.timer cimport timer_set
+
+# Reads of one peer in one turn, so that a fast one does not keep others waiting.
+cdef int READS = 2
+# Links and sessions that begin or end in one turn, from which on less of a peer is read:
+# each costs as much as many transfers.
+cdef size_t COSTLY_FRAMES = 40
 
 
 cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) noexcept:
@@ -44,7 +52,11 @@ cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) n
     peer.watch.owner = peer
     peer.watch.ready = on_peer
     peer.events = EPOLLIN
+    # Until it is known better.
+    peer.costly = True
     peer.accepted_at = broker.reactor.now
+    peer.timer.ring = peer_ring
+    timer_set(container, &peer.timer, 0)
     set_up(broker, peer, exchange, hostname)
     peer.next = container.peers
     if container.peers != NULL:
@@ -97,7 +109,22 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
         return
     if events & EPOLLOUT:
         peer.full = False
-    if events & ~EPOLLOUT:
-        peer_read(peer)
-        peer_process(peer)
+    if events & (EPOLLERR | EPOLLHUP) and not wants_input(peer):
+        peer_cut(peer)
+    elif events & ~EPOLLOUT:
+        take_input(peer)
     peer_dirty(peer)
+
+
+cdef void take_input(Peer *peer) noexcept nogil:
+    """Read and process as much as one peer may have in one turn."""
+    cdef size_t before
+    cdef int left = READS
+    cdef bint more = True
+    while more and left:
+        before = peer.unanswered
+        more = peer_read(peer)
+        peer_process(peer)
+        peer.costly = peer.unanswered > before + COSTLY_FRAMES
+        more = more and not peer.costly
+        left -= 1

@@ -8,31 +8,31 @@ from libc.string cimport strlen
 
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
-    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_LOCAL_ACTIVE, PN_RCV_FIRST, PN_SND_SETTLED,
+    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_RCV_FIRST, PN_SND_SETTLED,
     PN_UNSPECIFIED, pn_data_clear, pn_link_close, pn_link_condition, pn_link_detach,
     pn_link_is_sender, pn_link_open, pn_link_remote_snd_settle_mode, pn_link_remote_source,
     pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
     pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
-    pn_link_target, pn_session_close, pn_session_condition, pn_session_state,
+    pn_link_target, pn_session_close, pn_session_condition,
     pn_terminus_capabilities, pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
     pn_terminus_get_distribution_mode, pn_terminus_get_type, pn_terminus_is_dynamic,
     pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_t, pnx_session_has_handle,
 )
 from quiver_fast.server.broker cimport Broker, is_dynamic
+from quiver_fast.server.broker import TooManyQueues
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_receive
 from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.demand cimport demand_began, demand_ended, demand_join, demand_leave
 from quiver_fast.server.inlet cimport inlet_detached
-from quiver_fast.server.links cimport link_delete, link_new, narrow_session
+from quiver_fast.server.links cimport link_delete, link_new, stream_inlet
 from quiver_fast.server.outlet cimport outlet_detached
 from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.queue cimport consumer_join
 from quiver_fast.server.retire cimport queue_left
 from quiver_fast.server.structures cimport (
-    COORDINATOR, INLET, OUTLET, Inlet, Link, LinkKind, Outlet, Peer, Queue, peer_dirty,
+    COORDINATOR, INLET, OUTLET, Coordinator, Inlet, Link, LinkKind, Outlet, Peer, Queue, peer_dirty,
 )
-from quiver_fast.server.transaction cimport forget_outlet
 from quiver_fast.server.trunk cimport trunk_detached, trunks_announce, trunks_withdraw
 
 
@@ -62,6 +62,8 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
             answer(peer, link)
         except Refusal as refusal:
             refuse(link, refusal.condition, str(refusal))
+        except TooManyQueues as error:
+            refuse(link, b"amqp:resource-limit-exceeded", str(error))
         except UsageError as error:
             refuse(link, b"amqp:invalid-field", str(error))
         except MemoryError:
@@ -171,10 +173,9 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     inlet.queue = queue
     # Another server attaches without an address for streams, which say where they go.
     inlet.routed = peer.trunk and queue == NULL
-    inlet.streaming = inlet.routed or has_capability(
-        pn_terminus_capabilities(theirs), b"qd.streaming-deliveries")
-    if inlet.streaming and pn_session_state(inlet.base.session) & PN_LOCAL_ACTIVE:
-        narrow_session(&inlet.base)
+    if inlet.routed or has_capability(
+            pn_terminus_capabilities(theirs), b"qd.streaming-deliveries"):
+        stream_inlet(inlet)
     if queue != NULL:
         queue.links += 1
         if inlet.streaming:
@@ -193,7 +194,7 @@ cdef void limit_size(const Peer *peer, pn_link_t *link) noexcept nogil:
 
 
 cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
-    cdef Link *made = new_link(peer, link, COORDINATOR, sizeof(Link))
+    cdef Link *made = new_link(peer, link, COORDINATOR, sizeof(Coordinator))
     pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
     pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
     pn_link_open(link)
@@ -209,7 +210,6 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
     cdef Queue *sought = NULL
     if link.kind == OUTLET:
         queue = (<Outlet *>link).consumer.queue
-        forget_outlet(peer, <Outlet *>link)
         outlet_detached(<Outlet *>link)
         if queue != NULL:
             trunks_withdraw(node_of_queue(queue))

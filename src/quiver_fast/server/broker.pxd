@@ -1,6 +1,6 @@
 from quiver_fast.engine.security cimport Security
 from quiver_fast.server.reactor cimport Reactor
-from quiver_fast.server.structures cimport Container, Queue
+from quiver_fast.server.structures cimport Container, Inlet, Queue
 from quiver_fast.server.syncer cimport Syncer
 
 cdef class Broker:
@@ -24,6 +24,7 @@ cdef class Broker:
     cdef int open_store(self, Queue *queue) except -1
     cdef int release(self, Queue *queue) noexcept
 
+cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil
 cdef bint is_dynamic(const Queue *queue) noexcept nogil
 cdef void leave_topic(Queue *subscription) noexcept nogil
 cdef Queue *find_queue(Container *container, const char *address, size_t size) noexcept nogil

@@ -11,13 +11,18 @@ import uuid
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.queuefile.directory import QueueDirectory, valid_name
 from quiver_fast.queuefile.live import was_committed
+from quiver_fast.server.heap cimport heap_free
 from quiver_fast.server.queue cimport queue_free, queue_new
 from quiver_fast.server.store cimport Store, stores_finish, synced
-from quiver_fast.server.structures cimport INLET, Container, Inlet, Link, Peer, Queue
+from quiver_fast.server.structures cimport Container, Inlet, Queue
 from quiver_fast.server.syncer cimport Syncer
 
 # Nodes of this name are as short-lived as their links, so they have no file.
 cdef const char *DYNAMIC = b"dynamic-"
+
+
+class TooManyQueues(QuiverError):
+    """There are as many addresses as there may be."""
 
 
 cdef class Broker:
@@ -41,6 +46,7 @@ cdef class Broker:
         self.container.broker = <void *>self
         self.container.epoll = reactor.epoll
         self.container.now_ms = reactor.now // 1000000
+        reactor.now_ms = &self.container.now_ms
         limits = &self.container.limits
         limits.queue_bytes = config.queue_limit
         limits.message_size = config.max_message_size or UINT64_MAX
@@ -49,6 +55,7 @@ cdef class Broker:
         limits.sessions = config.max_sessions
         limits.shared_sessions = config.stream_sessions == "shared"
         limits.links = config.max_links
+        limits.transactions = config.max_transactions
         limits.frame_size = config.max_frame_size
         limits.idle_timeout = <unsigned>(config.idle_timeout * 1000)
         limits.handshake_ns = config.handshake_timeout * 1000000000
@@ -97,6 +104,7 @@ cdef class Broker:
         while self.container.queues != NULL:
             queue_free(self.container.queues)
         self.queues = {}
+        heap_free(&self.container.timers)
         free(self.container.pending)
         self.container.pending = NULL
 
@@ -153,6 +161,7 @@ cdef class Broker:
 
     cdef Queue *make_dynamic(self, bint topic):
         """Make a node with a name of its own, for as long as it has links (part 3.5.3)."""
+        self.check_room()
         cdef Queue *queue = self.make(DYNAMIC + uuid.uuid4().hex.encode(), topic)
         queue.temporary = True
         return queue
@@ -166,15 +175,33 @@ cdef class Broker:
         queue.topic = topic
         topic.links += 1
         queue.next_subscription = topic.subscriptions
+        if topic.subscriptions != NULL:
+            topic.subscriptions.prev_subscription = queue
         topic.subscriptions = queue
         return queue
 
     def may_create(self, address: bytes) -> bool:
-        """Say whether an address that does not exist may be made on demand."""
-        return not self.config.pinned and 0 < len(address) <= 1024
+        """Say whether an address that does not exist may be made on demand.
+
+        Raises:
+            TooManyQueues: it does not exist, and there may be no more.
+        """
+        if self.config.pinned or not 0 < len(address) <= 1024:
+            return False
+        if address not in self.queues:
+            self.check_room()
+        return True
+
+    def check_room(self) -> None:
+        """Raise TooManyQueues if no further queue may be made."""
+        most = self.config.max_queues
+        if len(self.queues) >= most:
+            raise TooManyQueues(f"the server has {most} queues, the most there may be")
 
     cdef int release(self, Queue *queue) noexcept:
         """Delete a temporary queue that no link uses any more."""
+        # What was looked up before may be this one.
+        self.container.queues_gone += 1
         forget_queue(&self.container, queue)
         if queue.topic == NULL:
             del self.queues[queue.address[:queue.address_size]]
@@ -189,36 +216,45 @@ cdef bint is_dynamic(const Queue *queue) noexcept nogil:
 
 cdef void leave_topic(Queue *subscription) noexcept nogil:
     """Let a topic put no more into a subscription."""
-    cdef Queue **place = &subscription.topic.subscriptions
-    while place[0] != subscription:
-        place = &place[0].next_subscription
-    place[0] = subscription.next_subscription
+    if subscription.next_subscription != NULL:
+        subscription.next_subscription.prev_subscription = subscription.prev_subscription
+    if subscription.prev_subscription != NULL:
+        subscription.prev_subscription.next_subscription = subscription.next_subscription
+    else:
+        subscription.topic.subscriptions = subscription.next_subscription
 
 
 cdef void forget_queue(Container *container, Queue *queue) noexcept nogil:
     """Take a queue out of every place that would still point to it."""
     cdef Queue **place = &container.dirty_queues
-    cdef Peer *peer = container.peers
-    cdef Link *link
     while queue.dirty and place[0] != NULL:
         if place[0] == queue:
             place[0] = queue.next_dirty
             break
         place = &place[0].next_dirty
-    while peer != NULL:
-        link = peer.links
-        while link != NULL:
-            if link.kind == INLET:
-                forget_in(<Inlet *>link, queue)
-            link = link.next
-        peer = peer.next
+    while queue.bound != NULL:
+        inlet_bind(queue.bound, NULL)
 
 
-cdef void forget_in(Inlet *inlet, const Queue *queue) noexcept nogil:
-    if inlet.last == queue:
-        inlet.last = NULL
-    if inlet.destination == queue:
-        inlet.destination = NULL
+cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
+    """Note where the message that is arriving by a link goes; NULL for nowhere."""
+    cdef Queue *before = inlet.destination
+    if before == queue:
+        return
+    if before != NULL:
+        if inlet.next_bound != NULL:
+            inlet.next_bound.prev_bound = inlet.prev_bound
+        if inlet.prev_bound != NULL:
+            inlet.prev_bound.next_bound = inlet.next_bound
+        else:
+            before.bound = inlet.next_bound
+    inlet.destination = queue
+    inlet.prev_bound = NULL
+    if queue != NULL:
+        inlet.next_bound = queue.bound
+        if queue.bound != NULL:
+            queue.bound.prev_bound = inlet
+        queue.bound = inlet
 
 
 cdef bint open_store(Queue *queue) noexcept nogil:

@@ -69,6 +69,8 @@ Limits of the protocol:
   max-connections=N (50000, and as many of csp)
   max-sessions=N (1024, per connection)
   max-links=N (4096, per connection)
+  max-transactions=N (1000, open ones of a connection)
+  max-queues=N (250000, those that clients make on demand are refused beyond)
   stream-sessions=own|shared (own)
                                   a session for each link that is attached for a stream, or
                                   one for those of a connection
@@ -88,6 +90,8 @@ NUMBERS = {
     "max-connections": (50_000, 1, 1_000_000),
     "max-sessions": (1024, 1, 32768),
     "max-links": (4096, 1, 1_000_000),
+    "max-transactions": (1000, 1, 1_000_000),
+    "max-queues": (250_000, 1, 10_000_000),
     "max-frame-size": (65536, 512, 2**24),
     "idle-timeout": (30, 0, 2**21),
     "handshake-timeout": (10, 1, 3600),
@@ -179,6 +183,8 @@ class ServerConfig:
     max_connections: int
     max_sessions: int
     max_links: int
+    max_transactions: int
+    max_queues: int
     stream_sessions: str
     max_frame_size: int
     idle_timeout: int

@@ -9,7 +9,7 @@ from quiver_fast.engine.scanner cimport (
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, pn_bytes, pn_data_clear, pn_data_enter, pn_data_exit,
     pn_data_put_binary, pn_data_put_list, pn_data_t, pn_delivery_aborted, pn_delivery_local,
-    pn_delivery_partial, pn_delivery_readable, pn_delivery_settle,
+    pn_delivery_partial, pn_delivery_readable, pn_delivery_set_context, pn_delivery_settle,
     pn_delivery_t, pn_delivery_update, pn_disposition_condition, pn_disposition_data,
     pn_disposition_set_failed,
     pn_link_advance, pn_link_credit, pn_link_current, pn_link_flow, pn_link_recv, ssize_t,
@@ -19,7 +19,9 @@ from quiver_fast.server.outcome cimport apply_outcome, return_entry
 from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.retire cimport queue_left
 from quiver_fast.server.store cimport accept_later, forget_pending
-from quiver_fast.server.structures cimport Link, Transaction, Work, delivery_hold, peer_dirty
+from quiver_fast.server.structures cimport (
+    Coordinator, Link, Transaction, Work, delivery_hold, peer_dirty,
+)
 from quiver_fast.server.transaction cimport (
     take_id, transaction_find, transaction_free, transaction_new,
 )
@@ -145,9 +147,10 @@ cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept 
     cdef Transaction *transaction
     cdef bint waits
     if request.what == DECLARE:
-        transaction = transaction_new(link)
+        transaction = transaction_new(<Coordinator *>link)
         if transaction == NULL:
-            refuse(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+            refuse(delivery, b"amqp:resource-limit-exceeded",
+                   b"the connection has too many open transactions")
             return False
         declare(delivery, transaction)
         return False
@@ -213,12 +216,12 @@ cdef void commit(Transaction *transaction) noexcept nogil:
                 # Written down as removed already.
                 work.entry.message.index = -1
             apply_outcome(
-                work.entry, work.outcome, work.outlet.base.serial if work.outlet != NULL else 0,
-                work.failed, work.undeliverable)
+                work.entry, work.outcome, work.serial, work.failed, work.undeliverable)
             if work.delivery != NULL:
+                pn_delivery_set_context(work.delivery, NULL)
                 pn_delivery_settle(work.delivery)
-                peer_dirty(work.outlet.base.peer)
         work = work.next
+    peer_dirty(transaction.coordinator.base.peer)
     leave_queues(transaction)
     transaction_free(transaction)
 
@@ -252,11 +255,7 @@ cdef void roll_back(Transaction *transaction) noexcept nogil:
 
 cdef void coordinator_detached(Link *link) noexcept nogil:
     """Roll back what the controller left undischarged (part 4.3)."""
-    cdef Transaction *transaction = link.peer.transactions
-    cdef Transaction *following
+    cdef Coordinator *coordinator = <Coordinator *>link
     forget_pending(link)
-    while transaction != NULL:
-        following = transaction.next
-        if transaction.coordinator == link:
-            roll_back(transaction)
-        transaction = following
+    while coordinator.transactions != NULL:
+        roll_back(coordinator.transactions)

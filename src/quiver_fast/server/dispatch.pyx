@@ -1,64 +1,78 @@
 """Which entry goes to which consumer: one each in turn, streams to who has fewest."""
 
-from libc.stdint cimport int64_t
-
 from quiver_fast.proton.libproton cimport PN_RELEASED, pn_link_drained, pn_link_get_drain
-from quiver_fast.server.message cimport Message
+from quiver_fast.server.barring cimport lane_barred
+from quiver_fast.server.heap cimport heap_first
 from quiver_fast.server.outcome cimport apply_outcome, entry_done
-from quiver_fast.server.outlet cimport outlet_idle, outlet_send
+from quiver_fast.server.outlet cimport outlet_idle, outlet_send, serve_consumer
 from quiver_fast.server.queue cimport (
-    consumer_browse, consumer_unready, entry_barred, entry_copy, queue_acquire,
+    consumer_browse, consumer_drain, consumer_unready, entry_copy, queue_acquire,
 )
 from quiver_fast.server.stream cimport stream_leave
 from quiver_fast.server.streamlink cimport stream_outlet
-from quiver_fast.server.structures cimport Consumer, Entry, Outlet, Queue, peer_dirty
+from quiver_fast.server.structures cimport Consumer, Entry, Lane, Outlet, Queue, peer_dirty
+from quiver_fast.server.timer cimport timer_advance
+
+# Entries whose time is over that are dropped in one turn, so that others have theirs.
+cdef int EXPIRE_STEP = 4096
 
 
 cdef void queue_dispatch(Queue *queue) noexcept nogil:
     """Give available entries to consumers, in order, as far as they can take them."""
     cdef Entry *entry
-    cdef Entry *following
-    if queue.next_expiry and queue.next_expiry <= queue.container.now_ms:
+    if queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms:
         expire(queue)
-    if queue.browser_count:
+    if queue.browsers != NULL:
         serve_browsers(queue)
     if queue.streams and (queue.sweep or queue.consumer_count == 0):
         sweep(queue)
     queue.sweep = False
-    entry = queue.head
+    entry = next_entry(queue)
     while entry != NULL:
-        following = entry.next
-        if entry.message.stream != NULL:
-            if not dispatch_stream(queue, entry):
-                break
-        elif queue.ready == NULL:
-            if not streams_pass(queue):
-                break
-        else:
+        if entry.message.stream == NULL:
             dispatch_entry(queue, entry)
-        entry = following
-    if queue.draining:
+        elif not dispatch_stream(queue, entry):
+            break
+        entry = next_entry(queue)
+    if queue.draining != NULL:
         answer_drains(queue)
 
 
-cdef bint streams_pass(Queue *queue) noexcept nogil:
-    """Say whether streams overtake messages that wait for credit: they need none of that link."""
-    return queue.streams > 0 and least_busy(queue, queue.local_count == 0) != NULL
+cdef inline Entry *next_entry(Queue *queue) noexcept nogil:
+    """Return the first entry that somebody may take; NULL if there is none.
+
+    Streams overtake messages that wait for credit: they need none of that link.
+    """
+    cdef Entry *entry = queue.main.head if queue.ready != NULL else NULL
+    cdef Entry *stream = queue.streaming.head
+    if queue.lanes != NULL and queue.ready != NULL:
+        entry = first_of_lanes(queue, entry)
+    if stream != NULL and (entry == NULL or stream.sequence < entry.sequence):
+        return stream
+    return entry
+
+
+cdef Entry *first_of_lanes(Queue *queue, Entry *entry) noexcept nogil:
+    """Return the first of ``entry`` and of those lanes that a ready consumer may have."""
+    cdef Lane *lane = queue.lanes
+    while lane != NULL:
+        if lane.head != NULL and (entry == NULL or lane.head.sequence < entry.sequence) and (
+                first_allowed(queue, lane) != NULL):
+            entry = lane.head
+        lane = lane.next
+    return entry
 
 
 cdef void sweep(Queue *queue) noexcept nogil:
-    """End waiting streams that nobody can take any more, whatever is before them."""
-    cdef Entry *entry = queue.head
+    """End waiting streams that nobody can take any more."""
+    cdef Entry *entry = queue.streaming.head
     cdef Entry *following
-    cdef size_t left = queue.streams
-    while left:
+    while entry != NULL:
         following = entry.next
-        if entry.message.stream != NULL:
-            left -= 1
-            if entry.message.aborted:
-                drop_aborted(queue, entry)
-            elif queue.consumer_count == 0 or is_stranded(queue, entry):
-                release_stream(queue, entry)
+        if entry.message.aborted:
+            drop_aborted(queue, entry)
+        elif queue.consumer_count == 0 or is_stranded(queue, entry):
+            release_stream(queue, entry)
         entry = following
 
 
@@ -68,25 +82,27 @@ cdef bint is_stranded(const Queue *queue, const Entry *entry) noexcept nogil:
 
 
 cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Give an entry to the next ready consumer that may have it."""
+    """Give an entry to the next ready consumer that may have it, unless its time is over."""
     cdef Consumer *consumer = queue.ready
-    if entry.barred != NULL:
-        consumer = first_allowed(queue, entry)
-        if consumer == NULL:
-            return
+    if entry.lane.barred != NULL:
+        consumer = first_allowed(queue, entry.lane)
     queue_acquire(queue, entry)
+    if entry.message.expires and entry.message.expires <= queue.container.now_ms and (
+            entry.message.stream == NULL):
+        entry_done(entry)
+        return
     # Whoever got one goes last, if it stays in the ring at all.
     if queue.ready == consumer:
         queue.ready = consumer.next_ready
     outlet_send(consumer.outlet, entry)
 
 
-cdef Consumer *first_allowed(Queue *queue, Entry *entry) noexcept nogil:
-    """Return the first ready consumer whose link did not call the entry undeliverable."""
+cdef Consumer *first_allowed(Queue *queue, const Lane *lane) noexcept nogil:
+    """Return the first ready consumer whose link did not call the lane undeliverable."""
     cdef Consumer *first = queue.ready
     cdef Consumer *consumer = first
     while True:
-        if not entry_barred(entry, consumer.outlet.base.serial):
+        if not lane_barred(lane, consumer.outlet.base.serial):
             return consumer
         consumer = consumer.next_ready
         if consumer == first:
@@ -123,8 +139,7 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
             release_stream(queue, entry)
             return True
     queue_acquire(queue, entry)
-    consumer.outlet.streams += 1
-    outlet.consumer_link = consumer.outlet
+    serve_consumer(outlet, consumer.outlet)
     outlet_send(outlet, entry)
     return True
 
@@ -138,7 +153,7 @@ cdef Consumer *least_busy(Queue *queue, bint trunks) noexcept nogil:
     cdef Consumer *consumer = queue.consumers
     cdef Consumer *best = NULL
     while consumer != NULL:
-        if consumer.trunk == trunks and not consumer.browser and (
+        if consumer.trunk == trunks and (
                 consumer.ready or consumer.outlet.base.peer.streaming_links):
             if best == NULL or consumer.outlet.streams < best.outlet.streams:
                 best = consumer
@@ -160,9 +175,9 @@ cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void serve_browsers(Queue *queue) noexcept nogil:
-    cdef Consumer *consumer = queue.consumers
+    cdef Consumer *consumer = queue.browsers
     while consumer != NULL:
-        while consumer.browser and outlet_idle(consumer.outlet):
+        while outlet_idle(consumer.outlet):
             if not send_copy(consumer):
                 break
         consumer = consumer.next
@@ -185,34 +200,33 @@ cdef bint send_copy(Consumer *browser) noexcept nogil:
 
 
 cdef void expire(Queue *queue) noexcept nogil:
-    """Drop available entries whose time to live is over."""
-    cdef int64_t now = queue.container.now_ms
-    cdef int64_t next_expiry = 0
-    cdef Message *message
-    cdef Entry *entry = queue.head
-    cdef Entry *following
-    while entry != NULL:
-        following = entry.next
-        message = entry.message
-        if message.expires and message.expires <= now and message.stream == NULL:
-            queue_acquire(queue, entry)
-            entry_done(entry)
-        elif message.expires and (next_expiry == 0 or message.expires < next_expiry):
-            next_expiry = max(message.expires, now + 1)
-        entry = following
-    queue.next_expiry = next_expiry
+    """Drop available entries whose time to live is over; what is left of them next turn."""
+    cdef int left = EXPIRE_STEP
+    cdef Entry *entry
+    while queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms and left:
+        # Its place there is an entry's first member.
+        entry = <Entry *>queue.expiry.slots[0].place
+        queue_acquire(queue, entry)
+        entry_done(entry)
+        left -= 1
+    if queue.expiry.count:
+        timer_advance(
+            queue.container, &queue.timer, heap_first(&queue.expiry) * 1000000)
 
 
 cdef void answer_drains(Queue *queue) noexcept nogil:
     """Take back the credit of consumers that asked for a drain and got all there was."""
-    cdef Consumer *consumer = queue.consumers
-    queue.draining = False
+    cdef Consumer *consumer = queue.draining
+    cdef Consumer *following
+    queue.draining = NULL
     while consumer != NULL:
+        following = consumer.next_draining
+        consumer.draining = False
         if pn_link_get_drain(consumer.outlet.base.link):
             if consumer.outlet.sending != NULL or consumer.outlet.clogged:
-                queue.draining = True
+                consumer_drain(consumer)
             else:
                 pn_link_drained(consumer.outlet.base.link)
                 consumer_unready(consumer)
                 peer_dirty(consumer.outlet.base.peer)
-        consumer = consumer.next
+        consumer = following

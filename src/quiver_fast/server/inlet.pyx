@@ -8,8 +8,9 @@ from quiver_fast.proton.libproton cimport (
     pn_link_current, pn_link_queued, pn_link_recv, ssize_t,
 )
 from quiver_fast.server.address cimport (
-    can_pass, named_queue, publish, queue_of_message, queue_of_stream,
+    can_pass, last_queue, named_queue, publish, queue_of_message, queue_of_stream,
 )
+from quiver_fast.server.broker cimport inlet_bind
 from quiver_fast.server.credit cimport inlet_top_up, note_size
 from quiver_fast.server.links cimport widen_session
 from quiver_fast.server.message cimport (
@@ -119,11 +120,14 @@ cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
     if inlet.blocked_by != NULL:
         return True
     # An anonymous terminus is held to where its last message went.
-    full = full_queue(inlet.queue if inlet.queue != NULL else inlet.last)
+    full = full_queue(inlet.queue if inlet.queue != NULL else last_queue(inlet))
     if full == NULL:
         return False
     inlet.blocked_by = full
+    inlet.prev_waiting = NULL
     inlet.next_waiting = full.waiting
+    if full.waiting != NULL:
+        full.waiting.prev_waiting = inlet
     full.waiting = inlet
     return True
 
@@ -171,7 +175,7 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         if message == NULL:
             return out_of_memory(inlet)
         inlet.receiving = message
-        inlet.destination = NULL
+        inlet_bind(inlet, NULL)
         message.routed = inlet.base.peer.trunk
     if not read_into(inlet, message, size):
         return out_of_memory(inlet)
@@ -211,7 +215,7 @@ cdef bint receive_routed(
         if result == HEADER_MORE and partial and message.first.next == NULL:
             return False
         if result == HEADER_READ:
-            inlet.destination = named_queue(inlet, route.address, route.size)
+            inlet_bind(inlet, named_queue(inlet, route.address, route.size))
             message_strip_route(message, &route)
     if result != HEADER_READ or inlet.destination == NULL:
         return refuse_stream(
@@ -289,12 +293,12 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
             inlet, delivery, message, b"amqp:precondition-failed",
             b"the message names no address of this server in 'to'")
     if is_stored(queue, message) or queue.storable and not message.routed and not can_pass(queue):
-        inlet.destination = queue
+        inlet_bind(inlet, queue)
         return keep_part(inlet, delivery, message)
     if not (inlet.streaming or queue.multicast or queue.consumer_count):
         # Its queue keeps it for a consumer to come.
         return False
-    inlet.destination = queue
+    inlet_bind(inlet, queue)
     entries = subscription_count(queue, message) if queue.multicast else 1
     if not stream_begin(inlet, delivery, message, entries):
         return out_of_memory(inlet)
@@ -491,6 +495,7 @@ cdef void inlet_detached(Inlet *inlet) noexcept nogil:
     """Abort what did not arrive whole, and leave every list that names the link."""
     cdef Inlet **place
     give_up(inlet)
+    inlet_bind(inlet, NULL)
     forget_pending(&inlet.base)
     while inlet.streams != NULL:
         stream_orphan(inlet.streams)
@@ -500,10 +505,12 @@ cdef void inlet_detached(Inlet *inlet) noexcept nogil:
             place = &place[0].next_awake
         place[0] = inlet.next_awake
     if inlet.blocked_by != NULL:
-        place = &inlet.blocked_by.waiting
-        while place[0] != inlet:
-            place = &place[0].next_waiting
-        place[0] = inlet.next_waiting
+        if inlet.next_waiting != NULL:
+            inlet.next_waiting.prev_waiting = inlet.prev_waiting
+        if inlet.prev_waiting != NULL:
+            inlet.prev_waiting.next_waiting = inlet.next_waiting
+        else:
+            inlet.blocked_by.waiting = inlet.next_waiting
         inlet.blocked_by = NULL
 
 

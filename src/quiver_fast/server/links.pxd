@@ -1,13 +1,15 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport pn_link_t, pn_session_t
-from quiver_fast.server.structures cimport Inlet, Link, LinkKind, Peer
+from quiver_fast.server.structures cimport Inlet, Link, LinkKind, Peer, Session
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil
 cdef void link_delete(Link *link) noexcept nogil
 cdef bint awaits_begin(Peer *peer) noexcept nogil
 cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil
-cdef void narrow_session(const Link *link) noexcept nogil
+cdef Session *session_new(Peer *peer, pn_session_t *session, bint own) noexcept nogil
+cdef void session_delete(Peer *peer, Session *session) noexcept nogil
+cdef void stream_inlet(Inlet *inlet) noexcept nogil
 cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil
 cdef void widen_session(Inlet *inlet) noexcept nogil
 cdef bint has_channel(Peer *peer) noexcept nogil

@@ -9,12 +9,12 @@ from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container,
     pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
     pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
-    pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
+    pn_session_free, pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
     pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
 )
 from quiver_fast.server.balance cimport LINK, freed, made as count_made
-from quiver_fast.server.structures cimport INLET, OUTLET, Inlet, Link, LinkKind, Peer
+from quiver_fast.server.structures cimport INLET, OUTLET, Inlet, Link, LinkKind, Peer, Session
 
 # What a session takes before we read it bounds what an unread stream may hold. Where
 # streams were announced it is what fills the pipe, in bytes, and at least so many frames.
@@ -25,6 +25,42 @@ cdef int FIRST_WINDOW = 64
 cdef size_t WIDE_WINDOW = 512
 
 
+cdef inline Session *session_of(pn_session_t *session) noexcept nogil:
+    return <Session *>pn_session_get_context(session)
+
+
+cdef Session *session_new(Peer *peer, pn_session_t *session, bint own) noexcept nogil:
+    """Make what a session's context points to, in the list of its peer; NULL without memory."""
+    cdef Session *made = <Session *>calloc(1, sizeof(Session))
+    if made == NULL:
+        return NULL
+    made.session = session
+    made.own = own
+    made.next = peer.sessions
+    if peer.sessions != NULL:
+        peer.sessions.prev = made
+    peer.sessions = made
+    pn_session_set_context(session, made)
+    return made
+
+
+cdef void session_delete(Peer *peer, Session *session) noexcept nogil:
+    """Free a session's record; it has no links any more."""
+    cdef Session **place = &peer.beginning
+    while place[0] != NULL and place[0] != session:
+        place = &place[0].next_beginning
+    if place[0] == session:
+        place[0] = session.next_beginning
+    if session.prev != NULL:
+        session.prev.next = session.next
+    else:
+        peer.sessions = session.next
+    if session.next != NULL:
+        session.next.prev = session.prev
+    pn_session_set_context(session.session, NULL)
+    free(session)
+
+
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil:
     """Make what a link's context points to, in the list of its peer; NULL without memory.
 
@@ -32,6 +68,7 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
         size: of the kind's struct, which begins with a Link.
     """
     cdef Link *made = <Link *>calloc(1, size)
+    cdef Session *session
     if made == NULL:
         return NULL
     count_made(LINK)
@@ -41,10 +78,12 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     made.session = pn_link_session(link)
     made.peer = peer
     made.serial = peer.container.next_serial
-    made.next = peer.links
-    if peer.links != NULL:
-        peer.links.prev = made
-    peer.links = made
+    session = session_of(made.session)
+    made.next = session.links
+    if session.links != NULL:
+        session.links.prev = made
+    session.links = made
+    session.incoming += kind != OUTLET
     made.own = pn_link_state(link) & PN_REMOTE_UNINIT != 0
     if made.own:
         peer.own_links += 1
@@ -61,12 +100,15 @@ cdef void link_delete(Link *link) noexcept nogil:
     """Free a link's record and our hold on the engine's link, which was closed."""
     cdef Peer *peer = link.peer
     cdef pn_link_t *engine_link = link.link
+    cdef Session *session = session_of(link.session)
     if link.prev != NULL:
         link.prev.next = link.next
     else:
-        peer.links = link.next
+        session.links = link.next
     if link.next != NULL:
         link.next.prev = link.prev
+    session.incoming -= link.kind != OUTLET
+    session.streaming -= link.kind == INLET and (<Inlet *>link).streaming
     if link.own:
         peer.own_links -= 1
     else:
@@ -87,7 +129,7 @@ cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
     """Begin a session, or answer the peer's begin, with the window that its links call for."""
     cdef int window = FIRST_WINDOW
     cdef int mark = window // 2
-    if has_streaming_inlet(peer, session):
+    if session_of(session).streaming:
         window = stream_window(peer)
         # So few that the sender hears of all that was read: waiting for more may be for
         # what its own socket keeps back until it hears something.
@@ -96,17 +138,22 @@ cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
     pn_session_open(session)
 
 
+cdef void stream_inlet(Inlet *inlet) noexcept nogil:
+    """Take a link that was just attached for one that streams come by."""
+    inlet.streaming = True
+    session_of(inlet.base.session).streaming += 1
+    if pn_session_state(inlet.base.session) & PN_LOCAL_ACTIVE:
+        narrow_session(&inlet.base)
+
+
 cdef void narrow_session(const Link *link) noexcept nogil:
     """Make the window of a session that began before its link for streams fit for those.
 
     Not if others send by it: the engine would take what is on its way for a breach. The
     credit that the link gets next tells its peer.
     """
-    cdef Link *other = link.peer.links
-    while other != NULL:
-        if other != link and other.session == link.session and other.kind != OUTLET:
-            return
-        other = other.next
+    if session_of(link.session).incoming > 1:
+        return
     pn_session_set_incoming_capacity(
         link.session, <size_t>stream_window(link.peer) * link.peer.container.limits.frame_size)
 
@@ -118,17 +165,8 @@ cdef void widen_session(Inlet *inlet) noexcept nogil:
     """
     cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
     inlet.wide = True
-    if not has_streaming_inlet(inlet.base.peer, inlet.base.session):
+    if not session_of(inlet.base.session).streaming:
         pn_session_set_incoming_capacity(inlet.base.session, WIDE_WINDOW * frame_size)
-
-
-cdef bint has_streaming_inlet(const Peer *peer, const pn_session_t *session) noexcept nogil:
-    cdef Link *link = peer.links
-    while link != NULL:
-        if link.session == session and link.kind == INLET and (<Inlet *>link).streaming:
-            return True
-        link = link.next
-    return False
 
 
 cdef size_t channels(Peer *peer) noexcept nogil:
@@ -176,7 +214,9 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     session = pn_session(peer.driver.connection)
     if session == NULL:
         return NULL
-    pn_session_set_context(session, peer)
+    if session_new(peer, session, True) == NULL:
+        pn_session_free(session)
+        return NULL
     open_session(peer, session)
     peer.own_sessions += 1
     own[0] = not peer.container.limits.shared_sessions and (
@@ -195,7 +235,7 @@ cdef pn_session_t *session_of_peer(Peer *peer) noexcept nogil:
     cdef int usable = PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE
     cdef pn_session_t *session = pn_session_head(peer.driver.connection, usable)
     while session != NULL and (
-            pn_session_get_context(session) != NULL or not pnx_session_has_handle(session)):
+            session_of(session).own or not pnx_session_has_handle(session)):
         session = pn_session_next(session, usable)
     return session
 

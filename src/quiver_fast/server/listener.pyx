@@ -15,24 +15,26 @@ from quiver_fast.server.admission cimport admit
 from quiver_fast.server.balance cimport CONNECTION, freed
 from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.dispatch cimport queue_dispatch
+from quiver_fast.server.heap cimport heap_first
 from quiver_fast.server.inlet cimport inlets_awake, queue_resume
+from quiver_fast.server.keeping cimport declare_dead
 from quiver_fast.server.outlet cimport outlets_drained
 from quiver_fast.server.peer cimport (
-    peer_close, peer_cut, peer_finished, peer_tick, peer_write,
+    peer_close, peer_cut, peer_finished, peer_write,
 )
 from quiver_fast.server.protocol cimport peer_forget_links, peer_process
 from quiver_fast.server.reactor cimport Watch, watch_add, watch_change, watch_remove
 from quiver_fast.server.retire cimport queue_retire
 from quiver_fast.server.store cimport stores_flush
-from quiver_fast.server.streamlink cimport trim_pool
-from quiver_fast.server.structures cimport Container, Peer, Queue, memory_freed, queue_dirty
+from quiver_fast.server.structures cimport Container, Peer, Queue, memory_freed
+from quiver_fast.server.timer cimport timer_clear, timers_ring
 from quiver_fast.server.trunk cimport trunk_lost, trunks_top_up
 
 cdef int64_t MILLISECOND = 1000000
 # Rounds of dispatch and writing in one turn, before it is others' turn to be read.
 cdef int ROUNDS = 8
-# How often time-outs are looked at.
-cdef int64_t TICK = 100 * MILLISECOND
+# How long no connection is accepted when there are no descriptors.
+cdef int64_t PAUSE = 100 * MILLISECOND
 # How long connections have to close when the server ends.
 cdef int64_t DRAIN = 2000 * MILLISECOND
 
@@ -88,7 +90,7 @@ cdef void on_connections(Watch *watch, uint32_t events) noexcept nogil:
 cdef void pause(Acceptor *acceptor) noexcept nogil:
     """Leave connections to the kernel's queue, which would wake us for them at once again."""
     watch_change(acceptor.epoll, &acceptor.watch, 0)
-    acceptor.resume_at = monotonic_ns() + TICK
+    acceptor.resume_at = monotonic_ns() + PAUSE
 
 
 cdef int64_t accept_again(void *owner, int64_t now) noexcept nogil:
@@ -128,14 +130,16 @@ cdef class Turn:
         while peer != NULL:
             peer_cut(peer)
             declare_dead(peer)
+            peer.dirty = False
             peer = peer.next
+        self.broker.container.dirty_peers = NULL
         bury(&self.broker.container)
         return 0
 
 
 cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
     cdef Container *container = <Container *>owner
-    container.now_ms = now // MILLISECOND
+    timers_ring(container, now)
     for _ in range(ROUNDS):
         if not work_left(container):
             break
@@ -143,9 +147,23 @@ cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
         if container.dirty_stores != NULL:
             stores_flush(container)
         write_all(container)
-    keep_time(container, now)
+    give_memory_back(container, now)
     bury(container)
-    return now if work_left(container) else container.next_tick
+    return now if work_left(container) else next_due(container)
+
+
+cdef int64_t next_due(const Container *container) noexcept nogil:
+    """Return when there is something to do, if nobody says anything: mostly never."""
+    cdef int64_t due = container.trim_at if container.trim_at else INT64_MAX
+    if container.timers.count:
+        due = min(due, heap_first(&container.timers))
+    return due
+
+
+cdef void give_memory_back(Container *container, int64_t now) noexcept nogil:
+    if container.trim_at and container.trim_at <= now:
+        container.trim_at = 0
+        malloc_trim(0)
 
 
 cdef bint work_left(const Container *container) noexcept nogil:
@@ -194,63 +212,32 @@ cdef void write_one(Container *container, Peer *peer) noexcept nogil:
         outlets_drained(peer)
 
 
-cdef void declare_dead(Peer *peer) noexcept nogil:
-    peer.dead = True
-    peer.container.deaths += 1
-
-
-cdef void keep_time(Container *container, int64_t now) noexcept nogil:
-    """Heartbeats, time-outs, slow handshakes and expiry, all a few times a second."""
-    cdef Peer *peer = container.peers
-    cdef Queue *queue = container.queues
-    if now < container.next_tick:
-        return
-    container.next_tick = now + TICK
-    if container.trim_at and container.trim_at <= now:
-        container.trim_at = 0
-        malloc_trim(0)
-    while queue != NULL:
-        if queue.next_expiry and queue.next_expiry <= container.now_ms:
-            queue_dirty(queue)
-        queue = queue.next
-    while peer != NULL:
-        if not peer.dead:
-            tick(container, peer, now)
-        peer = peer.next
-
-
-cdef void tick(Container *container, Peer *peer, int64_t now) noexcept nogil:
-    if not peer.opened and now - peer.accepted_at > container.limits.handshake_ns:
-        peer_cut(peer)
-        declare_dead(peer)
-        return
-    if peer.next_tick <= now:
-        peer_tick(peer)
-    trim_pool(peer)
-
-
 cdef void bury(Container *container) noexcept nogil:
-    """Free the peers that ended in this turn; none of its events points to them any more."""
-    cdef Peer *peer = container.peers
+    """Free the peers that ended in this turn; none of its events points to them any more.
+
+    One that is still to be written to, and will not be, is freed after that.
+    """
+    cdef Peer *peer = container.dead
     cdef Peer *following
-    if container.deaths == 0:
-        return
-    container.deaths = 0
-    memory_freed(container)
+    container.dead = NULL
+    if peer != NULL:
+        memory_freed(container)
     while peer != NULL:
-        following = peer.next
-        if peer.dead:
+        following = peer.next_dead
+        if peer.dirty:
+            peer.next_dead = container.dead
+            container.dead = peer
+        else:
             free_peer(container, peer)
         peer = following
 
 
 cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
-    cdef Peer **place = &container.dirty_peers
     peer_forget_links(peer)
-    while place[0] != NULL and place[0] != peer:
-        place = &place[0].next_dirty
-    if place[0] == peer:
-        place[0] = peer.next_dirty
+    if peer.dirty:
+        # Its links' end may have made it so.
+        peer_clean(container, peer)
+    timer_clear(container, &peer.timer)
     if peer.prev != NULL:
         peer.prev.next = peer.next
     else:
@@ -263,4 +250,12 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     close(peer.watch.fd)
     pn_connection_driver_destroy(&peer.driver)
     freed(CONNECTION)
+    free(peer.transactions)
     free(peer)
+
+
+cdef void peer_clean(Container *container, Peer *peer) noexcept nogil:
+    cdef Peer **place = &container.dirty_peers
+    while place[0] != peer:
+        place = &place[0].next_dirty
+    place[0] = peer.next_dirty

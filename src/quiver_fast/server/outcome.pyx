@@ -3,7 +3,8 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport PN_MODIFIED, PN_RELEASED
-from quiver_fast.server.queue cimport entry_bar, entry_drop, queue_restore
+from quiver_fast.server.barring cimport entry_bar
+from quiver_fast.server.queue cimport entry_drop, queue_restore
 from quiver_fast.server.store cimport store_remove
 from quiver_fast.server.stream cimport stream_decide, stream_of
 from quiver_fast.server.structures cimport Entry, Queue, queue_dirty
@@ -49,7 +50,7 @@ cdef void apply_outcome(
     if outcome == PN_MODIFIED:
         if failed:
             entry.failures += 1
-        if undeliverable:
+        if undeliverable and entry.queue != NULL:
             entry_bar(entry, serial)
     if outcome == PN_MODIFIED or outcome == PN_RELEASED:
         return_entry(entry)

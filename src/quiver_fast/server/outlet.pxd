@@ -3,6 +3,7 @@ from quiver_fast.server.message cimport Message
 from quiver_fast.server.structures cimport Entry, Outlet, Peer
 
 cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil
+cdef void serve_consumer(Outlet *outlet, Outlet *consumer) noexcept nogil
 cdef void outlet_flow(Outlet *outlet) noexcept nogil
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil
 cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil

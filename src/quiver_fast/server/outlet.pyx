@@ -5,9 +5,8 @@ from libc.stdint cimport uint64_t
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_LOCAL_CLOSED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
     pn_connection_state, pn_delivery, pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear,
-    pn_delivery_get_context, pn_delivery_remote, pn_delivery_remote_state,
-    pn_delivery_settle, pn_delivery_settled, pn_delivery_t,
-    pn_delivery_update, pn_disposition_condition, pn_disposition_is_failed,
+    pn_delivery_remote, pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled,
+    pn_delivery_t, pn_delivery_update, pn_disposition_condition, pn_disposition_is_failed,
     pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
     pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, pnx_pass,
@@ -20,17 +19,19 @@ from quiver_fast.server.message cimport (
 from quiver_fast.server.outcome cimport apply_outcome, entry_done, return_entry
 from quiver_fast.server.peer cimport link_refuse
 from quiver_fast.server.pool cimport pool_add, pool_remove
-from quiver_fast.server.queue cimport consumer_leave, consumer_ready, consumer_unready, entry_drop
+from quiver_fast.server.queue cimport (
+    consumer_drain, consumer_leave, consumer_ready, consumer_unready, entry_drop,
+)
 from quiver_fast.server.route cimport ROUTE_MAX, encode_route
 from quiver_fast.server.stream cimport (
     reader_join, reader_leave, stream_leave, stream_of, stream_reason,
 )
 from quiver_fast.server.structures cimport (
-    OUTLET, Consumer, Entry, Link, Outlet, Peer, Queue, Stream, delivery_hold, delivery_let_go,
-    inlet_wake, peer_dirty, queue_dirty,
+    Consumer, Entry, Outlet, Peer, Queue, Stream, delivery_hold, delivery_let_go, inlet_wake,
+    peer_dirty, queue_dirty,
 )
 from quiver_fast.server.transaction cimport (
-    TRANSACTIONAL_STATE, StateInTransaction, enlist_outcome, forget_delivery, read_state,
+    TRANSACTIONAL_STATE, StateInTransaction, enlist_outcome, entry_of, forget_delivery, read_state,
 )
 
 # Unsent bytes of a session: a consumer that does not read would fill our memory.
@@ -104,7 +105,7 @@ cdef void update_readiness(Outlet *outlet) noexcept nogil:
         consumer_unready(&outlet.consumer)
     elif not outlet.consumer.ready:
         consumer_ready(&outlet.consumer)
-        if queue.head != NULL:
+        if queue.available:
             queue_dirty(queue)
 
 
@@ -112,7 +113,10 @@ cdef void clog(Outlet *outlet) noexcept nogil:
     """Look at the outlet again when its peer's output has drained."""
     if not outlet.clogged:
         outlet.clogged = True
+        outlet.prev_clogged = NULL
         outlet.next_clogged = outlet.base.peer.clogged
+        if outlet.next_clogged != NULL:
+            outlet.next_clogged.prev_clogged = outlet
         outlet.base.peer.clogged = outlet
 
 
@@ -303,7 +307,7 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
         stream_leave(message, outlet.chunk)
     if outlet.consumer_link != NULL:
         outlet.consumer_link.streams -= 1
-        outlet.consumer_link = NULL
+        leave_consumer(outlet)
     chain_close(outlet.reader)
     outlet.reader = NULL
     outlet.sending = NULL
@@ -335,8 +339,9 @@ cdef void outlet_flow(Outlet *outlet) noexcept nogil:
         outlet_continue(outlet)
     if queue != NULL:
         update_readiness(outlet)
-        queue.draining |= pn_link_get_drain(outlet.base.link)
-        if outlet.consumer.browser or queue.draining:
+        if pn_link_get_drain(outlet.base.link):
+            consumer_drain(&outlet.consumer)
+        if outlet.consumer.browser or queue.draining != NULL:
             queue_dirty(queue)
 
 
@@ -360,12 +365,12 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
 
 cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil:
     """Take the consumer's outcome of a delivery (part 3.4)."""
-    cdef Entry *entry = <Entry *>pn_delivery_get_context(delivery)
+    cdef Entry *entry = entry_of(delivery)
     cdef uint64_t state = pn_delivery_remote_state(delivery)
     cdef bint settled = pn_delivery_settled(delivery)
     if entry == NULL:
         if settled:
-            forget_delivery(outlet.base.peer, delivery)
+            forget_delivery(delivery)
             pn_delivery_settle(delivery)
         return
     if not settled and (state == 0 or state == PN_RECEIVED or (
@@ -398,7 +403,8 @@ cdef void enlist(
     cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
     pn_delivery_clear(delivery)
     if state.transaction == NULL or not enlist_outcome(
-            &state, outlet, entry, NULL if settled else delivery):
+            &state, outlet.base.serial, entry,
+            NULL if settled or pn_delivery_aborted(delivery) else delivery):
         if state.transaction == NULL:
             link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
                         b"there is no such transaction on this connection")
@@ -411,8 +417,8 @@ cdef void enlist(
             # The rest of what it had was not sent: its link's end will not find it.
             return_entry(entry)
         return
-    delivery_let_go(delivery)
     if settled:
+        delivery_let_go(delivery)
         pn_delivery_settle(delivery)
 
 
@@ -456,7 +462,8 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
     delivery = pn_unsettled_head(outlet.base.link)
     while delivery != NULL:
         following = pn_unsettled_next(delivery)
-        entry = <Entry *>pn_delivery_get_context(delivery)
+        entry = entry_of(delivery)
+        forget_delivery(delivery)
         if entry != NULL:
             delivery_let_go(delivery)
             entry.next = latest
@@ -483,7 +490,7 @@ cdef void leave_queue(Outlet *outlet) noexcept nogil:
         if consumer.trunk:
             update_readiness(consumer.outlet)
         consumer = consumer.next
-    if queue.head != NULL:
+    if queue.available:
         queue.sweep = True
         queue_dirty(queue)
 
@@ -497,33 +504,40 @@ cdef void release_all(Entry *entry) noexcept nogil:
         entry = earlier
 
 
+cdef void serve_consumer(Outlet *outlet, Outlet *consumer) noexcept nogil:
+    """Note which consumer a stream runs to, on its own link or on one of ours."""
+    consumer.streams += 1
+    outlet.consumer_link = consumer
+    outlet.prev_served = NULL
+    outlet.next_served = consumer.served
+    if consumer.served != NULL:
+        consumer.served.prev_served = outlet
+    consumer.served = outlet
+
+
+cdef void leave_consumer(Outlet *outlet) noexcept nogil:
+    if outlet.next_served != NULL:
+        outlet.next_served.prev_served = outlet.prev_served
+    if outlet.prev_served != NULL:
+        outlet.prev_served.next_served = outlet.next_served
+    else:
+        outlet.consumer_link.served = outlet.next_served
+    outlet.consumer_link = NULL
+
+
 cdef void forget_consumer(Outlet *consumer) noexcept nogil:
     """Let streams that run on links of ours go on without the consumer's own link."""
-    cdef Peer *peer = consumer.base.peer
-    if not peer.trunk:
-        forget_consumer_of(peer, consumer)
-        return
-    # Any connection to its server may have them.
-    peer = peer.container.peers
-    while peer != NULL:
-        forget_consumer_of(peer, consumer)
-        peer = peer.next
-
-
-cdef void forget_consumer_of(Peer *peer, Outlet *consumer) noexcept nogil:
-    cdef Link *link = peer.links
-    while link != NULL:
-        if link.kind == OUTLET and (<Outlet *>link).consumer_link == consumer:
-            (<Outlet *>link).consumer_link = NULL
-        link = link.next
+    while consumer.served != NULL:
+        leave_consumer(consumer.served)
 
 
 cdef void unclog(Outlet *outlet) noexcept nogil:
-    cdef Outlet **place = &outlet.base.peer.clogged
     if not outlet.clogged:
         return
-    while place[0] != NULL and place[0] != outlet:
-        place = &place[0].next_clogged
-    if place[0] == outlet:
-        place[0] = outlet.next_clogged
     outlet.clogged = False
+    if outlet.next_clogged != NULL:
+        outlet.next_clogged.prev_clogged = outlet.prev_clogged
+    if outlet.prev_clogged != NULL:
+        outlet.prev_clogged.next_clogged = outlet.next_clogged
+    else:
+        outlet.base.peer.clogged = outlet.next_clogged

@@ -1,7 +1,7 @@
 """One connection's bytes: between its socket and the engine, in both directions."""
 
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport INT64_MAX, int64_t, uint32_t
+from libc.stdint cimport uint32_t
 
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REJECTED, PN_REMOTE_CLOSED, pn_bytes_t,
@@ -14,51 +14,49 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_driver_write_done, pn_connection_open, pn_connection_state, pn_delivery_local,
     pn_delivery_settle, pn_delivery_t, pn_delivery_update, pn_disposition_condition,
     pn_link_close, pn_link_condition, pn_rwbytes_t, pn_transport_close_tail, pn_transport_condition,
-    pn_transport_tick, ssize_t,
+    ssize_t,
 )
 from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, recv, send
 from quiver_fast.server.reactor cimport watch_change
 from quiver_fast.server.structures cimport Link, Peer, peer_dirty
 
 cdef size_t READ_SIZE = 65536
-# Reads of one peer in one turn, so that a fast one does not keep others waiting.
-cdef int READS = 2
+# What is read at a time of a peer whose frames cost much more than they are long.
+cdef size_t COSTLY_SIZE = 4096
+# Unanswered frames from which on a peer that takes no answers is not read. Fewer may be
+# all that keeps it from taking them: two servers may fill each other's sockets.
+cdef size_t UNANSWERED_MAX = 256
 # As much is written at a time, if there is as much.
 cdef size_t WRITE_SIZE = 65536
 # What the engine's buffer holds at first.
 cdef size_t ENGINE_BUFFER = 8192
-cdef int64_t MILLISECOND = 1000000
 
 
-cdef int peer_read(Peer *peer) noexcept nogil:
-    """Read what the socket has, up to a limit; return 1 if there was something."""
+cdef bint peer_read(Peer *peer) noexcept nogil:
+    """Read once what the socket has, up to a limit; return whether there may be more."""
     cdef pn_rwbytes_t space
     cdef ssize_t n
-    cdef int i
-    for i in range(READS):
-        if peer.cut:
-            return 1
-        space = pn_connection_driver_read_buffer_sized(&peer.driver, READ_SIZE)
-        if space.size == 0:
-            # A frame larger than the buffer is half in: let the buffer grow.
-            space = pn_connection_driver_read_buffer(&peer.driver)
-        if space.size == 0:
-            return i > 0
-        n = recv(peer.watch.fd, space.start, space.size, MSG_DONTWAIT)
-        if n < 0 and errno == EINTR:
-            continue
-        if n < 0 and errno == EAGAIN:
-            return i > 0
-        if n <= 0:
-            peer_cut(peer)
-            return 1
-        pn_connection_driver_read_done(&peer.driver, n)
-        if pn_connection_driver_read_closed(&peer.driver):
-            refuse_garbage(peer)
-            return 1
-        if <size_t>n < space.size:
-            return 1
-    return 1
+    if peer.cut or not wants_input(peer):
+        return False
+    space = pn_connection_driver_read_buffer_sized(&peer.driver, READ_SIZE)
+    if space.size == 0:
+        # A frame larger than the buffer is half in: let the buffer grow.
+        space = pn_connection_driver_read_buffer(&peer.driver)
+    if peer.costly:
+        space.size = min(space.size, COSTLY_SIZE)
+    if space.size == 0:
+        return False
+    n = recv(peer.watch.fd, space.start, space.size, MSG_DONTWAIT)
+    if n < 0 and (errno == EAGAIN or errno == EINTR):
+        return False
+    if n <= 0:
+        peer_cut(peer)
+        return False
+    pn_connection_driver_read_done(&peer.driver, n)
+    if pn_connection_driver_read_closed(&peer.driver):
+        refuse_garbage(peer)
+        return False
+    return <size_t>n == space.size and not peer.costly
 
 
 cdef void refuse_garbage(Peer *peer) noexcept nogil:
@@ -81,30 +79,50 @@ cdef void peer_cut(Peer *peer) noexcept nogil:
 cdef void peer_write(Peer *peer) noexcept nogil:
     """Give the socket what the engine has, and wait for the socket where it is full.
 
-    The engine is not asked while it is full: it would frame whatever it has.
+    The engine is not asked while it is full: it would frame whatever it has. Nor is it
+    for a connection that was cut: nobody reads that any more.
     """
-    cdef pn_bytes_t data
-    cdef uint32_t events = EPOLLIN
-    cdef ssize_t n
-    if peer.full:
+    cdef uint32_t events = 0
+    if not (peer.full or peer.cut):
+        write_some(peer)
+    if peer.cut:
         return
-    data = output(peer)
+    if peer.full:
+        events |= EPOLLOUT
+    if wants_input(peer):
+        events |= EPOLLIN
+    if events != peer.events:
+        peer.events = events
+        watch_change(peer.container.epoll, &peer.watch, events)
+
+
+cdef void peer_flush(Peer *peer) noexcept nogil:
+    """Write in the midst of a turn, if the socket takes anything."""
+    if not (peer.full or peer.cut):
+        write_some(peer)
+
+
+cdef bint wants_input(const Peer *peer) noexcept nogil:
+    return not peer.full or peer.unanswered < UNANSWERED_MAX
+
+
+cdef void write_some(Peer *peer) noexcept nogil:
+    """Write until there is no more, or the socket is full."""
+    cdef pn_bytes_t data = output(peer)
+    cdef ssize_t n
     peer.ending_sessions = 0
+    peer.unanswered = 0
     while data.size > 0 and not peer.cut:
         n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if n < 0 and errno == EINTR:
             continue
         if n < 0 and errno == EAGAIN:
             peer.full = True
-            events |= EPOLLOUT
             break
         if n < 0:
             peer_cut(peer)
             break
         data = pn_connection_driver_write_done(&peer.driver, n)
-    if events != peer.events and not peer.cut:
-        peer.events = events
-        watch_change(peer.container.epoll, &peer.watch, events)
 
 
 cdef pn_bytes_t output(Peer *peer) noexcept nogil:
@@ -123,13 +141,6 @@ cdef pn_bytes_t output(Peer *peer) noexcept nogil:
 cdef bint peer_finished(Peer *peer) noexcept nogil:
     """Say whether nothing more will come or go on this connection."""
     return peer.cut or pn_connection_driver_finished(&peer.driver)
-
-
-cdef void peer_tick(Peer *peer) noexcept nogil:
-    """Let the engine keep idle time-outs, its own and the peer's (part 2.4.5)."""
-    cdef int64_t next_tick = pn_transport_tick(peer.driver.transport, peer.container.now_ms)
-    peer.next_tick = next_tick * MILLISECOND if next_tick else INT64_MAX
-    peer_dirty(peer)
 
 
 cdef void set_condition(

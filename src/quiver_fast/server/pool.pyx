@@ -1,6 +1,11 @@
 """Links of ours to a peer that have no stream: the next streams go by them."""
 
+from libc.stdint cimport int64_t
+
 from quiver_fast.server.structures cimport Outlet, Peer
+from quiver_fast.server.timer cimport timer_advance
+
+cdef int64_t MILLISECOND = 1000000
 
 
 cdef void pool_add(Outlet *outlet) noexcept nogil:
@@ -13,6 +18,9 @@ cdef void pool_add(Outlet *outlet) noexcept nogil:
         peer.idle_last.next_idle = outlet
     peer.idle_last = outlet
     peer.idle_count += 1
+    if peer.idle_count > POOL_MAX:
+        timer_advance(
+            peer.container, &peer.timer, (peer.container.now_ms + TRIM_AFTER) * MILLISECOND)
 
 
 cdef void pool_remove(Outlet *outlet) noexcept nogil:

@@ -4,12 +4,12 @@ from quiver_fast.engine.security cimport conclude_sasl
 from quiver_fast.proton.libproton cimport (
     PN_CONNECTION_REMOTE_CLOSE, PN_CONNECTION_REMOTE_OPEN, PN_DELIVERY, PN_LINK_FLOW,
     PN_LINK_REMOTE_CLOSE, PN_LINK_REMOTE_DETACH, PN_LINK_REMOTE_OPEN, PN_LOCAL_CLOSED,
-    PN_LOCAL_UNINIT, PN_REMOTE_ACTIVE, PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN,
+    PN_LOCAL_UNINIT, PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN,
     pn_connection_driver_next_event, pn_connection_open,
     pn_connection_remote_offered_capabilities, pn_connection_state, pn_delivery_link, pn_delivery_t,
     pn_delivery_updated, pn_event_delivery, pn_event_link, pn_event_session, pn_event_t,
     pn_event_type, pn_link_free, pn_link_get_context, pn_link_t, pn_session_close,
-    pn_session_condition, pn_session_free, pn_session_get_context, pn_session_head, pn_session_open,
+    pn_session_condition, pn_session_free, pn_session_get_context, pn_session_open,
     pn_session_state, pn_session_t,
 )
 from quiver_fast.server.attach cimport attach, detach
@@ -17,13 +17,18 @@ from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_receive
 from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.inlet cimport inlet_receive
-from quiver_fast.server.links cimport channels, open_session
+from quiver_fast.server.links cimport channels, open_session, session_delete, session_new
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
-from quiver_fast.server.peer cimport peer_close, peer_refuse, set_condition
+from quiver_fast.server.peer cimport peer_close, peer_flush, peer_refuse, set_condition
 from quiver_fast.server.structures cimport (
-    COORDINATOR, INLET, OUTLET, Inlet, Link, Outlet, Peer, Queue, peer_dirty, queue_dirty,
+    COORDINATOR, INLET, OUTLET, Inlet, Link, Outlet, Peer, Queue, Session, peer_dirty,
+    queue_dirty,
 )
+from quiver_fast.server.timer cimport timer_set
 from quiver_fast.server.trunk cimport announce_all, trunk_opened
+
+# Sessions that may end before their end is answered.
+cdef size_t ENDING_MAX = 64
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
@@ -32,7 +37,7 @@ cdef void peer_process(Peer *peer) noexcept nogil:
     while event != NULL:
         take_event(peer, event)
         event = pn_connection_driver_next_event(&peer.driver)
-    if peer.beginning:
+    if peer.beginning != NULL:
         open_sessions(peer)
 
 
@@ -43,17 +48,21 @@ cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
     elif kind == PN_LINK_FLOW:
         link_flow(pn_event_link(event))
     elif kind == PN_LINK_REMOTE_OPEN:
+        peer.unanswered += 1
         link_attached(peer, pn_event_link(event))
     elif kind == PN_LINK_REMOTE_CLOSE or kind == PN_LINK_REMOTE_DETACH:
+        peer.unanswered += 1
         link_ended(peer, pn_event_link(event), kind == PN_LINK_REMOTE_CLOSE)
     elif kind == PN_SESSION_REMOTE_OPEN:
+        peer.unanswered += 1
         begin(peer, pn_event_session(event))
     elif kind == PN_SESSION_REMOTE_CLOSE:
+        peer.unanswered += 1
         end(peer, pn_event_session(event))
     elif kind == PN_CONNECTION_REMOTE_OPEN and conclude_sasl(peer.driver.transport):
         peer.opened = True
         # The peer's idle time-out is known now.
-        peer.next_tick = 0
+        timer_set(peer.container, &peer.timer, 0)
         peer.streaming_links = has_capability(
             pn_connection_remote_offered_capabilities(peer.driver.connection),
             b"qd.streaming-links")
@@ -109,6 +118,7 @@ cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept n
 
 cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
     """The peer began a session. Its window is decided when its first attaches are known."""
+    cdef Session *made
     if not pn_session_state(session) & PN_LOCAL_UNINIT:
         own_session_begun(peer, session)
         return
@@ -116,14 +126,22 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
         # The engine takes a begin before the open frame (part 2.4.1).
         peer_refuse(peer, b"amqp:illegal-state", b"the first frame must be open")
         return
+    made = session_new(peer, session, False)
+    if made == NULL:
+        peer_close(peer, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        return
     peer.session_count += 1
-    if peer.session_count + peer.own_sessions > channels(peer):
+    if peer.ending_sessions >= ENDING_MAX:
+        # Those keep their channels until the answer to their end is written.
+        peer_flush(peer)
+    if peer.session_count + peer.own_sessions + peer.ending_sessions > channels(peer):
         # There is no channel to answer by, not even with an end.
         peer_close(peer, b"amqp:resource-limit-exceeded",
                    b"the connection has no channel for another session")
         return
     if peer.session_count <= peer.container.limits.sessions:
-        peer.beginning = True
+        made.next_beginning = peer.beginning
+        peer.beginning = made
         return
     pn_session_open(session)
     set_condition(pn_session_condition(session), b"amqp:resource-limit-exceeded",
@@ -138,7 +156,7 @@ cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
     if session != peer.shared_session:
         return
     while queue != NULL:
-        if queue.head != NULL:
+        if queue.available:
             queue_dirty(queue)
         queue = queue.next
     if peer.trunk:
@@ -147,32 +165,35 @@ cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
 
 cdef void open_sessions(Peer *peer) noexcept nogil:
     """Answer the begins of this turn, with the window that their links call for."""
-    cdef pn_session_t *session
-    peer.beginning = False
+    cdef Session *session = in_order(peer.beginning)
+    peer.beginning = NULL
     if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
         return
-    while True:
-        session = pn_session_head(
-            peer.driver.connection, PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE)
-        if session == NULL:
-            break
-        open_session(peer, session)
+    while session != NULL:
+        # One that had to be refused meanwhile is closed.
+        if pn_session_state(session.session) & PN_LOCAL_UNINIT:
+            open_session(peer, session.session)
+        session = session.next_beginning
     peer_dirty(peer)
+
+
+cdef Session *in_order(Session *latest) noexcept nogil:
+    """Turn the list of beginning sessions round: the first is answered first."""
+    cdef Session *first = NULL
+    cdef Session *following
+    while latest != NULL:
+        following = latest.next_beginning
+        latest.next_beginning = first
+        first = latest
+        latest = following
+    return first
 
 
 cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
     """The peer ended a session: with it go its links (part 2.5.5)."""
-    cdef Link *link = peer.links
-    cdef Link *following
-    while link != NULL:
-        following = link.next
-        if link.session == session:
-            detach(link, True)
-        link = following
-    if pn_session_get_context(session) == NULL:
-        peer.session_count -= 1
-    else:
-        peer.own_sessions -= 1
+    cdef Session *record = <Session *>pn_session_get_context(session)
+    if record != NULL:
+        forget_session(peer, record)
     peer.ending_sessions += 1
     if session == peer.shared_session:
         peer.shared_session = NULL
@@ -183,5 +204,15 @@ cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
 
 cdef void peer_forget_links(Peer *peer) noexcept nogil:
     """Release what the links of a connection that is gone held."""
-    while peer.links != NULL:
-        detach(peer.links, True)
+    while peer.sessions != NULL:
+        forget_session(peer, peer.sessions)
+
+
+cdef void forget_session(Peer *peer, Session *session) noexcept nogil:
+    while session.links != NULL:
+        detach(session.links, True)
+    if session.own:
+        peer.own_sessions -= 1
+    else:
+        peer.session_count -= 1
+    session_delete(peer, session)

@@ -1,20 +1,17 @@
-from libc.stdint cimport uint64_t
-
 from quiver_fast.server.message cimport Message
 from quiver_fast.server.structures cimport Consumer, Container, Entry, Queue
 
 cdef Queue *queue_new(Container *container, const char *address, size_t size) noexcept nogil
 cdef void queue_free(Queue *queue) noexcept nogil
-cdef void queue_clear(Queue *queue) noexcept nogil
+cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil
 cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil
 cdef Entry *entry_copy(const Entry *entry) noexcept nogil
 cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil
 cdef void queue_restore(Entry *entry) noexcept nogil
 cdef void entry_drop(Entry *entry) noexcept nogil
-cdef bint entry_bar(Entry *entry, uint64_t serial) noexcept nogil
-cdef bint entry_barred(const Entry *entry, uint64_t serial) noexcept nogil
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil
 cdef void consumer_leave(Consumer *consumer) noexcept nogil
+cdef void consumer_drain(Consumer *consumer) noexcept nogil
 cdef void consumer_ready(Consumer *consumer) noexcept nogil
 cdef void consumer_unready(Consumer *consumer) noexcept nogil
 cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil

@@ -1,17 +1,24 @@
 """A queue: entries in order, consumers in a ring, and nothing of the wire.
 
-Available entries are in one list, first in first out. What a consumer acquires
-leaves the list, and comes back to its own place when it is released. Messages are
-shared by count of references, because a topic puts one message into many queues.
+Available entries are in lanes, first in first out: one for what everybody may have, one
+for streams, and one for each set of links that called messages undeliverable. What a
+consumer acquires leaves its lane, and comes back to its own place when it is released.
+Messages are shared by count of references, because a topic puts one into many queues.
 """
 
-from libc.stdint cimport uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdint cimport SIZE_MAX, int64_t
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from quiver_fast.server.balance cimport ENTRY, freed, made
+from quiver_fast.server.barring cimport lane_leave, lanes_forget
+from quiver_fast.server.heap cimport heap_first, heap_free, heap_put, heap_take
+from quiver_fast.server.lane cimport lane_after, lane_append, lane_remove, lane_return
 from quiver_fast.server.message cimport STREAM_HIGH, Chunk, Message, message_release
-from quiver_fast.server.structures cimport Consumer, Container, Entry, Queue
+from quiver_fast.server.structures cimport (
+    Consumer, Container, Entry, Lane, Queue, Timer, queue_dirty,
+)
+from quiver_fast.server.timer cimport timer_advance, timer_clear
 
 # Entries that were freed, for the next ones: each message takes one.
 cdef Entry *spare = NULL
@@ -20,6 +27,12 @@ cdef size_t SPARE_MAX = 65536
 # What a message costs besides its bytes, allocator included: a limit that left it out
 # would not bound the memory of short ones.
 cdef size_t OVERHEAD = sizeof(Entry) + sizeof(Message) + sizeof(Chunk) + 32
+cdef int64_t MILLISECOND = 1000000
+
+
+cdef void wake(Timer *timer, int64_t now) noexcept nogil:
+    # A queue's first member.
+    queue_dirty(<Queue *>timer)
 
 
 cdef Queue *queue_new(
@@ -36,6 +49,7 @@ cdef Queue *queue_new(
     queue.address[size] = 0
     queue.address_size = size
     queue.container = container
+    queue.timer.ring = wake
     queue.limit = container.limits.queue_bytes
     queue.next_sequence = 1
     queue.next = container.queues
@@ -47,7 +61,9 @@ cdef Queue *queue_new(
 
 cdef void queue_free(Queue *queue) noexcept nogil:
     """Free a queue that no link uses, with the messages in it."""
-    queue_clear(queue)
+    queue_clear(queue, SIZE_MAX)
+    timer_clear(queue.container, &queue.timer)
+    heap_free(&queue.expiry)
     if queue.prev != NULL:
         queue.prev.next = queue.next
     else:
@@ -58,13 +74,24 @@ cdef void queue_free(Queue *queue) noexcept nogil:
     free(queue)
 
 
-cdef void queue_clear(Queue *queue) noexcept nogil:
-    """Drop what is available."""
-    cdef Entry *entry = queue.head
-    while entry != NULL:
+cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil:
+    """Drop up to ``most`` of what is available; return whether that was all."""
+    cdef Entry *entry = any_entry(queue)
+    while entry != NULL and most:
         queue_acquire(queue, entry)
         entry_drop(entry)
-        entry = queue.head
+        most -= 1
+        entry = any_entry(queue)
+    return entry == NULL
+
+
+cdef Entry *any_entry(const Queue *queue) noexcept nogil:
+    cdef const Lane *lane = queue.lanes
+    if queue.main.head != NULL:
+        return queue.main.head
+    while lane != NULL and lane.head == NULL:
+        lane = lane.next
+    return queue.streaming.head if lane == NULL else lane.head
 
 
 cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
@@ -80,11 +107,13 @@ cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
     entry.message = message
     entry.queue = queue
     entry.sequence = queue.next_sequence
+    entry.lane = NULL
     entry.bytes = 0
+    entry.expiry = 0
     entry.failures = 0
     entry.acquired = False
     entry.used = False
-    entry.barred = NULL
+    entry.indexed = False
     made(ENTRY)
     return entry
 
@@ -106,13 +135,8 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     if entry == NULL:
         return NULL
     queue.next_sequence += 1
-    entry.prev = queue.tail
-    entry.next = NULL
-    if queue.tail == NULL:
-        queue.head = entry
-    else:
-        queue.tail.next = entry
-    queue.tail = entry
+    entry.lane = &queue.main if message.stream == NULL else &queue.streaming
+    lane_append(entry.lane, entry)
     queue.available += 1
     queue.depth += 1
     queue.streams += message.stream != NULL
@@ -121,31 +145,30 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     entry.bytes = OVERHEAD + (
         message.held if message.complete else max(message.held, <size_t>STREAM_HIGH))
     queue.bytes += entry.bytes
-    note_expiry(queue, message)
-    if queue.browser_count:
+    if message.expires:
+        note_expiry(queue, entry)
+    if queue.browsers != NULL:
         show_to_browsers(queue, entry)
     return entry
 
 
-cdef inline void note_expiry(Queue *queue, const Message *message) noexcept nogil:
-    if message.expires and (queue.next_expiry == 0 or message.expires < queue.next_expiry):
-        queue.next_expiry = message.expires
+cdef void note_expiry(Queue *queue, Entry *entry) noexcept nogil:
+    """Have an available entry dropped when its time is over.
+
+    Without memory for that, it is dropped when it is its turn. A stream goes at once.
+    """
+    if entry.message.stream == NULL:
+        heap_put(&queue.expiry, entry.message.expires, &entry.expiry)
+        timer_advance(queue.container, &queue.timer, heap_first(&queue.expiry) * MILLISECOND)
 
 
 cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil:
-    """Take an available entry out of the list."""
-    if queue.browser_count:
+    """Take an available entry out of its lane."""
+    if queue.browsers != NULL:
         step_browsers_off(queue, entry)
-    if entry.prev == NULL:
-        queue.head = entry.next
-    else:
-        entry.prev.next = entry.next
-    if entry.next == NULL:
-        queue.tail = entry.prev
-    else:
-        entry.next.prev = entry.prev
-    if queue.restored == entry:
-        queue.restored = entry.prev
+    lane_remove(entry.lane, entry)
+    if entry.expiry:
+        heap_take(&queue.expiry, &entry.expiry)
     queue.available -= 1
     queue.streams -= entry.message.stream != NULL
     entry.acquired = True
@@ -154,32 +177,13 @@ cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil:
 cdef void queue_restore(Entry *entry) noexcept nogil:
     """Make an acquired entry available again, in its old place."""
     cdef Queue *queue = entry.queue
-    cdef Entry *after = queue.head
-    cdef Entry *before = NULL
-    # What is released is nearly always older than all that is available, or follows what
-    # was released before it.
-    if queue.restored != NULL and queue.restored.sequence < entry.sequence:
-        before = queue.restored
-        after = before.next
-    while after != NULL and after.sequence < entry.sequence:
-        before = after
-        after = after.next
-    entry.prev = before
-    entry.next = after
-    if before == NULL:
-        queue.head = entry
-    else:
-        before.next = entry
-    if after == NULL:
-        queue.tail = entry
-    else:
-        after.prev = entry
+    lane_return(entry.lane, entry)
     entry.acquired = False
     entry.used = True
-    queue.restored = entry
     queue.available += 1
-    note_expiry(queue, entry.message)
-    if queue.browser_count:
+    if entry.message.expires:
+        note_expiry(queue, entry)
+    if queue.browsers != NULL:
         show_to_browsers(queue, entry)
 
 
@@ -190,9 +194,10 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
     if queue != NULL:
         queue.depth -= 1
         queue.bytes -= entry.bytes
+        if entry.lane.barred != NULL:
+            lane_leave(queue, entry.lane)
     freed(ENTRY)
     message_release(entry.message)
-    free(entry.barred)
     if spare_count >= SPARE_MAX:
         free(entry)
         return
@@ -201,43 +206,17 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
     spare_count += 1
 
 
-cdef bint entry_bar(Entry *entry, uint64_t serial) noexcept nogil:
-    """Keep an entry from a link (modified: undeliverable-here, part 3.4.5).
-
-    Returns False without memory.
-    """
-    cdef size_t count = 0
-    cdef uint64_t *grown
-    if entry.barred != NULL:
-        while entry.barred[count] != 0:
-            count += 1
-    grown = <uint64_t *>realloc(entry.barred, (count + 2) * sizeof(uint64_t))
-    if grown == NULL:
-        return False
-    grown[count] = serial
-    grown[count + 1] = 0
-    entry.barred = grown
-    return True
-
-
-cdef bint entry_barred(const Entry *entry, uint64_t serial) noexcept nogil:
-    """Say whether the link with this serial number must not get the entry."""
-    cdef const uint64_t *barred = entry.barred
-    while barred[0] != 0:
-        if barred[0] == serial:
-            return True
-        barred += 1
-    return False
-
-
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
     """Add a consumer, not yet ready; a browser begins at the first available entry."""
+    cdef Consumer **first = &queue.browsers if consumer.browser else &queue.consumers
     consumer.queue = queue
-    consumer.next = queue.consumers
-    queue.consumers = consumer
+    consumer.prev = NULL
+    consumer.next = first[0]
+    if first[0] != NULL:
+        first[0].prev = consumer
+    first[0] = consumer
     if consumer.browser:
-        queue.browser_count += 1
-        consumer.place = queue.head
+        consumer.place = queue.main.head
         consumer.seen = 0
         return
     queue.consumer_count += 1
@@ -259,20 +238,41 @@ cdef void join_locally(Queue *queue) noexcept nogil:
 
 cdef void consumer_leave(Consumer *consumer) noexcept nogil:
     cdef Queue *queue = consumer.queue
-    cdef Consumer **place = &queue.consumers
     consumer_unready(consumer)
-    while place[0] != consumer:
-        place = &place[0].next
-    place[0] = consumer.next
-    if consumer.browser:
-        queue.browser_count -= 1
+    if consumer.draining:
+        stop_draining(consumer)
+    if consumer.next != NULL:
+        consumer.next.prev = consumer.prev
+    if consumer.prev != NULL:
+        consumer.prev.next = consumer.next
+    elif consumer.browser:
+        queue.browsers = consumer.next
     else:
+        queue.consumers = consumer.next
+    if not consumer.browser:
+        lanes_forget(queue, consumer.outlet.base.serial)
         queue.consumer_count -= 1
         if not consumer.trunk:
             queue.local_count -= 1
             if queue.topic != NULL:
                 queue.topic.local_count -= 1
     consumer.queue = NULL
+
+
+cdef void consumer_drain(Consumer *consumer) noexcept nogil:
+    """Note that a consumer wants what there is, and then its credit gone (part 2.6.7)."""
+    if not consumer.draining:
+        consumer.draining = True
+        consumer.next_draining = consumer.queue.draining
+        consumer.queue.draining = consumer
+
+
+cdef void stop_draining(Consumer *consumer) noexcept nogil:
+    cdef Consumer **place = &consumer.queue.draining
+    while place[0] != consumer:
+        place = &place[0].next_draining
+    place[0] = consumer.next_draining
+    consumer.draining = False
 
 
 cdef void consumer_ready(Consumer *consumer) noexcept nogil:
@@ -311,27 +311,35 @@ cdef void consumer_unready(Consumer *consumer) noexcept nogil:
 cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
     """Return the browser's next entry and step on; NULL at the end for now."""
     cdef Entry *entry = consumer.place
+    cdef Entry *other
+    cdef const Lane *lane = consumer.queue.lanes
+    while lane != NULL:
+        other = lane_after(lane, consumer.seen)
+        if other != NULL and (entry == NULL or other.sequence < entry.sequence):
+            entry = other
+        lane = lane.next
     if entry == NULL:
         return NULL
     consumer.seen = entry.sequence
-    consumer.place = entry.next
+    if entry == consumer.place:
+        consumer.place = entry.next
     return entry
 
 
 cdef void show_to_browsers(Queue *queue, Entry *entry) noexcept nogil:
     """Let browsers see an entry that came, or came back, at or before their place."""
-    cdef Consumer *consumer = queue.consumers
-    while consumer != NULL:
-        if consumer.browser and entry.sequence > consumer.seen and (
+    cdef Consumer *consumer = queue.browsers
+    while consumer != NULL and entry.lane == &queue.main:
+        if entry.sequence > consumer.seen and (
                 consumer.place == NULL or consumer.place.sequence > entry.sequence):
             consumer.place = entry
         consumer = consumer.next
 
 
 cdef void step_browsers_off(Queue *queue, Entry *entry) noexcept nogil:
-    """Move browsers that stand on an entry that leaves the list."""
-    cdef Consumer *consumer = queue.consumers
+    """Move browsers that stand on an entry that leaves its lane."""
+    cdef Consumer *consumer = queue.browsers
     while consumer != NULL:
-        if consumer.browser and consumer.place == entry:
+        if consumer.place == entry:
             consumer.place = entry.next
         consumer = consumer.next

@@ -20,6 +20,8 @@ cdef class Reactor:
     cdef bint stopping
     # The clock as of this turn's beginning (monotonic ns): one read serves all.
     cdef int64_t now
+    # Who wants it in ms.
+    cdef int64_t *now_ms
 
     cdef void add_hook(self, Hook *hook) noexcept nogil
     cdef void stop(self) noexcept nogil

@@ -96,6 +96,8 @@ cdef class Reactor:
             with gil:
                 raise OSError(errno, f"epoll: {os.strerror(errno)}")
         self.now = monotonic_ns()
+        if self.now_ms != NULL:
+            self.now_ms[0] = self.now // MILLISECOND
         for i in range(count):
             watch = <Watch *>events[i].data.ptr
             watch.ready(watch, events[i].events)

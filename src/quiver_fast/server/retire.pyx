@@ -4,6 +4,10 @@ from quiver_fast.server.broker cimport Broker, leave_topic
 from quiver_fast.server.inlet cimport resume
 from quiver_fast.server.queue cimport queue_clear
 from quiver_fast.server.structures cimport Inlet, Queue, queue_dirty
+from quiver_fast.server.timer cimport timer_advance
+
+# Messages of a queue that goes that are dropped in one turn, so that others have theirs.
+cdef size_t CLEAR_STEP = 8192
 
 
 cdef void queue_left(Queue *queue) noexcept nogil:
@@ -30,8 +34,10 @@ cdef void queue_retire(Queue *queue) noexcept nogil:
     cdef Inlet *waiting = queue.waiting
     if not (queue.temporary or is_forgettable(queue)):
         return
+    if not queue_clear(queue, CLEAR_STEP):
+        timer_advance(queue.container, &queue.timer, 0)
+        return
     queue.waiting = NULL
-    queue_clear(queue)
     if queue.depth == 0:
         with gil:
             (<Broker>queue.container.broker).release(queue)

@@ -14,11 +14,10 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.links cimport (
     NAME_MAX, awaits_begin, has_channel, is_usable, link_new, same_server, session_for, write_name,
 )
-from quiver_fast.server.pool cimport pool_remove
+from quiver_fast.server.pool cimport POOL_MAX, pool_remove
 from quiver_fast.server.structures cimport OUTLET, Outlet, Peer, peer_dirty
 
-# Idle links that a connection keeps, and how many of the others go at a time.
-cdef size_t POOL_MAX = 128
+# How many idle links that are too many go at a time.
 cdef int POOL_STEP = 10
 
 cdef const char *NAME = b"quiver-stream-"

@@ -5,7 +5,7 @@
 #
 # Plain C structs, because none of this may hold the GIL or allocate Python objects.
 
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from quiver_fast.proton.libproton cimport (
     pn_connection_driver_t, pn_delivery_get_context, pn_delivery_set_context, pn_delivery_t,
@@ -13,33 +13,61 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.server.balance cimport DELIVERY, freed, made
 from quiver_fast.server.chain cimport ChainReader
+from quiver_fast.server.heap cimport Heap
 from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.reactor cimport Hook, Watch
 
-# A message's place in one queue. Available entries are in the queue's list, in the
+# What rings when it is due. The place in the container's heap has to be the first member.
+cdef struct Timer:
+    uint32_t place
+    void (*ring)(Timer *timer, int64_t now) noexcept nogil
+
+# A message's place in one queue. Available entries are in a lane of the queue's, in the
 # order of their sequence; an acquired one is held by its outlet's delivery only.
 cdef struct Entry:
+    # In the queue's heap of what expires, while it is available; has to be the first member.
+    uint32_t expiry
+    # Deliveries that failed here, added to the header's delivery-count.
+    uint32_t failures
     Entry *prev
     Entry *next
+    # In its lane's index, if it came back.
+    Entry *left
+    Entry *right
     Message *message
     Queue *queue
+    Lane *lane
     uint64_t sequence
     # What it counts for in the queue's bytes.
     size_t bytes
-    # Deliveries that failed here, added to the header's delivery-count.
-    uint32_t failures
-    bint acquired
+    uint8_t acquired
     # Somebody had it before: no longer first-acquirer.
-    bint used
-    # Links that said undeliverable-here, by serial number; ended by 0. NULL for none.
+    uint8_t used
+    uint8_t indexed
+
+# Available entries that the same consumers may have.
+cdef struct Lane:
+    Entry *head
+    Entry *tail
+    # Those that came back.
+    Entry *root
+    # Links that said undeliverable-here, by ascending serial number.
     uint64_t *barred
+    size_t barred_count
+    # Entries of a lane that is barred to some, available or not: it goes with the last.
+    size_t entries
+    Lane *next
 
 # Where a consumer stands in a queue. `ready` is set while it has credit and room,
 # and then it is in the ring that dispatch goes round.
 cdef struct Consumer:
     Consumer *prev_ready
     Consumer *next_ready
+    Consumer *prev
     Consumer *next
+    # In its queue's list of those whose credit is to go.
+    bint draining
+    Consumer *next_draining
     Queue *queue
     Outlet *outlet
     bint ready
@@ -51,12 +79,16 @@ cdef struct Consumer:
     uint64_t seen
 
 cdef struct Queue:
+    # For what expires first, and for what is left to do in the next turn.
+    Timer timer
     char *address
     size_t address_size
-    Entry *head
-    Entry *tail
-    # The last that came back, if it is available still: the next one follows it mostly.
-    Entry *restored
+    # Messages that every consumer may have, and streams.
+    Lane main
+    Lane streaming
+    # Messages that some consumers called undeliverable.
+    Lane *lanes
+    size_t lane_count
     uint64_t next_sequence
     # Entries available, and all with those acquired.
     size_t available
@@ -67,12 +99,12 @@ cdef struct Queue:
     # Bytes of messages held, and how many may be.
     size_t bytes
     size_t limit
-    # The earliest expiry among available entries (monotonic ms); 0 for none.
-    int64_t next_expiry
+    # Available entries with a time to live, by when it is over (monotonic ms).
+    Heap expiry
     Consumer *consumers
+    Consumer *browsers
     Consumer *ready
     size_t consumer_count
-    size_t browser_count
     # Consumers that are no trunk's; a topic's are those of its subscriptions.
     size_t local_count
     # Our links to other servers by which messages of this address come here.
@@ -81,18 +113,21 @@ cdef struct Queue:
     bint trunk
     # Producers that wait for room.
     Inlet *waiting
+    # Links without a queue of their own whose message is on its way here.
+    Inlet *bound
     # Producers of streams, which have credit only while there are consumers.
     Inlet *streaming_inlets
     # A topic keeps nothing: each of its subscriptions is a queue of its own.
     bint multicast
     Queue *subscriptions
+    Queue *prev_subscription
     Queue *next_subscription
     Queue *topic
     # In the container's list of queues that have something to dispatch.
     bint dirty
     Queue *next_dirty
-    # A consumer wants what there is and then its credit gone (part 2.6.7).
-    bint draining
+    # Consumers that want what there is and then their credit gone (part 2.6.7).
+    Consumer *draining
     # Links that use it; a temporary queue goes with the last one.
     size_t links
     bint temporary
@@ -112,12 +147,27 @@ cdef enum LinkKind:
     OUTLET
     COORDINATOR
 
+# What every session's context points to.
+cdef struct Session:
+    pn_session_t *session
+    Session *prev
+    Session *next
+    Link *links
+    # Of these, those that the peer sends by, and those of them for streams.
+    size_t incoming
+    size_t streaming
+    # We began it, not the peer.
+    bint own
+    # Begun by the peer and not answered yet; in its peer's list.
+    Session *next_beginning
+
 # What every link's context points to, whatever its kind.
 cdef struct Link:
     LinkKind kind
     pn_link_t *link
     pn_session_t *session
     Peer *peer
+    # Among the links of its session.
     Link *prev
     Link *next
     # Never used twice while the server runs.
@@ -155,8 +205,12 @@ cdef struct Outlet:
     Outlet *next_idle
     # Streams that run to this consumer, on its own link or on links of ours.
     int streams
-    # Of a link of ours: the consumer that its stream was for.
+    # Of a link of ours: the consumer that its stream was for, and others of that one.
     Outlet *consumer_link
+    Outlet *prev_served
+    Outlet *next_served
+    # The links that serve this consumer.
+    Outlet *served
     Outlet *next_reader
     Consumer consumer
     # Sent settled: what was sent is done with.
@@ -171,6 +225,7 @@ cdef struct Outlet:
     ChainReader *reader
     # Waits for its session's output to drain; in its peer's list.
     bint clogged
+    Outlet *prev_clogged
     Outlet *next_clogged
 
 # A link that messages come by.
@@ -178,8 +233,10 @@ cdef struct Inlet:
     Link base
     # NULL for an anonymous terminus: each message names its address.
     Queue *queue
-    # The anonymous terminus' last address, to look it up once.
+    # The anonymous terminus' last address, to look it up once; good as long as no queue
+    # went since.
     Queue *last
+    uint64_t last_known
     # The message that is arriving in parts.
     Message *receiving
     # The target has the capability qd.streaming-deliveries.
@@ -194,6 +251,8 @@ cdef struct Inlet:
     # Another server attached it for streams; where the one that is arriving goes.
     bint routed
     Queue *destination
+    Inlet *prev_bound
+    Inlet *next_bound
     # Waits for its stream to be sent; in the container's list when it may go on.
     bint awake
     Inlet *next_awake
@@ -205,6 +264,7 @@ cdef struct Inlet:
     bint wide
     # Waits for room in a queue; in that queue's list.
     Queue *blocked_by
+    Inlet *prev_waiting
     Inlet *next_waiting
 
 # A connection that this server makes, and makes again when it is lost.
@@ -221,14 +281,16 @@ cdef struct Dial:
 
 # One AMQP connection.
 cdef struct Peer:
+    # For idle time-outs, the handshake, and links that wait to be detached.
+    Timer timer
     Container *container
     Peer *prev
     Peer *next
     Watch watch
     uint32_t events
     pn_connection_driver_t driver
-    Link *links
-    # Of these, those that the peer attached, and those that we did.
+    Session *sessions
+    # Links that the peer attached, and those that we did.
     size_t link_count
     size_t own_links
     # Sessions that the peer began, those that we did, and those whose channels are ours
@@ -239,14 +301,20 @@ cdef struct Peer:
     # The one for links that get none to themselves; NULL as long as there is no such link.
     pn_session_t *shared_session
     bint opened
-    # It began sessions that are not answered yet.
-    bint beginning
+    # Sessions that it began and that are not answered yet, the latest first.
+    Session *beginning
     # The peer sent FIN or the socket failed; nothing more is read or written.
     bint cut
     # The socket takes no more for now; until it does, nothing is framed for it.
     bint full
+    # Begins, attaches, detaches and ends of the peer's that are not answered: while the
+    # socket is full these are all that grows without end.
+    size_t unanswered
+    # The last events had so many of them that less is read at a time.
+    bint costly
     # Freed at the end of the turn.
     bint dead
+    Peer *next_dead
     bint dirty
     Peer *next_dirty
     Outlet *clogged
@@ -260,9 +328,12 @@ cdef struct Peer:
     # A connection to another of our servers, and what made it if it was us.
     bint trunk
     Dial *dial
-    Transaction *transactions
+    # Open transactions by the low bits of their ids; what is free is chained.
+    Transaction **transactions
+    uint32_t transaction_capacity
+    uint32_t transaction_count
+    uint32_t free_transaction
     int64_t accepted_at
-    int64_t next_tick
 
 # One thing that a transaction does when it is committed (part 4.4).
 cdef struct Work:
@@ -273,7 +344,8 @@ cdef struct Work:
     Message *message
     # ...or an outcome to apply; `delivery` is NULL once the consumer settled it.
     Entry *entry
-    Outlet *outlet
+    # The serial number of the link that gave it.
+    uint64_t serial
     pn_delivery_t *delivery
     uint64_t outcome
     bint failed
@@ -284,13 +356,19 @@ cdef struct Pending:
     Link *link
     pn_delivery_t *delivery
 
+# A link to the coordinator, and the transactions that were declared on it.
+cdef struct Coordinator:
+    Link base
+    Transaction *transactions
+
 cdef struct Transaction:
+    Transaction *prev
     Transaction *next
-    Link *coordinator
+    Coordinator *coordinator
     uint64_t id
     Work *first
     Work *last
-    # Of the messages that it holds.
+    # Of the messages and outcomes that it holds.
     size_t bytes
     # Its commit wrote to files.
     bint stored
@@ -306,6 +384,7 @@ cdef struct Limits:
     # Links that we attach share one session of each connection.
     bint shared_sessions
     size_t links
+    uint32_t transactions
     uint32_t frame_size
     uint32_t idle_timeout
     int64_t handshake_ns
@@ -338,12 +417,14 @@ cdef struct Container:
     size_t pending_capacity
     Peer *peers
     Queue *queues
+    # How many have gone: what was looked up before may be one of these.
+    uint64_t queues_gone
     size_t peer_count
     # Of these, connections to other servers.
     size_t trunk_count
     # Peers that ended in this turn.
-    size_t deaths
-    int64_t next_tick
+    Peer *dead
+    Heap timers
     uint64_t next_serial
     int64_t now_ms
     bint closing

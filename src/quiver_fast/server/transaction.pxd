@@ -1,8 +1,8 @@
 from libc.stdint cimport uint64_t
 
-from quiver_fast.proton.libproton cimport pn_delivery_t
+from quiver_fast.proton.libproton cimport pn_delivery_get_context, pn_delivery_t
 from quiver_fast.server.message cimport Message
-from quiver_fast.server.structures cimport Entry, Link, Outlet, Peer, Queue, Transaction
+from quiver_fast.server.structures cimport Coordinator, Entry, Peer, Queue, Transaction
 
 # The delivery state that carries a transaction's id, part 4.5.8.
 cdef enum:
@@ -14,7 +14,13 @@ cdef struct StateInTransaction:
     bint failed
     bint undeliverable
 
-cdef Transaction *transaction_new(Link *coordinator) noexcept nogil
+cdef inline Entry *entry_of(pn_delivery_t *delivery) noexcept nogil:
+    """Return the entry that a delivery is of; NULL if a transaction has its outcome, or none."""
+    cdef void *context = pn_delivery_get_context(delivery)
+    return NULL if <size_t>context & 1 else <Entry *>context
+
+
+cdef Transaction *transaction_new(Coordinator *coordinator) noexcept nogil
 cdef Transaction *transaction_find(Peer *peer, uint64_t id) noexcept nogil
 cdef void transaction_free(Transaction *transaction) noexcept nogil
 cdef StateInTransaction read_state(Peer *peer, pn_delivery_t *delivery) noexcept nogil
@@ -23,8 +29,7 @@ cdef void answer_in_transaction(
 cdef bint enlist_message(
     Transaction *transaction, Message *message, Queue *queue) noexcept nogil
 cdef bint enlist_outcome(
-    const StateInTransaction *state, Outlet *outlet, Entry *entry,
+    const StateInTransaction *state, uint64_t serial, Entry *entry,
     pn_delivery_t *delivery) noexcept nogil
-cdef void forget_delivery(Peer *peer, pn_delivery_t *delivery) noexcept nogil
-cdef void forget_outlet(Peer *peer, Outlet *outlet) noexcept nogil
+cdef void forget_delivery(pn_delivery_t *delivery) noexcept nogil
 cdef bint take_id(const char *start, size_t size, uint64_t *id) noexcept nogil

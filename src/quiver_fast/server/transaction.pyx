@@ -4,53 +4,108 @@ A transaction is a list of work in the order it came: messages to publish and
 outcomes to apply. server.coordinator begins, commits and rolls back.
 """
 
-from libc.stdint cimport uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, pn_bytes, pn_bytes_t, pn_data_clear, pn_data_enter, pn_data_exit,
     pn_data_get_binary, pn_data_get_bool, pn_data_get_ulong, pn_data_is_described, pn_data_next,
     pn_data_put_binary, pn_data_put_described, pn_data_put_list, pn_data_put_ulong,
-    pn_data_rewind, pn_data_t, pn_delivery_local, pn_delivery_remote, pn_delivery_t,
-    pn_delivery_update, pn_disposition_data,
+    pn_data_rewind, pn_data_t, pn_delivery_get_context, pn_delivery_local, pn_delivery_remote,
+    pn_delivery_set_context, pn_delivery_t, pn_delivery_update, pn_disposition_data,
 )
 from quiver_fast.server.message cimport Message, message_release
 from quiver_fast.server.structures cimport (
-    Entry, Link, Outlet, Peer, Queue, Transaction, Work,
+    Coordinator, Entry, Peer, Queue, Transaction, Work, delivery_let_go,
 )
 
+cdef enum:
+    # Of an id; the limit of open transactions is below that.
+    PLACE_BITS = 20
+    FIRST_PLACES = 8
 
-cdef Transaction *transaction_new(Link *coordinator) noexcept nogil:
-    """Begin a transaction on a coordinator link; NULL without memory."""
+
+cdef Transaction *transaction_new(Coordinator *coordinator) noexcept nogil:
+    """Begin a transaction on a coordinator link; NULL without memory or a free place.
+
+    The low bits of its id are its place in the connection's table.
+    """
     cdef Transaction *transaction = <Transaction *>calloc(1, sizeof(Transaction))
-    cdef Peer *peer = coordinator.peer
-    if transaction == NULL:
+    cdef Peer *peer = coordinator.base.peer
+    cdef uint32_t place
+    if transaction == NULL or not take_place(peer, &place):
+        free(transaction)
         return NULL
     peer.container.next_serial += 1
-    transaction.id = peer.container.next_serial
+    transaction.id = peer.container.next_serial << PLACE_BITS | place
     transaction.coordinator = coordinator
-    transaction.next = peer.transactions
-    peer.transactions = transaction
+    transaction.next = coordinator.transactions
+    if transaction.next != NULL:
+        transaction.next.prev = transaction
+    coordinator.transactions = transaction
+    peer.transactions[place] = transaction
     return transaction
+
+
+cdef bint take_place(Peer *peer, uint32_t *place) noexcept nogil:
+    """Take a free place in the table of transactions; False if there is none."""
+    if peer.transaction_count >= peer.container.limits.transactions or (
+            peer.transaction_count == peer.transaction_capacity and not add_places(peer)):
+        return False
+    place[0] = peer.free_transaction
+    peer.free_transaction = <uint32_t>(<size_t>peer.transactions[place[0]] >> 1)
+    peer.transaction_count += 1
+    return True
+
+
+cdef bint add_places(Peer *peer) noexcept nogil:
+    cdef uint32_t capacity = 2 * peer.transaction_capacity + FIRST_PLACES
+    cdef uint32_t place
+    cdef Transaction **grown = <Transaction **>realloc(
+        peer.transactions, capacity * sizeof(Transaction *))
+    if grown == NULL:
+        return False
+    for place in range(peer.transaction_capacity, capacity):
+        grown[place] = free_place(place + 1)
+    peer.free_transaction = peer.transaction_capacity
+    peer.transactions = grown
+    peer.transaction_capacity = capacity
+    return True
+
+
+cdef inline Transaction *free_place(uint32_t following) noexcept nogil:
+    """Return what is in a free place: the next free one, odd as no pointer is."""
+    return <Transaction *>(<size_t>following << 1 | 1)
 
 
 cdef Transaction *transaction_find(Peer *peer, uint64_t id) noexcept nogil:
     """Return the connection's transaction with this id, or NULL."""
-    cdef Transaction *transaction = peer.transactions
-    while transaction != NULL and transaction.id != id:
-        transaction = transaction.next
+    cdef uint64_t place = id & ((<uint64_t>1 << PLACE_BITS) - 1)
+    cdef Transaction *transaction
+    if place >= peer.transaction_capacity:
+        return NULL
+    transaction = peer.transactions[place]
+    if <size_t>transaction & 1 or transaction.id != id:
+        return NULL
     return transaction
 
 
 cdef void transaction_free(Transaction *transaction) noexcept nogil:
     """Forget a transaction, whose work was done or undone; messages left in it are dropped."""
-    cdef Transaction **place = &transaction.coordinator.peer.transactions
+    cdef Peer *peer = transaction.coordinator.base.peer
+    cdef uint32_t place = <uint32_t>(transaction.id & ((<uint64_t>1 << PLACE_BITS) - 1))
     cdef Work *work = transaction.first
     cdef Work *following
-    while place[0] != transaction:
-        place = &place[0].next
-    place[0] = transaction.next
+    if transaction.next != NULL:
+        transaction.next.prev = transaction.prev
+    if transaction.prev != NULL:
+        transaction.prev.next = transaction.next
+    else:
+        transaction.coordinator.transactions = transaction.next
+    peer.transactions[place] = free_place(peer.free_transaction)
+    peer.free_transaction = place
+    peer.transaction_count -= 1
     while work != NULL:
         following = work.next
         if work.message != NULL:
@@ -126,6 +181,7 @@ cdef Work *add_work(Transaction *transaction) noexcept nogil:
     if work == NULL:
         transaction.incomplete = True
         return NULL
+    transaction.bytes += sizeof(Work)
     if transaction.last == NULL:
         transaction.first = work
     else:
@@ -140,7 +196,7 @@ cdef bint enlist_message(
     cdef Work *work = add_work(transaction)
     if work == NULL:
         return False
-    transaction.bytes += message.size
+    transaction.bytes += message.held
     work.message = message
     work.queue = queue
     queue.links += 1
@@ -148,9 +204,12 @@ cdef bint enlist_message(
 
 
 cdef bint enlist_outcome(
-        const StateInTransaction *state, Outlet *outlet, Entry *entry,
+        const StateInTransaction *state, uint64_t serial, Entry *entry,
         pn_delivery_t *delivery) noexcept nogil:
-    """Keep an outcome until commit. ``delivery`` is NULL if the consumer settled it."""
+    """Keep an outcome until commit. ``delivery`` is NULL if the consumer settled it.
+
+    ``serial`` is the link's that gave it.
+    """
     cdef Work *work = add_work(state.transaction)
     if work == NULL:
         return False
@@ -159,36 +218,20 @@ cdef bint enlist_outcome(
     if work.queue != NULL:
         # The outcome must find the queue, even when the consumer's link is gone.
         work.queue.links += 1
-    work.outlet = outlet
+    work.serial = serial
     work.delivery = delivery
     work.outcome = state.outcome if state.outcome else PN_ACCEPTED
     work.failed = state.failed
     work.undeliverable = state.undeliverable
+    if delivery != NULL:
+        delivery_let_go(delivery)
+        pn_delivery_set_context(delivery, <void *>(<size_t>work | 1))
     return True
 
 
-cdef void forget_delivery(Peer *peer, pn_delivery_t *delivery) noexcept nogil:
-    """Leave to the commit an outcome whose delivery the consumer settles after all."""
-    cdef Transaction *transaction = peer.transactions
-    cdef Work *work
-    while transaction != NULL:
-        work = transaction.first
-        while work != NULL:
-            if work.delivery == delivery:
-                work.delivery = NULL
-            work = work.next
-        transaction = transaction.next
-
-
-cdef void forget_outlet(Peer *peer, Outlet *outlet) noexcept nogil:
-    """Leave the outcomes of a link that is gone to the commit, without their deliveries."""
-    cdef Transaction *transaction = peer.transactions
-    cdef Work *work
-    while transaction != NULL:
-        work = transaction.first
-        while work != NULL:
-            if work.outlet == outlet:
-                work.delivery = NULL
-                work.outlet = NULL
-            work = work.next
-        transaction = transaction.next
+cdef void forget_delivery(pn_delivery_t *delivery) noexcept nogil:
+    """Leave an outcome to the commit: its delivery was settled after all, or its link is gone."""
+    cdef size_t context = <size_t>pn_delivery_get_context(delivery)
+    if context & 1:
+        (<Work *>(context & ~<size_t>1)).delivery = NULL
+        pn_delivery_set_context(delivery, NULL)

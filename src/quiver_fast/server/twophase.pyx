@@ -29,7 +29,7 @@ cdef bint transaction_write(Transaction *transaction) noexcept nogil:
 
     Then none of it counts, and no message of it has an index.
     """
-    cdef Container *container = transaction.coordinator.peer.container
+    cdef Container *container = transaction.coordinator.base.peer.container
     cdef void *joined = NULL
     cdef bint done = write_work(transaction, &joined)
     transaction.stored = joined != NULL

@@ -1,0 +1,53 @@
+"""What time does to a connection: its handshake, idle time-outs, and links it does not use."""
+
+from libc.stdint cimport INT64_MAX, int64_t
+
+from quiver_fast.proton.libproton cimport pn_transport_tick
+from quiver_fast.server.peer cimport peer_cut
+from quiver_fast.server.pool cimport POOL_MAX, TRIM_AFTER
+from quiver_fast.server.streamlink cimport trim_pool
+from quiver_fast.server.structures cimport Peer, Timer, peer_dirty
+from quiver_fast.server.timer cimport timer_set
+
+cdef int64_t MILLISECOND = 1000000
+
+
+cdef void declare_dead(Peer *peer) noexcept nogil:
+    """Have a peer freed at the end of the turn."""
+    if peer.dead:
+        return
+    peer.dead = True
+    peer.next_dead = peer.container.dead
+    peer.container.dead = peer
+
+
+cdef void peer_ring(Timer *timer, int64_t now) noexcept nogil:
+    """Do what is due, and have the rest done when it is."""
+    # The timer is a peer's first member.
+    cdef Peer *peer = <Peer *>timer
+    cdef int64_t deadline = peer.accepted_at + peer.container.limits.handshake_ns
+    cdef int64_t due
+    if peer.dead:
+        return
+    if not peer.opened and now > deadline:
+        peer_cut(peer)
+        declare_dead(peer)
+        return
+    due = tick(peer)
+    trim_pool(peer)
+    if not peer.opened:
+        due = min(due, deadline + MILLISECOND)
+    if peer.idle_count > POOL_MAX:
+        due = min(due, now + TRIM_AFTER * MILLISECOND)
+    if due != INT64_MAX:
+        timer_set(peer.container, timer, max(due, now + MILLISECOND))
+
+
+cdef int64_t tick(Peer *peer) noexcept nogil:
+    """Let the engine keep idle time-outs, its own and the peer's (part 2.4.5).
+
+    Returns when it wants to be asked again (monotonic ns).
+    """
+    cdef int64_t due = pn_transport_tick(peer.driver.transport, peer.container.now_ms)
+    peer_dirty(peer)
+    return due * MILLISECOND if due else INT64_MAX
