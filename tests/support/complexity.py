@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from support.amqp_frames import FrameClient, composite, decode_frame, encode_frame
+from support.processes import free_port
 from support.remote import END_OF_STREAM
 from support.server import Server, running_server
 from support.watcher import cpu_seconds
@@ -320,6 +321,8 @@ def measure(directory: Path, operation: Operation, count: int) -> Cost:
     keys = {"queue_limit": 4096 * MIB, **(operation.keys or {})}
     if keys.get("store") is True:
         keys["store"] = directory / "store"
+    if keys.get("csp_port") is True:
+        keys["csp_port"] = free_port()
     with running_server(directory, end_seconds=60, **keys) as server:
         bench = Bench(server, int(str(keys.get("csp_port", 0))))
         with watching(bench) as trips:

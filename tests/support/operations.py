@@ -20,6 +20,7 @@ from support.bulk import (
 )
 from support.complexity import Bench, Flood, Operation
 from support.fast_frames import DIGITS, NUMBER, copies
+from support.text_operations import TEXT_OPERATIONS
 
 __all__ = ["OPERATIONS"]
 
@@ -71,7 +72,7 @@ def release_random(bench: Bench, count: int) -> None:
 def fill_ttl(bench: Bench, count: int) -> None:
     """Fill a queue with messages of very different times to live."""
     producer = Producer(bench, f"ttl-{count}")
-    ttls = np.random.default_rng(1).integers(100_000, 600_000, count)
+    ttls = np.random.default_rng(1).integers(50, 30_000, count)
     while producer.sent < count:
         at = producer.sent
         part = min(200, count - at)
@@ -442,7 +443,7 @@ OPERATIONS: list[Operation] = [
     Operation("attach and detach", links, 2000),
     # The engine compares an attach's name with those of its session's links, of which there
     # are no more than max-links.
-    Operation("many links of a session that ends", many_links, 250, scale=1),
+    Operation("many links of a session that ends", many_links, 150, scale=1),
     Operation("many consumers of a queue", many_consumers, 250, scale=1),
     Operation("begin and end", sessions, 2000),
     Operation("begin and end beside many links", sessions_with_links, 250, scale=1),
@@ -478,4 +479,5 @@ OPERATIONS: list[Operation] = [
     Operation("dynamic nodes", dynamic_nodes, 2000),
     Operation("subscriptions of a topic", subscriptions, 250, scale=1),
     Operation("messages that a subscriber leaves", unread_topic, 5000),
+    *TEXT_OPERATIONS,
 ]

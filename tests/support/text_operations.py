@@ -1,0 +1,65 @@
+"""What a client of the queue protocol, or of stored queues, can repeat."""
+
+from __future__ import annotations
+
+from support.bulk import BODY, Producer, dispositions, flow, header
+from support.complexity import Bench, Operation
+from support.remote import document, meta, request
+
+__all__ = ["TEXT_OPERATIONS"]
+
+STORED: dict[str, object] = {"store": True}
+SERVED: dict[str, object] = {"store": True, "csp_port": True}
+QUEUE, APPENDER = "//h/q#Queue", "//h/q#appender"
+# The last request of each operation, and what its answer holds.
+LAST = request("lastWrittenIndex: { }\n", csp=QUEUE, tid=77777777)
+ANSWERED = b"tid: 77777777"
+
+
+def submits(bench: Bench, count: int) -> None:
+    """Submit entries and read the answers."""
+    one = request('submit: "an entry"', csp=APPENDER, tid=1)
+    bench.text_client().pump(one * count + LAST, ANSWERED)
+
+
+def appenders(bench: Bench, count: int) -> None:
+    """Create appenders and close them."""
+    client = bench.text_client()
+    data = b"".join(
+        request("createAppender: { }\n", csp=QUEUE, tid=1)
+        + request("close: { }\n", cid=number, tid=2)
+        for number in range(1, count + 1)
+    )
+    client.pump(data + LAST, ANSWERED)
+
+
+def last_indexes(bench: Bench, count: int) -> None:
+    """Ask for the last index."""
+    one = request("lastWrittenIndex: { }\n", csp=QUEUE, tid=3)
+    bench.text_client().pump(one * count + LAST, ANSWERED)
+
+
+def heartbeats(bench: Bench, count: int) -> None:
+    """Send heartbeats, which are answered."""
+    one = meta(tid=1) + document("heartbeat: 5\n")
+    bench.text_client().pump(one * count + LAST, ANSWERED)
+
+
+def stored(bench: Bench, count: int) -> None:
+    """Send durable messages to one queue and accept them."""
+    producer = Producer(bench, f"stored-{count}")
+    producer.send(count, header(durable=True) + BODY)
+    client = bench.client()
+    client.attach_receiver(f"stored-{count}")
+    client.pump(flow(count), lambda: client.seen["transfer"] >= count)
+    client.pump(dispositions(range(count), "accepted"))
+    client.echo()
+
+
+TEXT_OPERATIONS: list[Operation] = [
+    Operation("csp submit", submits, 40000, keys=SERVED),
+    Operation("csp createAppender and close", appenders, 5000, keys=SERVED),
+    Operation("csp lastWrittenIndex", last_indexes, 40000, keys=SERVED),
+    Operation("csp heartbeat", heartbeats, 40000, keys=SERVED),
+    Operation("durable messages taken and accepted", stored, 5000, keys=STORED),
+]
