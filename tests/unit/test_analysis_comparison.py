@@ -7,10 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.change_calibration import limit
+from support.simulated_seconds import autoregression
 
 from quiver_fast.analysis import comparison as module
 from quiver_fast.analysis.blocks import block_length, resampled_means
-from quiver_fast.analysis.changepoints import best_split, change_points, dependence
+from quiver_fast.analysis.changepoints import (
+    best_split,
+    change_points,
+    dependence,
+    detectable_step,
+    separation,
+    separation_limit,
+)
 from quiver_fast.analysis.comparison import (
     TOO_FEW,
     Sample,
@@ -238,6 +247,8 @@ def test_change_points():
     random = np.random.default_rng(3)
     levels = np.concatenate([random.normal(level, 1, 12) for level in (100, 120, 90)])
     assert change_points(levels) == [12, 24]
+    # Two steps look like dependence beside one of them, and not beside both.
+    assert dependence(levels)[1] < 0.05 < dependence(levels, [12, 24])[1]
     assert change_points(np.full(20, 5.0)) == []
     assert change_points(np.array([1.0, 1, 1, 9, 9])) == []
 
@@ -249,18 +260,63 @@ def test_noise_rarely_changes():
 
 def series_of_runs(random, runs, memory, step=0.0):
     """A first-order autoregression of runs, scatter 1, with a step in the midst."""
-    values = random.normal(0, 1, runs)
-    values[1:] *= (1 - memory**2) ** 0.5
-    for run in range(1, runs):
-        values[run] += memory * values[run - 1]
-    return values + step * (np.arange(runs) >= runs // 2)
+    return autoregression(random, 1, runs, memory)[0] + step * (np.arange(runs) >= runs // 2)
 
 
-def test_a_step_of_five_percent_is_found_in_twelve_runs():
-    """At a scatter of 2 % from run to run it is 2.5 standard deviations: 80 of 100 series."""
-    random = np.random.default_rng(8)
-    found = sum(bool(change_points(series_of_runs(random, 12, 0, 2.5))) for _ in range(60))
-    assert found >= 45
+def changed(series):
+    """Say whether a change point is given: not where runs depend on each other."""
+    found = change_points(series)
+    return bool(found) and dependence(series, found)[1] >= 0.05
+
+
+def share_changed(series, runs, memory, step=0.0):
+    random = np.random.default_rng([runs, int(10 * memory), int(10 * step)])
+    found = sum(changed(series_of_runs(random, runs, memory, step)) for _ in range(series))
+    return found / series
+
+
+# At a scatter of 2 % from run to run these are steps of 8 % and of 5 %.
+@pytest.mark.parametrize(("runs", "step", "least"), [(12, 4, 0.7), (24, 2.5, 0.7)])
+def test_steps_that_the_runs_show_are_found(runs, step, least):
+    assert share_changed(30, runs, 0.0, step) >= least
+
+
+def test_runs_that_depend_on_their_neighbours_seldom_change():
+    """Permutations alone find a change in 30 to 53 % of them."""
+    assert share_changed(60, 16, 0.6) <= 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("runs", [12, 16, 20, 24, 30])
+def test_the_calibration_of_change_points(runs, capsys):
+    """The table of docs/analysis.md."""
+    wrong = [share_changed(400, runs, memory) for memory in (0.0, 0.3, 0.6)]
+    found = [share_changed(400, runs, 0.0, step) for step in (2.5, 3, 4)]
+    with capsys.disabled():
+        print(runs, *(f"{100 * share:.1f} %" for share in wrong + found))
+    assert max(wrong) <= 0.07
+
+
+@pytest.mark.parametrize("runs", [6, 12, 40])
+def test_the_limits_of_change_points(runs):
+    assert separation_limit(runs) == pytest.approx(limit(runs, 500), rel=0.1)
+
+
+def test_the_separation_of_levels():
+    values = np.array([1.0, 2, 3, 9, 10, 11])
+    # Residuals -1, 0, 1, -1, 0, 1: their autocorrelation is -1/4, and 0.25 with its bias.
+    assert separation(values, [3]) == pytest.approx(8 / (1 * 5 / 3 * 2 / 3) ** 0.5)
+    assert separation(np.repeat([1.0, 2.0], 4), [4]) == np.inf
+    assert separation(np.ones(8), [4]) == 0
+    assert separation(np.repeat([1.0, 2, 5], 4), [4, 8], 1) == np.inf
+
+
+def test_what_a_series_would_show_is_found():
+    random = np.random.default_rng(4)
+    step = np.median([detectable_step(series_of_runs(random, 16, 0), []) for _ in range(40)])
+    assert 3 <= step <= 4
+    assert 0.6 <= share_changed(30, 16, 0.0, step) <= 1
 
 
 def test_runs_that_depend_on_their_neighbours_are_told():

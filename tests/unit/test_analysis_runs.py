@@ -11,6 +11,7 @@ from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sets import changes, compare_sets, overall_verdict
 from quiver_fast.analysis.sources import load_run
 from quiver_fast.analysis.statistics import ending, expected_interval, run_statistics
+from quiver_fast.cli.analysis_text import change_point_text
 from quiver_fast.errors import RecordError
 from quiver_fast.records.frames import read_index, write_frames
 
@@ -205,7 +206,14 @@ def test_changes_over_runs(tmp_path):
     assert ours["runs"] == [run.name for run in runs]
     (change,) = ours["figures"]["latency_p50"]["change_points"]
     assert change == {"run": runs[6].name, "before": 5.0, "after": 20.0}
-    assert ours["figures"]["message_rate"]["change_points"] == []
+    rate = ours["figures"]["message_rate"]
+    assert rate["change_points"] == []
+    # All have the same rate, to the message.
+    assert rate["detectable_step"] == 0
+    assert ours["figures"]["latency_p50"]["detectable_step"] == 0
+    said = change_point_text(ours)
+    assert f"latency p50: from 5.00 ms to 20.0 ms with {runs[6].name}" in said
+    assert "steps that so many runs show: message rate 0 %" in said
     assert changes(runs[:11]) is None
 
 

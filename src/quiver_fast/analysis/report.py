@@ -129,7 +129,13 @@ def _changes(changes: Mapping[str, Any] | None) -> str:
     named = f"<p>Incomplete: {escape(', '.join(changes['incomplete']))}</p>"
     found = html_grid(("figure", "from run", "before", "after"), rows) if rows else "<p>None.</p>"
     marks = named if changes["incomplete"] else ""
-    return f"<h2>Change points over {len(changes['runs'])} runs</h2>{found}{marks}"
+    steps = {
+        name: f"{100 * figure['detectable_step']:,.2g} %"
+        for name, figure in changes["figures"].items()
+        if figure["detectable_step"] is not None
+    }
+    seen = f"<h3>Steps that so many runs show</h3>{_table(steps)}" if steps else ""
+    return f"<h2>Change points over {len(changes['runs'])} runs</h2>{found}{marks}{seen}"
 
 
 def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:

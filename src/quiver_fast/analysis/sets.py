@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.changepoints import change_points, dependence
+from quiver_fast.analysis.changepoints import change_points, dependence, detectable_step
 from quiver_fast.analysis.comparison import BETTER, WORSE, Sample, compare
 from quiver_fast.analysis.sources import AnalysedRun, RunData
 from quiver_fast.analysis.spilled import Histogram
@@ -36,7 +36,7 @@ FIGURES = {
 
 _RANKS = {"latency_p50": 50.0, "latency_p99": 99.0, "latency_max": 100.0}
 MINIMUM_RUNS = 12
-"""Runs from which a step of 2.5 standard deviations in their midst is found in 80 of 100 series."""
+"""Runs from which a step of 4 standard deviations in their midst is found in 80 of 100 series."""
 _DEPENDENT = 0.05
 
 
@@ -191,8 +191,10 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
         ``runs`` (names in order of their first receive time) and ``figures``: each of
         :data:`FIGURES` to ``unit``, ``values`` (one per run), ``autocorrelation`` of
         neighbouring runs, ``dependent`` (whether it is more than chance; then no change
-        point is told from a drift) and ``change_points``: a list of ``run`` (the first at
-        the new level), ``before`` and ``after`` (medians of the levels).
+        point is told from a drift), ``detectable_step`` (the step in the midst of the series
+        that is found in four of five such, as a share of the median; None where runs are
+        dependent and of a median of 0) and ``change_points``: a list of ``run`` (the first
+        at the new level), ``before`` and ``after`` (medians of the levels).
         ``incomplete`` has the names of runs that did not do all that was asked.
     """
     return changes_of([run_figures(run) for run in runs])
@@ -216,9 +218,10 @@ def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
 
 
 def _figure_changes(unit: str, runs: Sequence[str], values: Float64Array) -> dict[str, Any]:
-    autocorrelation, p_value = dependence(values)
+    found = change_points(values)
+    autocorrelation, p_value = dependence(values, found)
     dependent = p_value < _DEPENDENT
-    starts = [] if dependent else change_points(values)
+    starts = [] if dependent else found
     bounds = [0, *starts, len(values)]
     levels = [float(np.median(values[a:b])) for a, b in pairwise(bounds)]
     return {
@@ -226,11 +229,17 @@ def _figure_changes(unit: str, runs: Sequence[str], values: Float64Array) -> dic
         "values": values.tolist(),
         "autocorrelation": autocorrelation,
         "dependent": dependent,
+        "detectable_step": None if dependent else _detectable(values, starts),
         "change_points": [
             {"run": runs[start], "before": levels[n], "after": levels[n + 1]}
             for n, start in enumerate(starts)
         ],
     }
+
+
+def _detectable(values: Float64Array, starts: Sequence[int]) -> float | None:
+    level = abs(float(np.median(values)))
+    return detectable_step(values, starts) / level if level else None
 
 
 def _results(run: RunData) -> dict[str, Any]:

@@ -126,9 +126,15 @@ def change_point_text(changes: dict[str, Any]) -> str:
         for name, figure in changes["figures"].items()
         if figure["dependent"]
     ]
+    seen = [
+        f"{name.replace('_', ' ')} {100 * figure['detectable_step']:,.2g} %"
+        for name, figure in changes["figures"].items()
+        if figure["detectable_step"] is not None
+    ]
     runs = f"{len(changes['runs'])} runs in order of time"
     incomplete = [f"INCOMPLETE: {name}" for name in changes["incomplete"]]
-    return section("CHANGE POINTS", [runs, *(lines or ["none"]), *incomplete])
+    smallest = ["", "steps that so many runs show: " + ", ".join(seen)] if seen else []
+    return section("CHANGE POINTS", [runs, *(lines or ["none"]), *incomplete, *smallest])
 
 
 def threshold_text(thresholds: list[dict[str, Any]]) -> str:
