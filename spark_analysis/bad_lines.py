@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from quiver_fast.records import formats
+from quiver_fast.records.layout import is_record
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.sources import Place, is_zstd, open_place, open_source
 
@@ -26,7 +26,13 @@ _COPY_SIZE = 1 << 20
 
 
 def bad_lines(
-    path: Place, start: int, end: int, record_format: str | None, operation: str | None, spool: Any
+    path: Place,
+    start: int,
+    end: int,
+    record_format: str | None,
+    operation: str | None,
+    unit: str,
+    spool: Any,
 ) -> Iterator[tuple[int, str]]:
     """Yield number in the split (from 0) and beginning of its first bad lines.
 
@@ -36,13 +42,14 @@ def bad_lines(
         end: where it ends.
         record_format: "v1", "v2" or "v3"; None where every line is bad.
         operation: "send" or "receive"; None likewise.
+        unit: "ms", "us" or "ns": that of the arrow's own times.
         spool: an empty temporary file with a name, for text that is compressed.
     """
     with open_place(path) as file:
         if is_zstd(file):
             _copy(open_source(file, start, end), spool)
             path, start, end = spool.name, 0, spool.tell()
-    search = _Search(path, record_format, operation)
+    search = _Search(path, record_format, operation, unit)
     for number, (line, text) in enumerate(search.part(start, end, 0)):
         if number == KEPT_LINES:
             return
@@ -57,10 +64,13 @@ def _copy(source: Any, spool: Any) -> None:
 
 
 class _Search:
-    def __init__(self, path: Place, record_format: str | None, operation: str | None) -> None:
+    def __init__(
+        self, path: Place, record_format: str | None, operation: str | None, unit: str
+    ) -> None:
         self._path = path
         self._format = record_format
         self._operation = operation
+        self._unit = unit
 
     def part(self, start: int, end: int, before: int) -> Iterator[tuple[int, bytes]]:
         """Yield the bad lines that begin in a part, which has ``before`` lines before it."""
@@ -82,6 +92,7 @@ class _Search:
             end=end,
             record_format=self._format,
             operation=self._operation,
+            unit=self._unit,
         ):
             lines += batch.lines
             malformed += batch.malformed
@@ -89,7 +100,7 @@ class _Search:
 
     def _small(self, start: int, end: int, before: int) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(self._lines(start, end)):
-            if not self._is_record(line):
+            if not is_record(line, self._format, self._operation, self._unit):
                 yield before + number, line
 
     def _lines(self, start: int, end: int) -> list[bytes]:
@@ -104,10 +115,3 @@ class _Search:
             if text and not text.endswith(b"\n"):
                 text += file.readline()
         return text.split(b"\n")[:-1]
-
-    def _is_record(self, line: bytes) -> bool:
-        if formats.is_streamed(line):
-            return True
-        if self._format is None:
-            return False
-        return formats.detect(line, self._format, self._operation) is not None

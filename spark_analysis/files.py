@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -11,11 +10,13 @@ from io import FileIO
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from quiver_fast.analysis.discovery import role_of, search
+from quiver_fast.analysis.discovery import matches, role_of, search
+from quiver_fast.analysis.summary_file import check_regular
 from quiver_fast.errors import UsageError
 from quiver_fast.records import formats
 from quiver_fast.records.frames import split_points
 from quiver_fast.records.ids import key_or_own
+from quiver_fast.records.layout import layout_of
 from quiver_fast.records.sources import Place, is_zstd, open_place, open_source
 from spark_analysis.hadoop import Settings
 from spark_analysis.places import RemotePath, is_remote, remote_path
@@ -141,17 +142,12 @@ def describe(
         RecordError: zstd data is damaged.
     """
     operation = operation or _OPERATIONS.get(role_of(path) or "")
-    record_format, unit = None, "ms"
     with open_place(path) as file:
         compressed = is_zstd(file)
-        for line in _lines(file):
-            found = formats.detect(line, None, operation)
-            if found is not None:
-                record_format, operation = found
-                unit = _unit(line, record_format, operation)
-                break
+        layout, unit = layout_of(_lines(file), None, operation)
+    record_format, operation = layout or (None, operation)
     remote = path if isinstance(path, RemotePath) else None
-    what = record_format, operation, unit, compressed
+    what = record_format, operation, unit or "ms", compressed
     return RecordFile(number, str(path), run, arrow, *what, remote=remote)
 
 
@@ -175,14 +171,18 @@ def find(paths: Iterable[str], settings: Settings = ()) -> list[tuple[PurePath, 
         settings: Hadoop's, for URLs.
 
     Raises:
-        OSError: a file system cannot be reached.
+        OSError: a file system cannot be reached, a folder or file not be read.
         UsageError: there are none at one of the paths.
+        RecordError: what has the name of a file is none, but a pipe or so.
     """
     files = []
     for pattern in paths:
         found = [(root, path) for root in _roots(pattern, settings) for path in _files_in(root)]
         if not found:
             raise UsageError(f"no files of records at '{pattern}'")
+        for _, path in found:
+            if isinstance(path, Path):
+                check_regular(path)
         files += found
     return [(_pure(path.parent if root == path else root), path) for root, path in files]
 
@@ -191,15 +191,16 @@ def _roots(pattern: str, settings: Settings) -> list[AnyPath]:
     """Return what is there by this name, or else all that it matches."""
     remote = is_remote(pattern)
     pattern = _LOCAL.sub("", pattern, count=1)
-    itself = remote_path(pattern, settings) if remote else Path(pattern).resolve()
+    itself = remote_path(pattern, settings) if remote else Path(pattern)
     if itself.exists():
-        return [itself]
+        # Only what is there: a link to itself has no end.
+        return [itself.resolve() if isinstance(itself, Path) else itself]
     found: set[AnyPath] = set()
     for name in _alternatives(pattern):
         if remote:
             found.update(remote_path(name, settings).glob())
         else:
-            found.update(Path(match).resolve() for match in glob.glob(name, recursive=True))
+            found.update(match.resolve() for match in matches(name))
     return sorted(found, key=str)
 
 
@@ -239,10 +240,3 @@ def _lines(file: FileIO) -> Iterator[bytes]:
         *lines, begun = (begun + block[:size]).split(b"\n")
         yield from lines
         begun = begun[:_BLOCK_SIZE]
-
-
-def _unit(line: bytes, record_format: str, operation: str) -> str:
-    """Return the unit of the time that the arrow itself took."""
-    fields = line.split(b",")
-    stamped_first = record_format == formats.V3 and operation == formats.SEND
-    return formats.time_unit(int(fields[0] if stamped_first else fields[-1]))

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from quiver_fast.errors import RecordError
 from quiver_fast.records import formats
-from quiver_fast.records.formats import line_fault, shown_line
+from quiver_fast.records.formats import shown_line
+from quiver_fast.records.layout import line_fault
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema
@@ -46,6 +47,7 @@ def scan_split(split: Split) -> Iterator[RunBatch]:
         record_format=_scanned_format(file),
         operation=file.operation,
         id_key=file.id_key,
+        unit=file.unit,
     )
 
 
@@ -128,7 +130,7 @@ def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
 
 def _bad_lines(split: Split) -> list[tuple[int, str]]:
     file = split.file
-    how = (_scanned_format(file), file.operation)
+    how = (_scanned_format(file), file.operation, file.unit)
     with tempfile.NamedTemporaryFile(prefix="quiver-split-") as text:
         return list(bad_lines(split.place, split.start, split.end, *how, text))
 
@@ -136,9 +138,10 @@ def _bad_lines(split: Split) -> list[tuple[int, str]]:
 def _bad_line(split: Split, line: int, text: str) -> str:
     """Say where a bad line is; lines before the split are not counted."""
     where = f" after byte {split.start}" if split.start else ""
-    fault = line_fault(text)
+    file = split.file
+    fault = line_fault(text, file.record_format, file.operation, file.unit)
     why = "" if fault is None else f" ({fault})"
-    return f"{split.file.path}: line {line}{where} is no record: {shown_line(text)}{why}"
+    return f"{file.path}: line {line}{where} is no record: {shown_line(text)}{why}"
 
 
 def _settled(rows: _Rows, joining: SplitJoin, kinds: Sequence[str]) -> Iterator[pa.RecordBatch]:

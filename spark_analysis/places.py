@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
+from stat import S_IFREG
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,9 +116,9 @@ class RemotePath:
             return bool(self._system.isdir(self._key))
 
     def stat(self) -> SimpleNamespace:
-        """Return the size of a file, as ``st_size``."""
+        """Return the size of a file, as ``st_size``, and that it is one, as ``st_mode``."""
         with _told(self):
-            return SimpleNamespace(st_size=self._system.info(self._key)["size"])
+            return SimpleNamespace(st_mode=S_IFREG, st_size=self._system.info(self._key)["size"])
 
     def read_bytes(self) -> bytes:
         """Return all of a file."""

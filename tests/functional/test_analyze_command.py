@@ -360,7 +360,10 @@ def test_parquet(tmp_path, capsys):
     )
     assert analyze(capsys, tmp_path / "r.csv", "--parquet", tmp_path / "out")[0] == 0
     rows = parquet.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
-    base = {"run": str(tmp_path / "r.csv"), "role": "receiver", "unit": "ms", "sent": EPOCH}
+    base = dict.fromkeys(("settled", "sampled", "id_text")) | {
+        "run": str(tmp_path / "r.csv"), "role": "receiver", "unit": "ms", "kind": "transfer",
+        "sent": EPOCH,
+    }  # fmt: skip
     assert rows == [
         base | {"received": EPOCH + 1, "id": 7},
         base | {"received": EPOCH + 1, "id": 8},
@@ -371,6 +374,29 @@ def test_parquet(tmp_path, capsys):
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
         "rows.parquet", "runs.parquet"
     ]  # fmt: skip
+
+
+def test_parquet_has_settlements_and_ids_as_they_are(tmp_path, capsys):
+    """Made of the lines one by one, rows are equal to what was written."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is optional")
+    ids = ["1", "2", "007", "é %2C", "9" * 30, "3", "4", "\\xff"]
+    path = tmp_path / "sender-transfers.csv"
+    lines = [f"{one},{EPOCH + n // 3}\n".encode() for n, one in enumerate(ids[:-1])]
+    lines.append(b"\xff,%d\n" % EPOCH)
+    lines += [f"S{ids[0]},{EPOCH + 7}\n".encode(), f"s{ids[2]},{EPOCH + 7}\n".encode()]
+    path.write_bytes(b"".join(lines))
+    assert analyze(capsys, path, "--parquet", tmp_path / "out")[0] == 0
+    rows = parquet.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
+    found = [row["id_text"] if row["id"] is None else str(row["id"]) for row in rows]
+    assert found == [one.replace("%2C", ",") for one in [*ids, ids[0], ids[2]]]
+    assert [row["kind"] for row in rows] == ["transfer"] * 8 + ["settlement"] * 2
+    assert [row["sent"] for row in rows[:-3]] == [EPOCH + n // 3 for n in range(7)]
+    keys = ("settled", "sampled", "sent")
+    assert [tuple(row[key] for key in keys) for row in rows[-2:]] == [
+        (EPOCH + 7, True, None), (EPOCH + 7, False, None),
+    ]  # fmt: skip
+    runs = parquet.read_table(tmp_path / "out" / "runs.parquet").to_pylist()
+    assert [row["messages"] for row in runs] == [2, 1, 1, 1, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])

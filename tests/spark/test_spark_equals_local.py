@@ -14,6 +14,7 @@ import zstandard
 from support.golden import GOLDEN, expected, golden_run, told
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write, write_pair
+from support.summaries import config as configured
 
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sets import run_figures
@@ -91,6 +92,16 @@ def check(spark: SparkSession, run: RunFiles, split_size: int = SPLIT) -> dict[s
     return expected
 
 
+def bad_lines(traffic: Traffic, record_format: str) -> list[str]:
+    """Return lines of a receiver with a time too large or in another unit, or without an id."""
+    sent = int(traffic.sent[5])
+    other = sent * 1000 if traffic.unit == "ms" else sent // 1000
+    times = [f"{sent},{2**63}\n", f"{sent},{other}\n", f"{other},{other}\n"]
+    if record_format == "v3":
+        return times
+    return [*(f"5,{line}" for line in times), f",{sent},{sent}\n"]
+
+
 def the_run(folder: Path) -> RunFiles:
     [run] = find_runs([str(folder)])
     return run
@@ -112,11 +123,13 @@ def test_a_pair_with_every_fault(
             lines = path.read_text().splitlines(keepends=True)
             path.write_text("".join(with_streams(lines, traffic)))
     with (tmp_path / "run" / "receiver-transfers.csv").open("a") as file:
-        file.write("not a record\n1,2,3,4\n17")
+        bad = bad_lines(traffic, record_format)
+        file.write("".join([*bad, "not a record\n1,2,3,4\n17"]))
     found = check(spark, the_run(tmp_path))
     delivery = found["delivery"]
     assert min(delivery[name] for name in ("unreceived", "reordered", "older")) > 0
-    assert found["receiver"]["records"]["malformed"] == 2
+    assert found["receiver"]["records"]["malformed"] == len(bad) + 2
+    assert "2^63" in found["receiver"]["records"]["first_malformed"]["fault"]
     assert found["receiver"]["records"]["truncated"]
     assert ("settlement" in found["sender"]) == (record_format == "v2")
     for end in ("sender", "receiver"):
@@ -145,7 +158,7 @@ def add_strangers(folder: Path, traffic: Traffic, record_format: str) -> None:
 def write_summaries(folder: Path, **config: Any) -> None:
     for role in ("sender", "receiver"):
         document = {
-            "config": {"connection_mode": "client", "credit_window": 100, **config},
+            "config": configured(credit_window=100, **config),
             "complete": True,
             "arrow": {"queue_empty": role == "receiver"},
         }

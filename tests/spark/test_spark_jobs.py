@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write_pair
+from support.summaries import config as configured
 
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sets import changes, compare_sets
@@ -54,7 +55,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_pair(top / f"run{number}", Traffic(number, 3000, rate=200), record_format)
     with (top / "run1" / "receiver-transfers.csv").open("a") as lines:
         lines.write("not a record\n1,2,3\n17")
-    config = {"config": {"impl": "pyfast", "rate": 200}}
+    config = {"config": configured("send", rate=200)}
     (top / "run0" / "sender-summary.json").write_text(json.dumps(config))
     return top
 

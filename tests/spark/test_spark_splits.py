@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -109,14 +110,16 @@ def test_bad_lines_are_counted_and_kept(tmp_path: Path, compressed: bool) -> Non
 
 
 @settings(deadline=None)
-@given(st.lists(st.booleans(), min_size=1), st.integers(1, 300))
-def test_bad_lines_of_any_split(good: list[bool], size: int) -> None:
-    lines = [GOOD, "B,1,2,3,4\n", *(GOOD if one else f"bad {n}\n" for n, one in enumerate(good))]
+@given(st.lists(st.sampled_from(["", "", "bad {}", f"{TIME},{TIME}00{{}}"])), st.integers(1, 300))
+def test_bad_lines_of_any_split(kinds: list[str], size: int) -> None:
+    """They are no records, or their unit is another than that of the file."""
+    bad = [kind.format(n % 10) + "\n" if kind else GOOD for n, kind in enumerate(kinds)]
+    lines = [GOOD, "B,1,2,3,4\n", *bad]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "receiver-transfers.csv")
         path.write_text("".join(lines))
         found = [row["text"] for row in rows(path, size) if row["kind"] == "bad"]
-    assert found == [line[:-1] for line in lines if line.startswith("bad")]
+    assert found == [line[:-1] for line in bad if line != GOOD]
 
 
 def test_damaged_zstd(tmp_path: Path) -> None:
@@ -124,6 +127,16 @@ def test_damaged_zstd(tmp_path: Path) -> None:
     path.write_bytes(compress(GOOD * 1000) + b"junk, not a frame")
     with pytest.raises(RecordError, match="damaged zstd data"):
         rows(path)
+
+
+def test_pipes_and_loops_of_links(tmp_path: Path) -> None:
+    (tmp_path / "receiver-transfers.csv").write_text(GOOD)
+    for name in ("a", "b"):
+        (tmp_path / name).symlink_to(tmp_path, target_is_directory=True)
+    assert len(discover([str(tmp_path / "**")])) == 1
+    os.mkfifo(tmp_path / "sender-transfers.csv")
+    with pytest.raises(RecordError, match=r"sender-transfers.csv is a named pipe, not a file"):
+        discover([str(tmp_path)])
 
 
 def test_files_are_found_by_folder_and_pattern(tmp_path: Path) -> None:

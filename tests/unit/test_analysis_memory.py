@@ -94,6 +94,37 @@ def test_settlements_of_such_ids(tmp_path):
     assert analysed(tmp_path) == (500_000, "0")
 
 
+# Lines as far from a record as they come, by their number.
+ODD_LINES = st.sampled_from(
+    [
+        lambda n: b"",
+        lambda n: b",%d,%d" % (EPOCH + n, EPOCH + n),
+        lambda n: b"%d,%d,%d" % (n, EPOCH + n, (EPOCH + n) * 1000),
+        lambda n: b"%d,%d,%d" % (n, (EPOCH + n) * 10**6, EPOCH + n),
+        lambda n: b"%d,%d,%d" % (n, EPOCH, 2**63 + n),
+        lambda n: b"%d,%d,%d" % (2**63 + n, EPOCH, EPOCH + n % 10**6),
+        lambda n: b"x%d,%d,%d" % (n * 7919 % 10**6, n, n * n % 10**7),
+        lambda n: b"y" * (n % 300_000 if n % 997 == 0 else n % 40) + b",%d,5" % n,
+        lambda n: b"F,%d,%d,%d,9" % (EPOCH, EPOCH + n, EPOCH + 2 * n),
+        lambda n: b"\xff" * (n % 50),
+    ]
+)
+
+
+@given(st.lists(ODD_LINES, min_size=1, max_size=5))
+@settings(
+    deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_ten_megabytes_of_odd_ids_units_and_lines(tmp_path, kinds):
+    path, size, number = tmp_path / "receiver-transfers.csv", 0, 0
+    with path.open("wb") as file:
+        file.write(b"1,%d,%d\n" % (EPOCH, EPOCH + 3))
+        while size < 10**7 and number < 10**6:
+            size += file.write(kinds[number % len(kinds)](number) + b"\n")
+            number += 1
+    analysed(tmp_path)
+
+
 def test_a_send_time_of_its_own_for_each_message(tmp_path):
     """Without ids sends are compared by the tick: 1.5 million ticks, in few seconds."""
     sent = EPOCH * 1000 + np.arange(1_500_000) * 20

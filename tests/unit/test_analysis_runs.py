@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import zstandard
+from support.summaries import config as configured
 
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sets import changes, compare_sets, overall_verdict
@@ -32,7 +33,9 @@ def write_run(directory, latency=5, seconds=20, gap=10, config=None, seed=0, sta
     (directory / "receiver-transfers.csv").write_text("".join(f"{s},{r}\n" for s, r in lines))
     (directory / "sender-transfers.csv").write_text("".join(f"{s},0\n" for s in sent.tolist()))
     for role in () if config is None else ("sender", "receiver"):
-        (directory / f"{role}-summary.json").write_text(json.dumps({"config": config}))
+        (directory / f"{role}-summary.json").write_text(
+            json.dumps({"config": configured(**config)})
+        )
     return load(directory)
 
 
@@ -87,7 +90,10 @@ def test_the_interval_that_is_asked_for_wins(tmp_path):
 def test_intended_times_need_no_correction(tmp_path):
     directory = tmp_path / "run"
     write_run(directory)
-    document = {"config": {"rate": 100}, "arrow": {"schedule": {"late_us": {"p50": 3}}}}
+    document = {
+        "config": configured("send", rate=100),
+        "arrow": {"schedule": {"late_us": {"p50": 3}}},
+    }
     (directory / "sender-summary.json").write_text(json.dumps(document))
     section = run_statistics(load(directory))["coordinated_omission"]
     assert section["method"] == "intended send times"
@@ -103,7 +109,7 @@ def test_settlement_bounds_the_offset_peer_to_peer(tmp_path):
         receiver = "".join(f"{n},{EPOCH + n},{EPOCH + n + 10}\n" for n in range(5))
         (directory / "sender-transfers.csv").write_text(sender)
         (directory / "receiver-transfers.csv").write_text(receiver)
-        summary = {"config": {"connection_mode": mode}}
+        summary = {"config": configured(connection_mode=mode)}
         (directory / "receiver-summary.json").write_text(json.dumps(summary))
         clock = run_statistics(load(directory))["clock"]
         assert (clock["offset_at_least"], clock["offset_at_most"]) == (bound, 10)
@@ -144,7 +150,7 @@ def test_a_rate_run_is_compared_whole_and_raw_beside_it(tmp_path):
         received = sent + np.where(sent < EPOCH + 3000, first, 5)
         lines = zip(sent.tolist(), received.tolist(), strict=True)
         (directory / "receiver-transfers.csv").write_text("".join(f"{s},{r}\n" for s, r in lines))
-        config = {"config": {"rate": 100, "duration": 0}}
+        config = {"config": configured(rate=100)}
         (directory / "receiver-summary.json").write_text(json.dumps(config))
         return load(directory)
 

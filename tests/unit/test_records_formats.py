@@ -7,6 +7,7 @@ import pytest
 
 from quiver_fast.records import formats
 from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3, detect
+from quiver_fast.records.layout import line_fault
 
 MS = b"1472344673324"
 US = b"1472344673324000"
@@ -24,7 +25,9 @@ NS = b"1472344673324000000"
         (b"s10," + MS, (V2, SEND)),
         (US + b",0", (V3, SEND)),
         (NS + b"," + NS, (V3, RECEIVE)),
-        (b"," + MS, (V1, SEND)),
+        (b"," + MS, None),
+        (b"," + MS + b"," + MS, None),
+        (b"S," + MS, None),
         (b"any id at all," + US, (V1, SEND)),
         (b"", None),
         (b",", None),
@@ -56,6 +59,10 @@ def test_detect(line, expected):
         (b"5,7", V2, None, (V2, SEND)),
         (b"5,7,9", V2, None, (V2, RECEIVE)),
         (b"5,7,9", V1, SEND, None),
+        (b"S,7", V1, None, (V1, SEND)),
+        (b"S,7", V2, None, None),
+        (b",7", V1, None, None),
+        (b",7,9", V1, None, None),
         (MS + b"," + MS, None, SEND, (V1, SEND)),  # an id that looks like a time
         (b"s5," + MS, None, RECEIVE, None),
     ],
@@ -123,8 +130,35 @@ def test_an_arrow_that_writes_records_imports_nothing_heavy():
     ],
 )
 def test_a_line_that_is_no_record(text, fault, shown):
-    assert formats.line_fault(text) == fault
+    assert line_fault(text) == fault
     assert formats.shown_line(text) == shown
+
+
+OTHER_UNIT = "its time is in us, but those before are in ms"
+
+
+@pytest.mark.parametrize(
+    ("text", "record_format", "operation", "fault"),
+    [
+        ("1472344673324000,0", V3, SEND, OTHER_UNIT),
+        ("1472344673324,1472344673324000", V3, RECEIVE, OTHER_UNIT),
+        ("7,1472344673324,1472344673324000", V1, RECEIVE, OTHER_UNIT),
+        ("S7,1472344673324000", V2, SEND, OTHER_UNIT),
+        (",1472344673324", V1, SEND, "its id is empty"),
+        (",1472344673324,1472344673324", V2, RECEIVE, "its id is empty"),
+        ("s,1472344673324", V2, SEND, "its id is empty"),
+        ("7,9223372036854775808", V1, SEND, "it has a time of 2^63 or more"),
+        ("9223372036854775808,5", V3, RECEIVE, "it has a time of 2^63 or more"),
+        ("1472344673324000,1472344673324", V3, RECEIVE, None),
+        ("7,x", V1, SEND, None),
+        ("7", V1, SEND, None),
+        ("7,5,9", V1, SEND, None),
+        ("x" * 78 + ",1", V1, SEND, None),
+    ],
+)
+def test_what_is_wrong_with_a_line(text, record_format, operation, fault):
+    assert line_fault(text, record_format, operation, "ms") == fault
+    assert line_fault(text) is None
 
 
 def test_units_are_told_by_magnitude():

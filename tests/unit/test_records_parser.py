@@ -12,20 +12,19 @@ import pytest
 import zstandard
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from id_twin import halves, halves_of, siphash
+from id_twin import INT64_MAX, halves, siphash
+from record_twin import COLUMNS, slow_parse
 
 from quiver_fast.errors import RecordError
-from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3, detect, time_unit
+from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3
 from quiver_fast.records.parser import TransferTail, read_transfers
 from quiver_fast.records.sources import MARKER
 from quiver_fast.records.writer import RecordWriter, write_many
 
-INT64_MAX = 2**63 - 1
 SENT = 1472344673324
 LAYOUTS = [(f, o) for f in (V1, V2, V3) for o in (SEND, RECEIVE)]
 # What is told to be compressed: text that happens to begin so is no case.
 COMPRESSED = (b"\x28\xb5\x2f\xfd", MARKER)
-COLUMNS = ("sent", "received", "ids", "settled_ids", "settled_times", "settled_sampled")
 
 times = st.one_of(
     st.integers(0, INT64_MAX),
@@ -33,6 +32,15 @@ times = st.one_of(
     st.integers(SENT * 1000, SENT * 1000 + 5),
     st.sampled_from([0, 9, 10**8 - 1, 10**8, 10**16, 10**18, INT64_MAX]),
 )
+MS_TIMES = st.one_of(st.integers(SENT, SENT + 5), st.sampled_from([0, 9, 10**8, 10**14 - 1]))
+# Of one unit each, and of all: then lines in another than the first one's are malformed.
+TIMES = [
+    MS_TIMES,
+    st.one_of(MS_TIMES, st.integers(0, 10**14 - 1)),
+    st.one_of(st.integers(SENT * 1000, SENT * 1000 + 5), st.integers(10**14, 10**17 - 1)),
+    st.integers(10**17, INT64_MAX),
+    times,
+]
 ids = st.one_of(
     st.integers(0, INT64_MAX).map(lambda number: b"%d" % number),
     st.binary(max_size=40),
@@ -64,81 +72,7 @@ junk = st.one_of(
 )
 
 
-# ---- the slow twin -------------------------------------------------------------------
-
-
-def slow_time(field):
-    if re.fullmatch(rb"[0-9]{1,19}", field) and int(field) <= INT64_MAX:
-        return int(field)
-    return None
-
-
-def slow_record(line, layout, settlements):
-    """Return {column: value} for one line, or None where it is malformed."""
-    record_format, operation = layout
-    fields = line.split(b",")
-    if len(fields) != (3 if operation == RECEIVE and record_format != V3 else 2):
-        return None
-    if layout == (V3, SEND):
-        record = {"sent": slow_time(fields[0])}
-        return record if fields[1] == b"0" and None not in record.values() else None
-    if layout == (V3, RECEIVE):
-        record = {"sent": slow_time(fields[0]), "received": slow_time(fields[1])}
-        return record if fields[1] != b"0" and None not in record.values() else None
-    if operation == RECEIVE:
-        record = {"sent": slow_time(fields[1]), "received": slow_time(fields[2])}
-    elif settlements and line[:1] in (b"S", b"s"):
-        record = {"settled_times": slow_time(fields[1])}
-        if None in record.values():
-            return None
-        return record | {
-            "settled_ids": halves_of(fields[0][1:]),
-            "settled_sampled": line[:1] == b"S",
-        }
-    else:
-        record = {"sent": slow_time(fields[1])}
-    return None if None in record.values() else record | {"ids": halves_of(fields[0])}
-
-
-def slow_parse(text, record_format=None, operation=None):
-    """Parse the obvious way; return everything that Transfers says, as plain values."""
-    *lines, rest = text.split(b"\n")
-    columns = {name: [] for name in COLUMNS}
-    detected = record_format is None
-    layout = (record_format, operation) if record_format and operation else None
-    bad = []
-    for number, line in enumerate(lines, 1):
-        layout = layout or detect(line, record_format, operation)
-        settlements = layout and (layout == (V2, SEND) or (detected and layout == (V1, SEND)))
-        record = layout and slow_record(line, layout, settlements)
-        if record is None:
-            bad.append((number, line[:80].decode("utf-8", "backslashreplace")))
-            continue
-        for name, value in record.items():
-            columns[name].append(value)
-    # The writer encodes control characters: with one, it is not the beginning of a record.
-    truncated = rest != b"" and min(rest) >= 0x20
-    if rest and not truncated:
-        bad.append((len(lines) + 1, rest[:80].decode("utf-8", "backslashreplace")))
-    if detected and columns["settled_ids"]:
-        layout = (V2, SEND)
-    record_format, operation = layout or (record_format, operation)
-    present = {"sent"}
-    if operation == RECEIVE:
-        present.add("received")
-    if record_format in (V1, V2):
-        present.add("ids")
-    if (record_format, operation) == (V2, SEND):
-        present |= {"settled_ids", "settled_times", "settled_sampled"}
-    own_times = columns["received" if operation == RECEIVE else "sent"]
-    return {name: columns[name] if name in present else None for name in COLUMNS} | {
-        "record_format": record_format,
-        "operation": operation,
-        "time_unit": time_unit(own_times[0]) if own_times else "ms",
-        "malformed": len(bad),
-        "first_malformed": bad[0] if bad else None,
-        "truncated": truncated,
-    }
+# ---- plain values -------------------------------------------------------------------
 
 
 def as_plain(transfers):
@@ -183,7 +117,7 @@ def parse(text, record_format=None, operation=None):
 # ---- texts ---------------------------------------------------------------------------
 
 
-def lines_of(layout):
+def lines_of(layout, times):
     """Give lines that are mostly records of ``layout``, as another implementation prints."""
     record_format, operation = layout
     plain_ids = ids.map(lambda text: text.replace(b"\n", b"").replace(b",", b""))
@@ -203,7 +137,7 @@ def lines_of(layout):
 def texts(draw):
     """Draw (layout, text): lines, mixed with junk, and perhaps a truncated tail."""
     layout = draw(st.sampled_from(LAYOUTS))
-    lines = draw(st.lists(lines_of(layout), max_size=30))
+    lines = draw(st.lists(lines_of(layout, draw(st.sampled_from(TIMES))), max_size=30))
     text = b"".join(line.replace(b"\n", b"") + b"\n" for line in lines)
     return layout, text[: len(text) - draw(st.integers(0, 3))]
 
@@ -257,13 +191,19 @@ def assert_batch(batch, operation, before, whole):
     assert batch.time_unit == whole["time_unit"]
 
 
+def written_records(times):
+    """Give (id, send time, later time, sampled) of messages, with times of one unit."""
+    any_ids = ids.filter(len)
+    return st.lists(st.tuples(any_ids, times, times, st.booleans()), max_size=30)
+
+
 def plain_id(message_id):
     """Return what an id is when nothing is encoded in it."""
     decimal = re.fullmatch(rb"0|[1-9][0-9]*", message_id) and int(message_id) <= INT64_MAX
     return int(message_id) if decimal else message_id
 
 
-@given(st.lists(st.tuples(ids, times, times, st.booleans()), max_size=30))
+@given(st.sampled_from(TIMES[:-1]).flatmap(written_records))
 @settings(deadline=None)
 def test_what_the_writer_writes_comes_back(records):
     def write_all(write):
@@ -378,9 +318,9 @@ def test_any_byte_at_any_place(layout, line):
 
 def test_latency_sums_cannot_overflow():
     with tempfile.NamedTemporaryFile() as file, TransferTail(file.name, RECEIVE, V3) as tail:
-        file.write(b"0,%d\n" % INT64_MAX * 1000 + b"%d,1\n" % INT64_MAX * 3)
+        file.write(b"0,%d\n" % INT64_MAX * 1000 + b"%d,%d\n" % (INT64_MAX, 10**17) * 3)
         file.flush()
-        assert tail.read().latency_sum == INT64_MAX * 1000 - (INT64_MAX - 1) * 3
+        assert tail.read().latency_sum == INT64_MAX * 1000 - (INT64_MAX - 10**17) * 3
 
 
 def test_an_empty_file_tells_nothing():

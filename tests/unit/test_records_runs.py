@@ -170,6 +170,8 @@ def test_splits_miss_nothing_and_share_nothing(case, data):
     with tempfile.NamedTemporaryFile() as file:
         file.write(text)
         file.flush()
+        # The first own time of the file tells the unit of all its splits.
+        known["unit"] = read_transfers(file.name, **known).time_unit
         whole = list(scan_runs(file.name, **known))
         parts = [
             batch

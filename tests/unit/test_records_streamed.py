@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.local import analyze_file
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
-from quiver_fast.records.formats import RECEIVE, SEND, STREAMED_LINES, V1, V2, V3
+from quiver_fast.records.formats import RECEIVE, SEND, STREAMED_LINES, V1, V2, V3, time_unit
 from quiver_fast.records.parser import TransferTail, read_transfers
 from quiver_fast.records.runs import instruction_sets, scan_runs
 
@@ -21,7 +21,9 @@ NEAR_MISSES = [
     b"f,1,2,3,4", b"F1,2,3,4,5", b"F", b"B,",
 ]  # fmt: skip
 
-times = st.one_of(st.integers(SENT - 3, SENT + 3), st.integers(0, 2**63 - 1))
+times = st.one_of(
+    st.integers(SENT - 3, SENT + 3), st.integers(SENT - 3, SENT + 3), st.integers(0, 2**63 - 1)
+)
 sizes = st.one_of(st.integers(0, 10**12), st.integers(0, 9))
 streamed = st.tuples(st.sampled_from(["whole", "going"]), times, times, times, sizes)
 
@@ -45,13 +47,21 @@ def files(draw):
     """Draw (layout, text, records, streamed entries, malformed lines)."""
     layout = draw(st.sampled_from(LAYOUTS))
     text, records, entries, malformed = b"", 0, [], 0
+    unit = None
     for kind in draw(st.lists(st.sampled_from("rrrrsssm"), max_size=30)):
         if kind == "r":
-            records += 1
-            text += record(layout, records)
+            text += record(layout, records + 1)
+            unit = unit or "ms"
+            records += unit == "ms"
+            malformed += unit != "ms"
         elif kind == "s":
-            entries.append(draw(streamed))
-            text += line_of(entries[-1])
+            entry = draw(streamed)
+            text += line_of(entry)
+            _, _, first, time, _ = entry
+            own = time_unit(first) == time_unit(time) and unit in (None, time_unit(time))
+            unit = time_unit(time) if own else unit
+            entries += [entry] * own
+            malformed += not own
         else:
             malformed += 1
             text += draw(st.sampled_from(NEAR_MISSES)) + b"\n"

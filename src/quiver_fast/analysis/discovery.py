@@ -8,16 +8,19 @@ else is expanded as a glob. Two files whose paths differ in nothing but ``sender
 
 from __future__ import annotations
 
-import glob
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from quiver_fast.analysis.summary_file import check_regular
 from quiver_fast.errors import UsageError
 
 __all__ = [
-    "RECORD_FILES", "RunFiles", "find_runs", "is_url", "role_of", "search", "without_remainders",
+    "RECORD_FILES", "RunFiles", "find_runs", "is_url", "matches", "role_of", "search",
+    "without_remainders",
 ]  # fmt: skip
 
 RECORD_FILES = ("*transfers.csv", "*transfers.csv.zst")
@@ -73,6 +76,8 @@ def find_runs(
 
     Raises:
         UsageError: a word names nothing, or a directory without records.
+        RecordError: what has the name of a file is none, but a pipe or so.
+        OSError: a directory or file cannot be read.
     """
     files = dict.fromkeys(
         path
@@ -93,6 +98,13 @@ def is_url(word: str) -> bool:
 
 
 def _files(word: str) -> list[Path]:
+    found = _named(word)
+    for path in found:
+        check_regular(path)
+    return found
+
+
+def _named(word: str) -> list[Path]:
     path = Path(word)
     if path.is_dir():
         found = search(path)
@@ -101,16 +113,50 @@ def _files(word: str) -> list[Path]:
         return found
     if path.exists():
         return [path]
-    matches = sorted(glob.glob(word, recursive=True))
-    if not matches:
+    found = matches(word)
+    if not found:
         raise UsageError(f"'{word}': no such file, directory or match")
-    return [file for match in matches for file in _files(match)]
+    return [file for match in found for file in _named(str(match))]
+
+
+def matches(pattern: str) -> list[Path]:
+    """Return the paths that a glob pattern matches, in order; hidden ones if it names them.
+
+    ``**`` does not follow symbolic links, of which two would make a loop without an end.
+
+    Raises:
+        UsageError: it is no pattern.
+    """
+    path = Path(pattern)
+    top, below = Path(path.anchor), path.relative_to(path.anchor)
+    hidden = any(part.startswith(".") for part in below.parts)
+    try:
+        found = sorted(top.glob(str(below)))
+    except ValueError as error:
+        raise UsageError(f"'{pattern}': {error}") from None
+    if hidden:
+        return found
+    return [one for one in found if not any(part.startswith(".") for part in one.parts)]
 
 
 def search(directory: Path) -> list[Path]:
-    """Return the files of records in ``directory`` and those below it."""
-    files = sorted(file for pattern in RECORD_FILES for file in directory.rglob(pattern))
-    return list(without_remainders(files))
+    """Return the files of records in ``directory`` and those below it, not those behind links.
+
+    Raises:
+        OSError: a directory cannot be read.
+    """
+    files = []
+    for folder, _, names in os.walk(directory, onerror=_raise):
+        files += [Path(folder, name) for name in names if _is_named_as_records(name)]
+    return list(without_remainders(sorted(files)))
+
+
+def _is_named_as_records(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in RECORD_FILES)
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def without_remainders(files: list[AnyPath]) -> Iterator[AnyPath]:

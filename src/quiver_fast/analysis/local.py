@@ -202,13 +202,13 @@ class _Fold:
             self.settlement.add(batch)
 
     def unit_of(self, batch: RunBatch) -> str:
-        """Return the unit, told by the first own time, be that of this run or not."""
-        if self.time_unit is None and len(batch):
-            times = batch.sent if batch.received is None else batch.received
-            self.time_unit = time_unit(int(times[0]))
-        elif self.time_unit is None and batch.streamed is not None:
+        """Return the unit, told by any own time, be that of this run or not: all are of one."""
+        if self.time_unit is None:
+            own = [batch.sent if batch.received is None else batch.received, batch.settled_times]
             # A large body's lines come before its record.
-            return time_unit(int(batch.streamed.time[0]))
+            own += [] if batch.streamed is None else [batch.streamed.time]
+            told = [time_unit(int(times[0])) for times in own if len(times)]
+            self.time_unit = told[0] if told else None
         return self._unit
 
     def _add_transfers(self, batch: RunBatch) -> None:

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Int64Array
 from quiver_fast.analysis.optional import optional_module
 from quiver_fast.analysis.sources import Progress
 from quiver_fast.records.formats import RECEIVE, SEND, time_unit
-from quiver_fast.records.splits import scan_file
+from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.transfers import RunBatch
 
 __all__ = ["write_parquet"]
 
 _PURPOSE = "Parquet export"
-_ROWS_AT_ONCE = 1 << 20
+_ROWS_AT_ONCE = 1 << 18
+_WORDS = ("run", "role", "unit", "kind")
 
 
 def write_parquet(directory: Path, runs: Iterable[RunFiles], progress: Progress) -> list[Path]:
-    """Write the transfers of ``runs``; both files appear complete or not at all.
+    r"""Write the records of ``runs``; both files appear complete or not at all.
 
-    ``rows.parquet`` has a row for each transfer in the file's order: ``run``, ``role``,
-    ``unit``, ``sent``, ``received`` (null for a sender), ``id`` (null for v3).
+    ``rows.parquet`` has a row for each transfer in the file's order, and one for each
+    settlement likewise, a number of these after a number of those: ``run``, ``role``,
+    ``unit``, ``kind`` ("transfer" or "settlement"), ``sent``, ``received`` (of a receiver's
+    transfer), ``settled`` and ``sampled`` (of a settlement: its time, and whether the line
+    begins with ``S``), ``id`` (of v1 and v2, where it is a number) and ``id_text`` (where it is
+    none; what is not UTF-8 in it stands as ``\xNN``). What a row has none of is null.
     ``runs.parquet`` has a row for each series of neighbours with equal times and ids that
     count up: the same columns, ``id`` being the first, and ``messages``, their number.
-    Neither has settlements.
+    Neither has lines of streaming mode, nor lines that are no records.
 
     Returns:
         The files.
@@ -65,56 +71,101 @@ def _write(
             )
             for name, schema in schemas.items()
         }
-        for run, batch, unit in _batches(runs, progress):
-            writers["runs"].write_table(_table(schemas["runs"], run, batch, unit, batch.count))
-            for rows in _rows(batch):
-                writers["rows"].write_table(_table(schemas["rows"], run, rows, unit))
+        for words, lines in _lines_of(runs, progress):
+            writers["runs"].write_table(_table(schemas["runs"], words, lines))
+            for rows in _rows(lines):
+                writers["rows"].write_table(_table(schemas["rows"], words, rows))
 
 
 def _schema(arrow: Any) -> Any:
     words = arrow.dictionary(arrow.int32(), arrow.string())
-    fields = [(name, words) for name in ("run", "role", "unit")]
-    fields += [(name, arrow.int64()) for name in ("sent", "received", "id")]
+    fields = [(name, words) for name in _WORDS]
+    fields += [(name, arrow.int64()) for name in ("sent", "received", "settled")]
+    fields += [("sampled", arrow.bool_()), ("id", arrow.int64()), ("id_text", arrow.string())]
     return arrow.schema(fields)
 
 
-def _batches(runs: Iterable[RunFiles], progress: Progress) -> Iterator[tuple[str, RunBatch, str]]:
-    """Yield (run, batch, time unit) of all batches that have transfers."""
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """Transfers, or settlements, as runs; columns are as in Parquet, None for null."""
+
+    count: Int64Array
+    ids: Int64Array | None
+    texts: NDArray[np.object_] | None
+    columns: Mapping[str, NDArray[Any] | None]
+
+
+def _lines_of(
+    runs: Iterable[RunFiles], progress: Progress
+) -> Iterator[tuple[tuple[str, ...], _Lines]]:
+    """Yield (run, role, unit, kind) and the lines of all batches that have some."""
     for run in runs:
         for path, operation in ((run.sender, SEND), (run.receiver, RECEIVE), (run.other, None)):
             if path is None:
                 continue
-            unit = None
-            for batch in scan_file(path, operation=operation, progress=progress):
-                if len(batch):
-                    own = batch.sent if batch.received is None else batch.received
-                    unit = unit or time_unit(int(own[0]))
-                    yield run.name, batch, unit
+            for batch in scan_runs(path, operation=operation, progress=progress, keep_texts=True):
+                role = "sender" if batch.received is None else "receiver"
+                for kind, times, lines in (
+                    ("transfer", batch.received, _transfers(batch)),
+                    ("settlement", batch.settled_times, _settlements(batch)),
+                ):
+                    if len(lines.count):
+                        unit = time_unit(int((batch.sent if times is None else times)[0]))
+                        yield (run.name, role, unit, kind), lines
 
 
-def _rows(batch: RunBatch) -> Iterator[RunBatch]:
-    """Yield the transfers of ``batch`` as runs of one, not too many at once."""
-    ends = np.cumsum(batch.count)
+def _transfers(batch: RunBatch) -> _Lines:
+    texts = _texts(batch.ids_high, batch.id_texts)
+    columns = {"sent": batch.sent, "received": batch.received}
+    return _Lines(batch.count, batch.ids, texts, columns)
+
+
+def _settlements(batch: RunBatch) -> _Lines:
+    texts = _texts(batch.settled_ids_high, batch.settled_id_texts)
+    columns = {"settled": batch.settled_times, "sampled": batch.settled_sampled}
+    return _Lines(batch.settled_count, batch.settled_ids, texts, columns)
+
+
+def _texts(highs: Int64Array | None, texts: list[bytes] | None) -> NDArray[np.object_] | None:
+    """Return the text of each id that is no number, None of one that is."""
+    if highs is None or texts is None:
+        return None
+    found = np.full(len(highs), None, np.object_)
+    found[highs < 0] = [text.decode("utf-8", "backslashreplace") for text in texts]
+    return found
+
+
+def _rows(lines: _Lines) -> Iterator[_Lines]:
+    """Yield ``lines`` as runs of one, not too many at once."""
+    ends = np.cumsum(lines.count)
     for start in range(0, int(ends[-1]), _ROWS_AT_ONCE):
         index = np.arange(start, min(start + _ROWS_AT_ONCE, int(ends[-1])), dtype=np.int64)
         of_run = np.searchsorted(ends, index, side="right")
-        ids = batch.ids
+        ids, texts = lines.ids, lines.texts
         if ids is not None:
-            ids = ids[of_run] + (index - (ends - batch.count)[of_run])
-        received = None if batch.received is None else batch.received[of_run]
+            ids = ids[of_run] + (index - (ends - lines.count)[of_run])
+        columns = {
+            name: None if column is None else column[of_run]
+            for name, column in lines.columns.items()
+        }
         ones = np.ones(len(index), np.int64)
-        yield replace(batch, sent=batch.sent[of_run], received=received, ids=ids, count=ones)
+        yield _Lines(ones, ids, None if texts is None else texts[of_run], columns)
 
 
-def _table(
-    schema: Any, run: str, batch: RunBatch, unit: str, messages: Int64Array | None = None
-) -> Any:
+def _table(schema: Any, words: tuple[str, ...], lines: _Lines) -> Any:
     arrow = optional_module("pyarrow", _PURPOSE)
-    words = (run, "sender" if batch.received is None else "receiver", unit)
-    first = arrow.array(np.zeros(len(batch), np.int32))
-    arrays = [arrow.DictionaryArray.from_arrays(first, arrow.array([word])) for word in words]
-    numbers = [batch.sent, batch.received, batch.ids]
-    numbers += [] if messages is None else [messages]
-    nothing = arrow.nulls(len(batch), arrow.int64())
-    arrays += [nothing if column is None else arrow.array(column) for column in numbers]
+    size = len(lines.count)
+    columns: dict[str, Any] = {**lines.columns, "messages": lines.count}
+    columns["id_text"] = lines.texts
+    if lines.ids is not None:
+        hashed = None if lines.texts is None else lines.texts != None  # noqa: E711 (of each)
+        columns["id"] = arrow.array(lines.ids, mask=hashed)
+    first = arrow.array(np.zeros(size, np.int32))
+    for name, word in zip(_WORDS, words, strict=True):
+        columns[name] = arrow.DictionaryArray.from_arrays(first, arrow.array([word]))
+    arrays = []
+    for field in schema:
+        column = columns.get(field.name)
+        made = arrow.nulls(size, field.type) if column is None else column
+        arrays.append(arrow.array(made, field.type) if isinstance(made, np.ndarray) else made)
     return arrow.Table.from_arrays(arrays, schema=schema)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,12 @@ from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_recei
 from quiver_fast.analysis.reckoning import pair_sections
 from quiver_fast.analysis.spilled import Histogram, Latencies
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.summary_file import summary_document, summary_path
 from quiver_fast.analysis.windows import SecondCounts
 from quiver_fast.errors import RecordError
-from quiver_fast.records.formats import RECEIVE, SEND, line_fault, shown_line
+from quiver_fast.records.formats import RECEIVE, SEND, shown_line
 from quiver_fast.records.frames import lost_end
+from quiver_fast.records.layout import line_fault
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.sets import RunFigures
@@ -30,7 +31,6 @@ __all__ = [
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 
-_TRANSFERS = ("transfers.csv", "transfers.csv.zst")
 # What a wrapper's summary knows that the records do not.
 _KEPT = ("config", "complete", "reason", "exit_code", "arrow", "environment")
 
@@ -196,14 +196,14 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
     if _records_in(found) or found.streams is not None:
         return found
     if found.first_malformed is None and not found.truncated:
-        if _summary_path(path) is not None:
+        if summary_path(path) is not None:
             return found
         raise RecordError(f"{path} is empty")
     if found.first_malformed is None:
         raise RecordError(f"{path} has no records: there is no line end in it")
     line, text = found.first_malformed
     what = "records" if found.operation is None else f"{found.operation} records"
-    fault = line_fault(text)
+    fault = line_fault(text, found.record_format, found.operation, found.time_unit)
     why = "" if fault is None else f" ({fault})"
     raise RecordError(f"{path} has no {what}; line {line} is: {shown_line(text)}{why}")
 
@@ -215,8 +215,8 @@ def _records_in(found: FileAnalysis) -> int:
 def _cut_text(path: Path, found: FileAnalysis) -> str:
     """Say what a compressed file has lost, as far as it or the summary beside it tells."""
     left = _records_in(found)
-    place, text = _summary_path(path), f"{path} is cut short"
-    summary = {} if place is None else _document(place)
+    place, text = summary_path(path), f"{path} is cut short"
+    summary = {} if place is None else summary_document(place)
     counted = (summary.get("results") or {}).get("message_count")
     if counted is None:
         if found.missing_bytes is not None:
@@ -248,23 +248,6 @@ def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict
 
 def _wrapper_summary(path: Path) -> dict[str, Any]:
     """Return what the summary file beside ``path`` knows; None for what it does not."""
-    place = _summary_path(path)
-    document = {} if place is None else _document(place)
+    place = summary_path(path)
+    document = {} if place is None else summary_document(place)
     return {key: document.get(key) for key in _KEPT}
-
-
-def _summary_path(path: Path) -> Path | None:
-    """Return the wrapper's summary file beside ``path``, if there is one."""
-    for end in _TRANSFERS:
-        if path.name.endswith(end):
-            place = path.with_name(f"{path.name.removesuffix(end)}summary.json")
-            return place if place.exists() else None
-    return None
-
-
-def _document(place: Path) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(place.read_bytes())
-    except ValueError as error:
-        raise RecordError(f"{place} is damaged: {error}") from None
-    return document

@@ -11,8 +11,9 @@ from quiver_fast.analysis.schedule import send_schedule
 from quiver_fast.analysis.series import per_second
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.errors import RecordError
-from quiver_fast.records.formats import has_ids, line_fault
+from quiver_fast.records.formats import has_ids
 from quiver_fast.records.ids import how_compared
+from quiver_fast.records.layout import line_fault
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.local import FileAnalysis
@@ -121,7 +122,7 @@ def _records(arrow: FileAnalysis) -> dict[str, Any]:
         "time_unit": arrow.time_unit,
         "ids": how_compared(arrow.ids_hashed) if with_ids else None,
         "malformed": arrow.malformed,
-        "first_malformed": _line_and_text(arrow.first_malformed),
+        "first_malformed": _first_malformed(arrow),
         "truncated": arrow.truncated,
         "missing_bytes": arrow.missing_bytes,
     }
@@ -131,8 +132,9 @@ def _streaming(arrow: FileAnalysis) -> dict[str, Any]:
     return {} if arrow.streams is None else {"streaming": arrow.streams.section()}
 
 
-def _line_and_text(malformed: tuple[int, str] | None) -> dict[str, Any] | None:
-    if malformed is None:
+def _first_malformed(arrow: FileAnalysis) -> dict[str, Any] | None:
+    if arrow.first_malformed is None:
         return None
-    line, text = malformed
-    return {"line": line, "text": text, "fault": line_fault(text)}
+    line, text = arrow.first_malformed
+    fault = line_fault(text, arrow.record_format, arrow.operation, arrow.time_unit)
+    return {"line": line, "text": text, "fault": fault}

@@ -43,6 +43,7 @@ from quiver_fast.cli.engines import (
 from quiver_fast.cli.progress import Progress
 from quiver_fast.cli.thresholds import THRESHOLD_HELP, breach_text, incomplete, threshold
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
+from quiver_fast.records.layout import malformed_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -218,10 +219,9 @@ def _warn(run: RunData) -> None:
         if end is None:
             continue
         records = end["records"]
-        if records["malformed"]:
-            first = records["first_malformed"]
-            what = f"{records['malformed']} lines are not records; the first is line"
-            report_warning(_NAME, f"{end['file']}: {what} {first['line']}: {first['text']}")
+        malformed = malformed_text(records)
+        if malformed is not None:
+            report_warning(_NAME, f"{end['file']}: {malformed}")
         if records["truncated"]:
             report_warning(_NAME, f"{end['file']} ends within a record, which is left out")
     negative = (run.delivery or {}).get("negative_latency")

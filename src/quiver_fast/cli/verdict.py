@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.cli.run import ArrowRun
+from quiver_fast.records.layout import malformed_text
 
 __all__ = ["judge", "pair_warnings", "summary_warnings"]
 
@@ -52,13 +53,9 @@ def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
 def summary_warnings(summary: dict[str, Any]) -> Iterator[str]:
     """Yield what makes the figures of ``summary`` doubtful, a line each."""
     role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
-    records = summary["records"]
-    if records["malformed"]:
-        first = records["first_malformed"]
-        yield (
-            f"{role}: {records['malformed']} lines are not records; "
-            f"the first is line {first['line']}: {first['text']}"
-        )
+    malformed = malformed_text(summary["records"])
+    if malformed is not None:
+        yield f"{role}: {malformed}"
     yield from _delivery_warnings(summary.get("delivery") or {})
     schedule = summary.get("schedule")
     if schedule is not None and schedule["missed"]:

@@ -23,9 +23,17 @@ cdef class Column:
 cdef class HashedRows:
     cdef Column _rows
     cdef Column _highs
+    # The ids themselves, one after the other, and where each ends; nothing unless kept.
+    cdef Column _texts
+    cdef Column _ends
 
+    cdef int add_text(
+        self, const unsigned char *text, const unsigned char *end) except -1 nogil
     cdef int reserve(self, size_t more) except -1 nogil
     cdef void add(self, size_t row, int64_t high) noexcept nogil
+    cdef size_t text_size(self) noexcept nogil
     cdef bint at(self, size_t place, size_t row) noexcept nogil
     cdef bint ends_with(self, size_t row) noexcept nogil
     cdef void clear(self) noexcept nogil
+    cdef list _kept(self)
+    cdef int _keep(self, bytes text) except -1

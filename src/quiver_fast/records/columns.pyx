@@ -5,6 +5,9 @@ import numpy
 from cpython.buffer cimport PyBUF_FORMAT
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+from quiver_fast.records.id_hash cimport next_byte
 
 
 cdef class Column:
@@ -75,6 +78,8 @@ cdef class HashedRows:
     def __cinit__(self):
         self._rows = Column()
         self._highs = Column()
+        self._texts = Column(True)
+        self._ends = Column()
 
     cdef int reserve(self, size_t more) except -1 nogil:
         self._rows.reserve(more)
@@ -88,6 +93,22 @@ cdef class HashedRows:
         self._rows.size += 1
         self._highs.size += 1
 
+    cdef int add_text(
+            self, const unsigned char *text, const unsigned char *end) except -1 nogil:
+        """Keep the id of the row that was added last, what the writer encodes decoded."""
+        self._texts.reserve(end - text)
+        self._ends.reserve(1)
+        while text < end:
+            self._texts.flags()[self._texts.size] = <unsigned char>next_byte(&text, end)
+            self._texts.size += 1
+        self._ends.numbers()[self._ends.size] = <int64_t>self._texts.size
+        self._ends.size += 1
+        return 0
+
+    cdef size_t text_size(self) noexcept nogil:
+        """Return the bytes of the ids that are kept."""
+        return self._texts.size
+
     cdef bint at(self, size_t place, size_t row) noexcept nogil:
         """Say whether this row is the one at a place, from 0, of these rows."""
         return place < self._rows.size and self._rows.numbers()[place] == <int64_t>row
@@ -99,19 +120,40 @@ cdef class HashedRows:
     cdef void clear(self) noexcept nogil:
         self._rows.size = 0
         self._highs.size = 0
+        self._texts.size = 0
+        self._ends.size = 0
 
     def taken(self, count):
-        """Return the upper halves of the first ``count`` rows and forget these.
+        """Return the upper halves of the first ``count`` rows, and the ids of those kept.
 
-        The others become the first. None for no hash among these.
+        These rows are forgotten, and the others become the first. None for no hash among
+        these; the ids are bytes, in order.
         """
         rows, highs = numpy.array(self._rows), numpy.array(self._highs)
+        texts = self._kept()
         size = int(numpy.searchsorted(rows, count))
         self.clear()
         for row, high in zip(rows[size:].tolist(), highs[size:].tolist(), strict=True):
             self.add(row - count, high)
+        for text in texts[size:]:
+            self._keep(text)
         if size == 0:
-            return None
+            return None, []
         found = numpy.zeros(count, numpy.int64)
         found[rows[:size]] = highs[:size]
-        return found
+        return found, texts[:size]
+
+    cdef list _kept(self):
+        text = (<const char *>self._texts.flags())[:self._texts.size]
+        ends = numpy.array(self._ends).tolist()
+        return [text[start:end] for start, end in zip([0, *ends], ends)]
+
+    cdef int _keep(self, bytes text) except -1:
+        cdef size_t size = len(text)
+        self._texts.reserve(size)
+        memcpy(self._texts.flags() + self._texts.size, <const char *>text, size)
+        self._texts.size += size
+        self._ends.reserve(1)
+        self._ends.numbers()[self._ends.size] = <int64_t>self._texts.size
+        self._ends.size += 1
+        return 0

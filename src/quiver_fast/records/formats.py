@@ -11,6 +11,7 @@ This module is imported when an arrow starts and therefore imports nothing.
 from __future__ import annotations
 
 __all__ = [
+    "LARGEST_TIME",
     "OPERATIONS",
     "RECEIVE",
     "RECEIVED_LINES",
@@ -31,7 +32,6 @@ __all__ = [
     "has_settlements",
     "is_sampled",
     "is_streamed",
-    "line_fault",
     "shown_line",
     "time_unit",
 ]
@@ -77,8 +77,8 @@ UNIT_RANGES = {
 }
 
 _UNIT_BY_DIGITS = {digits: unit for unit, digits in TIME_DIGITS.items()}
-_LARGEST_TIME = 2**63 - 1
-_LARGEST_TIME_DIGITS = 19
+LARGEST_TIME = 2**63 - 1
+_MOST_DIGITS = 19
 
 
 def has_ids(record_format: str) -> bool:
@@ -135,21 +135,6 @@ def detect(
     return None
 
 
-def line_fault(text: str) -> str | None:
-    """Say what is wrong with a line that is no record, where that is a matter of its bytes.
-
-    Args:
-        text: The beginning of the line.
-    """
-    if "\0" in text:
-        return "it has NUL bytes"
-    if text.find("\r") == len(text) - 1 >= 0:
-        return "it ends in CR LF, and records end in LF"
-    if "\r" in text:
-        return "it has a CR, which ends no record"
-    return None
-
-
 def shown_line(text: str) -> str:
     """Return the beginning of a line that is no record as a terminal can show it."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)[:80]
@@ -164,26 +149,31 @@ def is_streamed(line: bytes) -> bool:
 def _readings(fields: list[bytes], epoch_times: bool) -> list[tuple[str, str]]:
     """Return every way to read the fields of a line, the first choice first."""
     is_time = _is_epoch_time if epoch_times else _is_time
-    if len(fields) == 3 and is_time(fields[1]) and is_time(fields[2]):
+    if len(fields) == 3 and fields[0] and is_time(fields[1]) and is_time(fields[2]):
         return [(V1, RECEIVE), (V2, RECEIVE)]
     if len(fields) != 2:
         return []
     first, second = fields
     readings = []
+    # Without an id; or perhaps with the id S, where settlements cannot be.
+    no_id, bare = first == b"", first in (b"S", b"s")
     if second == b"0" and is_time(first):
         readings.append((V3, SEND))
-    if is_time(second):
-        if first.startswith((b"S", b"s")):
+    if is_time(second) and not no_id:
+        if first.startswith((b"S", b"s")) and not bare:
             readings.append((V2, SEND))
         if second != b"0" and is_time(first):
             readings.append((V3, RECEIVE))
-        readings += [(V1, SEND), (V2, SEND)]
+        if not (bare and epoch_times):
+            readings.append((V1, SEND))
+        if not bare:
+            readings.append((V2, SEND))
     return readings
 
 
 def _is_time(field: bytes) -> bool:
     """Say whether ``field`` is a decimal integer of 63 bits: digits only, no sign."""
-    return len(field) <= _LARGEST_TIME_DIGITS and field.isdigit() and int(field) <= _LARGEST_TIME
+    return len(field) <= _MOST_DIGITS and field.isdigit() and int(field) <= LARGEST_TIME
 
 
 def _is_epoch_time(field: bytes) -> bool:

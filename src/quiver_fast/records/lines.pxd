@@ -46,6 +46,9 @@ cdef class LineParser:
     cdef bint _settlements          # S… and s… lines are settlements
     cdef size_t _width              # digits of the last time read backwards
     cdef TimePrefix _prefix
+    # The arrow's own times are of one unit: from the one to the other; 1 to 0 until one tells.
+    cdef int64_t _first_own
+    cdef int64_t _last_own
     cdef readonly object record_format
     cdef readonly object operation
     cdef Column sent
@@ -55,6 +58,7 @@ cdef class LineParser:
     cdef HashedRows id_hashes
     cdef Column settled_ids
     cdef HashedRows settled_id_hashes
+    cdef bint keep_texts            # of ids that are hashes
     cdef Column settled_times
     cdef Column settled_sampled
     cdef bint ids_hashed
@@ -83,6 +87,10 @@ cdef class LineParser:
         self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef size_t _detect(self, const unsigned char *text, size_t size) except? 0
     cdef int _settle_layout(self) except -1
+    cdef void _settle_unit(self, unit) noexcept
+    cdef bint _own(self, int64_t time) noexcept nogil
+    cdef bint _unit_differs(self, int64_t time, int64_t other) noexcept nogil
+    cdef bint _in_ms(self) noexcept nogil
     cdef int _reserve(self, size_t lines) except -1 nogil
     cdef int _reserve_streams(self, size_t lines) except -1 nogil
     cdef size_t _parse_lines(self, const unsigned char *text, size_t size) noexcept nogil

@@ -2,13 +2,14 @@
 
 Every line that ends in a newline is a record, a settlement, or malformed. A time is 1
 to 19 digits that make an integer of 63 bits: no sign, no space, no carriage return. An
-id is any bytes without a comma (:mod:`quiver_fast.records.ids`).
+id is any bytes without a comma, at least one (:mod:`quiver_fast.records.ids`). The times
+that the arrow itself took are of one unit, that of the first.
 """
 
 import numpy
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memchr, memcpy
 
 from quiver_fast.records.columns cimport Column, HashedRows
@@ -22,9 +23,13 @@ from quiver_fast.records.transfers import Streamed
 ctypedef const unsigned char *Text
 
 cdef enum:
-    SHORTEST_LINE = 3               # an empty id: ',0\n'
+    SHORTEST_LINE = 4               # 'x,0\n'
 
 cdef uint64_t EIGHT_ZEROS = 0x3030303030303030
+
+# The last time of milliseconds and of microseconds (formats.UNIT_RANGES).
+cdef int64_t LAST_MS = formats.UNIT_RANGES["ms"][1] - 1
+cdef int64_t LAST_US = formats.UNIT_RANGES["us"][1] - 1
 
 
 cdef class LineParser:
@@ -34,21 +39,25 @@ cdef class LineParser:
         record_format: ``"v1"``, ``"v2"``, ``"v3"``, or None to detect it.
         operation: ``"send"``, ``"receive"``, or None to detect it.
         id_key: By which ids that are no numbers are hashed; None for the process's own.
+        unit: Of the arrow's own times, ``"ms"``, ``"us"`` or ``"ns"``; None to detect it.
 
     Raises:
         ValueError: If one of them is none of these.
     """
 
-    def __cinit__(self, record_format=None, operation=None, id_key=None):
+    def __cinit__(self, record_format=None, operation=None, id_key=None, unit=None):
         if record_format not in (None, *formats.RECORD_FORMATS):
             raise ValueError(f"no such record format: {record_format!r}")
         if operation not in (None, *formats.OPERATIONS):
             raise ValueError(f"no such operation: {operation!r}")
+        if unit not in (None, *formats.UNIT_RANGES):
+            raise ValueError(f"no such unit: {unit!r}")
         self.record_format = record_format
         self.operation = operation
         key = key_or_own(id_key)
         self._id_key = IdKey(
             int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little"))
+        self._settle_unit(unit)
         self._width = MS_DIGITS
         self._prefix.text = EIGHT_ZEROS
         self.sent = Column()
@@ -177,6 +186,37 @@ cdef class LineParser:
             self._settlements = True
         return 0
 
+    cdef void _settle_unit(self, unit) noexcept:
+        """Take only own times of this unit; None for that of the first."""
+        self._first_own, self._last_own = 1, 0
+        if unit is not None:
+            self._own(max(formats.UNIT_RANGES[unit][0], 0))
+
+    cdef bint _own(self, int64_t time) noexcept nogil:
+        """Say whether an own time is in the unit of the others; the first tells it."""
+        if self._first_own <= time <= self._last_own:
+            return True
+        if self._first_own <= self._last_own:
+            return False
+        if time <= LAST_MS:
+            self._first_own, self._last_own = 0, LAST_MS
+        elif time <= LAST_US:
+            self._first_own, self._last_own = LAST_MS + 1, LAST_US
+        else:
+            self._first_own, self._last_own = LAST_US + 1, INT64_MAX
+        return True
+
+    cdef bint _unit_differs(self, int64_t time, int64_t other) noexcept nogil:
+        return (time <= LAST_MS) != (other <= LAST_MS) or (time <= LAST_US) != (other <= LAST_US)
+
+    cdef bint _in_ms(self) noexcept nogil:
+        """Say whether lines of 13 digits may be taken without a look at their unit."""
+        return self._last_own == LAST_MS
+
+    def unit(self):
+        """Return the unit of the arrow's own times; None until one tells."""
+        return formats.time_unit(self._last_own) if self._first_own <= self._last_own else None
+
     cdef int _reserve_streams(self, size_t lines) except -1 nogil:
         self.stream_sent.reserve(lines)
         self.stream_first.reserve(lines)
@@ -208,9 +248,9 @@ cdef class LineParser:
         cdef Text end = text + size
         cdef Text newline
         while True:
-            if self._layout == RECEIVED:
+            if self._layout == RECEIVED and self._in_ms():
                 line = self._take_received(line, end)
-            elif self._layout == SENT:
+            elif self._layout == SENT and self._in_ms():
                 line = self._take_sent(line, end)
             newline = <Text>memchr(line, c'\n', end - line)
             if newline == NULL:
@@ -285,6 +325,9 @@ cdef class LineParser:
             if not decimal(start, comma - start, &fields[i]):
                 return False
             start = comma + 1
+        # Both are the arrow's own times; only a line that is taken may tell the unit.
+        if self._unit_differs(fields[1], fields[2]) or not self._own(fields[2]):
+            return False
         self.stream_sent.numbers()[self.stream_sent.size] = fields[0]
         self.stream_first.numbers()[self.stream_first.size] = fields[1]
         self.stream_time.numbers()[self.stream_time.size] = fields[2]
@@ -304,6 +347,8 @@ cdef class LineParser:
             return False
         if not decimal(line, end - 2 - line, self.sent.numbers() + self.sent.size):
             return False
+        if not self._own(self.sent.numbers()[self.sent.size]):
+            return False
         self.sent.size += 1
         return True
 
@@ -314,6 +359,8 @@ cdef class LineParser:
         if comma == NULL or (end - comma == 2 and comma[1] == c'0'):
             return False            # "<send-time>,0" is a sender's record
         if not decimal(line, comma - line, self.sent.numbers() + self.sent.size):
+            return False
+        if not self._own(self.received.numbers()[self.received.size]):
             return False
         self.sent.size += 1
         self.received.size += 1
@@ -326,9 +373,13 @@ cdef class LineParser:
         cdef bint settlement = self._settlements and line[0] in (c'S', c's')
         if comma == NULL or not self._id(line + settlement, comma, &id, &high):
             return False
+        if not self._own(time):
+            return False
         if settlement:
             if high < 0:
                 self.settled_id_hashes.add(self.settled_ids.size, high)
+                if self.keep_texts:
+                    self.settled_id_hashes.add_text(line + 1, comma)
             self.settled_ids.numbers()[self.settled_ids.size] = id
             self.settled_times.numbers()[self.settled_times.size] = time
             self.settled_sampled.flags()[self.settled_sampled.size] = line[0] == c'S'
@@ -338,6 +389,8 @@ cdef class LineParser:
             return True
         if high < 0:
             self.id_hashes.add(self.ids.size, high)
+            if self.keep_texts:
+                self.id_hashes.add_text(line, comma)
         self.ids.numbers()[self.ids.size] = id
         self.sent.numbers()[self.sent.size] = time
         self.ids.size += 1
@@ -351,10 +404,12 @@ cdef class LineParser:
         if comma == NULL:
             return False
         comma = self._last_time(line, comma, &sent)
-        if comma == NULL or not self._id(line, comma, &id, &high):
+        if comma == NULL or not self._id(line, comma, &id, &high) or not self._own(received):
             return False
         if high < 0:
             self.id_hashes.add(self.ids.size, high)
+            if self.keep_texts:
+                self.id_hashes.add_text(line, comma)
         self.ids.numbers()[self.ids.size] = id
         self.sent.numbers()[self.sent.size] = sent
         self.received.numbers()[self.received.size] = received
@@ -388,9 +443,11 @@ cdef class LineParser:
     cdef bint _id(
             self, const unsigned char *text, const unsigned char *end,
             int64_t *id, int64_t *high) noexcept nogil:
-        """Read both halves of an id, any bytes but a comma; False if there is one."""
+        """Read both halves of an id, any bytes but a comma; False if it is none."""
         cdef bint canonical = end - text == 1 or text[0] != c'0'
         high[0] = 0
+        if text == end:
+            return False
         if canonical and decimal(text, end - text, id):
             return True
         if memchr(text, c',', end - text) != NULL:

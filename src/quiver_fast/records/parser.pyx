@@ -181,7 +181,7 @@ cdef transfers_of(LineParser parser, bint detected, bint truncated):
     return Transfers(
         record_format=record_format,
         operation=parser.operation,
-        time_unit=time_unit(parser.received if receiving else parser.sent),
+        time_unit=parser.unit() or "ms",
         sent=array(parser.sent),
         received=array(parser.received) if receiving else None,
         ids=array(parser.ids) if has_ids else None,
@@ -193,18 +193,13 @@ cdef transfers_of(LineParser parser, bint detected, bint truncated):
         first_malformed=parser.first_malformed(),
         truncated=truncated,
         streamed=parser.taken_streams(),
-        ids_high=parser.id_hashes.taken(parser.ids.size),
-        settled_ids_high=parser.settled_id_hashes.taken(parser.settled_ids.size))
+        ids_high=parser.id_hashes.taken(parser.ids.size)[0],
+        settled_ids_high=parser.settled_id_hashes.taken(parser.settled_ids.size)[0])
 
 
 cdef array(Column column):
     column.shrink()
     return numpy.asarray(column)
-
-
-cdef time_unit(Column times):
-    """Tell the unit by the first time that the arrow itself took."""
-    return formats.time_unit(times.numbers()[0]) if times.size > 0 else "ms"
 
 
 cdef class TransferTail:
@@ -278,8 +273,8 @@ cdef class TransferTail:
         sampled = sampled_sum = 0
         first_time = last_time = None
         while self._buffer.feed(self._file, parser) > 0:
-            if times.size > 0 and self._time_unit is None:
-                self._set_unit(time_unit(times))
+            if self._time_unit is None and parser.unit() is not None:
+                self._set_unit(parser.unit())
             if self._selects and parser.operation == formats.RECEIVE:
                 self._keep_own()
             if times.size > 0:
@@ -294,8 +289,8 @@ cdef class TransferTail:
                 found, found_sum = self._settlements.add(
                     copied(parser.ids), copied(parser.sent), copied(parser.settled_ids),
                     copied(parser.settled_times), copied(parser.settled_sampled),
-                    parser.id_hashes.taken(parser.ids.size),
-                    parser.settled_id_hashes.taken(parser.settled_ids.size))
+                    parser.id_hashes.taken(parser.ids.size)[0],
+                    parser.settled_id_hashes.taken(parser.settled_ids.size)[0])
                 sampled += found
                 sampled_sum += found_sum
             parser.clear()

@@ -53,7 +53,7 @@ cdef class RunParser(LineParser):
     cdef int64_t _lines_taken       # lines and malformed of the batches already taken
     cdef int64_t _malformed_taken
 
-    cdef void restart(self, record_format, operation) noexcept
+    cdef void restart(self, record_format, operation, unit) noexcept
     cdef const unsigned char *_take_lines(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef TakeLines _taker(self) noexcept nogil

@@ -15,6 +15,8 @@ def scan_splits(
     progress: Callable[[int, int], None] | None = None,
     instruction_set: str | None = None,
     id_key: bytes | None = None,
+    unit: str | None = None,
+    keep_texts: bool = False,
 ) -> Iterator[RunBatch | None]: ...
 def scan_runs(
     path: Place,
@@ -26,4 +28,6 @@ def scan_runs(
     progress: Callable[[int, int], None] | None = None,
     instruction_set: str | None = None,
     id_key: bytes | None = None,
+    unit: str | None = None,
+    keep_texts: bool = False,
 ) -> Iterator[RunBatch]: ...

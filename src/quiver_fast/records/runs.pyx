@@ -28,6 +28,8 @@ ctypedef const unsigned char *Text
 cdef enum:
     # A batch is handed over when it is this full: what one more read adds is cut off it.
     ENOUGH_RUNS = 16384
+    # Likewise, bytes of ids that are kept.
+    ENOUGH_TEXT = 4194304
     # Bytes of a plain file between two looks at signals and the progress.
     STEP = 8388608
     # An id of 19 digits may reach 2^63, beyond which it is a hash and no number.
@@ -52,19 +54,21 @@ cdef class RunParser(LineParser):
         record_format: As for LineParser.
         operation: As for LineParser.
         id_key: As for LineParser.
+        unit: As for LineParser.
 
     Raises:
         ValueError: If one of them is unknown.
     """
 
-    def __cinit__(self, record_format=None, operation=None, id_key=None):
+    def __cinit__(self, record_format=None, operation=None, id_key=None, unit=None):
         self._scanner = scanner_at(0)
         self.counts = Column()
         self.settled_counts = Column()
 
     cdef bint full(self) noexcept nogil:
         return max(
-            self.sent.size, self.settled_ids.size, self.stream_sent.size) >= ENOUGH_RUNS
+            self.sent.size, self.settled_ids.size, self.stream_sent.size) >= ENOUGH_RUNS or (
+            self.id_hashes.text_size() + self.settled_id_hashes.text_size() >= ENOUGH_TEXT)
 
     cdef int _reserve(self, size_t lines) except -1 nogil:
         LineParser._reserve(self, lines)
@@ -98,8 +102,10 @@ cdef class RunParser(LineParser):
         cdef TakeLines take = self._taker()
         cdef int64_t *settled_ids = NULL
         cdef Rows rows
+        if take == NULL or not self._in_ms():
+            return line
         # A hash is no number that the next id could continue.
-        if take == NULL or (self.ids_hashed and self._ends_hashed()):
+        if self.ids_hashed and self._ends_hashed():
             return line
         if self._settlements:
             settled_ids = self.settled_ids.numbers()
@@ -171,6 +177,8 @@ cdef class RunParser(LineParser):
     cdef const unsigned char *_take_ms_line(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
         """Take a v3 line of the fixed layout; NULL if it is none."""
+        if not self._in_ms():
+            return NULL
         if self._layout == RECEIVED:
             if (end - line < MS_RECEIVED_LINE or line[13] != c',' or line[27] != c'\n'
                     or not ms_time(line, &self._prefix, self.sent.numbers() + self.sent.size)
@@ -243,12 +251,13 @@ cdef class RunParser(LineParser):
         self.settled_times.size = last
         self.settled_sampled.size = last
 
-    cdef void restart(self, record_format, operation) noexcept:
+    cdef void restart(self, record_format, operation, unit) noexcept:
         """Begin with another split, its columns empty; detect what is not known."""
         self.record_format, self.operation = record_format, operation
         if record_format is None or operation is None:
             self._layout = UNKNOWN
             self._settlements = False
+        self._settle_unit(unit)
         self.ids_hashed = False
         self.lines = self._lines_taken = 0
         self.malformed = self._malformed_taken = 0
@@ -259,8 +268,9 @@ cdef class RunParser(LineParser):
 
         The last run of each table stays, unless this is the end: it may go on.
         """
-        ids_high = self.id_hashes.taken(rows_to_take(self.ids, final))
-        settled_ids_high = self.settled_id_hashes.taken(rows_to_take(self.settled_ids, final))
+        ids_high, texts = self.id_hashes.taken(rows_to_take(self.ids, final))
+        settled_ids_high, settled_texts = self.settled_id_hashes.taken(
+            rows_to_take(self.settled_ids, final))
         sent = taken(self.sent, final)
         received = taken(self.received, final)
         ids = taken(self.ids, final)
@@ -298,7 +308,9 @@ cdef class RunParser(LineParser):
                 streamed=streamed if start == 0 else None,
                 ids_high=None if ids_high is None else ids_high[part],
                 settled_ids_high=(
-                    None if settled_ids_high is None else settled_ids_high[part])))
+                    None if settled_ids_high is None else settled_ids_high[part]),
+                id_texts=texts_of(texts, ids_high, part),
+                settled_id_texts=texts_of(settled_texts, settled_ids_high, part)))
             self._lines_taken = self.lines
             self._malformed_taken = self.malformed
         return batches
@@ -313,6 +325,14 @@ cdef inline bint continues(
 cdef inline bint hashed(HashedRows hashes, size_t last) noexcept nogil:
     """Say whether an id or the one before is a hash, which continues nothing."""
     return hashes.ends_with(last) or hashes.ends_with(last - 1)
+
+
+cdef texts_of(texts, highs, part):
+    """Return the kept ids of those rows of a part that are hashes; None for none."""
+    if not texts:
+        return None
+    before = int(numpy.count_nonzero(highs[:part.start]))
+    return texts[before:before + int(numpy.count_nonzero(highs[part]))]
 
 
 cdef size_t rows_to_take(Column column, bint final) noexcept:
@@ -346,7 +366,7 @@ cdef line_start(file, offset, size):
 
 
 def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, progress=None,
-              instruction_set=None, id_key=None):
+              instruction_set=None, id_key=None, unit=None, keep_texts=False):
     """Yield the run-length records of a file, or of a split of it, in constant memory.
 
     A split of a plain file owns the lines that begin in it, so that splits which meet
@@ -368,6 +388,9 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
             the first.
         id_key: 16 bytes by which ids that are no numbers are hashed; by default those that
             this process drew. Only ids of one key can be compared.
+        unit: Of the arrow's own times: ``"ms"``, ``"us"`` or ``"ns"``; lines with one in
+            another unit are malformed. By default the first of the split tells.
+        keep_texts: Whether batches have the ids themselves that are no numbers.
 
     Yields:
         quiver_fast.records.transfers.RunBatch: at least one, the last with what is
@@ -376,18 +399,19 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
     Raises:
         OSError: If the file cannot be read.
         RecordError: If zstd data is damaged.
-        ValueError: If a format, operation or instruction set is none of the known ones.
+        ValueError: If a format, operation, unit or instruction set is none of the known ones.
     """
     splits = scan_splits(
         path, [(start, end)], record_format=record_format, operation=operation,
-        progress=progress, instruction_set=instruction_set, id_key=id_key)
+        progress=progress, instruction_set=instruction_set, id_key=id_key,
+        unit=unit, keep_texts=keep_texts)
     for batch in splits:
         if batch is not None:
             yield batch
 
 
 def scan_splits(path, splits, *, record_format=None, operation=None, progress=None,
-                instruction_set=None, id_key=None):
+                instruction_set=None, id_key=None, unit=None, keep_texts=False):
     """Yield the batches of several splits, as :func:`scan_runs` does, and None after each.
 
     The splits share the memory that one of them takes.
@@ -400,16 +424,19 @@ def scan_splits(path, splits, *, record_format=None, operation=None, progress=No
         progress: As there.
         instruction_set: As there.
         id_key: As there.
+        unit: As there.
+        keep_texts: As there.
     """
     cdef LineBuffer buffer = LineBuffer()
-    cdef RunParser parser = RunParser(record_format, operation, id_key)
+    cdef RunParser parser = RunParser(record_format, operation, id_key, unit)
+    parser.keep_texts = keep_texts
     if instruction_set is not None:
         parser._scanner = scanner_at(instruction_sets().index(instruction_set))
     with open_place(path) as file:
         for split in splits:
             yield from scan_split(file, *split, parser, buffer, progress)
             yield None
-            parser.restart(record_format, operation)
+            parser.restart(record_format, operation, unit)
             buffer.clear()
 
 

@@ -10,8 +10,9 @@ from queue import Empty, Queue
 from threading import Event, Thread
 from typing import TypeAlias
 
-from quiver_fast.records.formats import SEND, V1, V2, detect
+from quiver_fast.records.formats import SEND, V1, V2
 from quiver_fast.records.frames import split_points
+from quiver_fast.records.layout import layout_of
 from quiver_fast.records.runs import scan_runs, scan_splits
 from quiver_fast.records.sources import Place, open_place, open_source
 from quiver_fast.records.transfers import RunBatch
@@ -60,7 +61,9 @@ def scan_file(
         ValueError: ``record_format`` or ``operation`` is none of the known ones.
     """
     splits = split_points(path, split_size)
-    layout = _layout(path, record_format, operation) if len(splits) > 1 and threads > 1 else None
+    layout, unit = None, None
+    if len(splits) > 1 and threads > 1:
+        layout, unit = _layout(path, record_format, operation)
     if layout is None:
         yield from scan_runs(
             path, record_format=record_format, operation=operation, progress=progress
@@ -68,7 +71,7 @@ def scan_file(
         return
     # A settlement may still come and make it v2 (see LineParser).
     undecided = record_format is None and layout == (V1, SEND)
-    scan = _Scan(path, splits, (V2, SEND) if undecided else layout, threads)
+    scan = _Scan(path, splits, (V2, SEND) if undecided else layout, unit, threads)
     size, lines = splits[-1][1], 0
     for batches, (_, end) in zip(scan, splits, strict=True):
         lines_before = lines
@@ -80,16 +83,14 @@ def scan_file(
             progress(end, size)
 
 
-def _layout(path: Path, record_format: str | None, operation: str | None) -> tuple[str, str] | None:
-    """Tell revision and operation from the beginning of a file; None if that does not."""
+def _layout(
+    path: Path, record_format: str | None, operation: str | None
+) -> tuple[tuple[str, str] | None, str | None]:
+    """Tell revision and operation, and unit, from the beginning of a file; None if unknown."""
     with open_place(path) as file:
         text = bytearray(_DETECTED_SIZE)
         size = open_source(file).readinto(memoryview(text))
-    for line in bytes(text[:size]).split(b"\n")[:-1]:
-        layout = detect(line, record_format, operation)
-        if layout is not None:
-            return layout
-    return None
+    return layout_of(bytes(text[:size]).split(b"\n")[:-1], record_format, operation)
 
 
 def _in_file(batch: RunBatch, lines_before: int, record_format: str | None) -> RunBatch:
@@ -108,11 +109,17 @@ class _Scan:
     """
 
     def __init__(
-        self, path: Path, splits: list[tuple[int, int]], layout: tuple[str, str], threads: int
+        self,
+        path: Path,
+        splits: list[tuple[int, int]],
+        layout: tuple[str, str],
+        unit: str | None,
+        threads: int,
     ) -> None:
         self._path = path
         self._splits = splits
         self._layout = layout
+        self._unit = unit
         self._stopped = Event()
         self._queues: list[Queue[RunBatch | BaseException | None]] = [
             Queue(_WAITING) for _ in range(threads)
@@ -147,7 +154,11 @@ class _Scan:
             own = self._splits[number :: len(self._queues)]
             record_format, operation = self._layout
             for batch in scan_splits(
-                self._path, own, record_format=record_format, operation=operation
+                self._path,
+                own,
+                record_format=record_format,
+                operation=operation,
+                unit=self._unit,
             ):
                 queue.put(batch)
                 if self._stopped.is_set():

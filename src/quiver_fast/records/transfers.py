@@ -83,7 +83,7 @@ class Transfers:
             the caller did not.
         operation: ``"send"`` or ``"receive"``; None likewise.
         time_unit: ``"ms"``, ``"us"`` or ``"ns"``, by the digits of the first time that
-            the arrow itself took.
+            the arrow itself took; lines with one in another unit are malformed.
         sent: int64[n], send times.
         received: int64[n], receive times; None unless the operation is receive.
         ids: int64[n], message ids, or the lower halves of their hashes; None for v3.
@@ -184,6 +184,9 @@ class RunBatch:
         streamed: The lines of streaming mode in this batch; None without any.
         ids_high: int64[n], as of :class:`Transfers`.
         settled_ids_high: int64[m], likewise.
+        id_texts: The ids that are hashes, in order; None without any, or where they are not
+            kept. Batches made of some rows of another have all of them.
+        settled_id_texts: Those of the settlements likewise.
     """
 
     record_format: str | None
@@ -204,6 +207,8 @@ class RunBatch:
     streamed: Streamed | None = None
     ids_high: NDArray[np.int64] | None = None
     settled_ids_high: NDArray[np.int64] | None = None
+    id_texts: list[bytes] | None = None
+    settled_id_texts: list[bytes] | None = None
 
     def __len__(self) -> int:
         """Return n, the number of runs of transfers."""

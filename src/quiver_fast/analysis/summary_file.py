@@ -1,0 +1,180 @@
+"""The wrapper's summary beside records: found, read and checked once, for all who use it.
+
+A damaged summary, or somebody else's file in its place, is one error that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.errors import RecordError
+
+__all__ = ["check_regular", "summary_document", "summary_path"]
+
+_TRANSFERS = ("transfers.csv", "transfers.csv.zst")
+# A summary has a row per second: this is years.
+_LARGEST = 256 << 20
+_MOST = 2**63
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+}
+
+Check = Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_schedule(value: Any) -> bool:
+    """Say whether it has how late messages left: null, or percentiles."""
+    if not _is_object(value) or "late_us" not in value:
+        return False
+    late = value["late_us"]
+    return late is None or (
+        _is_object(late) and "p50" in late and all(map(_is_number, late.values()))
+    )
+
+
+def _or_null(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+# What a configuration always has: upstream's keys, which are ours as well.
+_CONFIG: dict[str, Check] = {
+    "operation": lambda value: value in ("send", "receive"),
+    "impl": _or_null(_is_text),
+    "url": _or_null(_is_text),
+    "output_dir": _or_null(_is_text),
+    "connection_mode": _or_null(_is_text),
+    "count": _is_count,
+    "duration": _is_number,
+    "body_size": _is_count,
+    "credit_window": _is_count,
+    "transaction_size": _is_count,
+    "durable": _is_flag,
+    "set_message_id": _is_flag,
+}
+# What other parts may have; null and nothing are alike.
+_OPTIONAL: dict[tuple[str, ...], Check] = {
+    ("config",): _is_object,
+    ("config", "rate"): _is_number,
+    ("config", "run_start"): _is_count,
+    ("config", "run_id"): _is_text,
+    ("complete",): _is_flag,
+    ("reason",): _is_text,
+    ("exit_code",): lambda value: isinstance(value, int),
+    ("environment",): _is_object,
+    ("arrow",): _is_object,
+    ("arrow", "queue_empty"): _is_flag,
+    ("arrow", "schedule"): _is_schedule,
+    ("results",): _is_object,
+    ("results", "message_count"): _is_count,
+    ("delivery",): _is_object,
+    ("delivery", "older"): _is_count,
+    ("delivery", "foreign"): _is_count,
+}
+
+
+def check_regular(path: Path) -> None:
+    """See to it that ``path`` is a file of bytes: to open a pipe waits for its writer.
+
+    Raises:
+        RecordError: it is something else.
+        OSError: it cannot be looked at.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        raise RecordError(f"{path} is {_KINDS[stat.S_IFMT(mode)]}, not a file")
+
+
+def summary_path(path: Path) -> Path | None:
+    """Return the wrapper's summary file beside the records at ``path``, if there is one."""
+    for end in _TRANSFERS:
+        if path.name.endswith(end):
+            place = path.with_name(f"{path.name.removesuffix(end)}summary.json")
+            return place if place.exists() else None
+    return None
+
+
+def summary_document(place: Path) -> dict[str, Any]:
+    """Return the summary in the file at ``place``.
+
+    Raises:
+        RecordError: it is damaged, or no summary.
+        OSError: it cannot be read.
+    """
+    check_regular(place)
+    size = place.stat().st_size
+    if size > _LARGEST:
+        raise RecordError(f"{place} is no summary: it has {size:,} bytes")
+    try:
+        document = json.loads(place.read_bytes())
+    except ValueError as error:
+        raise RecordError(f"{place} is damaged: {error}") from None
+    except RecursionError:
+        raise RecordError(f"{place} is no summary: it is nested too deep") from None
+    fault = _fault(document)
+    if fault is not None:
+        raise RecordError(f"{place} is no summary: {fault}")
+    found: dict[str, Any] = document
+    return found
+
+
+def _fault(document: Any) -> str | None:
+    """Say what a document has not of a summary, or other than it should."""
+    if not _is_object(document):
+        return "it is no object"
+    for names, check in _OPTIONAL.items():
+        value = _at(document, names)
+        if value is not None and not check(value):
+            return f"{'.'.join(names)} is {_shown(value)}"
+    config = document.get("config")
+    return None if config is None else _config_fault(config)
+
+
+def _config_fault(config: Mapping[str, Any]) -> str | None:
+    for name, check in _CONFIG.items():
+        if name not in config:
+            return f"config.{name} is missing"
+        if not check(config[name]):
+            return f"config.{name} is {_shown(config[name])}"
+    return None
+
+
+def _at(document: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """Return what is at a path of names; None if nothing is, or its parent is no object."""
+    value: Any = document
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return json.dumps(value)[:40]

@@ -1,0 +1,136 @@
+"""What lines tell of their file, and what is wrong with one that is no record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from quiver_fast.records.formats import (
+    LARGEST_TIME,
+    RECEIVE,
+    SEND,
+    V3,
+    detect,
+    has_ids,
+    has_settlements,
+    is_streamed,
+    shown_line,
+    time_unit,
+)
+
+__all__ = ["EXCERPT_SIZE", "is_record", "layout_of", "line_fault", "malformed_text", "own_time"]
+
+EXCERPT_SIZE = 80
+"""Bytes that are kept of a line that is no record (records/lines.pxd)."""
+
+
+def layout_of(
+    lines: Iterable[bytes], record_format: str | None = None, operation: str | None = None
+) -> tuple[tuple[str, str] | None, str | None]:
+    """Tell the revision and operation, and the unit, of a file from its first records.
+
+    Args:
+        lines: From the first one, without their newlines.
+        record_format: The revision, where known.
+        operation: ``"send"`` or ``"receive"``, where known.
+
+    Returns:
+        What :func:`detect` does, and the unit of the arrow's own times; None for what these
+        lines do not tell.
+    """
+    unit = None
+    for line in lines:
+        if is_streamed(line):
+            unit = unit or _streamed_unit(line)
+            continue
+        layout = detect(line, record_format, operation)
+        if layout is not None:
+            return layout, unit or time_unit(own_time(line, *layout))
+    return None, unit
+
+
+def own_time(line: bytes, record_format: str, operation: str) -> int:
+    """Return the time in a record that the arrow itself took."""
+    fields = line.split(b",")
+    return int(fields[0] if (record_format, operation) == (V3, SEND) else fields[-1])
+
+
+def is_record(line: bytes, record_format: str | None, operation: str | None, unit: str) -> bool:
+    """Say whether a line is a record, a settlement or one of streaming mode.
+
+    Args:
+        line: Without its newline.
+        record_format: The file's revision; None where no line told it.
+        operation: ``"send"`` or ``"receive"``; None likewise.
+        unit: That of the arrow's own times in the file.
+    """
+    if is_streamed(line):
+        return _streamed_unit(line) == unit
+    found = None if record_format is None else detect(line, record_format, operation)
+    return found is not None and time_unit(own_time(line, *found)) == unit
+
+
+def _streamed_unit(line: bytes) -> str | None:
+    """Return the unit of both own times of a line of streaming mode; None if they differ."""
+    first, last = (time_unit(int(time)) for time in line.split(b",")[2:4])
+    return first if first == last else None
+
+
+def line_fault(
+    text: str,
+    record_format: str | None = None,
+    operation: str | None = None,
+    unit: str | None = None,
+) -> str | None:
+    """Say what is wrong with a line that is no record; None where that is not clear.
+
+    Args:
+        text: The beginning of the line.
+        record_format: The file's revision, where known.
+        operation: ``"send"`` or ``"receive"``, where known.
+        unit: That of the arrow's own times in the file, where known.
+    """
+    if "\0" in text:
+        return "it has NUL bytes"
+    if text.find("\r") == len(text) - 1 >= 0:
+        return "it ends in CR LF, and records end in LF"
+    if "\r" in text:
+        return "it has a CR, which ends no record"
+    # Of a longer line the times may be cut.
+    if record_format is None or operation is None or len(text) >= EXCERPT_SIZE:
+        return None
+    return _field_fault(text.split(","), record_format, operation, unit)
+
+
+def _field_fault(
+    fields: list[str], record_format: str, operation: str, unit: str | None
+) -> str | None:
+    """Say which field is wrong in a line that has as many as a record."""
+    settles = has_settlements(record_format, operation) and fields[0][:1] in ("S", "s")
+    times = fields[1:] if has_ids(record_format) else fields
+    expected = 2 if operation == RECEIVE or record_format == V3 else 1
+    if len(times) != expected or not all(time.isascii() and time.isdigit() for time in times):
+        return None
+    if any(int(time) > LARGEST_TIME for time in times):
+        return "it has a time of 2^63 or more"
+    if has_ids(record_format) and fields[0][settles:] == "":
+        return "its id is empty"
+    line = ",".join(fields).encode()
+    if unit is None or detect(line, record_format, operation) is None:
+        return None
+    own = time_unit(own_time(line, record_format, operation))
+    return None if own == unit else f"its time is in {own}, but those before are in {unit}"
+
+
+def malformed_text(records: dict[str, Any]) -> str | None:
+    """Return a line on the lines that are no records; None without any.
+
+    Args:
+        records: The section ``records`` of a summary.
+    """
+    first = records["first_malformed"]
+    if first is None:
+        return None
+    why = "" if first["fault"] is None else f" ({first['fault']})"
+    what = f"{records['malformed']:,} lines are not records; the first is line {first['line']}"
+    return f"{what}: {shown_line(first['text'])}{why}"

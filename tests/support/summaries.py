@@ -1,0 +1,25 @@
+"""Summaries as the wrappers write them, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["config"]
+
+
+def config(operation: str = "receive", **changes: Any) -> dict[str, Any]:
+    """Return the configuration in a summary: what one always has, with ``changes``."""
+    return {
+        "operation": operation,
+        "impl": "pyfast",
+        "url": "amqp://localhost/q",
+        "output_dir": "/tmp/run",
+        "connection_mode": "client",
+        "count": 0,
+        "duration": 0,
+        "body_size": 100,
+        "credit_window": 1000,
+        "transaction_size": 0,
+        "durable": False,
+        "set_message_id": False,
+    } | changes
