@@ -6,6 +6,9 @@ PREFIX ?= /usr/local
 DURATION ?= 15s
 # Arguments for pytest in `make test` and `make bench`, such as `-k tls`.
 PYTEST_ARGS ?=
+# What `make fuzz` fuzzes, and for how many seconds.
+TARGET ?= performatives
+TIME ?= 600
 # What `make test` and `make test-all` run: files or folders.
 TESTS ?= tests
 
@@ -34,10 +37,10 @@ keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.ne
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: FORCE help run test test-all peers install uninstall wheel wheels sdist lint format \
-	annotate bench instructions sanitize analysis-demo clean
+	annotate bench instructions sanitize sanitize-short fuzz analysis-demo clean
 
 help: ## Show this list
-	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [TESTS=tests/unit] [PYTEST_ARGS=…] [DURATION=15s]"
+	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [TESTS=tests/unit] [PYTEST_ARGS=…] [DURATION=15s] [TARGET=sasl] [TIME=600]"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
@@ -101,6 +104,12 @@ instructions: $(VENV)/.test ## Count instructions per message under valgrind
 
 sanitize: $(VENV)/.test ## Run the tests of server, streams and fuzzing with ASan and UBSan
 	sh buildtools/sanitize.sh $(BIN) $(IN_PARALLEL) $(PYTEST_ARGS)
+
+sanitize-short: $(VENV)/.test ## As much of it as CI has time for
+	sh buildtools/sanitize.sh $(BIN) --short $(IN_PARALLEL) $(PYTEST_ARGS)
+
+fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwire|recovery|records with clang
+	sh buildtools/fuzz.sh $(BIN) $(TARGET) $(TIME)
 
 analysis-demo: $(VENV)/.java ## Measure two pairs; analyse them here and on Spark: equal answers
 	$(BIN)/python buildtools/analysis_demo.py $(DURATION)

@@ -31,8 +31,10 @@ JOBS = os.cpu_count() or 1
 WITHOUT_ENGINE = {"records", "queuefile", "analysis"}
 
 # Debug information would name the machine that built the wheel.
-COMPILE_ARGS = ["-O3", "-g0", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]
-COMPILE_ARGS += toolchain.FAULTS
+COMPILE_ARGS = [
+    *toolchain.optimization("-O3"), "-g0", "-fno-plt", "-fno-semantic-interposition",
+    "-fvisibility=hidden", *toolchain.FAULTS,
+]  # fmt: skip
 
 
 def generated_c_dir() -> str:

@@ -3,8 +3,9 @@
 # build/fuzz, and fuzz one target of tests/fuzz/targets.py for a time.
 #
 # Arguments: the folder of the virtual environment's programs, the target, seconds, then
-# libFuzzer's own. What it finds goes to build/fuzz/TARGET, the corpus it grows as well;
-# the kept corpus is tests/fuzz/corpora/TARGET.
+# libFuzzer's own. The corpus that it grows is build/fuzz/TARGET, what it finds
+# build/fuzz/TARGET-crash-…; the kept corpus is tests/fuzz/corpora/TARGET. To keep a
+# smallest one: the target, 0, `-merge=1 tests/fuzz/corpora/TARGET.new`, then rename it.
 set -eu
 
 bin=$(CDPATH='' cd -- "$1" && pwd)
@@ -13,7 +14,7 @@ seconds=$3
 shift 3
 site=$PWD/build/fuzz/site
 clang=${CLANG:-clang}
-flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function,alignment'
+flags='-O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function,alignment'
 flags="$flags -fno-omit-frame-pointer"
 
 fail() {
@@ -40,6 +41,6 @@ packages=$("$bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib
 mkdir -p "build/fuzz/$target"
 PYTHONPATH=$site:$PWD:$PWD/tests:$packages PYTHONMALLOC=malloc QUIVER_FAST_FUZZ=$target \
     ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
-    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-    build/fuzz/driver -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:suppressions=tests/fuzz/ubsan.supp \
+    build/fuzz/driver -max_total_time="$seconds" -timeout=60 -rss_limit_mb=4096 \
     -artifact_prefix="build/fuzz/$target-" "$@" "build/fuzz/$target" "tests/fuzz/corpora/$target"

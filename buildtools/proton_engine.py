@@ -47,7 +47,8 @@ LIBRARY_NAME = "libquiver-proton.dylib" if MACOS else "libquiver-proton.so"
 
 # -O3 -flto with local symbol binding was measured as fast as static linking.
 COMPILE_FLAGS = [
-    "-std=gnu11", "-O3", "-flto=auto", "-fPIC", "-fvisibility=hidden", "-fno-plt",
+    "-std=gnu11", *toolchain.optimization("-O3", "-flto=auto"), "-fPIC", "-fvisibility=hidden",
+    "-fno-plt",
     "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", *toolchain.FAULTS,
 ]  # fmt: skip
 # Our own parts of the library, and how files of the engine come to call them: see there.

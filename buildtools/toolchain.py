@@ -59,6 +59,15 @@ def environment_flags(name: str) -> list[str]:
     return shlex.split(os.environ.get(name, ""))
 
 
+def optimization(*usual: str) -> list[str]:
+    """Return the level of optimization that ``CFLAGS`` asks for, else the ``usual`` flags.
+
+    Builds for sanitizers and fuzzing are made for one use: they ask for less.
+    """
+    asked = [flag for flag in environment_flags("CFLAGS") if flag.startswith("-O")]
+    return asked[-1:] or list(usual)
+
+
 def run(command: list[str]) -> str:
     """Run ``command`` and return its standard output.
 

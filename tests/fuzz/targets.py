@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import logging
 import os
 import shutil
 import socket
@@ -22,10 +23,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "unit")]
 
-from quiver_fast.errors import OutputError, RecordError  # noqa: E402
-from quiver_fast.records.formats import OPERATIONS, RECORD_FORMATS  # noqa: E402
 from support.amqp_frames import AMQP_HEADER, SASL_HEADER, encode_frame  # noqa: E402
 from support.frame_fuzz import PROLOGUE  # noqa: E402
+
+from quiver_fast.errors import OutputError, RecordError  # noqa: E402
+from quiver_fast.records.formats import OPERATIONS, RECORD_FORMATS  # noqa: E402
+from quiver_fast.records.sources import MARKER  # noqa: E402
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 # Between the pieces of an input: frames, documents, or parts of a message.
@@ -34,6 +37,10 @@ CUT = b"~|~"
 AS_IT_IS = b"\xff"
 SECONDS = 20.0
 INT64_MAX = 2**63 - 1
+# What a compressed file of records may begin with.
+COMPRESSED = (b"\x28\xb5\x2f\xfd", MARKER)
+# How a flow frame begins (part 2.7.4).
+FLOW = b"\0\x53\x13"
 # Frames up to which the prologue of `frame_fuzz` has no transfer.
 ATTACHED = 7
 
@@ -67,11 +74,21 @@ class InProcess:
             self.thread.join(0.01)
             assert self.thread.is_alive(), "the server did not start"
 
-    def say(self, data: bytes) -> None:
-        """Give a connection of its own all bytes and their end, and read to its end."""
+    def say(self, data: bytes, rest: bytes | None = None) -> None:
+        """Give a connection of its own all bytes and their end, and read to its end.
+
+        Args:
+            data: sent at once.
+            rest: sent when the server has given credit.
+        """
         with socket.create_connection(("127.0.0.1", self.port), SECONDS) as sock:
             try:
                 sock.sendall(data)
+                if rest is not None:
+                    said = b""
+                    while FLOW not in said and (more := sock.recv(1 << 16)):
+                        said += more
+                    sock.sendall(rest)
                 sock.shutdown(socket.SHUT_WR)
                 while sock.recv(1 << 16):
                     pass
@@ -94,8 +111,12 @@ def performatives() -> Callable[[bytes], None]:
 
     def run(data: bytes) -> None:
         steps = data[0] % (len(PROLOGUE) + 1) if data else 0
-        start = b"".join(PROLOGUE[:steps]) or AMQP_HEADER
-        server.say(start + b"".join(framed(piece, 0) for piece in data[1:].split(CUT)))
+        frames = b"".join(framed(piece, 0) for piece in data[1:].split(CUT))
+        if steps < ATTACHED:
+            server.say((b"".join(PROLOGUE[:steps]) or AMQP_HEADER) + frames)
+        else:
+            rest = b"".join(PROLOGUE[ATTACHED:steps])
+            server.say(b"".join(PROLOGUE[:ATTACHED]), rest + frames)
 
     return run
 
@@ -112,7 +133,7 @@ def message() -> Callable[[bytes], None]:
                          more=number < len(parts))
             for number, part in enumerate(parts, 1)
         ]  # fmt: skip
-        server.say(start + b"".join(transfers) + encode_frame("detach", handle=1, closed=True))
+        server.say(start, b"".join(transfers) + encode_frame("detach", handle=1, closed=True))
 
     return run
 
@@ -141,10 +162,11 @@ def scanner() -> Callable[[bytes], None]:
 
 def csp() -> Callable[[bytes], None]:
     """Documents of the remote queue protocol: pieces that are documents."""
-    from quiver_fast.queuefile.directory import QueueDirectory
     from quiver_fast.remote.exchange import Exchange  # type: ignore[import-not-found]
-    from quiver_fast.remote.store import Store
     from support.remote import META, document, documents, reply, request
+
+    from quiver_fast.queuefile.directory import QueueDirectory
+    from quiver_fast.remote.store import Store
 
     files = QueueDirectory(scratch())
     files.appender("q")
@@ -168,8 +190,9 @@ def csp() -> Callable[[bytes], None]:
 
 def textwire() -> Callable[[bytes], None]:
     """A text value, against the twin."""
-    from quiver_fast.remote.textwire import stored_form
     from textwire_twin import stored_form as slow_stored_form
+
+    from quiver_fast.remote.textwire import stored_form
 
     def run(data: bytes) -> None:
         if b"!!binary" in data:
@@ -186,10 +209,12 @@ def textwire() -> Callable[[bytes], None]:
 
 def recovery() -> Callable[[bytes], None]:
     """A damaged cycle file, against the twin: two bytes of state, then the file."""
+    from support.recovery_twin import UnsupportedError, head_of, recovered
+
     from quiver_fast.queuefile.restart import repair_file, usable
-    from support.recovery_twin import UnsupportedError, recovered
 
     folder = scratch()
+    logging.disable()
 
     def run(data: bytes) -> None:
         flags, synced, content = data[:1] or b"\0", data[1:2] or b"\0", data[2:]
@@ -211,8 +236,11 @@ def recovery() -> Callable[[bytes], None]:
             folder.mkdir()
             return
         assert expected is not None
-        for _ in range(2):
-            entries = repair_file(path, INT64_MAX if trusted is None else trusted, whole, not newest)
+        for again in (False, True):
+            # Words that a damaged head puts over its own text are its end.
+            if again and head_of(expected.content) is None:
+                return
+            entries = repair_file(path, trusted if judged else INT64_MAX, whole, not newest)
             assert entries == expected.entries
             assert path.read_bytes() == expected.content
 
@@ -235,7 +263,10 @@ def records() -> Callable[[bytes], None]:
             transfers = read_transfers(path, record_format=record_format, operation=operation)
         except RecordError:
             # Compressed, or so it begins.
-            assert text[:4] in (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18") or text[1:4] == b"\x2a\x4d\x18"
+            assert (
+                text[:4] in (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18")
+                or text[1:4] == b"\x2a\x4d\x18"
+            )
             return
         for column in (transfers.sent, transfers.received, transfers.ids):
             assert column is None or (len(column) == len(transfers) and (column >= 0).all())

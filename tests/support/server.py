@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,12 @@ class Server:
         self.running.process.wait()
 
 
+def looking_for_leaks() -> dict[str, str]:
+    """Return what has a server look for leaks at its end, in a build that can."""
+    options = os.environ.get("QUIVER_FAST_LEAKS")
+    return {} if options is None else {"ASAN_OPTIONS": options}
+
+
 def is_ready(ready_file: Path) -> bool:
     """Tell whether the server has said that it accepts connections."""
     return ready_file.exists() and ready_file.read_text() == "ready\n"
@@ -98,7 +105,7 @@ def running_server(
     # One that was killed on this port left its own.
     ready_file.unlink(missing_ok=True)
     words = command(port, ready_file, **keys)  # type: ignore[arg-type]
-    with Running(words, env=environment) as running:
+    with Running(words, env={**looking_for_leaks(), **(environment or {})}) as running:
         wait_until(
             lambda: running.process.poll() is not None or is_ready(ready_file),
             "the server is ready",
