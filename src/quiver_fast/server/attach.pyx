@@ -13,7 +13,7 @@ from quiver_fast.proton.libproton cimport (
     pn_link_is_sender, pn_link_open, pn_link_remote_snd_settle_mode, pn_link_remote_source,
     pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
     pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
-    pn_link_target, pn_session_close, pn_session_condition,
+    pn_link_target, pn_session_close, pn_session_condition, pn_session_get_context,
     pn_terminus_capabilities, pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
     pn_terminus_get_distribution_mode, pn_terminus_get_type, pn_terminus_is_dynamic,
     pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_t, pnx_session_has_handle,
@@ -46,6 +46,9 @@ class Refusal(QuiverError):
 
 cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
     """Answer a peer's attach: with a link that works, or with a detach that says why not."""
+    if pn_session_get_context(pn_link_session(link)) == NULL:
+        # Its session was refused, and the connection with it.
+        return
     if not pnx_session_has_handle(pn_link_session(link)):
         # There is no handle to answer by, not even to refuse it (part 2.7.2).
         set_condition(
