@@ -14,6 +14,7 @@ checkpoint loses and repeats nothing.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -157,16 +158,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = self._ends()
+        self._last = _ends(self._files())
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        ends = self._ends() if self._last is None else self._last
+        files = self._files()
+        ends = _ends(files) if self._last is None else self._last
         if isinstance(limit, ReadAllAvailable):
             return start | ends
-        return start | self._limited(start, ends)
-
-    def reportLatestOffset(self) -> Offsets:  # noqa: N802
-        return self._ends()
+        return start | self._limited(files, start, ends)
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         parts: list[InputPartition] = []
@@ -191,28 +190,24 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = discover(self._options.paths, self._options.settings)
         return [file for file in found if not file.compressed]
 
-    def _ends(self) -> Offsets:
-        return {file.path: _end_of_lines(file) for file in self._files()}
-
-    def _limited(self, start: Offsets, ends: Offsets) -> Offsets:
+    def _limited(self, files: list[RecordFile], start: Offsets, ends: Offsets) -> Offsets:
         """Return how far the files that were read least are read next."""
-        files = {file.path: file for file in self._files()}
-        grown = [path for path in ends if ends[path] > start.get(path, 0) and path in files]
-        grown.sort(key=lambda path: start.get(path, 0))
-        left = self._options.most_bytes
+        begun = {file: start.get(file.path, 0) for file in files}
+        grown = [file for file in files if ends.get(file.path, 0) > begun[file]]
+        grown.sort(key=lambda file: begun[file])
+        left = self._options.most_bytes or sys.maxsize
         found: Offsets = {}
-        for path in grown[: self._options.most_files]:
-            first, end = start.get(path, 0), ends[path]
-            if left is not None and end - first > left:
-                end = _end_of_lines(files[path], first, first + left)
+        for file in grown[: self._options.most_files]:
+            first, end = begun[file], ends[file.path]
+            if end - first > left:
+                end = _end_of_lines(file, first, first + left)
                 # A line is whole, and the first of a batch comes whatever its length.
                 if end == first and not found:
-                    end = _end_of_next_line(files[path], first)
-            if left is not None:
-                left -= end - first
+                    end = _end_of_next_line(file, first)
             if end > first:
-                found[path] = end
-            if left is not None and left <= 0:
+                found[file.path] = end
+            left -= end - first
+            if left <= 0:
                 break
         return found
 
@@ -242,6 +237,10 @@ def _wanted(
     if options.mode == DROP:
         kinds = tuple(kind for kind in kinds if kind != schema.BAD)
     return dataclasses.replace(found, kinds=kinds, fail_fast=options.mode == FAIL), left
+
+
+def _ends(files: list[RecordFile]) -> Offsets:
+    return {file.path: _end_of_lines(file) for file in files}
 
 
 def _end_of_lines(file: RecordFile, start: int = 0, end: int | None = None) -> int:

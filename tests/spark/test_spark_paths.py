@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.hdfs import hdfs
-from support.object_store import BUCKET, ObjectStore, object_store
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write, write_pair
 
@@ -19,6 +17,9 @@ from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.frames import write_frames
 
 if why_missing("spark") is None:
+    from support.hdfs import hdfs
+    from support.object_store import object_store
+
     from spark_analysis import jobs
     from spark_analysis.files import discover, splits_of
     from spark_analysis.hadoop import hdfs_options, s3_options, settings_in
@@ -28,7 +29,9 @@ if why_missing("spark") is None:
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from support.object_store import ObjectStore
 
+BUCKET = "bucket"
 FRAME = 30_000
 
 
@@ -167,6 +170,29 @@ def test_the_source_takes_settings_as_options(
     register(spark)
     read = spark.read.format("quiver").options(**store.settings)
     assert read.load(f"{url}/run0").where("kind = 'extent'").count() == 2
+
+
+def test_a_stream_follows_an_object_store(
+    session: SparkSession, store: ObjectStore, tmp_path: Path
+) -> None:
+    register(session)
+    batches: list[list[str]] = []
+
+    def follow() -> None:
+        rows = session.readStream.format("quiver").load(f"s3a://{BUCKET}/live")
+        rows = rows.where("kind = 'extent'").select("arrow")
+        query = rows.writeStream.foreachBatch(
+            lambda batch, _: batches.append(sorted(row.arrow for row in batch.collect()))
+        ).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        write(folder / f"{name}-transfers.csv", receiver_lines(Traffic(1, 50), "v3"))
+        store.put(folder, "live")
+        follow()
+    assert batches == [["a"], ["b"]]
 
 
 def test_a_job_reads_an_object_store(

@@ -58,7 +58,8 @@ steady state, stalls, clock, coordinated omission, comparison and change points.
 
 A PATH is a file of records, a directory with such files (as the other tools
 save with --output), or a glob. Sender's and receiver's files whose names differ
-in nothing else are one run.
+in nothing else are one run. Spark reads URLs as well: s3a://BUCKET/runs and
+hdfs://HOST/runs, with --conf spark.hadoop.fs.s3a... as Spark's users give it.
 """
 
 _EPILOG = """\
