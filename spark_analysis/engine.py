@@ -33,12 +33,20 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
 from spark_analysis import schema, transforms
 from spark_analysis.facts import facts
-from spark_analysis.files import RECEIVER, SPLIT_SIZE, RecordFile, describe, find, splits_of
+from spark_analysis.files import (
+    RECEIVER,
+    SPLIT_SIZE,
+    RecordFile,
+    describe,
+    find,
+    parts_of,
+    splits_of,
+)
 from spark_analysis.fold import can_be_folded, folded_facts
 from spark_analysis.hadoop import hadoop_settings
 from spark_analysis.reading import read_records
 from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of
-from spark_analysis.session import SPARK_ERRORS, make_session, reason
+from spark_analysis.session import SPARK_ERRORS, fit_partitions, make_session, reason
 
 __all__ = ["files_elsewhere", "load_run", "run_loader"]
 
@@ -140,6 +148,7 @@ def _facts(
         with folded_facts(spark, splits, runs) as found:
             yield found
     else:
+        fit_partitions(spark, parts_of(files))
         with facts(read_records(spark, files, split_size), files, runs) as found:
             yield found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
@@ -17,10 +17,51 @@ from spark_analysis.delivery import (
     reconciled,
     reordered_alone,
 )
-from spark_analysis.files import RECEIVER, SENDER, RecordFile
+from spark_analysis.files import RECEIVER, SENDER, SPLIT_SIZE, RecordFile, splits_of
+from spark_analysis.fold import foldable_runs, folded_facts
 from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, timely
 
-__all__ = ["facts", "runs_with_both_ends"]
+__all__ = ["added_up", "all_facts", "facts", "runs_with_both_ends"]
+
+
+@contextmanager
+def all_facts(
+    records: DataFrame,
+    files: Sequence[RecordFile],
+    bounds: Mapping[str, RunBounds],
+    split_size: int = SPLIT_SIZE,
+) -> Iterator[DataFrame]:
+    """Give the facts of all runs: folded from the text where that can be, else from the rows.
+
+    Args:
+        records: rows of ``RECORDS``.
+        files: the files that they are from.
+        bounds: what is known of each run.
+        split_size: bytes of text that a task folds, about.
+    """
+    alone = foldable_runs(files)
+    with ExitStack() as stack:
+        tables = []
+        if alone:
+            splits = [
+                split
+                for file in files
+                if file.run in alone
+                for split in splits_of(file, split_size)
+            ]
+            found = stack.enter_context(folded_facts(records.sparkSession, splits, bounds))
+            tables.append(added_up(found))
+        rest = [file for file in files if file.run not in alone]
+        if rest:
+            met = records.where(~F.col("run").isin(*alone))
+            tables.append(stack.enter_context(facts(met, rest, bounds)))
+        yield transforms.together(tables)
+
+
+def added_up(rows: DataFrame) -> DataFrame:
+    """Return facts, each (second, value, text) once."""
+    keys = [name for name in schema.FACTS.fieldNames() if name != "n"]
+    return rows.groupBy(*keys).agg(F.sum("n").alias("n")).select(*schema.FACTS.fieldNames())
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from spark_analysis.places import RemotePath, is_remote, remote_path
 
 __all__ = [
     "RECEIVER", "SENDER", "SPLIT_SIZE", "RecordFile", "Split", "describe", "discover", "find",
-    "splits_of",
+    "parts_of", "splits_of",
 ]  # fmt: skip
 
 SENDER = "sender"
@@ -31,6 +31,8 @@ RECEIVER = "receiver"
 _OPERATIONS = {SENDER: formats.SEND, RECEIVER: formats.RECEIVE}
 
 SPLIT_SIZE = 256 << 20
+# What a task takes of text whose messages are shuffled, about.
+_PART_SIZE = 32 << 20
 # A longer line is no record; what is behind this much of it is not looked at.
 _BLOCK_SIZE = 1 << 16
 _SUFFIXES = (".zst", ".csv", "-transfers")
@@ -159,6 +161,15 @@ def splits_of(file: RecordFile, size: int = SPLIT_SIZE) -> list[Split]:
     """
     place = file.remote or file.path
     return [Split(file, start, end) for start, end in split_points(place, size)]
+
+
+def parts_of(files: Iterable[RecordFile]) -> int:
+    """Return into how many tasks' work the messages of ``files`` are cut after a shuffle.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return sum(len(splits_of(file, _PART_SIZE)) for file in files)
 
 
 def find(paths: Iterable[str], settings: Settings = ()) -> list[tuple[PurePath, AnyPath]]:

@@ -8,8 +8,10 @@ only where a split begins with one that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -22,24 +24,37 @@ from quiver_fast.analysis.distribution import Int64Array
 from quiver_fast.analysis.local import FileAnalysis, analyze_runs
 from quiver_fast.analysis.order import Order
 from quiver_fast.analysis.own import Sieve
-from quiver_fast.records.transfers import RunBatch
+from quiver_fast.records import formats
+from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema, transforms
 from spark_analysis.files import RecordFile, Split
 from spark_analysis.parse import scan_split
 from spark_analysis.reading import by_splits
 
-__all__ = ["can_be_folded", "folded_facts"]
+__all__ = ["can_be_folded", "foldable_runs", "folded_facts", "folded_records", "top_stamps"]
 
 _FACTS = schema.to_arrow(schema.FACTS)
-# Facts of each split, for the order of the receipts over splits.
+# A fact of each split, for the order of the receipts over splits.
 _FIRST_STAMP = "first stamp"
-_TOP_STAMP = "top stamp"
+# Runs in one batch, as the parser has it.
+_BATCH_RUNS = 1 << 15
+
+# Where a split begins: its run, its arrow and its place in the file.
+_Place = tuple[str, str, int]
 
 
 def can_be_folded(files: Sequence[RecordFile]) -> bool:
-    """Say whether no message of ``files`` has to meet another: no ids, and one end each."""
-    runs = [file.run for file in files]
-    return len(set(runs)) == len(runs) and not any(file.has_ids for file in files)
+    """Say whether no message of ``files`` has to meet another."""
+    return foldable_runs(files) == {file.run for file in files}
+
+
+def foldable_runs(files: Sequence[RecordFile]) -> set[str]:
+    """Return the runs of which no message has to meet another: no ids, and one end."""
+    roles: dict[str, set[str]] = {}
+    for file in files:
+        roles.setdefault(file.run, set()).add(file.role)
+    ids = {file.run for file in files if file.has_ids}
+    return {run for run, ends in roles.items() if len(ends) == 1} - ids
 
 
 @contextmanager
@@ -55,13 +70,18 @@ def folded_facts(
         splits: of files that :func:`can_be_folded`, in the order of each file.
         bounds: what is known of each run.
     """
-    folded = by_splits(spark, splits, _folder(bounds), schema.FACTS).persist()
+    by_place = {(split.file.run, split.file.arrow, split.start): split for split in splits}
+    folded = by_splits(spark, splits, lambda one: _fold(one, scan_split(one), bounds), schema.FACTS)
+    folded.persist()
     try:
-        stamps = folded.where(F.col("fact").isin(_FIRST_STAMP, _TOP_STAMP)).toArrow()
-        again = _begin_behind(stamps, splits)
+        again = _begin_behind(_stamps(folded), {})
         if again:
-            behind = _fold_behind(again, bounds)
-            late = by_splits(spark, [split for split, _ in again], behind, schema.FACTS)
+            late = by_splits(
+                spark,
+                [by_place[place] for place in again],
+                lambda one: _count_behind(one, scan_split(one), bounds, again),
+                schema.FACTS,
+            )
             yield folded.unionByName(late)
         else:
             yield folded
@@ -69,17 +89,123 @@ def folded_facts(
         folded.unpersist()
 
 
-def _folder(bounds: Mapping[str, RunBounds]) -> Callable[[Split], Iterator[pa.RecordBatch]]:
-    return lambda split: _fold(split, bounds[split.file.run])
+@contextmanager
+def folded_records(
+    records: DataFrame,
+    files: Sequence[RecordFile],
+    bounds: Mapping[str, RunBounds],
+    tops: Mapping[tuple[str, str], int],
+) -> Iterator[DataFrame]:
+    """Give what :func:`folded_facts` gives, of records that were read before.
+
+    Args:
+        records: rows of ``RECORDS`` of runs that can be folded; a task has whole splits.
+        files: the files that they are from.
+        bounds: what is known of each run.
+        tops: by run and arrow, the largest send time of a receiver's records before these.
+    """
+    of_number = {file.number: file for file in files}
+
+    def facts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for split, found in _by_split(batches, of_number):
+            yield from _fold(split, found, bounds)
+
+    folded = records.mapInArrow(facts, schema.FACTS).persist()
+    try:
+        again = _begin_behind(_stamps(folded), tops)
+
+        def late(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for split, found in _by_split(batches, of_number):
+                if (split.file.run, split.file.arrow, split.start) in again:
+                    yield from _count_behind(split, found, bounds, again)
+
+        yield folded.unionByName(records.mapInArrow(late, schema.FACTS)) if again else folded
+    finally:
+        folded.unpersist()
 
 
-def _own(split: Split, sieve: Sieve) -> Iterator[RunBatch]:
-    return (sieve.own(batch, split.file.unit) for batch in scan_split(split))
+def top_stamps(facts: DataFrame) -> dict[tuple[str, str], int]:
+    """Return the largest send time of each receiver whose splits were folded."""
+    tops = facts.where(F.col("fact") == transforms.TOP).groupBy("run", "arrow")
+    return {
+        (row.run, row.arrow): row.top for row in tops.agg(F.max("value").alias("top")).collect()
+    }
 
 
-def _fold(split: Split, run: RunBounds) -> Iterator[pa.RecordBatch]:
+def _by_split(
+    batches: Iterator[pa.RecordBatch], files: Mapping[int, RecordFile]
+) -> Iterator[tuple[Split, Iterator[RunBatch]]]:
+    """Yield each split with its records, which are to be taken before the next."""
+    pieces = (piece for batch in batches for piece in _pieces(batch))
+    for (number, start), of_split in groupby(pieces, key=itemgetter(0)):
+        file = files[number]
+        yield Split(file, start, start), (_as_runs(rows, file) for _, rows in of_split)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, int], pa.RecordBatch]]:
+    """Yield parts of a batch with the number of their file and the place of their split."""
+    if batch.num_rows == 0:
+        return
+    columns = [batch.column(name).to_numpy() for name in ("file", "split")]
+    fresh = np.zeros(batch.num_rows, np.bool_)
+    fresh[::_BATCH_RUNS] = True
+    for column in columns:
+        fresh[1:] |= np.diff(column) != 0
+    starts = np.flatnonzero(fresh).tolist()
+    for start, end in pairwise([*starts, batch.num_rows]):
+        key = int(columns[0][start]), int(columns[1][start])
+        yield key, batch.slice(start, end - start)
+
+
+def _as_runs(rows: pa.RecordBatch, file: RecordFile) -> RunBatch:
+    """Return rows of ``RECORDS`` of a file without ids as the parser gave them."""
+    kind = rows.column("kind")
+    transfers, streams, bad, cut, extents = (
+        rows.filter(pc.equal(kind, name))
+        for name in (schema.TRANSFER, schema.STREAM, schema.BAD, schema.TRUNCATED, schema.EXTENT)
+    )
+    nothing = np.zeros(0, np.int64)
+    first = [(row["position"], row["text"]) for row in extents.to_pylist() if row["text"]]
+    sends = file.operation == formats.SEND
+    return RunBatch(
+        record_format=file.record_format,
+        operation=file.operation,
+        sent=_numbers(transfers, "sent"),
+        received=None if sends else _numbers(transfers, "received"),
+        count=_numbers(transfers, "n"),
+        ids=None,
+        settled_ids=nothing,
+        settled_times=nothing,
+        settled_sampled=nothing.astype(np.bool_),
+        settled_count=nothing,
+        ids_hashed=False,
+        lines=int(_numbers(extents, "n").sum()),
+        malformed=int(_numbers(bad, "n").sum()),
+        first_malformed=first[0] if first else None,
+        truncated=cut.num_rows > 0,
+        streamed=_streamed(streams) if streams.num_rows else None,
+    )
+
+
+def _streamed(rows: pa.RecordBatch) -> Streamed:
+    sent, first, time, size = (
+        _numbers(rows, name) for name in ("sent", "received", "settled", "n")
+    )
+    whole = rows.column("sampled").to_numpy(zero_copy_only=False).astype(np.bool_)
+    return Streamed(sent=sent, first=first, time=time, whole=whole, size=size)
+
+
+def _numbers(rows: pa.RecordBatch, name: str) -> Int64Array:
+    numbers: Int64Array = rows.column(name).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _fold(
+    split: Split, batches: Iterator[RunBatch], bounds: Mapping[str, RunBounds]
+) -> Iterator[pa.RecordBatch]:
+    run = bounds[split.file.run]
     stamps, sieve = _Stamps(), Sieve(run)
-    found = analyze_runs(stamps.watched(_own(split, sieve)), unit=split.file.unit)
+    found = analyze_runs(stamps.watched(_own(split, batches, sieve)), unit=split.file.unit)
     yield from _histogram(split, found)
     place = split.start
     streams = found.streams
@@ -88,7 +214,7 @@ def _fold(split: Split, run: RunBounds) -> Iterator[pa.RecordBatch]:
         (transforms.FIRST, place, found.first_time, None, None),
         (transforms.LAST, place, found.last_time, None, None),
         (_FIRST_STAMP, place, stamps.first, None, None),
-        (_TOP_STAMP, place, stamps.top, None, None),
+        (transforms.TOP, place, stamps.top, None, None),
         (transforms.MALFORMED, None, None, found.malformed, None),
         (transforms.TRUNCATED, None, None, int(found.truncated), None),
         (transforms.REORDERED, None, None, found.reordered, None),
@@ -106,6 +232,10 @@ def _fold(split: Split, run: RunBounds) -> Iterator[pa.RecordBatch]:
     rows = [row for row in one if row[2] is not None or row[3] is not None]
     facts, seconds, values, counts, texts = zip(*rows, strict=True)
     yield _batch(split, facts, seconds, values, counts, texts)
+
+
+def _own(split: Split, batches: Iterator[RunBatch], sieve: Sieve) -> Iterator[RunBatch]:
+    return (sieve.own(batch, split.file.unit) for batch in batches)
 
 
 def _histogram(split: Split, found: FileAnalysis) -> Iterator[pa.RecordBatch]:
@@ -134,42 +264,48 @@ class _Stamps:
             yield batch
 
 
-def _begin_behind(table: pa.Table, splits: Sequence[Split]) -> list[tuple[Split, int]]:
-    """Return the receivers' splits whose first send time is below an earlier split's."""
-    firsts, tops = (_by_place(table, fact) for fact in (_FIRST_STAMP, _TOP_STAMP))
-    before: dict[str, int] = {}
-    found = []
-    for split in splits:
-        place = (split.file.run, split.file.arrow, split.start)
-        if place not in firsts:
-            continue
-        top = before.get(split.file.path)
+def _stamps(facts: DataFrame) -> pa.Table:
+    return facts.where(F.col("fact").isin(_FIRST_STAMP, transforms.TOP)).toArrow()
+
+
+def _begin_behind(stamps: pa.Table, tops: Mapping[tuple[str, str], int]) -> dict[_Place, int]:
+    """Return the splits whose first send time is below an earlier one's, and which that is.
+
+    Args:
+        stamps: the first and the largest send times of splits.
+        tops: by run and arrow, the largest send time before these splits.
+    """
+    firsts, largest = (_by_place(stamps, fact) for fact in (_FIRST_STAMP, transforms.TOP))
+    before = dict(tops)
+    found = {}
+    for place in sorted(largest):
+        run, arrow, _ = place
+        top = before.get((run, arrow))
         if top is not None and firsts[place] < top:
-            found.append((split, top))
-        before[split.file.path] = max(top or 0, tops[place])
+            found[place] = top
+        before[run, arrow] = largest[place] if top is None else max(top, largest[place])
     return found
 
 
-def _by_place(table: pa.Table, fact: str) -> dict[tuple[str, str, int], int]:
+def _by_place(table: pa.Table, fact: str) -> dict[_Place, int]:
     rows = table.filter(pc.equal(table["fact"], fact)).to_pylist()
     return {(row["run"], row["arrow"], row["second"]): row["value"] for row in rows}
 
 
-def _fold_behind(
-    again: Sequence[tuple[Split, int]], bounds: Mapping[str, RunBounds]
-) -> Callable[[Split], Iterator[pa.RecordBatch]]:
-    tops = {(split.file.number, split.start): top for split, top in again}
-
-    def fold(split: Split) -> Iterator[pa.RecordBatch]:
-        """Count what only the splits before make behind: all, less what was counted."""
-        alone, after = Order(), Order()
-        after.add(np.array([tops[split.file.number, split.start]]), None, None)
-        for batch in _own(split, Sieve(bounds[split.file.run])):
-            for order in (alone, after):
-                order.add(batch.sent, None, batch.count)
-        yield _batch(split, transforms.REORDERED, None, None, [after.behind - alone.behind])
-
-    return fold
+def _count_behind(
+    split: Split,
+    batches: Iterator[RunBatch],
+    bounds: Mapping[str, RunBounds],
+    tops: Mapping[_Place, int],
+) -> Iterator[pa.RecordBatch]:
+    """Count what only the splits before make behind: all, less what was counted."""
+    alone, after = Order(), Order()
+    top = tops[split.file.run, split.file.arrow, split.start]
+    after.add(np.array([top]), None, None)
+    for batch in _own(split, batches, Sieve(bounds[split.file.run])):
+        for order in (alone, after):
+            order.add(batch.sent, None, batch.count)
+    yield _batch(split, transforms.REORDERED, None, None, [after.behind - alone.behind])
 
 
 def _batch(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +13,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from quiver_fast.errors import RecordError
 from quiver_fast.records.ids import KEY_SIZE, key_or_own
+from spark_analysis.compacting import compact
 from spark_analysis.files import RecordFile, discover
+from spark_analysis.growing import grow, renew
 from spark_analysis.hadoop import Settings, settings_for
-from spark_analysis.output import MARK, RECORDS, check_free, write_records, write_results
-from spark_analysis.placing import replace
+from spark_analysis.output import MARK, RECORDS, check_free
 from spark_analysis.source import numbered, register
 
-__all__ = ["follow", "start_following"]
+__all__ = ["finish_following", "follow", "start_following"]
 
 _TRIGGER = "1 second"
 _TICK = 1  # seconds
@@ -50,12 +50,13 @@ def follow(spark: SparkSession, paths: Sequence[str], output: Path, timeout: flo
                 last = time.monotonic()
     finally:
         query.stop()
+    finish_following(spark, paths, output)
 
 
 def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> StreamingQuery:
     """Start to analyse records as they are written, and return the query that does it.
 
-    Rows are appended by batch; a batch that is repeated after a failure replaces itself.
+    Rows are appended by batch; a batch that is repeated after a failure counts once.
     The results of ``output`` are renewed after every batch, each time whole.
 
     Raises:
@@ -71,14 +72,8 @@ def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> 
     register(spark)
 
     def take(batch: DataFrame, number: int) -> None:
-        write_records(batch, output / RECORDS / f"batch={number}")
-        part = output / ".part"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
-        files = _files(paths, settings, id_key)
-        write_results(batch.sparkSession, output / RECORDS, part, files, None)
-        for result in part.iterdir():
-            replace(result, output / result.name)
+        grow(batch, number, _files(paths, settings, id_key), output)
+        compact(batch.sparkSession, output / RECORDS, number)
 
     return (
         spark.readStream.format("quiver")
@@ -90,6 +85,18 @@ def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> 
         .trigger(processingTime=_TRIGGER)
         .start()
     )
+
+
+def finish_following(spark: SparkSession, paths: Sequence[str], output: Path) -> None:
+    """Bring every result up to the last record: what a job would give now.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        QuiverError: a summary is damaged.
+        PySparkException: Spark failed.
+    """
+    output = output.absolute()
+    renew(spark, _files(paths, settings_for(spark, paths), _id_key(output)), output)
 
 
 def _files(paths: Sequence[str], settings: Settings, id_key: bytes) -> list[RecordFile]:

@@ -117,10 +117,15 @@ def _parser() -> argparse.ArgumentParser:
         "--shuffle-partitions",
         metavar="COUNT",
         type=int,
-        help="Partitions after a shuffle (default two per core here, Spark's 200 on a cluster)",
+        help="The most partitions after a shuffle (default one for each 32 MB of text)",
     )
     add("--compare", metavar="DIR", type=_folder, help="Compare with an earlier job's results")
-    add("--follow", action="store_true", help="Follow plain files while they are written")
+    add(
+        "--follow",
+        action="store_true",
+        help="Follow plain files while they are written: a batch costs its own records; runs with "
+        "both ends or with ids are analysed again when they have grown by an eighth",
+    )
     add(
         "--timeout",
         metavar="SECONDS",

@@ -17,15 +17,17 @@ from quiver_fast.analysis.sets import RunFigures, changes_of, compare_figures
 from quiver_fast.cli.json_text import json_text
 from quiver_fast.errors import UsageError
 from spark_analysis import schema
-from spark_analysis.facts import facts
-from spark_analysis.files import RecordFile, discover
+from spark_analysis.facts import all_facts
+from spark_analysis.files import RecordFile, discover, parts_of
 from spark_analysis.hadoop import settings_for
 from spark_analysis.placing import new_part, recover, replace
 from spark_analysis.reading import read_records
 from spark_analysis.results import arrow_rows, bounds_of_runs, figures_from_json
+from spark_analysis.session import fit_partitions
 
 __all__ = [
-    "MARK", "RECORDS", "analyze", "check_free", "write_records", "write_results",
+    "MARK", "RECORDS", "analyze", "arrow_statistics", "check_free", "write_records",
+    "write_results", "write_statistics", "write_table",
 ]  # fmt: skip
 
 MARK = "_COMMITTED"
@@ -79,7 +81,7 @@ def check_free(output: Path) -> None:
 
 def write_records(records: DataFrame, folder: Path) -> None:
     """Write rows of ``RECORDS``."""
-    _write(records, folder, *_PARTITIONS)
+    write_table(records, folder, *_PARTITIONS)
 
 
 def write_results(
@@ -90,13 +92,22 @@ def write_results(
     base: Path | None,
 ) -> None:
     """Compute everything else from the records in ``source`` into ``target``."""
+    fit_partitions(spark, parts_of(files))
     columns = schema.RECORDS.fieldNames()
     records = spark.read.schema(schema.RECORDS).parquet(str(source)).select(*columns)
     bounds = bounds_of_runs(files)
-    with facts(records, files, bounds) as table:
-        _write(table, target / "facts", "fact")
+    with all_facts(records, files, bounds) as table:
+        write_table(table, target / "facts", "fact")
     known = spark.read.schema(schema.FACTS).parquet(str(target / "facts"))
-    _write(_arrows(known.select(*schema.FACTS.fieldNames()), files, bounds), target / "arrows")
+    arrows = arrow_statistics(known.select(*schema.FACTS.fieldNames()), files, bounds)
+    write_statistics(spark, arrows, target, base)
+
+
+def write_statistics(
+    spark: SparkSession, statistics: DataFrame, target: Path, base: Path | None
+) -> None:
+    """Write rows of ``ARROWS``, and what follows from them alone, into ``target``."""
+    write_table(statistics, target / "arrows")
     arrows = spark.read.schema(schema.ARROWS).parquet(str(target / "arrows"))
     for row in arrows.select("run", "arrow", "summary").toLocalIterator():
         folder = target / "summaries" / row.run
@@ -105,7 +116,7 @@ def write_results(
     _write_comparisons(spark, target, base)
 
 
-def _arrows(
+def arrow_statistics(
     table: DataFrame, files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]
 ) -> DataFrame:
     """Return the rows of ``ARROWS``: each run's are made where its facts are."""
@@ -139,7 +150,8 @@ def _figures(spark: SparkSession, folder: Path) -> Iterator[RunFigures]:
         yield figures_from_json(row.figures)
 
 
-def _write(table: DataFrame, folder: Path, *partitions: str) -> None:
+def write_table(table: DataFrame, folder: Path, *partitions: str) -> None:
+    """Write the rows of a table, in folders by the columns ``partitions``."""
     table.write.mode("overwrite").partitionBy(*partitions).parquet(str(folder))
 
 

@@ -177,13 +177,16 @@ class _SendRuns:
         A duplicate is no reordering.
         """
         firsts, sizes, piece, further = disjoint(as_keys(own["key"]), as_keys(own["n"]))
-        return self._places(row[piece], firsts) | {
-            "file": own["file"][piece].astype(np.int64),
-            "split": own["split"][piece],
-            "position": own["position"][piece] + further.astype(np.int64),
-            "length": sizes.astype(np.int64),
-            "n": np.ones(len(firsts), np.int64),
-        }
+        return _joined(
+            self._places(row[piece], firsts)
+            | {
+                "file": own["file"][piece].astype(np.int64),
+                "split": own["split"][piece],
+                "position": own["position"][piece] + further.astype(np.int64),
+                "length": sizes.astype(np.int64),
+                "n": np.ones(len(firsts), np.int64),
+            }
+        )
 
     def missing(self, own: Columns) -> Columns:
         """Return from where the ids were sent of which nothing arrived."""
@@ -203,6 +206,26 @@ class _SendRuns:
             "send_split": self._sends["split"][send],
             "value": self._sends["position"][send] + within,
         }
+
+
+def _joined(arrivals: Columns) -> Columns:
+    """Join arrivals that go on where the one before ends, in the receipt and in the sending.
+
+    At low rates each message is a row of its own, of its own time; those that arrive in order
+    are one row again before they are shuffled to where the order of all is looked at.
+    """
+    size = len(arrivals["n"])
+    fresh = np.ones(size, np.bool_)
+    fresh[1:] = False
+    for name in ("file", "split", "source", "send_split"):
+        fresh[1:] |= arrivals[name][1:] != arrivals[name][:-1]
+    for name in ("position", "value"):
+        fresh[1:] |= arrivals[name][1:] != arrivals[name][:-1] + arrivals["length"][:-1]
+    starts = np.flatnonzero(fresh)
+    joined = _where(arrivals, starts)
+    if size:
+        joined["length"] = np.add.reduceat(arrivals["length"], starts)
+    return joined
 
 
 def _by_ticks(sends: Columns, receipts: Columns) -> _Compared:

@@ -16,7 +16,7 @@ from quiver_fast.errors import QuiverError
 from spark_analysis.executors import check_executors
 from spark_analysis.java import why_java_is_missing
 
-__all__ = ["SPARK_ERRORS", "make_session", "reason"]
+__all__ = ["SPARK_ERRORS", "fit_partitions", "make_session", "reason"]
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises: by its own client, and by the way to its Java process."""
@@ -29,6 +29,11 @@ _LOOPBACK = "127.0.0.1"
 # Where users say which address Spark takes.
 _ADDRESS_VARIABLES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 _ADDRESS_SETTINGS = ("spark.driver.host", "spark.driver.bindAddress")
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_SPARKS_PARTITIONS = "200"
+_OUR_PARTITIONS = "spark.quiver.partitions"
+_MOST_PARTITIONS = 20_000
 
 _CALL_FAILED = "An error occurred while calling"
 _CAUSE = "Caused by: "
@@ -49,8 +54,8 @@ def make_session(
     Args:
         master: a Spark master, or ``sc://HOST:PORT`` of a Spark Connect server; None for
             ``spark-submit``'s, else ``$SPARK_REMOTE``, else ``local[*]``.
-        shuffle_partitions: the most partitions after a shuffle; None for two per core on
-            this machine, and Spark's own number on a cluster.
+        shuffle_partitions: the most partitions after a shuffle; None for as many as the
+            data asks for (:func:`fit_partitions`).
         light: on this machine, Java starts sooner and runs slower: for jobs whose work is
             in Python alone.
         conf: Spark's settings, which win over ours. A session that there is takes those
@@ -108,9 +113,6 @@ def _start(
     python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = python or sys.executable
     local = master is not None and master.startswith("local")
-    if local and shuffle_partitions is None:
-        # Each costs a task in Python; Spark's 200 are for a cluster.
-        shuffle_partitions = 2 * (os.cpu_count() or 1)
     with _loopback(conf, wanted=local):
         return _builder({**settings, **conf}, shuffle_partitions).getOrCreate()
 
@@ -119,7 +121,7 @@ def _builder(conf: Mapping[str, str], shuffle_partitions: int | None) -> SparkSe
     builder = SparkSession.builder.appName("quiver-analysis")
     builder = builder.config("spark.sql.session.timeZone", "UTC")
     if shuffle_partitions is not None:
-        builder = builder.config("spark.sql.shuffle.partitions", shuffle_partitions)
+        builder = builder.config(_PARTITIONS, shuffle_partitions)
     return builder.config(map=dict(conf))
 
 
@@ -139,6 +141,23 @@ def _loopback(conf: Mapping[str, str], *, wanted: bool) -> Iterator[None]:
         yield
     finally:
         del os.environ["SPARK_LOCAL_IP"]
+
+
+def fit_partitions(spark: SparkSession, parts: int) -> None:
+    """Let what is shuffled from now on be in as many partitions as the data asks for.
+
+    Each costs a task in Python. Where the user chose a number it stays. Spark's adaptive
+    execution joins those that turn out to be small.
+
+    Args:
+        spark: the session.
+        parts: into how many tasks' work the data can be cut.
+    """
+    now = spark.conf.get(_PARTITIONS)
+    if now in (_SPARKS_PARTITIONS, spark.conf.get(_OUR_PARTITIONS, "")):
+        wanted = str(min(max(parts, 1), _MOST_PARTITIONS))
+        spark.conf.set(_PARTITIONS, wanted)
+        spark.conf.set(_OUR_PARTITIONS, wanted)
 
 
 def reason(error: Exception) -> str:

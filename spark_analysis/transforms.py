@@ -35,6 +35,7 @@ __all__ = [
     "SETTLED",
     "STREAM_END",
     "STREAM_START",
+    "TOP",
     "TRUNCATED",
     "UNMATCHED",
     "UNSETTLED",
@@ -77,6 +78,7 @@ FIRST_BYTE = "first byte"  # value: first byte minus send time
 LINES = "lines"
 FIRST = "first"  # own time of the first transfer
 LAST = "last"  # own time of the last transfer
+TOP = "top stamp"  # the largest send time of a receiver without a sender
 LATE = "late"  # n receipts after the end of the sending, of which value is the latest
 STREAM_START = "stream start"  # the earliest first byte
 STREAM_END = "stream end"  # the latest line
@@ -197,18 +199,26 @@ def counted(receipts: DataFrame, fact: str) -> DataFrame:
 
 
 def edges(receipts: DataFrame) -> DataFrame:
-    """Return the facts of the first and the last of the receipts, by their place in the file.
+    """Return the facts of the first, the last and the latest sent of the receipts.
+
+    The first and the last are those by their places in the file.
 
     Args:
         receipts: of messages of their runs.
     """
     place = F.struct("file", "split", "position")
     found = receipts.groupBy(*ARROW).agg(
-        F.min_by("received", place).alias("first"), F.max_by("received", place).alias("last")
+        F.min_by("received", place).alias("first"),
+        F.max_by("received", place).alias("last"),
+        F.max("sent").alias(TOP),
     )
     nowhere = F.lit(0).cast("bigint")
-    sides = [as_facts(found, fact, second=nowhere, value=F.col(fact)) for fact in (FIRST, LAST)]
-    return together(sides)
+    return together(
+        [
+            as_facts(found, fact, second=nowhere, value=F.col(f"`{fact}`"))
+            for fact in (FIRST, LAST, TOP)
+        ]
+    )
 
 
 def _settlement_residuals(records: DataFrame) -> DataFrame:

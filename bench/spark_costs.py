@@ -1,0 +1,152 @@
+"""What an analysis on Spark shuffles, in how many tasks, and with how much memory.
+
+    python -m bench.spark_costs [MESSAGES]
+
+Runs of one, three and ten times MESSAGES (100,000): a receiver alone, a pair with ids at a low
+rate (each message has a time of its own), and a pair without ids at a high rate. Bytes, tasks
+and rows are Spark's own counts of its stages, so that they say the same on a busy machine;
+``worker`` is the largest of Spark's Python processes, looked at ten times a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+from pyspark.sql import SparkSession
+
+from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.sources import Wanted
+from spark_analysis.engine import load_run
+from spark_analysis.session import make_session
+
+# As of a large run: with one partition some of what follows a shuffle needs none.
+PARTITIONS = 8
+START = 1_700_000_000_000
+LOOK_SECONDS = 0.1
+
+
+@dataclass
+class Cost:
+    """What the stages of an analysis cost."""
+
+    shuffled: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    worker: int = 0
+
+
+def write_run(folder: Path, count: int, rate: int, *, ids: bool, pair: bool) -> RunFiles:
+    """Write the records of ``count`` messages sent at ``rate`` a second, one in 1,000 late."""
+    random = np.random.default_rng(count)
+    sent = START + np.arange(count) * 1000 // rate
+    received = np.maximum.accumulate(sent + random.geometric(0.4, count))
+    order = np.arange(count)
+    late = random.random(count) < 0.001
+    order = order[np.argsort(order + np.where(late, 40, 0), kind="stable")]
+    folder.mkdir()
+    receiver, sender = folder / "receiver-transfers.csv", folder / "sender-transfers.csv"
+    with receiver.open("w") as file:
+        for number, time_sent, time_received in zip(
+            order.tolist(), sent[order].tolist(), received.tolist(), strict=True
+        ):
+            file.write(
+                f"{number},{time_sent},{time_received}\n"
+                if ids
+                else f"{time_sent},{time_received}\n"
+            )
+    if not pair:
+        return RunFiles("run", receiver=receiver)
+    with sender.open("w") as file:
+        for number, time_sent in enumerate(sent.tolist()):
+            file.write(f"{number},{time_sent}\n" if ids else f"{time_sent},0\n")
+    return RunFiles("run", sender=sender, receiver=receiver)
+
+
+def stages(spark: SparkSession) -> dict[int, tuple[int, int]]:
+    """Return the bytes written for shuffles and the tasks of every stage, by its number."""
+    context = spark.sparkContext
+    gateway = context._gateway
+    quantiles, states = gateway.new_array(gateway.jvm.double, 0), gateway.jvm.java.util.ArrayList()
+    each = (
+        context._jsc.sc().statusStore().stageList(None, False, False, quantiles, states).iterator()
+    )
+    found = {}
+    while each.hasNext():
+        stage = each.next()
+        found[stage.stageId()] = stage.shuffleWriteBytes(), stage.numCompleteTasks()
+    return found
+
+
+@contextmanager
+def largest_worker(cost: Cost) -> Iterator[None]:
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(LOOK_SECONDS):
+            for child in psutil.Process().children(recursive=True):
+                try:
+                    if "python" in child.name():
+                        cost.worker = max(cost.worker, child.memory_info().rss)
+                except psutil.Error:
+                    continue
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def measure(spark: SparkSession, files: RunFiles) -> Cost:
+    cost, before = Cost(), max(stages(spark), default=-1)
+    started = time.perf_counter()
+    with largest_worker(cost):
+        load_run(spark, files, lambda _done, _total: None, Wanted())
+    cost.seconds = time.perf_counter() - started
+    # Stages that another job had done already have no tasks.
+    for number, (shuffled, tasks) in stages(spark).items():
+        if number > before:
+            cost.shuffled += shuffled
+            cost.tasks += tasks
+    return cost
+
+
+def row(text: int, cost: Cost) -> str:
+    return (
+        f"{text / 1e6:8.1f} MB text {cost.shuffled / 1e6:8.2f} MB shuffled"
+        f" {cost.shuffled / text:8.4f} {cost.tasks:5} tasks"
+        f" {cost.worker / 2**20:6.0f} MB worker {cost.seconds:6.1f} s"
+    )
+
+
+def main(arguments: list[str]) -> None:
+    base = int(arguments[0]) if arguments else 100_000
+    spark = make_session("local[2]", PARTITIONS, conf={"spark.ui.retainedStages": "100000"})
+    kinds = {
+        "receiver alone, v3": (20_000, False, False),
+        "pair with ids, v1, 500/s": (500, True, True),
+        "pair without ids, v3, 20,000/s": (20_000, False, True),
+    }
+    for name, (rate, ids, pair) in kinds.items():
+        for times in (1, 3, 10):
+            with tempfile.TemporaryDirectory(prefix="quiver-bench-") as folder:
+                files = write_run(Path(folder, "run"), base * times, rate, ids=ids, pair=pair)
+                text = sum(path.stat().st_size for path in files.paths)
+                cost = measure(spark, files)
+            print(f"{name:32}{times:4}x {row(text, cost)}", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

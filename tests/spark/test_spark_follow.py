@@ -1,0 +1,152 @@
+"""Following: each batch costs what is new, counts once, and the end is what a job gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.peers import why_missing
+from support.record_files import Traffic, receiver_lines, sender_lines
+
+from quiver_fast.analysis.discovery import find_runs
+from quiver_fast.analysis.sources import load_run
+from quiver_fast.analysis.statistics import run_statistics
+
+if why_missing("spark") is None:
+    from spark_analysis.following import finish_following, start_following
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BATCHES = 10
+LINES = 4000
+
+
+class Growing:
+    """Files of records that grow part by part, and the query that follows them."""
+
+    def __init__(self, spark: SparkSession, folder: Path, files: dict[str, list[str]]) -> None:
+        self._spark, self._folder, self._files = spark, folder, files
+        self.output = folder / "out"
+        self.paths = [str(folder / "live")]
+
+    def take(self, *parts: tuple[float, float]) -> list[int]:
+        """Append parts of all files, a batch for each; return the rows that each batch read.
+
+        Those of the text, and those of the Parquet that earlier batches left.
+        """
+        query, rows = None, []
+        try:
+            for begin, end in parts:
+                for name, lines in self._files.items():
+                    path = self._folder / "live" / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with path.open("a") as file:
+                        file.writelines(lines[int(begin * len(lines)) : int(end * len(lines))])
+                _, last = rows_read(self._spark)
+                query = query or start_following(self._spark, self.paths, self.output)
+                query.processAllAvailable()
+                of_files, _ = rows_read(self._spark, last)
+                rows.append(query.lastProgress["numInputRows"] + of_files)
+        finally:
+            if query is not None:
+                query.stop()
+        return rows
+
+    def finish(self) -> None:
+        finish_following(self._spark, self.paths, self.output)
+
+    def check(self, run: str) -> None:
+        """Hold every summary of a run equal to the local engine's."""
+        [files] = find_runs([f"{self.paths[0]}/{run}"])
+        here = load_run(files, lambda _done, _total: None)
+        for role, expected in (("sender", here.sender), ("receiver", here.receiver)):
+            if expected is None:
+                continue
+            found = self.summary(f"live/{run}/{role}")
+            analysis = found.pop("analysis")
+            assert found == json.loads(json.dumps(expected))
+            if role == "receiver":
+                assert analysis == json.loads(json.dumps(run_statistics(here)))
+
+    def summary(self, name: str) -> Any:
+        return json.loads((self.output / "summaries" / f"{name}-summary.json").read_text())
+
+
+def rows_read(spark: SparkSession, after: int = -1) -> tuple[int, int]:
+    """Return how many rows the tasks read from files, and the last stage.
+
+    Args:
+        spark: the session.
+        after: only the stages after this one.
+    """
+    context = spark.sparkContext
+    gateway = context._gateway
+    quantiles = gateway.new_array(gateway.jvm.double, 0)
+    states = gateway.jvm.java.util.ArrayList()
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, quantiles, states)
+    found = {}
+    each = stages.iterator()
+    while each.hasNext():
+        stage = each.next()
+        found[stage.stageId()] = stage.inputRecords()
+    return sum(rows for number, rows in found.items() if number > after), max(found, default=-1)
+
+
+def parts(count: int) -> list[tuple[float, float]]:
+    return [(n / count, (n + 1) / count) for n in range(count)]
+
+
+def cost_of(spark: SparkSession, folder: Path, batches: int) -> list[int]:
+    lines = receiver_lines(Traffic(11, batches * LINES, rate=LINES), "v3")
+    growing = Growing(spark, folder, {"run/receiver-transfers.csv": lines})
+    rows = growing.take(*parts(batches))
+    growing.check("run")
+    return rows
+
+
+def test_a_batch_costs_what_is_new(spark: SparkSession, tmp_path: Path) -> None:
+    """A second of messages is a batch. Eight folders of batches become one."""
+    rows = cost_of(spark, tmp_path, BATCHES)
+    # The eighth reads all of the eight once more.
+    assert sum(rows[-2:]) <= 1.5 * sum(rows[1:3]), rows
+    assert rows[7] <= rows[1] + 10 * LINES, rows
+    folders = {path.name for path in (tmp_path / "out" / "records").glob("batch=*")}
+    assert folders == {"batch=7", "batch=8", "batch=9"}
+    records = spark.read.parquet(str(tmp_path / "out" / "records")).where("kind = 'transfer'")
+    [[lines]] = records.selectExpr("sum(n)").collect()
+    assert lines == len(receiver_lines(Traffic(11, BATCHES * LINES, rate=LINES), "v3"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_fifty_batches_cost_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    rows = cost_of(spark, tmp_path, 50)
+    print(rows)
+    assert sum(rows[-10:]) <= 1.5 * sum(rows[1:11]), rows
+
+
+def test_a_batch_that_comes_again_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A job that is killed before Spark notes the batch has it again; runs of both kinds."""
+    traffic = Traffic(12, 2000)
+    growing = Growing(
+        spark,
+        tmp_path,
+        {
+            "alone/receiver-transfers.csv": receiver_lines(traffic, "v3"),
+            "pair/sender-transfers.csv": sender_lines(traffic, "v1"),
+            "pair/receiver-transfers.csv": receiver_lines(traffic, "v1"),
+        },
+    )
+    growing.take((0, 0.5), (0.5, 0.95))
+    for commit in (tmp_path / "out" / "checkpoint" / "commits").glob("*1*"):
+        commit.unlink()
+    growing.take((0.95, 1))
+    growing.check("alone")
+    # Of a pair a twentieth is not worth another look before the end.
+    before = growing.summary("live/pair/receiver")["results"]["message_count"]
+    growing.finish()
+    growing.check("pair")
+    assert before < growing.summary("live/pair/receiver")["results"]["message_count"]
