@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.tailer import Tailer
 
 BLOCK = 50_000  # entries of one call
@@ -37,7 +38,7 @@ def fill(appender: Appender, size: int, count: int) -> None:
     """Append ``count`` entries of ``size`` bytes."""
     block = b"x" * size * min(count, BLOCK)
     for _ in range(count // BLOCK or 1):
-        appender.append_records(block, size)
+        append_records(appender, block, size)
 
 
 def append_rate(directory: Path, size: int, count: int) -> float:

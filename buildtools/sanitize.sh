@@ -41,7 +41,7 @@ CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" QUIVER_FAST_PGO=0 \
     "$bin/python" setup.py --quiet build --build-base build/sanitize --build-lib "$site"
 grep -q __asan_init "$site"/quiver_fast/proton/libquiver-proton.so || fail "not sanitized: $site"
 
-# Left out is what judges a server's memory, most of which would be the sanitizer's.
+# Left out is what judges a process's memory, most of which would be the sanitizer's.
 # Leaks are looked for in servers only (tests/support/server.py): the other processes are
 # others' programs, and the tests themselves. malloc, because Python's own allocator hides where an object ends.
 # shellcheck disable=SC2086  # the tests are words
@@ -50,19 +50,5 @@ LD_PRELOAD=$preload PYTHONPATH=$site PYTHONMALLOC=malloc \
     QUIVER_FAST_LEAKS=detect_leaks=1 \
     LSAN_OPTIONS=suppressions=$PWD/buildtools/leaks.supp:print_suppressions=0 \
     "$bin/python" -m pytest $tests \
-    --ignore tests/functional/server/test_memory.py \
-    --ignore tests/functional/server/test_streaming_leaks.py \
-    --deselect tests/functional/server/test_streaming_faults.py::TestCredit::test_early_settlement_leaks_nothing \
-    --deselect tests/functional/server/test_streaming_limits.py::TestCredit::test_what_waits_counts_in_the_queue \
-    --deselect tests/functional/server/test_limits.py::test_nothing_leaks \
-    --deselect tests/functional/server/test_chains.py::TestMemory \
-    --deselect tests/functional/server/test_streaming.py::TestFaults::test_aborts_leak_nothing \
-    --deselect tests/functional/server/test_streaming_sessions.py::TestWindow::test_a_stalled_stream_is_small \
-    --deselect tests/functional/server/test_streaming_more.py::TestContent::test_a_hundred_megabytes_arrive_as_they_were_sent \
-    --deselect tests/functional/server/test_streaming_more.py::TestContent::test_through_tls \
-    --deselect tests/functional/server/test_streaming_more.py::TestMemory \
-    --deselect tests/functional/server/test_streaming.py::TestFlow::test_an_unread_stream_stops_its_sender \
-    --deselect tests/functional/test_arrow_streaming.py::test_memory_is_flat_whatever_the_body \
-    --deselect tests/functional/test_arrow_streaming.py::test_transactions_do_not_pile_up_large_messages \
-    --deselect tests/functional/test_arrow_streaming_peers.py::test_a_receiver_that_does_not_read_stops_the_sender \
+    -m 'not memory' \
     "$@"

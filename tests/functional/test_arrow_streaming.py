@@ -123,6 +123,7 @@ def test_a_message_that_outlasts_the_duration_is_finished() -> None:
     check_streams(pair, count, 8_000_000_000)
 
 
+@pytest.mark.memory
 @pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("streaming", [0, 1])
 def test_memory_is_flat_whatever_the_body(streaming: int, count: int) -> None:
@@ -183,6 +184,7 @@ def test_through_our_server(body_size: int, streaming: int, tmp_path: Path) -> N
         assert Recorded.by(ends[1]).body_bytes == 20 * body_size
 
 
+@pytest.mark.memory
 def test_transactions_do_not_pile_up_large_messages(tmp_path: Path) -> None:
     """While one is discharged nothing is read: the session's window bounds what waits."""
     with running_server(tmp_path) as server:

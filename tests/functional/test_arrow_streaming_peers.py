@@ -309,6 +309,7 @@ def test_a_body_goes_in_frames_of_any_size(traced: bool, frame: int, size: int) 
     assert Recorded.by(end).body_bytes == 2 * size
 
 
+@pytest.mark.memory
 def test_a_receiver_that_does_not_read_stops_the_sender() -> None:
     """Without a window nothing is sent, nor kept, nor does it take CPU time."""
     with arrow("send", body_size=ENDLESS) as (running, client):

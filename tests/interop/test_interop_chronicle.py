@@ -16,6 +16,7 @@ from support.queue_twin import raw
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.dump import Form, read_entries
 from quiver_fast.queuefile.layout import ROLL_CYCLES
 from quiver_fast.queuefile.tailer import Tailer
@@ -48,7 +49,7 @@ def test_java_reads_and_seeks_our_files(tmp_path: Path, roll: str, durability: s
 
 def test_java_reads_what_recovery_left(tmp_path: Path) -> None:
     with Appender(tmp_path) as appender:
-        appender.append_records(b"0123456789" * 1000, 10)
+        append_records(appender, b"0123456789" * 1000, 10)
     (path,) = tmp_path.glob("*.cq4")
     with path.open("r+b") as stream:
         stream.truncate(65808 + 16 * 700 + 5)

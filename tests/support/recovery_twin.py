@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from quiver_fast.queuefile.checkpoint import crc32c
-from quiver_fast.queuefile.layout import RollCycle, cycle_file_head
+from quiver_fast.queuefile.layout import RollCycle, cycle_file_head, index_document
 
 META, NOT_READY, END, LENGTH = 0x40000000, 0x80000000, 0xC0000000, 0x3FFFFFFF
 CHECKPOINT = re.compile(
@@ -135,6 +135,58 @@ def head_of(data: bytes) -> Head | None:
     if version != 1:
         return None
     return Head(end, write_position, index2index, last_index, count, spacing)
+
+
+# Heads made anew from the entries, rule 1
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Documents 2 and 3 of a file with so many slots to a page: what of them never changes."""
+
+    top: bytes
+    first_at: int
+    first: bytes
+    entries_at: int
+
+
+def pages_of(count: int) -> Pages:
+    top = index_document(200, "index2index", count)
+    first = index_document(200 + len(top), "index", count)
+    end, words = 200 + len(top) + len(first), 8 * (count + 1)
+    return Pages(top[:-words], 200 + len(top), first[:-words], end)
+
+
+def rebuilt(data: bytes, roll: RollCycle) -> bytes | None:
+    """Return a file whose document 1 says nothing with a new one; None if no entries tell it."""
+    pages = pages_of(roll.count)
+    if not plausible(data, pages.entries_at):
+        return None
+    return with_pages(cycle_file_head(roll, 200) + data[200:], pages)
+
+
+def with_pages(data: bytes, pages: Pages) -> bytes:
+    top_end, first_end = 200 + len(pages.top), pages.first_at + len(pages.first)
+    between = data[top_end : pages.first_at]
+    return data[:200] + pages.top + between + pages.first + data[first_end:]
+
+
+def with_mended_pages(data: bytes, head: Head) -> bytes:
+    """Return the file with heads of documents 2 and 3 that a walk can step over."""
+    words = (head.write_position, head.index2index, head.last_index)
+    if words != (0x40, 0x98, 0xB0) or following(0, head.end - 4) != 200:
+        return data
+    pages = pages_of(head.count)
+    places = [(200, pages.top, TOP_EVENT), (pages.first_at, pages.first, PAGE_EVENT)]
+    if all(slots_of(data, head, at) is not None for at, _, _ in places):
+        return data
+    for at, fixed, event in places:
+        if at + len(fixed) > len(data):
+            return data
+        known = data[at : at + 4] == fixed[:4] or data[at + 4 :].startswith(event)
+        if not known and slots_of(data, head, at) is None:
+            return data
+    return with_pages(data, pages) if plausible(data, pages.entries_at) else data
 
 
 # Index documents, A.4
@@ -271,6 +323,7 @@ def recovered(
     whole: bool,
     trusted: int | None = None,
     text_check: TextCheck = plain_text,
+    roll: RollCycle | None = None,
 ) -> Recovered | None:
     """Return what a file must be after its recovery; None if it is put aside (rule 1).
 
@@ -280,13 +333,17 @@ def recovered(
         whole: whether the walk begins at document 1.
         trusted: the last sequence known to be on disk; None for all.
         text_check: what other texts must pass.
+        roll: the queue's roll cycle, which tells the head of a file; None: it is not told.
 
     Raises:
         UnsupportedError: it is of a version that nobody may touch.
     """
     head = head_of(damaged)
+    if head is None and roll is not None and (anew := rebuilt(damaged, roll)) is not None:
+        damaged, head, whole = anew, head_of(anew), True
     if head is None:
         return None
+    damaged = with_mended_pages(damaged, head)
     data = bytearray(damaged)
     first = following(0, head.end - 4)
     begin, tail = (0, first) if whole else start_of(damaged, head)

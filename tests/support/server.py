@@ -87,6 +87,7 @@ def running_server(
     start_seconds: float = START_SECONDS,
     end_seconds: float = END_SECONDS,
     environment: dict[str, str] | None = None,
+    descriptors: int = 0,
     **keys: object,
 ) -> Iterator[Server]:
     """Run a server until the end of the block, which it must reach alive or killed by the test.
@@ -98,6 +99,7 @@ def running_server(
         start_seconds: How long it may take to be ready.
         end_seconds: How long it may take to end.
         environment: Variables besides those inherited.
+        descriptors: How many it may have; 0 for as many as the test has.
         keys: As of `command`.
     """
     port = port or free_port()
@@ -105,6 +107,8 @@ def running_server(
     # One that was killed on this port left its own.
     ready_file.unlink(missing_ok=True)
     words = command(port, ready_file, **keys)  # type: ignore[arg-type]
+    if descriptors:
+        words = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *words]
     with Running(words, env={**looking_for_leaks(), **(environment or {})}) as running:
         wait_until(
             lambda: running.process.poll() is not None or is_ready(ready_file),

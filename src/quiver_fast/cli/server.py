@@ -52,7 +52,8 @@ example usage:
 Options marked (pyfast) need our own server.
 
 exit codes:
-  0 success, 1 failure, 2 usage error, 130 and 143 interrupted by a signal
+  0 the server ended in order, as SIGINT, SIGTERM and SIGHUP have it do; 1 failure, 2 usage
+  error; 130 and 143 a second signal ended it at once
 """
 
 
@@ -75,7 +76,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _serve(plan: ServerPlan) -> int:
-    """Run the server until it ends; signals are passed on, and then their code is returned."""
+    """Run the server until it ends; signals are passed on, and the server ends in order."""
     server = ServerRun(plan)
     with SignalWatch() as signals:
         forwarder = SignalForwarder(signals)
@@ -83,9 +84,9 @@ def _serve(plan: ServerPlan) -> int:
         while not server.child.poll():
             forwarder.forward([server])
             time.sleep(TICK)
-    if signals.exit_code is not None:
+    if signals.exit_code is not None and forwarder.forwarded > 1:
         return signals.exit_code
-    if server.child.returncode != 0:
+    if not server.ended_well(signals.signum):
         raise QuiverError(f"the server ended: {exit_text(server.child.returncode)}")
     return EXIT_OK
 

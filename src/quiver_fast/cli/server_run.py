@@ -18,7 +18,6 @@ TICK = 0.05
 _READY = "ready\n"
 # A broker writes what it has to its disk before it ends.
 _STOP_GRACE = 30.0
-_ENDED_BY_US = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
 
 
 class ServerRun:
@@ -93,9 +92,19 @@ class ServerRun:
     def end(self) -> str | None:
         """Have the server end and wait for it; return what was wrong with its end, if anything."""
         self.child.end()
-        if self.child.returncode in _ENDED_BY_US:
+        if self.ended_well(signal.SIGTERM):
             return None
         return f"the server did not end well: {exit_text(self.child.returncode)}"
+
+    def ended_well(self, signum: int | None) -> bool:
+        """Say whether the server, which has ended, ended as it was told to.
+
+        Args:
+            signum: the signal that told it; None for none. Servers without a handler for it
+                die of it, and some end with the code that says so.
+        """
+        told = () if signum is None else (-signum, 128 + signum)
+        return self.child.returncode in (0, *told)
 
     def cpu_ms(self) -> int:
         """Return the CPU milliseconds that the server and its descendants have used so far."""

@@ -28,6 +28,9 @@ cdef class Connection:
     # The socket took no more; output is pending.
     cdef bint blocked
     cdef bint closing
+    # Neither has the TLS client begun nor we answered: all else is not to be talked with.
+    cdef bint expects_tls
+    cdef bint answers_tls
     cdef int64_t next_tick
     # Waits for which lingering is left out, and how often in a row it was in vain.
     cdef int64_t linger_pause
@@ -49,6 +52,7 @@ cdef class Connection:
     cdef int linger(self) noexcept nogil
     cdef int write(self) noexcept nogil
     cdef int read(self) noexcept nogil
+    cdef int lose(self, int error) noexcept nogil
     cdef int wait(self, int64_t until) noexcept nogil
     cdef int tick(self) noexcept nogil
     cdef PeerState check(self) except? PEER_CLOSED nogil

@@ -5,7 +5,7 @@ socket has, and wait only when there is neither. Callers look at the engine's
 state between two exchanges; no event objects are made.
 """
 
-from libc.errno cimport EAGAIN, EINTR, errno
+from libc.errno cimport EAGAIN, EINTR, EPROTO, errno
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
@@ -14,7 +14,7 @@ import os
 from quiver_fast.engine.control cimport Control
 from quiver_fast.engine.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.engine.interrupt import raise_if_pending
-from quiver_fast.engine.security cimport conclude_sasl, peer_is_loopback
+from quiver_fast.engine.security cimport conclude_sasl, is_hello, is_tls, peer_is_loopback
 from quiver_fast.errors import PeerError, SecurityError
 from quiver_fast.proton.libproton cimport (
     PN_MAP, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE, PN_SASL_OK, PN_STRING, PN_SYMBOL,
@@ -105,6 +105,7 @@ cdef class Connection:
         pn_connection_collect(self.connection, NULL)
         if server:
             pn_transport_set_server(self.transport)
+            self.expects_tls = self.answers_tls = security.tls
         pn_transport_set_max_frame(self.transport, max_frame_size)
         pn_transport_set_idle_timeout(self.transport, <unsigned>(idle_timeout * 1000))
         security.apply(self.sasl, self.transport, self.hostname)
@@ -235,6 +236,11 @@ cdef class Connection:
         cdef pn_bytes_t data = pn_connection_driver_write_buffer(&self.driver)
         cdef ssize_t n
         self.blocked = False
+        if self.answers_tls and data.size > 0:
+            self.answers_tls = False
+            if not is_tls(data.start):
+                self.lose(EPROTO)
+                return 0
         while data.size > 0:
             n = send(self.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
             if n < 0:
@@ -243,12 +249,22 @@ cdef class Connection:
                 if errno == EAGAIN:
                     self.blocked = True
                 else:
-                    self.socket_error = errno
-                    self.cut = True
-                    pn_connection_driver_write_close(&self.driver)
+                    self.lose(errno)
                 return 0
             pn_connection_driver_write_done(&self.driver, n)
             data = pn_connection_driver_write_buffer(&self.driver)
+        return 0
+
+    cdef int lose(self, int error) noexcept nogil:
+        """Take the connection as lost: nothing goes out any more, for the reason ``error``.
+
+        A peer that closed may have said why, which is still to be read.
+        """
+        while self.read():
+            pass
+        self.socket_error = error
+        self.cut = True
+        pn_connection_driver_write_close(&self.driver)
         return 0
 
     cdef int read(self) noexcept nogil:
@@ -270,7 +286,15 @@ cdef class Connection:
             n = recv(self.fd, space.start, space.size, MSG_DONTWAIT)
             if n >= 0 or errno != EINTR:
                 break
+        if n > 0 and self.expects_tls and not is_hello(space.start):
+            # Nothing of it is read, and nothing is answered in clear.
+            self.cut = True
+            self.socket_error = EPROTO
+            pn_connection_driver_read_close(&self.driver)
+            pn_connection_driver_write_close(&self.driver)
+            return 0
         if n > 0:
+            self.expects_tls = False
             pn_connection_driver_read_done(&self.driver, n)
             return 1
         if n < 0 and errno == EAGAIN:

@@ -50,4 +50,6 @@ cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil
 # Say whether the peer of a connected socket is on this machine.
 cdef bint peer_is_loopback(int fd) noexcept nogil
 
-cdef str last_engine_message()
+# Say whether what a TLS client sends first begins as it must, and what a TLS server answers.
+cdef bint is_hello(const char *start) noexcept nogil
+cdef bint is_tls(const char *start) noexcept nogil

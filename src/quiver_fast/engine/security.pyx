@@ -6,18 +6,19 @@ the error for the connection to raise.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.string cimport memcmp, memcpy, strlen
+from libc.string cimport memcmp
 
 import os
 
+from quiver_fast.engine.engine_log cimport last_engine_message
+from quiver_fast.engine.engine_log import follow_engine_log
 from quiver_fast.errors import SecurityError, UsageError
 from quiver_fast.proton.libproton cimport (
     PN_SASL_OK, PN_SSL_ANONYMOUS_PEER, PN_SSL_MODE_CLIENT, PN_SSL_MODE_SERVER,
     PN_SSL_VERIFY_PEER, PN_SSL_VERIFY_PEER_NAME, SASL_POSTED_CHALLENGE, SASL_POSTED_INIT,
     SASL_POSTED_MECHANISMS, SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, c_bool, pn_bytes,
     pn_bytes_t, pn_condition_set_description, pn_condition_set_name, pn_connection_close,
-    pn_connection_condition, pn_connection_t, pn_default_logger, pn_log_level_t,
-    pn_log_subsystem_t, pn_logger_set_log_sink, pn_sasl, pn_sasl_outcome,
+    pn_connection_condition, pn_connection_t, pn_sasl, pn_sasl_outcome,
     pn_sasl_set_allow_insecure_mechs, pn_ssl, pn_ssl_domain, pn_ssl_domain_free,
     pn_ssl_domain_set_credentials, pn_ssl_domain_set_peer_authentication,
     pn_ssl_domain_set_trusted_ca_db, pn_ssl_init, pn_ssl_present, pn_ssl_set_peer_hostname,
@@ -38,25 +39,7 @@ cdef const char *STRAY_SASL = b"a SASL frame where none is due"
 cdef unsigned char[12] V4_MAPPED = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
 cdef unsigned char[16] LOOPBACK_V6 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
-# The engine reports OpenSSL's words to its log only; the last line is kept for our message.
-cdef char[512] engine_message
-cdef size_t engine_message_size = 0
-
-
-cdef void keep_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
-                       const char *message) noexcept nogil:
-    global engine_message_size
-    engine_message_size = min(strlen(message), sizeof(engine_message))
-    memcpy(engine_message, message, engine_message_size)
-
-
-cdef str last_engine_message():
-    return engine_message[:engine_message_size].decode("utf-8", "replace").strip()
-
-
-# Whoever sets the engine's own trace variables wants its log on standard error.
-if not any(name in os.environ for name in ("PN_LOG", "PN_TRACE_FRM", "PN_TRACE_RAW")):
-    pn_logger_set_log_sink(pn_default_logger(), keep_message, 0)
+follow_engine_log()
 
 
 cdef bytes expected_name(bytes hostname):
@@ -301,6 +284,16 @@ cdef bint is_concluded(pn_transport_t *transport) noexcept with gil:
         return True
     is_due(transport, SASL_IDLE)
     return False
+
+
+cdef bint is_hello(const char *start) noexcept nogil:
+    """Say whether the first byte that came begins a TLS record of a handshake (RFC 8446, 5.1)."""
+    return start[0] == 22
+
+
+cdef bint is_tls(const char *start) noexcept nogil:
+    """Say whether the first byte that goes out begins a TLS record, whatever it has."""
+    return 20 <= start[0] <= 23
 
 
 cdef bint peer_is_loopback(int fd) noexcept nogil:

@@ -53,6 +53,8 @@ cdef extern from "proton/logger.h" nogil:
         long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
         const char *message) noexcept nogil
     pn_logger_t *pn_default_logger()
+    pn_log_sink_t pn_logger_get_log_sink(pn_logger_t *logger)
+    long pn_logger_get_log_sink_context(pn_logger_t *logger)
     void pn_logger_set_log_sink(pn_logger_t *logger, pn_log_sink_t sink, long context)
 
 cdef extern from "proton/condition.h" nogil:
@@ -376,6 +378,9 @@ cdef extern from "proton/sasl_plugin.h" nogil:
         pn_transport_t *transport, const pnx_sasl_implementation *implementation, void *context)
 
 # Not of the engine: our own parts of its library.
+cdef extern from "addresses.h" nogil:
+    size_t pnx_terminus_address_size(pn_terminus_t *terminus)
+
 cdef extern from "handles.h" nogil:
     bint pnx_session_has_handle(pn_session_t *session)
 

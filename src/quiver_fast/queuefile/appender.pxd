@@ -37,6 +37,10 @@ cdef class Appender:
     cdef bint held
     # Whoever has the file rolled sees to it that it gets to disk.
     cdef bint sync_elsewhere
+    # The file has its end mark and the next one could not be made yet: nothing may be appended.
+    cdef bint ended
+    # A syncer has the file's descriptor, and closes it if the file ends meanwhile.
+    cdef bint lent
     # The entry that is being written.
     cdef size_t entry_size
     # errno of the last failure; a failed sync ends all writing.
@@ -67,6 +71,8 @@ cdef class Appender:
     cdef int64_t last_index(self) noexcept nogil
 
     cdef bint ready_for(self, size_t size) noexcept nogil
+    cdef bint is_whole(self) noexcept nogil
+    cdef void leave_file(self) noexcept nogil
     cdef bint due_to_roll(self, int64_t entries) noexcept nogil
     cdef bint reserve(self, size_t end) noexcept nogil
     cdef void publish(self, size_t size, bint meta) noexcept nogil

@@ -20,13 +20,15 @@ from quiver_fast.queuefile.checkpoint cimport (
 )
 from quiver_fast.queuefile.create import create_cycle_file, make_folder
 from quiver_fast.queuefile.cyclefile cimport (
-    META_DATA, CycleFile, cycle_close, cycle_open, cycle_understand, next_document,
+    META_DATA, CycleFile, cycle_close, cycle_cut, cycle_open, cycle_understand, next_document,
     put32, store, store_long,
 )
+from quiver_fast.queuefile.deletion import delete_cycles
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.lock import WriterLock
+from quiver_fast.queuefile.reserve cimport Reserve
 from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
 from quiver_fast.queuefile.restart import recover_queue
 from quiver_fast.queuefile.space cimport (
@@ -143,9 +145,23 @@ cdef class Appender:
         """Make the file of the current cycle, or of ``least`` if that is later (A.5)."""
         now = self.roll.cycle_at(clock_ns(CLOCK_REALTIME_COARSE) // MILLISECOND)
         cycle = max(now, least)
+        while self.path_of(cycle).is_dir():
+            # Not ours: the next number does as well (A.5).
+            cycle += 1
         create_cycle_file(self.path_of(cycle), self.roll)
         self.table.list_cycles(cycles_in(self.directory, self.roll))
         return cycle
+
+    def cycle_after(self, cycle: int) -> int | None:
+        """Make the file after one that ended; None if there is no room for it now.
+
+        What is there can be read all the same, and the next append tries again.
+        """
+        try:
+            return self.create_cycle(cycle + 1)
+        except OSError as error:
+            LOG.warning("%s: no file for new entries: %s", self.directory, error.strerror)
+            return None
 
     cdef int open_cycle(self, int64_t cycle) except -1:
         """Make the file of ``cycle`` the one that is written to; if it ended, the next one."""
@@ -162,10 +178,12 @@ cdef class Appender:
             code = errno
             cycle_close(&file)
             raise OSError(code, os.strerror(code))
-        if extent.ended:
+        following = self.cycle_after(cycle) if extent.ended else None
+        if following is not None:
             cycle_close(&file)
-            return self.open_cycle(self.create_cycle(cycle + 1))
-        cycle_close(&self.file)
+            return self.open_cycle(following)
+        self.ended = extent.ended
+        self.leave_file()
         self.file = file
         self.cycle = cycle
         self.cycle_end = (cycle + 1) * self.roll.length_ms
@@ -180,6 +198,13 @@ cdef class Appender:
         space_begin(&self.space, &file, self.tail)
         self.room = page_size(0, file.count) + SLACK
         return 0
+
+    cdef void leave_file(self) noexcept nogil:
+        """Close the file, but for a descriptor that is lent."""
+        if self.lent:
+            self.file.fd = -1
+            self.lent = False
+        cycle_close(&self.file)
 
     cdef int roll_over(self) except -1:
         """End the file and begin the next one (A.8). After a failure it can be called again."""
@@ -202,16 +227,13 @@ cdef class Appender:
         finally:
             if self.syncing is not None:
                 self.syncing.resume()
-        if self.retained:
-            self.retain_or_log()
-        return 0
-
-    def retain_or_log(self) -> None:
-        """Delete old files; that it fails keeps no entry from being written."""
         try:
-            self.retain(self.retained)
+            if self.retained:
+                self.retain(self.retained)
         except OutputError as error:
+            # That old files stay keeps no entry from being written.
             LOG.warning("%s", error)
+        return 0
 
     def retain(self, cycles: int) -> list[Path]:
         """Delete the files of all but the newest ``cycles`` cycles, at least 1 (A.12).
@@ -239,17 +261,11 @@ cdef class Appender:
         Raises:
             OutputError: one cannot be deleted.
         """
-        paths = [self.path_of(cycle) for cycle in cycles if cycle < self.cycle]
+        past = [cycle for cycle in cycles if cycle < self.cycle]
         try:
-            for path in paths:
-                path.unlink()
-        except OSError as error:
-            raise OutputError(f"{path}: {error.strerror}") from None
+            return delete_cycles(self.directory, self.roll, self.table, past)
         finally:
-            present = cycles_in(self.directory, self.roll)
-            self.table.list_cycles(present)
-            self.first = min(present) << self.shift
-        return paths
+            self.first = min(cycles_in(self.directory, self.roll)) << self.shift
 
     def shrink(self) -> None:
         """Give back the disk space behind the tail's header, which readers look at (A.12)."""
@@ -257,7 +273,7 @@ cdef class Appender:
 
     cdef bint ready_for(self, size_t size) noexcept nogil:
         """Make sure that a document of ``size`` bytes can go at the tail."""
-        if self.broken:
+        if self.broken or not self.is_whole():
             return False
         if size > self.max_entry or size == 0:
             self.error = EINVAL
@@ -275,16 +291,24 @@ cdef class Appender:
             self.tail = write_page(&self.file, self.tail, self.sequence)
         return True
 
+    cdef bint is_whole(self) noexcept nogil:
+        """Say whether nobody cut the file short; its end is lost, so nothing goes behind it."""
+        if cycle_cut(&self.file):
+            self.error = EIO
+            self.broken = True
+        return not self.broken
+
     cdef bint due_to_roll(self, int64_t entries) noexcept nogil:
         """Say whether the cycle is over, or its file has no room for so many entries."""
-        return self.sequence + entries > self.capacity or not self.held and (
+        return self.ended or self.sequence + entries > self.capacity or not self.held and (
             clock_ns(CLOCK_REALTIME_COARSE) >= self.cycle_end * MILLISECOND)
 
     cdef bint rolled(self) noexcept nogil:
         """Roll over; False with `error` set."""
         with gil:
             try:
-                self.roll_over()
+                with Reserve():
+                    self.roll_over()
             except (OSError, OutputError) as error:
                 self.error = getattr(error, "errno", None) or EIO
                 return False
@@ -330,7 +354,7 @@ cdef class Appender:
         self.tail = following
 
     cdef int64_t commit(self) noexcept nogil:
-        """Publish what was begun as an entry; return its index."""
+        """Publish what was begun as an entry; return its index, or -1: see error."""
         cdef size_t at = self.tail
         self.publish(self.entry_size, False)
         store_long(self.file.base + self.file.write_position, at)
@@ -341,6 +365,8 @@ cdef class Appender:
             index_entry(&self.file, self.sequence, at)
             store_long(self.file.base + self.file.last_index_word,
                        self.sequence + self.file.spacing)
+        if not self.is_whole():
+            return -1
         self.last = (self.cycle << self.shift) | self.sequence
         self.sequence += 1
         if self.on_entry != NULL:
@@ -361,7 +387,7 @@ cdef class Appender:
             return -1
         memcpy(self.file.base + self.tail + 4, bytes, size)
         self.publish(size, True)
-        return 0
+        return 0 if self.is_whole() else -1
 
     cdef bint write_checkpoint(self) noexcept nogil:
         """Write down the sum of what came since the last one (A.11); False if nothing did.
@@ -396,7 +422,7 @@ cdef class Appender:
         """
         # What is appended while this runs may miss it.
         cdef int64_t last = self.last
-        if self.broken:
+        if self.broken or not self.is_whole():
             return -1
         if fdatasync(self.file.fd) != 0:
             self.error = errno
@@ -459,7 +485,7 @@ cdef class Appender:
         finally:
             self.lock.release()
             self.table.close()
-            cycle_close(&self.file)
+            self.leave_file()
             if not self.broken:
                 self.broken = True
                 self.error = EBADF
@@ -491,30 +517,6 @@ cdef class Appender:
         if out != NULL:
             memcpy(out, <const char *>content, len(content))
         return self.checked(-1 if out == NULL else self.commit())
-
-    def append_records(self, const unsigned char[::1] records, size_t size) -> int:
-        """Append records of ``size`` bytes each, one entry per record, as they are (A.6).
-
-        Returns:
-            The index of the last one; -1 if there is no record.
-
-        Raises:
-            OutputError: one could not be written; those before it are.
-            ValueError: the bytes are no whole number of records.
-        """
-        cdef size_t count = records.shape[0] // size if size else 0
-        cdef size_t i
-        cdef int64_t index = -1
-        if size == 0 or count * size != <size_t>records.shape[0]:
-            raise ValueError(f"{records.shape[0]} bytes are no records of {size}")
-        if count == 0:
-            return -1
-        with nogil:
-            for i in range(count):
-                index = self.append(<const char *>&records[i * size], size)
-                if index < 0:
-                    break
-        return self.checked(index)
 
     def append_meta_data(self, content: bytes) -> None:
         """Append a meta-data document.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -18,11 +19,17 @@ def create_complete(path: Path, content: bytes) -> None:
         OSError: it cannot be written.
     """
     partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.rename(path)
+    try:
+        with partial.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.rename(path)
+    except OSError:
+        # On a full disk it would take what others need.
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
     sync_folder(path.parent)
 
 

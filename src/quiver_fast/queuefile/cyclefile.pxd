@@ -1,5 +1,7 @@
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
+from quiver_fast.queuefile.guard cimport Guard
+
 # Headers of documents, A.2.
 cdef enum:
     META_DATA = 0x40000000
@@ -14,6 +16,8 @@ cdef struct CycleFile:
     char *base
     # Bytes of the file that are mapped.
     size_t size
+    # Of what is mapped.
+    Guard *guard
     # The words of the first document; 0 where it has none.
     size_t write_position
     size_t sequence_word
@@ -78,6 +82,7 @@ cdef inline bint is_data(uint32_t header) noexcept nogil:
 
 cdef int cycle_open(CycleFile *file, const char *path, bint writable) noexcept nogil
 cdef void cycle_close(CycleFile *file) noexcept nogil
+cdef bint cycle_cut(const CycleFile *file) noexcept nogil
 cdef int cycle_remap(CycleFile *file) noexcept nogil
 cdef bint cycle_understand(CycleFile *file) noexcept nogil
 cdef size_t page_of(const CycleFile *file, int64_t number) noexcept nogil

@@ -6,13 +6,15 @@ against the file before it is followed (specification, part A).
 """
 
 from libc cimport errno
-from libc.errno cimport EINVAL
+from libc.errno cimport EINVAL, ENOMEM
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset, strlen
 from posix.fcntl cimport O_CLOEXEC, O_RDONLY, O_RDWR, open
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, PROT_WRITE, mmap, munmap
 from posix.stat cimport fstat, struct_stat
 from posix.unistd cimport close
+
+from quiver_fast.queuefile.guard cimport guard_cut, guard_end, guard_move, guard_new
 
 NOT_READY = 0x80000000
 END_OF_FILE = 0xC0000000
@@ -51,10 +53,18 @@ cdef int cycle_open(CycleFile *file, const char *path, bint writable) noexcept n
         file.base = NULL
         cycle_close(file)
         return -1
+    file.guard = guard_new(file.base, file.size)
+    if file.guard == NULL:
+        cycle_close(file)
+        errno.errno = ENOMEM
+        return -1
     return 0
 
 
 cdef void cycle_close(CycleFile *file) noexcept nogil:
+    if file.guard != NULL:
+        guard_end(file.guard)
+        file.guard = NULL
     if file.base != NULL:
         munmap(file.base, file.size)
     if file.fd >= 0:
@@ -78,7 +88,13 @@ cdef int cycle_remap(CycleFile *file) noexcept nogil:
         return -1
     file.base = <char *>base
     file.size = status.st_size
+    guard_move(file.guard, base, file.size)
     return 0
+
+
+cdef bint cycle_cut(const CycleFile *file) noexcept nogil:
+    """Say whether another process cut the file short under its reader or writer."""
+    return file.guard != NULL and guard_cut(file.guard)
 
 
 cdef size_t find_name(

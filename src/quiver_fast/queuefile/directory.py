@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import fnmatch
+import logging
+import os
 from pathlib import Path
 
 from quiver_fast.errors import OutputError, UsageError
 from quiver_fast.queuefile.appender import Appender, parse_durability
 from quiver_fast.queuefile.create import make_folder
+from quiver_fast.queuefile.folders import address_of, folder_of, is_plain
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
+from quiver_fast.queuefile.reserve import check_descriptors
 from quiver_fast.queuefile.table import TABLE_NAME
 
-__all__ = ["QueueDirectory", "valid_name"]
-
-SEGMENTS_MAX, SEGMENT_MAX, NAME_MAX = 8, 128, 1024
-LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+__all__ = ["QueueDirectory"]
 
 
-def valid_name(name: str) -> bool:
-    """Say whether a queue's name can be a folder's: 1 to 8 segments of plain characters (B.3)."""
-    segments = name.split("/")
-    return (
-        1 <= len(segments) <= SEGMENTS_MAX
-        and len(name) <= NAME_MAX
-        and all(
-            0 < len(segment) <= SEGMENT_MAX
-            and segment not in (".", "..")
-            and set(segment) <= LETTERS
-            for segment in segments
-        )
-    )
+LOG = logging.getLogger(__name__)
+CYCLE_FILES = "*.cq4"
+
+
+def warn(error: OSError) -> None:
+    """Say that a folder cannot be read: what is in it is not served."""
+    LOG.warning("%s: %s", error.filename, error.strerror)
+
+
+def has_files(folder: Path, pattern: str) -> bool:
+    """Say whether a folder has a file, and not only a folder, of such a name."""
+    return any(path.is_file() for path in folder.glob(pattern))
 
 
 class QueueDirectory:
@@ -74,34 +75,71 @@ class QueueDirectory:
         self._appenders: dict[str, Appender] = {}
 
     def names(self) -> list[str]:
-        """Return the names of the queues that exist."""
-        tables = sorted(self.path.rglob(TABLE_NAME))
-        return [str(table.parent.relative_to(self.path)) for table in tables]
+        """Return the addresses of the queues that exist, in order."""
+        found = set()
+        for folder, _, files in os.walk(self.path, onerror=warn):
+            if TABLE_NAME in files or fnmatch.filter(files, CYCLE_FILES):
+                name = os.path.relpath(folder, self.path)
+                address = address_of(name)
+                if address is None and is_plain(name):
+                    # Earlier versions took every plain name as it is.
+                    address = name
+                if address is not None:
+                    found.add(address)
+        return sorted(found)
 
-    def holds(self, name: str) -> bool:
-        """Say whether there is a queue of that name."""
-        folder = self.path / name
-        return (folder / TABLE_NAME).exists() or any(folder.glob("*.cq4"))
+    def folder(self, address: str) -> Path:
+        """Return the folder of a queue, whether it exists or not.
 
-    def appender(self, name: str) -> Appender:
+        Raises:
+            UsageError: no queue can have that address.
+        """
+        folder = self.path / folder_of(address)
+        earlier = self.path / address
+        if is_plain(address) and folder != earlier and not folder.exists():
+            return earlier if has_files(earlier, TABLE_NAME) else folder
+        return folder
+
+    def holds(self, address: str) -> bool:
+        """Say whether there is a queue of that address, with or without entries."""
+        folder = self.folder(address)
+        return has_files(folder, TABLE_NAME) or has_files(folder, CYCLE_FILES)
+
+    def has_entries(self, address: str) -> bool:
+        """Say whether there is a file that may have entries of that queue."""
+        return has_files(self.folder(address), CYCLE_FILES)
+
+    def appender(self, address: str) -> Appender:
         """Return the writer of a queue, opened or made.
 
         Raises:
             OutputError: its files cannot be used.
-            UsageError: the name cannot be a queue's.
+            UsageError: no queue can have that address.
         """
-        if name not in self._appenders:
-            if not valid_name(name):
-                raise UsageError(f"'{name}' cannot be the name of a queue")
-            self._appenders[name] = Appender(
-                self.path / name,
+        if address not in self._appenders:
+            self._check_room(address)
+            self._appenders[address] = Appender(
+                self.folder(address),
                 roll=self._roll,
                 durability=self._durability,
                 retain=self._retain,
                 verify=self._verify,
                 text_check=self._text_check,
             )
-        return self._appenders[name]
+        return self._appenders[address]
+
+    def _check_room(self, address: str) -> None:
+        """See that a new queue can be made wholly.
+
+        Raises:
+            OutputError: there are too few descriptors.
+        """
+        if self.has_entries(address):
+            return
+        try:
+            check_descriptors()
+        except OSError as error:
+            raise OutputError(f"{self.folder(address)}: {error.strerror}") from None
 
     def close(self) -> None:
         """Close every queue in order.

@@ -276,13 +276,16 @@ cdef class LiveEntries:
         """Read the next live entry's bytes, as they are in the file; False at the end."""
         cdef bytearray bits
         cdef int64_t sequence
-        while self.tailer.next(start, size, index) == TAILER_FOUND:
+        cdef Step step = self.tailer.next(start, size, index)
+        while step == TAILER_FOUND:
             sequence = index[0] & ((<int64_t>1 << self.tailer.shift) - 1)
             bits = self.removed.get(index[0] >> self.tailer.shift)
             if bits is None or sequence >> 3 >= len(bits):
                 return True
             if not bits[sequence >> 3] >> (sequence & 7) & 1:
                 return True
+            step = self.tailer.next(start, size, index)
+        self.tailer.check(step)
         return False
 
     def __iter__(self) -> object:

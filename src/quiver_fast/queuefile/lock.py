@@ -9,10 +9,14 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.table import FREE, Table
 
-__all__ = ["WriterLock"]
+__all__ = ["QueueInUseError", "WriterLock"]
 
 LOCK_NAME = ".quiver.lock"
 WORDS = ("chronicle.append.lock", "chronicle.write.lock")
+
+
+class QueueInUseError(OutputError):
+    """Another process holds the lock of a queue."""
 
 
 def _alive(pid: int) -> bool:
@@ -33,7 +37,8 @@ class WriterLock:
         directory: the queue's.
 
     Raises:
-        OutputError: another process has it.
+        QueueInUseError: another process has it.
+        OutputError: it cannot be had.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -47,7 +52,7 @@ class WriterLock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._fd)
-            raise OutputError(f"{directory}: another process writes to this queue") from None
+            raise QueueInUseError(f"{directory}: another process writes to this queue") from None
 
     def mark(self, table: Table) -> None:
         """Put our pid where Java's appenders look.

@@ -28,5 +28,6 @@ cdef extern from *:
 cdef int cycle_repair(
     CycleFile *file, Extent *extent, int64_t trusted, bint from_index,
     TextCheck text_check) noexcept nogil
+cdef bint plausible_run(const CycleFile *file, size_t at) noexcept nogil
 cdef int cycle_end(CycleFile *file, size_t tail) noexcept nogil
 cdef int fallocate_all(int fd, size_t start, size_t end) noexcept nogil

@@ -16,6 +16,7 @@ from quiver_fast.queuefile.cyclefile cimport (
     CycleFile, cycle_close, cycle_open, cycle_understand, load,
 )
 from quiver_fast.queuefile.durability import boot_id
+from quiver_fast.queuefile.heads cimport mend_pages, rebuild_head
 from quiver_fast.queuefile.layout import RollCycle, cycle_file_head
 from quiver_fast.queuefile.recovery cimport TEXT_CHECK, Extent, TextCheck, cycle_end, cycle_repair
 from quiver_fast.queuefile.table import Table, cycles_in
@@ -47,16 +48,18 @@ def recover_queue(
     # A queue that we never wrote to has no word of what was synced.
     lost = not same_boot and not orderly and table["quiver.bootId"] != 0
     synced = table["chronicle.lastIndexMSynced"] if lost else INT64_MAX
+    rebuilt = set()
     cycles = [cycle for cycle in cycles_in(directory, roll)
-              if usable(directory / roll.file_name(cycle))]
+              if usable(directory / roll.file_name(cycle), roll, rebuilt)]
     last = -1
     for cycle in cycles:
         newest = cycle == max(cycles)
         trusted = trusted_sequence(roll, cycle, synced)
         # Older files were synced when they ended: their last slot on is enough (rule 2).
-        whole = verify or trusted != INT64_MAX or newest and not (same_boot or orderly)
-        found = repair_file(
-            directory / roll.file_name(cycle), trusted, whole, not newest, text_check)
+        path = directory / roll.file_name(cycle)
+        whole = path in rebuilt or verify or trusted != INT64_MAX or newest and not (
+            same_boot or orderly)
+        found = repair_file(path, trusted, whole, not newest, text_check)
         if found:
             last = (cycle << roll.shift) | (found - 1)
     # All that is there is on disk now (rule 9).
@@ -75,8 +78,13 @@ def trusted_sequence(roll: RollCycle, cycle: int, synced: int) -> int:
     return synced & ((1 << roll.shift) - 1) if cycle == synced >> roll.shift else -1
 
 
-def usable(path: Path) -> bool:
+def usable(path: Path, roll: RollCycle, rebuilt: set[Path]) -> bool:
     """Say whether a file is a queue's; one that is not is put aside (rule 1).
+
+    Args:
+        path: the file.
+        roll: the queue's roll cycle.
+        rebuilt: gets the file if its head was made anew from its entries.
 
     Raises:
         OutputError: it cannot be read, or is of a format that nothing here may touch.
@@ -86,6 +94,10 @@ def usable(path: Path) -> bool:
     if cycle_open(&file, name, True) != 0 and errno != EINVAL:
         raise OutputError(f"{path}: {os.strerror(errno)}")
     understood = file.fd >= 0 and cycle_understand(&file)
+    if file.fd >= 0 and not understood and rebuild_head(&file, roll):
+        LOG.warning("%s: the head was damaged, and made anew", path)
+        rebuilt.add(path)
+        understood = True
     aligned = file.data_format == 1
     cycle_close(&file)
     if understood and not aligned:
@@ -135,6 +147,7 @@ def repair_file(
     if code == 0:
         cycle_understand(&file)
         mended = mend_head(&file)
+        mended |= mend_pages(&file)
         with nogil:
             code = cycle_repair(&file, &extent, sequence, from_index, check)
             extent.changed |= mended

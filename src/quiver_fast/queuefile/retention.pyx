@@ -19,6 +19,7 @@ import os
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.live cimport write_removals
+from quiver_fast.queuefile.reserve import Reserve
 from quiver_fast.queuefile.table import cycles_in
 from quiver_fast.queuefile.tailer import Tailer
 
@@ -142,8 +143,9 @@ cdef class Retention:
         cdef FileNotes notes = self.notes_of(cycle)
         if notes.entries < 0:
             first = cycle << self.appender.shift
-            tailer = Tailer(self.appender.directory)
-            tailer.move_to(first + self.appender.roll.capacity)
+            with Reserve():
+                tailer = Tailer(self.appender.directory)
+                tailer.move_to(first + self.appender.roll.capacity)
             # Elsewhere than there: the file is gone.
             same = tailer.index >> self.appender.shift == cycle
             notes.entries = tailer.index - first if same else INT64_MAX
@@ -174,9 +176,11 @@ cdef class Retention:
                 continue
             self.keep_removals(cycle, notes.oldest)
             try:
-                if held is not None:
-                    held.append(os.open(self.appender.path_of(cycle), os.O_RDONLY | os.O_CLOEXEC))
-                gone += self.appender.delete([cycle])
+                with Reserve():
+                    if held is not None:
+                        held.append(
+                            os.open(self.appender.path_of(cycle), os.O_RDONLY | os.O_CLOEXEC))
+                    gone += self.appender.delete([cycle])
             except (OSError, OutputError):
                 # Once is enough: it stays until the next start.
                 notes.entries = INT64_MAX

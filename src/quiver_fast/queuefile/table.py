@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import struct
@@ -11,6 +10,7 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.create import create_complete
 from quiver_fast.queuefile.layout import ROLL_CYCLES, RollCycle, table_document, table_head
+from quiver_fast.queuefile.mapped import Mapped
 
 __all__ = ["FREE", "TABLE_NAME", "Table", "cycles_in", "find_roll"]
 
@@ -45,8 +45,12 @@ TABLE_HEAD = re.compile(
 
 
 def cycles_in(directory: Path, roll: RollCycle) -> list[int]:
-    """Return the cycles that have a file, oldest first."""
-    found = (roll.cycle_of(name) for name in os.listdir(directory))
+    """Return the cycles that have a file, oldest first.
+
+    What is no file is not the queue's, whatever its name: it may be another queue's folder.
+    """
+    with os.scandir(directory) as entries:
+        found = [roll.cycle_of(entry.name) for entry in entries if entry.is_file()]
     return sorted(cycle for cycle in found if cycle is not None)
 
 
@@ -80,7 +84,7 @@ def _setting_of(path: Path) -> re.Match[bytes] | None:
     return TABLE_HEAD.match(head)
 
 
-def _documents(data: bytes | mmap.mmap) -> tuple[dict[str, int], int, bool]:
+def _documents(data: bytes) -> tuple[dict[str, int], int, bool]:
     """Return the offset of each key's value, that of what is free, and whether all is sound."""
     offsets: dict[str, int] = {}
     at = 0
@@ -116,11 +120,11 @@ class Table:
         path = directory / TABLE_NAME
         try:
             _make_sound(path, roll)
-            with path.open("r+b") as stream:
-                self._data = mmap.mmap(stream.fileno(), 0)
+            self._file = Mapped(path)
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from None
-        self._offsets, free, _ = _documents(self._data)
+        self._data = memoryview(self._file)
+        self._offsets, free, _ = _documents(bytes(self._data))
         self._add_missing(free)
 
     def _add_missing(self, at: int) -> None:
@@ -155,15 +159,16 @@ class Table:
 
     def words(self) -> memoryview:
         """Return the table as it is mapped; nobody may hold it when the table is closed."""
-        return memoryview(self._data)
+        return memoryview(self._file)
 
     def sync(self) -> None:
         """Write the table to disk."""
-        self._data.flush()
+        self._file.flush()
 
     def close(self) -> None:
         """Unmap the table."""
-        self._data.close()
+        self._data.release()
+        self._file.close()
 
 
 def _make_sound(path: Path, roll: RollCycle) -> None:

@@ -27,6 +27,7 @@ cdef class Tailer:
     cdef Step next(self, const char **start, size_t *size, int64_t *index) noexcept nogil
     cdef Step seek(self, int64_t index) noexcept nogil
     cdef int64_t position(self) noexcept nogil
+    cdef void let_descriptor_go(self) noexcept nogil
     cdef Step next_meta(
         self, const char **start, size_t *size, int64_t *index, bint *meta) noexcept nogil
 

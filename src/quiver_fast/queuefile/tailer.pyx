@@ -1,9 +1,10 @@
 """A reader of a queue: entries in order, from any index, across files, while they are written."""
 
-from libc.errno cimport EIO, EPROTO
+from libc.errno cimport EINVAL, EIO, ENOENT, EPROTO, errno
 from libc.stdint cimport UINT32_MAX, int64_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
+from posix.unistd cimport close
 
 import os
 from pathlib import Path
@@ -11,8 +12,8 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.queuefile.cyclefile cimport (
-    END_OF_FILE, LENGTH_MASK, NOT_READY, CycleFile, cycle_close, cycle_open, cycle_remap,
-    cycle_slot, cycle_understand, is_data, load, next_document, sane_header,
+    END_OF_FILE, LENGTH_MASK, NOT_READY, CycleFile, cycle_close, cycle_cut, cycle_open,
+    cycle_remap, cycle_slot, cycle_understand, is_data, load, next_document, sane_header,
 )
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.table import cycles_in, find_roll
@@ -79,8 +80,10 @@ cdef class Tailer:
                 continue
             path = self.directory / self.roll.file_name(found)
             name = os.fsencode(path)
-            # A file that is no queue file is passed by (A.10 rule 1).
+            # A file that is no queue file is passed by (A.10 rule 1), and one that went just now.
             if cycle_open(&file, name, False) != 0:
+                if errno not in (EINVAL, ENOENT):
+                    raise OSError(errno, os.strerror(errno))
                 continue
             if not cycle_understand(&file):
                 cycle_close(&file)
@@ -111,13 +114,13 @@ cdef class Tailer:
     cdef Step look_for_later(self) noexcept with gil:
         """Open the next file, unless the current one has more (A.8)."""
         try:
-            if self.file.fd < 0 and self.cycle < 0:
+            if self.file.base == NULL and self.cycle < 0:
                 self.find_roll()
             later = [found for found in self.cycles() if found > self.cycle]
             if not later:
                 return TAILER_AT_END
             # What was written before the next file came is read first.
-            if self.file.fd >= 0 and self.more_here():
+            if self.file.base != NULL and self.more_here():
                 return TAILER_FOUND
             return TAILER_FOUND if self.open_at(later[0]) else TAILER_AT_END
         except (OSError, OutputError) as error:
@@ -154,7 +157,10 @@ cdef class Tailer:
         """Read the next document, data or not; see `next`."""
         cdef uint32_t header = 0
         cdef Step step
-        while self.file.fd < 0 or not self.whole(&header):
+        while self.file.base == NULL or not self.whole(&header):
+            if cycle_cut(&self.file):
+                self.error = EIO
+                return TAILER_FAILED
             step = self.step_cycle(header)
             if step != TAILER_FOUND:
                 return step
@@ -174,6 +180,12 @@ cdef class Tailer:
             step = self.next_meta(start, size, index, &meta)
         return step
 
+    cdef void let_descriptor_go(self) noexcept nogil:
+        """Close the file's descriptor; what is in memory can be read, and nothing new."""
+        if self.file.fd >= 0:
+            close(self.file.fd)
+            self.file.fd = -1
+
     cdef int64_t position(self) noexcept nogil:
         """Return the index that the next entry has if it is in this file."""
         return (self.cycle << self.shift) | self.sequence
@@ -188,7 +200,7 @@ cdef class Tailer:
         cdef uint32_t header
         cdef Step step
         self.looked_at = 0
-        if cycle != self.cycle or self.file.fd < 0:
+        if cycle != self.cycle or self.file.base == NULL:
             step = self.open_file(cycle)
             if step != TAILER_FOUND or self.cycle > cycle:
                 return step

@@ -54,9 +54,20 @@ cdef Queue *queue_of_message(
                         b"a message to the anonymous terminus names its address in 'to'")
         return NULL
     queue = named_queue(inlet, address, size)
-    if queue == NULL:
+    if queue == NULL and is_string(address, size):
         delivery_reject(delivery, b"amqp:not-found", b"there is no such address here")
+    elif queue == NULL:
+        delivery_reject(delivery, b"amqp:decode-error", b"the address in 'to' is not UTF-8")
     return queue
+
+
+cdef bint is_string(const char *address, size_t size) noexcept with gil:
+    """Say whether an address is the UTF-8 that its type says (part 1.6.20)."""
+    try:
+        address[:size].decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 cdef HeaderResult queue_of_stream(

@@ -75,6 +75,7 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
     connection = peer.driver.connection
     if exchange.server:
         pn_transport_set_server(transport)
+        peer.expects_tls = peer.answers_tls = exchange.security.tls
     pn_transport_set_max_frame(transport, peer.container.limits.frame_size)
     pn_transport_set_idle_timeout(transport, peer.container.limits.idle_timeout)
     pn_transport_set_channel_max(transport, min(<int>peer.container.limits.sessions, 32767))

@@ -4,7 +4,6 @@ Attaching is not a hot path, so it holds the GIL and says plainly what is wrong.
 """
 
 from libc.stdint cimport UINT64_MAX
-from libc.string cimport strlen
 
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
@@ -16,7 +15,8 @@ from quiver_fast.proton.libproton cimport (
     pn_link_target, pn_session_close, pn_session_condition, pn_session_get_context,
     pn_terminus_capabilities, pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
     pn_terminus_get_distribution_mode, pn_terminus_get_type, pn_terminus_is_dynamic,
-    pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_t, pnx_session_has_handle,
+    pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_set_type, pn_terminus_t,
+    pnx_session_has_handle, pnx_terminus_address_size,
 )
 from quiver_fast.server.broker cimport Broker, is_dynamic
 from quiver_fast.server.broker import TooManyQueues
@@ -71,6 +71,9 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
             refuse(link, b"amqp:invalid-field", str(error))
         except MemoryError:
             refuse(link, b"amqp:resource-limit-exceeded", "the server is out of memory")
+        except QuiverError as error:
+            # Its queue cannot be opened.
+            refuse(link, b"amqp:internal-error", str(error))
         except Exception as error:
             refuse(link, b"amqp:internal-error", f"{type(error).__name__}: {error}")
     peer_dirty(peer)
@@ -79,6 +82,8 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
 cdef int refuse(pn_link_t *link, bytes condition, str why) except -1:
     # Part 2.6.3: attach without the terminus, then detach with the error.
     text = why.encode()
+    ours = pn_link_source(link) if pn_link_is_sender(link) else pn_link_target(link)
+    pn_terminus_set_type(ours, PN_UNSPECIFIED)
     pn_link_open(link)
     set_condition(pn_link_condition(link), condition, text)
     pn_link_close(link)
@@ -87,6 +92,8 @@ cdef int refuse(pn_link_t *link, bytes condition, str why) except -1:
 
 cdef int answer(Peer *peer, pn_link_t *link) except -1:
     broker = <Broker>peer.container.broker
+    check_address(pn_link_remote_source(link))
+    check_address(pn_link_remote_target(link))
     if pn_link_is_sender(link):
         return attach_outlet(broker, peer, link)
     if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
@@ -111,14 +118,25 @@ cdef Queue *node_of(Broker broker, pn_terminus_t *theirs, pn_terminus_t *ours) e
         pn_terminus_set_address(ours, queue.address)
         pn_terminus_set_dynamic(ours, True)
         return queue
-    if address == NULL or strlen(address) == 0:
+    if address == NULL or pnx_terminus_address_size(theirs) == 0:
         raise Refusal(b"amqp:invalid-field", "the terminus has no address")
-    name = address[:strlen(address)]
+    name = address[:pnx_terminus_address_size(theirs)]
     queue = broker.find(name, broker.may_create(name), topic)
     if queue == NULL:
-        shown = name.decode("utf-8", "replace")
-        raise Refusal(b"amqp:not-found", f"there is no address '{shown}' here")
+        raise Refusal(b"amqp:not-found", f"there is no address '{name.decode()}' here")
     return queue
+
+
+cdef int check_address(pn_terminus_t *terminus) except -1:
+    """Refuse an address that is no string (part 1.6.20), before it is put into our attach."""
+    cdef const char *address = pn_terminus_get_address(terminus)
+    if address == NULL:
+        return 0
+    try:
+        address[:pnx_terminus_address_size(terminus)].decode()
+    except UnicodeDecodeError:
+        raise Refusal(b"amqp:decode-error", "the address is not UTF-8") from None
+    return 0
 
 
 cdef inline Queue *node_of_queue(Queue *queue) noexcept nogil:

@@ -13,6 +13,8 @@ cdef class Broker:
     # The data directory, and the Store of each queue that has a file; None without one.
     cdef readonly object files
     cdef list stores
+    # The addresses of queues that could not be opened at the start.
+    cdef set refused
     cdef Syncer syncer
     cdef bytes container_id
 

@@ -8,9 +8,11 @@ import os
 import sys
 import uuid
 
-from quiver_fast.errors import QuiverError, UsageError
-from quiver_fast.queuefile.directory import QueueDirectory, valid_name
+from quiver_fast.errors import QuiverError
+from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.queuefile.folders import folder_of
 from quiver_fast.queuefile.live import was_committed
+from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.server.heap cimport heap_free
 from quiver_fast.server.queue cimport queue_free, queue_new
 from quiver_fast.server.store cimport Store, stores_finish, synced
@@ -60,14 +62,16 @@ cdef class Broker:
         limits.idle_timeout = <unsigned>(config.idle_timeout * 1000)
         limits.handshake_ns = config.handshake_timeout * 1000000000
         self.stores = []
+        self.refused = set()
         self.files = files
         self.syncer = syncer
         if files is not None:
             self.use_files()
         for address in config.addresses:
-            self.configure(address.encode())
+            if address not in self.refused:
+                self.configure(address.encode())
         for store in self.stores:
-            store.tidy_at_start()
+            self.tidy(store)
 
     def use_files(self) -> None:
         """Make the queues that have files, and what all stores share."""
@@ -80,7 +84,28 @@ cdef class Broker:
         container.run_id = int.from_bytes(os.urandom(8), "little")
         container.open_store = open_store
         for name in self.files.names():
+            self.restore(name)
+
+    def restore(self, name: str) -> None:
+        """Make a queue that has files. One that cannot be opened is refused, the others serve.
+
+        Raises:
+            QueueInUseError: another server has the store.
+        """
+        try:
             self.find(name.encode(), True, False)
+        except QueueInUseError:
+            raise
+        except (MemoryError, OSError, QuiverError) as error:
+            self.refused.add(name)
+            say(f"queue {name!r} is not served: {error}")
+
+    def tidy(self, store: Store) -> None:
+        """Give back disk space that the last run left; what cannot be is left for another."""
+        try:
+            store.tidy_at_start()
+        except (OSError, QuiverError) as error:
+            say(f"{store.appender.directory}: {error}")
 
     def configure(self, address: bytes) -> None:
         """Make an address that is there from the start."""
@@ -121,7 +146,9 @@ cdef class Broker:
         return self.make(address, topic or address.startswith(b"topic"))
 
     cdef Queue *make(self, bytes address, bint topic):
-        cdef Queue *queue = queue_new(&self.container, address, len(address))
+        cdef Queue *queue
+        check_address(address)
+        queue = queue_new(&self.container, address, len(address))
         if queue == NULL:
             raise MemoryError("no memory for a queue")
         queue.multicast = topic
@@ -137,11 +164,8 @@ cdef class Broker:
 
     cdef int make_storable(self, Queue *queue) except -1:
         """Let a queue keep durable messages; it gets its file with the first of them."""
-        name = queue.address[:queue.address_size].decode("utf-8", "replace")
-        if not valid_name(name):
-            raise UsageError(f"'{name}' cannot be the name of a queue")
         queue.storable = True
-        if self.files.holds(name):
+        if self.files.has_entries(queue.address[:queue.address_size].decode()):
             self.open_store(queue)
         return 0
 
@@ -156,8 +180,8 @@ cdef class Broker:
 
     def was_committed(self, transaction: int, home: str) -> bool:
         """Say whether a transaction of several queues was committed, as its home knows."""
-        return valid_name(home) and self.files.holds(home) and was_committed(
-            self.files.path / home, transaction)
+        return self.files.has_entries(home) and was_committed(
+            self.files.folder(home), transaction)
 
     cdef Queue *make_dynamic(self, bint topic):
         """Make a node with a name of its own, for as long as it has links (part 3.5.3)."""
@@ -186,7 +210,7 @@ cdef class Broker:
         Raises:
             TooManyQueues: it does not exist, and there may be no more.
         """
-        if self.config.pinned or not 0 < len(address) <= 1024:
+        if self.config.pinned:
             return False
         if address not in self.queues:
             self.check_room()
@@ -263,9 +287,22 @@ cdef bint open_store(Queue *queue) noexcept nogil:
         try:
             (<Broker>queue.container.broker).open_store(queue)
         except (MemoryError, OSError, QuiverError) as error:
-            sys.stderr.write(f"quiver-server-pyfast: {error}\n")
+            say(error)
             return False
     return True
+
+
+cdef void say(object what) noexcept:
+    sys.stderr.write(f"quiver-server-pyfast: {what}\n")
+
+
+def check_address(address: bytes) -> None:
+    """Refuse what no queue or topic can be called.
+
+    Raises:
+        UsageError: it is too long, no UTF-8, or has a NUL, which would end it elsewhere.
+    """
+    folder_of(address.decode("utf-8", "surrogateescape"))
 
 
 cdef Queue *find_queue(Container *container, const char *address, size_t size) noexcept nogil:
@@ -275,5 +312,5 @@ cdef Queue *find_queue(Container *container, const char *address, size_t size) n
         name = address[:size]
         try:
             return broker.find(name, broker.may_create(name), False)
-        except (MemoryError, QuiverError):
+        except (MemoryError, OSError, QuiverError):
             return NULL

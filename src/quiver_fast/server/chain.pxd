@@ -39,6 +39,7 @@ cdef bint chain_write(Appender appender, Message *message, bint last) noexcept n
 cdef bint chain_is_part(const char *bytes, size_t size) noexcept nogil
 cdef ChainReader *chain_open(const Message *message) noexcept nogil
 cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil
+cdef bint chain_was_cut(const ChainReader *reader) noexcept nogil
 cdef void chain_close(ChainReader *reader) noexcept nogil
 
 cdef class ChainRestorer:

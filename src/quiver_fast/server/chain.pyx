@@ -18,8 +18,12 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
+import sys
+
 from quiver_fast.proton.libsys cimport MADV_DONTNEED, madvise
 from quiver_fast.queuefile.appender cimport Appender
+from quiver_fast.queuefile.cyclefile cimport cycle_cut
+from quiver_fast.queuefile.reserve cimport Reserve, reserve_begin, reserve_end
 from quiver_fast.queuefile.tailer cimport TAILER_FOUND, Tailer
 from quiver_fast.server.message cimport (
     Message, message_drain, message_filled, message_new, message_read_header, message_release,
@@ -99,6 +103,7 @@ cdef bint write_part(Appender appender, Message *message, size_t size, bint last
     cdef char *out
     cdef size_t before
     cdef uint32_t ending = last
+    cdef int64_t index
     if chain == NULL:
         return False
     message.chain = chain
@@ -110,7 +115,10 @@ cdef bint write_part(Appender appender, Message *message, size_t size, bint last
     memcpy(out + 16, &chain.parts, sizeof(uint32_t))
     memcpy(out + 20, &ending, sizeof(uint32_t))
     message_drain(message, out + HEAD, size)
-    note_part(chain, appender.commit())
+    index = appender.commit()
+    if index < 0:
+        return False
+    note_part(chain, index)
     chain.closed = last
     before = (appender.tail - HEAD - size) // LET_GO * LET_GO
     let_go(appender.file.base, before, appender.tail // LET_GO * LET_GO)
@@ -139,16 +147,28 @@ cdef ChainReader *chain_open(const Message *message) noexcept nogil:
     reader.index = (<Chain *>message.chain).spans[0].first
     with gil:
         try:
-            tailer = Tailer((<Appender>(<Chain *>message.chain).appender).directory)
-        except Exception:
+            with Reserve():
+                tailer = Tailer((<Appender>(<Chain *>message.chain).appender).directory)
+        except Exception as error:
+            sys.stderr.write(f"quiver-server-pyfast: {error}\n")
             free(reader)
             return NULL
         Py_INCREF(tailer)
         reader.tailer = <void *>tailer
-        if tailer.seek(reader.index) != TAILER_FOUND:
+        if not stand_before(reader):
             chain_close(reader)
             return NULL
     return reader
+
+
+cdef bint stand_before(ChainReader *reader) noexcept nogil:
+    """Have the next part's file in memory; its descriptor is not needed for what is whole."""
+    cdef bint found
+    reserve_begin()
+    found = (<Tailer>reader.tailer).seek(reader.index) == TAILER_FOUND
+    reserve_end()
+    (<Tailer>reader.tailer).let_descriptor_go()
+    return found
 
 
 cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil:
@@ -158,17 +178,17 @@ cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil
     cdef size_t size
     cdef int64_t index
     while reader.left == 0 and reader.span < chain.count:
-        if (<Tailer>reader.tailer).next(&start, &size, &index) != TAILER_FOUND:
-            return False
-        if <uint64_t>index != reader.index:
-            # Others' entries are between.
-            if (<Tailer>reader.tailer).seek(reader.index) != TAILER_FOUND:
+        if (<Tailer>reader.tailer).next(&start, &size, &index) != TAILER_FOUND or (
+                <uint64_t>index != reader.index):
+            # Others' entries are between, or it is in a later file.
+            if not stand_before(reader):
                 return False
             if (<Tailer>reader.tailer).next(&start, &size, &index) != TAILER_FOUND:
                 return False
         if <uint64_t>index != reader.index or size < RAW_HEAD or not chain_is_part(
                 start + RAW_HEAD, size - RAW_HEAD):
             return False
+        (<Tailer>reader.tailer).let_descriptor_go()
         forget_pages(reader, start)
         reader.at = start + RAW_HEAD + HEAD
         reader.left = size - RAW_HEAD - HEAD
@@ -191,6 +211,11 @@ cdef void forget_pages(ChainReader *reader, const char *at) noexcept nogil:
     elif done - reader.let_go >= LET_GO:
         let_go(base, reader.let_go, done)
         reader.let_go = done
+
+
+cdef bint chain_was_cut(const ChainReader *reader) noexcept nogil:
+    """Say whether what was read of the file may be missing: somebody else cut it short."""
+    return cycle_cut(&(<Tailer>reader.tailer).file)
 
 
 cdef void chain_close(ChainReader *reader) noexcept nogil:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from quiver_fast import arguments
 from quiver_fast.errors import UsageError
-from quiver_fast.queuefile.directory import valid_name
+from quiver_fast.queuefile.folders import folder_of, is_plain
 
 __all__ = ["KNOWN", "REQUIRED", "USAGE", "ServerConfig", "Target", "parse"]
 
@@ -260,6 +260,8 @@ def _check(config: ServerConfig) -> None:
         raise UsageError("scheme=amqps needs cert (and key)")
     if config.scheme != "amqps" and (config.cert or config.key or config.trust_store):
         raise UsageError("cert, key and trust-store need scheme=amqps")
+    for address in config.addresses:
+        folder_of(address)
     if config.durability != "none" and config.store is None:
         raise UsageError("durability needs store")
     if config.verify and config.store is None:
@@ -299,7 +301,7 @@ def _check_csp(given: dict[str, str]) -> None:
     unfit = sorted(set(given) - CSP_KEYS)
     if unfit:
         raise UsageError(f"scheme=csp does not support {', '.join(unfit)}")
-    if given["path"] and not valid_name(given["path"]):
+    if given["path"] and not is_plain(given["path"]):
         raise UsageError(f"'{given['path']}' cannot be the name of a queue")
 
 

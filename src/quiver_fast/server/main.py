@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from quiver_fast.engine import interrupt
 from quiver_fast.engine.security import Security
 from quiver_fast.engine.sockets import listen
+from quiver_fast.errors import QuiverError
 from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.queuefile.lock import QueueInUseError
+from quiver_fast.queuefile.reserve import keep_descriptors
 from quiver_fast.ready_file import write_ready
 from quiver_fast.server import balance
 from quiver_fast.server.broker import Broker
@@ -31,6 +34,8 @@ __all__ = ["main"]
 PROGRAM = "quiver-server-pyfast"
 # Connections that wait to be accepted; the system may allow fewer.
 BACKLOG = 4096
+# Descriptors that neither connections nor new queues take.
+RESERVED = 16
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -108,6 +113,7 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
     if config.csp_port and files is not None:
         remote = open_remote_queues(reactor, config, files, syncer)
     announce(config)
+    keep_descriptors(RESERVED)
     reactor.run()
     if amqp is not None:
         amqp.close()
@@ -133,13 +139,29 @@ def open_remote_queues(
     if config.scheme == "csp":
         # What is to be verified or to go does so at the start, not when somebody asks for it.
         at_start = files.names() if config.verify or config.retain else []
-        for name in [*config.addresses, *at_start]:
+        for name in config.addresses:
             files.appender(name)
+        for name in at_start:
+            open_or_say(files, name)
     store = Store(files, create=not config.no_create, syncer=syncer)
     service = Service(reactor, store, max_connections=config.max_connections)
     for sock in listen(config.host, config.csp_port, backlog=BACKLOG):
         service.listen(sock)
     return service
+
+
+def open_or_say(files: QueueDirectory, name: str) -> None:
+    """Open a queue that exists, or say why it is refused: the others serve.
+
+    Raises:
+        QueueInUseError: another server has the store.
+    """
+    try:
+        files.appender(name)
+    except QueueInUseError:
+        raise
+    except QuiverError as error:
+        sys.stderr.write(f"{PROGRAM}: queue {name!r} is not served: {error}\n")
 
 
 class AmqpService:

@@ -11,7 +11,7 @@ from quiver_fast.proton.libproton cimport (
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
     pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, pnx_pass,
 )
-from quiver_fast.server.chain cimport chain_close, chain_open, chain_read
+from quiver_fast.server.chain cimport chain_close, chain_open, chain_read, chain_was_cut
 from quiver_fast.server.message cimport (
     HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_empty,
     message_release, message_trim,
@@ -244,7 +244,8 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
     if outlet.reader == NULL:
         outlet.reader = chain_open(message)
     while True:
-        if outlet.reader == NULL or not chain_read(outlet.reader, message):
+        if outlet.reader == NULL or not chain_read(outlet.reader, message) or (
+                chain_was_cut(outlet.reader)):
             send_no_more(outlet)
             return
         if outlet.reader.left == 0:
@@ -265,10 +266,15 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
 
 
 cdef void send_no_more(Outlet *outlet) noexcept nogil:
-    """The file cannot be read: the message stays in it, for the next start of the server."""
+    """A message that cannot be read stays for the next start, an unopened one in place."""
     cdef Entry *entry = outlet.sending
+    cdef bint unopened = outlet.reader == NULL
     abort_sending(outlet)
-    entry_drop(entry)
+    if unopened:
+        link_refuse(&outlet.base, b"amqp:internal-error", b"the queue's file cannot be opened")
+        return_entry(entry)
+    else:
+        entry_drop(entry)
 
 
 cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:

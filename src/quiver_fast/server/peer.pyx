@@ -3,6 +3,7 @@
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t
 
+from quiver_fast.engine.security cimport is_hello, is_tls
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REJECTED, PN_REMOTE_CLOSED, pn_bytes_t,
     pn_condition_is_set,
@@ -49,9 +50,10 @@ cdef bint peer_read(Peer *peer) noexcept nogil:
     n = recv(peer.watch.fd, space.start, space.size, MSG_DONTWAIT)
     if n < 0 and (errno == EAGAIN or errno == EINTR):
         return False
-    if n <= 0:
+    if n <= 0 or peer.expects_tls and not is_hello(space.start):
         peer_cut(peer)
         return False
+    peer.expects_tls = False
     pn_connection_driver_read_done(&peer.driver, n)
     if pn_connection_driver_read_closed(&peer.driver):
         refuse_garbage(peer)
@@ -112,6 +114,10 @@ cdef void write_some(Peer *peer) noexcept nogil:
     cdef ssize_t n
     peer.ending_sessions = 0
     peer.unanswered = 0
+    if peer.answers_tls and data.size > 0:
+        peer.answers_tls = False
+        if not is_tls(data.start):
+            peer_cut(peer)
     while data.size > 0 and not peer.cut:
         n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if n < 0 and errno == EINTR:

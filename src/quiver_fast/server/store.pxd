@@ -40,6 +40,7 @@ cdef class Store:
     cdef bint failing
 
     cdef int fill(self, Queue *queue, object committed) except -1
+    cdef int restore(self, Queue *queue, object committed) except -1
     cdef bint wants_sync(self) noexcept nogil
 
 cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil

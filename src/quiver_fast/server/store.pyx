@@ -10,7 +10,7 @@ specification A.11).
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy, memmove, memset
 from posix.unistd cimport close
 
 import os
@@ -24,7 +24,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
 from quiver_fast.queuefile.cyclefile cimport get32
 from quiver_fast.queuefile.live cimport (
-    MARK_NONE, LiveEntries, hold_file, let_file_go, write_mark, write_removals,
+    MARK_NONE, LiveEntries, let_file_go, write_mark, write_removals,
 )
 from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.chain cimport Chain, ChainRestorer, chain_is_part, chain_write
@@ -32,9 +32,9 @@ from quiver_fast.server.message cimport (
     HEADER_READ, Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
     message_release, message_space,
 )
-from quiver_fast.server.queue cimport queue_append
+from quiver_fast.server.queue cimport entry_drop, queue_acquire, queue_append
 from quiver_fast.server.structures cimport (
-    INLET, Container, Inlet, Link, Pending, Queue, inlet_wake, peer_dirty,
+    INLET, Container, Entry, Inlet, Link, Pending, Queue, inlet_wake, peer_dirty,
 )
 from quiver_fast.server.syncer cimport SyncJob, Syncer, finish_sync
 
@@ -78,12 +78,26 @@ cdef class Store:
 
         Raises OutputError if the files cannot be read or written.
         """
+        cdef Entry *entry
+        cdef uint64_t before = queue.next_sequence
+        self.queue = queue
+        try:
+            self.restore(queue, committed)
+        except BaseException:
+            # Half of them would be all there is until the next start.
+            while queue.main.tail != NULL and queue.main.tail.sequence >= before:
+                entry = queue.main.tail
+                queue_acquire(queue, entry)
+                entry_drop(entry)
+            raise
+        return 0
+
+    cdef int restore(self, Queue *queue, object committed) except -1:
         cdef const char *start
         cdef size_t size
         cdef int64_t index
         cdef Message *whole
         cdef ChainRestorer chains = ChainRestorer(self.appender)
-        self.queue = queue
         live = LiveEntries(self.appender.directory, committed)
         while live.next(&start, &size, &index):
             if not is_raw(start, size):
@@ -100,9 +114,10 @@ cdef class Store:
             self.appender, live.removed, live.oldest, queue.container.roll_size)
         if live.owed != MARK_NONE:
             # In the file of what it ends; nothing may come before it.
-            hold_file(self.appender, 0)
-            self.appender.checked(write_mark(self.appender, live.owed))
-            let_file_go(self.appender)
+            self.owed = live.owed
+            self.appender.held = True
+            # A full disk does not keep the messages from their consumers: then it stays owed.
+            write_owed(self)
         for first, last in chains.torn():
             for index in range(first, last + 1):
                 note_removal(self, index)
@@ -142,15 +157,13 @@ cdef class Store:
             self.retention.roll()
             return
         self.sync_ended()
-        self.ended_fd = os.dup(self.appender.file.fd)
-        self.ended_cycle = self.appender.cycle
-        self.ended_last = self.appender.last
+        fd, cycle, last = self.appender.file.fd, self.appender.cycle, self.appender.last
         self.appender.sync_elsewhere = True
-        rolled = self.retention.roll()
+        self.appender.lent = True
+        if self.retention.roll():
+            self.ended_fd, self.ended_cycle, self.ended_last = fd, cycle, last
         self.appender.sync_elsewhere = False
-        if not rolled:
-            os.close(self.ended_fd)
-            self.ended_fd = -1
+        self.appender.lent = False
 
     def sync_ended(self) -> None:
         """Have the file that was ended last on disk.
@@ -170,8 +183,7 @@ cdef class Store:
     def give_deleted(self, syncer: Syncer) -> None:
         """Have the deleted files closed."""
         cdef SyncJob job
-        job.sync = False
-        job.appender = NULL
+        memset(&job, 0, sizeof(job))
         for fd in self.deleted:
             job.fd = fd
             if not syncer.add(job):
@@ -251,6 +263,9 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
         out += chunk.size
         chunk = chunk.next
     message.index = (<Store>queue.store).appender.commit()
+    if message.index < 0:
+        report(<Store>queue.store)
+        return False
     (<Store>queue.store).failing = False
     mark_dirty(queue.container, queue.store)
     return True
@@ -460,6 +475,7 @@ cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept
     if container.group:
         syncer.add_file(store.appender)
     elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
+        memset(&job, 0, sizeof(job))
         job.sync = True
         job.appender = <void *>store.appender
         job.last = store.ended_last

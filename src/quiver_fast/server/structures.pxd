@@ -305,6 +305,9 @@ cdef struct Peer:
     Session *beginning
     # The peer sent FIN or the socket failed; nothing more is read or written.
     bint cut
+    # Neither has the TLS client begun nor we answered: all else is not to be talked with.
+    bint expects_tls
+    bint answers_tls
     # The socket takes no more for now; until it does, nothing is framed for it.
     bint full
     # Begins, attaches, detaches and ends of the peer's that are not answered: while the

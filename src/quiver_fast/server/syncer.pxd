@@ -7,6 +7,11 @@ from quiver_fast.server.reactor cimport Watch
 cdef struct SyncJob:
     int fd
     bint sync
+    # The appender's descriptor, and whether this job is the one that gives it back.
+    bint lent
+    bint returns
+    # Bytes that the file must have; 0 for any.
+    int64_t size
     int error
     # The Appender whose file it is; NULL for nobody who wants to know.
     void *appender

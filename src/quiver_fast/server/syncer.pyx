@@ -8,10 +8,12 @@ of a failure once for each open file, so whoever syncs beside it could take a sy
 good that was not.
 """
 
-from libc.errno cimport EINTR, errno
+from libc.errno cimport EINTR, EIO, ENOMEM, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from posix.unistd cimport close, dup, read, write
+from libc.string cimport memset
+from posix.stat cimport fstat, struct_stat
+from posix.unistd cimport close, read, write
 
 import os
 import threading
@@ -63,13 +65,12 @@ cdef class Syncer:
     def run(self) -> None:
         """Sync one batch after the other, until `stop`."""
         cdef size_t i
-        cdef int code
         with nogil:
             while take(self.request) and not self.stopping:
                 for i in range(self.count):
-                    code = fdatasync(self.jobs[i].fd) if self.jobs[i].sync else 0
-                    self.jobs[i].error = errno if code != 0 else 0
-                    close(self.jobs[i].fd)
+                    self.jobs[i].error = sync_file(&self.jobs[i])
+                    if not self.jobs[i].lent:
+                        close(self.jobs[i].fd)
                 give(self.watch.fd)
 
     def stop(self) -> None:
@@ -86,7 +87,7 @@ cdef class Syncer:
     cdef bint add(self, SyncJob job) noexcept nogil:
         """Put a file into the next batch, which must not be under way; False without memory.
 
-        The descriptor is the batch's from then on.
+        The descriptor is the batch's from then on, unless it is lent.
         """
         cdef SyncJob *grown
         if self.count == self.capacity:
@@ -108,15 +109,24 @@ cdef class Syncer:
         self.wanted.clear()
 
     cdef void add_file(self, Appender appender) noexcept nogil:
-        """Put what was appended so far into the next batch, as `add`."""
+        """Put what was appended so far into the next batch, as `add`.
+
+        The appender lends its descriptor: a copy could not be had when there are no more.
+        """
         cdef SyncJob job
+        memset(&job, 0, sizeof(job))
         job.sync = True
+        job.lent = True
+        # It may be there for another protocol as well.
+        job.returns = not appender.lent
         job.appender = <void *>appender
         job.last = prepare_sync(appender)
-        # The appender may close it meanwhile.
-        job.fd = dup(appender.file.fd)
-        if job.fd < 0 or not self.add(job):
-            finish_sync(appender, job.last, errno)
+        job.size = appender.tail
+        job.fd = appender.file.fd
+        if self.add(job):
+            appender.lent = True
+        else:
+            finish_sync(appender, job.last, ENOMEM)
 
     cdef void want(self, Appender appender) noexcept nogil:
         """Have what was appended synced by the next batch that begins."""
@@ -163,9 +173,32 @@ cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
         job = &(<Syncer>syncer).jobs[i]
         if job.appender != NULL:
             finish_sync(<Appender>job.appender, job.last, job.error)
+        if job.returns:
+            take_back(<Appender>job.appender, job.fd)
     if (<Syncer>syncer).finished != NULL:
         (<Syncer>syncer).finished((<Syncer>syncer).owner)
     (<Syncer>syncer).start_wanted()
+
+
+cdef int sync_file(const SyncJob *job) noexcept nogil:
+    """Do what a job says, in the thread; return 0 or an errno.
+
+    What another process cut off is not on disk, though all that is left is.
+    """
+    cdef struct_stat status
+    if not job.sync:
+        return 0
+    if fdatasync(job.fd) != 0 or fstat(job.fd, &status) != 0:
+        return errno
+    return EIO if status.st_size < job.size else 0
+
+
+cdef void take_back(Appender appender, int fd) noexcept nogil:
+    """Give an appender its descriptor back; close it if its file has ended."""
+    if appender.file.fd == fd:
+        appender.lent = False
+    else:
+        close(fd)
 
 
 cdef int64_t prepare_sync(Appender appender) noexcept nogil:

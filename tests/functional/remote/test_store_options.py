@@ -11,6 +11,7 @@ import pytest
 from support.remote import receive, reply, request, serving
 
 from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.layout import roll_cycle
 from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.remote.client import Queue
@@ -68,7 +69,7 @@ def test_retention_keeps_what_it_is_told_to_keep_and_works_at_the_start(tmp_path
 def test_verify_walks_the_older_files_wholly(tmp_path: Path, verify: int) -> None:
     """Damage before the last index slot of a file that is not the newest."""
     with Appender(tmp_path / "q", roll="TEST4_DAILY") as appender:
-        first = appender.append_records(b"x" * 4097, 1) - 1 & ~0xFFFFFFFF
+        first = append_records(appender, b"x" * 4097, 1) - 1 & ~0xFFFFFFFF
     path = min((tmp_path / "q").glob("*.cq4"))
     data = bytearray(path.read_bytes())
     # Two runs of entries of one byte: header, the byte, and pad. The third entry is lost.

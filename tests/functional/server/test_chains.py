@@ -225,6 +225,7 @@ class TestDelivery:
             assert received(consumer, consumer.receiver(QUEUE), len(message)) == message
 
 
+@pytest.mark.memory
 class TestMemory:
     def test_it_is_constant(self, start: Start, tmp_path: Path) -> None:
         server = start(store=tmp_path / "store")

@@ -277,6 +277,7 @@ def cycle(clients: Clients, count: int) -> None:
         clients.container.process()
 
 
+@pytest.mark.memory
 def test_nothing_leaks(busy: tuple[Server, Clients]) -> None:
     server, clients = busy
     clients.pause()

@@ -12,6 +12,8 @@ from support.clients import Clients, Producer, fill
 from support.judgement import assert_clean
 from support.server import Server
 
+pytestmark = pytest.mark.memory
+
 Connect = Callable[..., tuple[Server, Clients]]
 
 LIMIT = 65536

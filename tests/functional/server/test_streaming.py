@@ -314,6 +314,7 @@ class TestFaults:
             sender.advance()
             producer.until(lambda: delivery.settled)
 
+    @pytest.mark.memory
     def test_aborts_leak_nothing(self, server: Server, address: str) -> None:
         with pair(server, streaming_links=True) as (producer, consumer):
             consumer.receiver(address)
@@ -400,6 +401,7 @@ class TestDemand:
 class TestFlow:
     """Back-pressure, in bounded memory."""
 
+    @pytest.mark.memory
     def test_an_unread_stream_stops_its_sender(self, server: Server, address: str) -> None:
         with pair(server, streaming_links=True) as (producer, consumer):
             consumer.receiver(address)

@@ -77,6 +77,7 @@ class TestCredit:
                 assert delivery.remote_state == 0
                 link.current.settle()
 
+    @pytest.mark.memory
     def test_early_settlement_leaks_nothing(self, server: Server, address: str) -> None:
         """Three hundred times: no link, no credit, no memory."""
         with pair(server, streaming_links=True) as (producer, consumer):

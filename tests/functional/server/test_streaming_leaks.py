@@ -11,6 +11,8 @@ from support.engine_client import EngineClient
 from support.server import Server
 from support.streams import WAYS, head, leave, pair, received, rss, stall, together
 
+pytestmark = pytest.mark.memory
+
 MEBIBYTE = 1 << 20
 COUNT = 300
 # As much as a stream may hold here before its sender waits.

@@ -95,6 +95,7 @@ class TestCredit:
             producer.until(lambda: all(each.settled for each in deliveries))
             producer.until(lambda: sender.credit > 0)
 
+    @pytest.mark.memory
     def test_what_waits_counts_in_the_queue(self, start: Start, address: str) -> None:
         """Streams that have come to their end as well."""
         server = start(queue_limit=MEBIBYTE)

@@ -92,6 +92,7 @@ def push(producer: EngineClient, senders: list[Sender], seconds: float) -> None:
 
 
 class TestContent:
+    @pytest.mark.memory
     def test_a_hundred_megabytes_arrive_as_they_were_sent(
         self, server: Server, address: str
     ) -> None:
@@ -190,6 +191,7 @@ class TestContent:
             consumer.until(done)
             assert data == head(len(body)) + body
 
+    @pytest.mark.memory
     def test_through_tls(self, start: Start, certificates: Certificates) -> None:
         """Large bodies are streams once so much of them has come as a stream may hold."""
         server = start(scheme="amqps", **certificates.server.keys())
@@ -326,6 +328,7 @@ class TestManyAtOnce:
             received(consumer, link, 4 * MEBIBYTE + 8 - got, producer)
 
 
+@pytest.mark.memory
 class TestMemory:
     @pytest.mark.parametrize(("shared", "limit"), [(True, 320 << 10), (False, 1 << 20)])
     def test_stalled_streams(self, start: Start, address: str, shared: bool, limit: int) -> None:

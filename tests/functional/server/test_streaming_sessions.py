@@ -121,6 +121,7 @@ class TestSharedSession:
 
 
 class TestWindow:
+    @pytest.mark.memory
     @pytest.mark.parametrize("early", [False, True], ids=["attach follows", "attach at once"])
     def test_a_stalled_stream_is_small(self, start: Start, address: str, early: bool) -> None:
         """Also if its session was answered before its link was attached."""

@@ -13,6 +13,7 @@ from support.queue_twin import TwinFile, raw, read_file, written
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.layout import ROLL_CYCLES, cycle_file_head
 from quiver_fast.queuefile.lock import WriterLock
 from quiver_fast.queuefile.table import FREE, Table, cycles_in
@@ -149,13 +150,13 @@ def test_entry_limit(tmp_path: Path) -> None:
 
 def test_records(tmp_path: Path) -> None:
     with Appender(tmp_path) as appender:
-        last = appender.append_records(b"aaabbbccc", 3)
+        last = append_records(appender, b"aaabbbccc", 3)
         assert appender.bounds == (last - 2, last, last + 1)
-        assert appender.append_records(b"", 3) == -1
+        assert append_records(appender, b"", 3) == -1
         with pytest.raises(ValueError, match="no records of"):
-            appender.append_records(b"aaab", 3)
+            append_records(appender, b"aaab", 3)
         with pytest.raises(ValueError, match="no records of"):
-            appender.append_records(b"aaab", 0)
+            append_records(appender, b"aaab", 0)
     assert [content for _, content in read_all(tmp_path)] == [b"aaa", b"bbb", b"ccc"]
 
 
@@ -257,7 +258,7 @@ def test_retention(tmp_path: Path) -> None:
     with Appender(tmp_path, roll=roll.name) as appender:
         tailer = Tailer(tmp_path)
         for _ in range(4):
-            last = appender.append_records(b"x" * roll.capacity, 1)
+            last = append_records(appender, b"x" * roll.capacity, 1)
         newest = last >> roll.shift
         with pytest.raises(ValueError, match="newest"):
             appender.retain(0)
@@ -276,7 +277,7 @@ def test_retention(tmp_path: Path) -> None:
 
 def test_space_is_given_back(tmp_path: Path) -> None:
     with Appender(tmp_path) as appender:
-        appender.append_records(bytes([65]) * 3_000_000, 1000)
+        append_records(appender, bytes([65]) * 3_000_000, 1000)
         assert only_file(tmp_path).stat().st_size % (1 << 20) == 0
     size = only_file(tmp_path).stat().st_size
     assert size % 4096 == 0
@@ -285,7 +286,7 @@ def test_space_is_given_back(tmp_path: Path) -> None:
 
 def test_java_end_text_is_ignored(tmp_path: Path) -> None:
     with Appender(tmp_path, roll="TEST4_DAILY") as appender:
-        appender.append_records(b"x" * 4097, 1)
+        append_records(appender, b"x" * 4097, 1)
     path = min(tmp_path.glob("*.cq4"))
     data = bytearray(path.read_bytes())
     at = data.rindex(struct.pack("<I", 0xC0000000)) + 4

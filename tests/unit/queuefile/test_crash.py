@@ -18,6 +18,7 @@ from support.queue_kills import content_of, killed_writer
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.layout import ROLL_CYCLES
 from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.queuefile.verify import verify_queue
@@ -140,7 +141,7 @@ def test_failure_while_rolling(tmp_path: Path) -> None:
     """The old file is ended, the new one cannot be made: appends fail until it can."""
     roll = ROLL_CYCLES["TEST4_DAILY"]
     appender = Appender(tmp_path, roll=roll.name)
-    appender.append_records(b"x" * roll.capacity, 1)
+    append_records(appender, b"x" * roll.capacity, 1)
     tailer = Tailer(tmp_path)
     with file_size_limit(100):
         for _ in range(3):
@@ -230,7 +231,7 @@ def test_tailer_survives_growth_and_truncation(tmp_path: Path) -> None:
     for turn in range(5):
         with Appender(tmp_path) as appender:
             tailer = tailer or Tailer(tmp_path)
-            appender.append_records(bytes([65 + turn]) * 5_000_000, 1000)
+            append_records(appender, bytes([65 + turn]) * 5_000_000, 1000)
             assert tailer.skip(2500) == 2500
         assert tailer.skip(10_000) == 2500
         assert tailer.read() is None

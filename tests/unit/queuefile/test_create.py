@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.create import create_cycle_file
 from quiver_fast.queuefile.layout import roll_cycle
 from quiver_fast.queuefile.table import TABLE_NAME
@@ -84,7 +85,7 @@ def test_a_cycle_file(tmp_path: Path, recorder: Recorder) -> None:
 
 def test_a_new_queue_and_each_roll(tmp_path: Path, recorder: Recorder) -> None:
     with Appender(tmp_path, roll=ROLL.name) as appender:
-        appender.append_records(b"x" * (ROLL.capacity + 1), 1)
+        append_records(appender, b"x" * (ROLL.capacity + 1), 1)
     cycles = sorted(path.name for path in tmp_path.glob("*.cq4"))
     assert len(cycles) == 2
     for name in cycles:
@@ -92,16 +93,30 @@ def test_a_new_queue_and_each_roll(tmp_path: Path, recorder: Recorder) -> None:
     check_order(recorder, tmp_path, TABLE_NAME)
 
 
+def test_an_error_before_the_rename_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk it would take what others need."""
+
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="No space"):
+        create_cycle_file(tmp_path / "20261120T4.cq4", ROLL)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_crash_before_the_rename_leaves_no_file_of_a_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(path: Path, target: Path) -> Path:
-        raise OSError(5, "Input/output error")
+    def crash(path: Path, target: Path) -> Path:
+        raise SystemExit
 
     path = tmp_path / "20261120T4.cq4"
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", fail)
-        with pytest.raises(OSError, match="Input/output"):
+        patch.setattr(Path, "rename", crash)
+        with pytest.raises(SystemExit):
             create_cycle_file(path, ROLL)
     assert ROLL.cycle_of(next(tmp_path.iterdir()).name) is None
     # What it left is in nobody's way.

@@ -87,7 +87,9 @@ def is_value(content: bytes) -> bool:
 
 def expect(contents: list[bytes], state: State) -> list[Recovered | None]:
     """What the twin makes of the files."""
-    usable = [n for n, data in enumerate(contents) if recovered(data, newest=True, whole=True)]
+    usable = [
+        n for n, data in enumerate(contents) if recovered(data, newest=True, whole=True, roll=ROLL)
+    ]
     lost = not state.same_boot and not state.clean
     results: list[Recovered | None] = []
     for number, data in enumerate(contents):
@@ -101,7 +103,7 @@ def expect(contents: list[bytes], state: State) -> list[Recovered | None]:
         )  # fmt: skip
         results.append(
             recovered(
-                data, newest=newest, whole=whole, trusted=trusted,
+                data, newest=newest, whole=whole, trusted=trusted, roll=ROLL,
                 text_check=is_value if state.scanner else plain_text,
             )
         )  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.durability import Policy, boot_id, parse_durability
 from quiver_fast.queuefile.layout import ROLL_CYCLES
 from quiver_fast.queuefile.table import Table
@@ -66,7 +67,7 @@ def test_none_never_checkpoints(tmp_path: Path) -> None:
 def test_group_checkpoints_every_sync(tmp_path: Path) -> None:
     with Appender(tmp_path, durability="group") as appender:
         for count in (1, 10, 100):
-            appender.append_records(b"x" * 8 * count, 8)
+            append_records(appender, b"x" * 8 * count, 8)
             appender.flush()
             # Nothing came: nothing is written.
             appender.flush()

@@ -227,10 +227,43 @@ def test_abandoned_reservation_becomes_meta_data(tmp_path: Path, following: int)
         lambda data: data.__setitem__(slice(14, 15), b"X"),
         lambda data: data.__setitem__(slice(0x1D, 0x1E), b"X"),
         lambda data: data.__setitem__(slice(0x76, 0x78), b"\x03\x10"),
+        lambda data: data.__setitem__(slice(0, 200), bytes(200)),
+        lambda data: data.__setitem__(slice(0, 512), b"\xa5" * 512),
+        lambda data: data.__setitem__(slice(200, 201), b"\x00"),
+        lambda data: data.__setitem__(slice(203, 204), b"\xc0"),
+        lambda data: data.__setitem__(slice(202, 203), b"\x01"),
+    ],
+    ids=["free", "not-ready", "no-store", "no-word", "no-power", "zeros", "noise", "page-of-pages",
+         "page-not-ready", "page-long"],
+)  # fmt: skip
+@pytest.mark.parametrize("newest", [True, False])
+def test_a_damaged_head_is_made_anew(
+    tmp_path: Path, change: Callable[[bytearray], None], newest: bool
+) -> None:
+    """Rule 1: the entries tell what it was, so that none of them is set aside."""
+    data = bytearray(twin().finish(end=not newest))
+    path = place(tmp_path, bytes(data))
+    later = tmp_path / ROLL.file_name(ROLL.cycle_of(path.name) + 1)
+    if not newest:
+        later.write_bytes(written(ROLL, [(False, b"later")]).finish())
+    change(data)
+    path.write_bytes(data)
+    recover(tmp_path)
+    assert contents(tmp_path) == [*ENTRIES, *([] if newest else [b"later"])]
+    assert verify_queue(tmp_path).deviations == []
+    before = path.read_bytes()
+    recover(tmp_path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
         lambda data: data.__delitem__(slice(100, None)),
         lambda data: data.__delitem__(slice(0, None)),
+        lambda data: data.__setitem__(slice(0, len(data)), b"\xa5" * len(data)),
     ],
-    ids=["free", "not-ready", "no-store", "no-word", "no-power", "cut", "empty"],
+    ids=["cut", "empty", "noise"],
 )
 def test_what_is_no_queue_file_is_put_aside(
     tmp_path: Path, change: Callable[[bytearray], None]

@@ -1,0 +1,1 @@
+cdef str last_engine_message()

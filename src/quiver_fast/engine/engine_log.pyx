@@ -1,0 +1,84 @@
+"""The engine's log: its last line, for our messages, or all of it on standard error.
+
+Who sets the engine's own variables (`PN_LOG=frame`) wants to see its frames, but not a
+password: what a client answers to SASL is left out, of frames as of their raw bytes.
+"""
+
+from libc.string cimport memcpy, strlen, strncmp, strstr
+
+import os
+
+from quiver_fast.proton.libproton cimport (
+    pn_default_logger, pn_log_level_t, pn_log_sink_t, pn_log_subsystem_t, pn_logger_get_log_sink,
+    pn_logger_get_log_sink_context, pn_logger_set_log_sink,
+)
+
+# Lines of the log, and what is put where a password may be.
+cdef enum:
+    LINE_MAX = 1200
+cdef const char *HIDDEN = b"(not shown)]"
+cdef const char *HIDDEN_BYTES = b"(bytes that may have a password)"
+# How dumps of raw bytes begin: direction, offset, size, then two digits and a blank per byte.
+cdef size_t DUMP_PLACE = 2
+cdef size_t DUMP_TYPE = 5
+
+cdef char[512] latest
+cdef size_t latest_size = 0
+# The engine's own sink, and whether the raw frame that is being dumped is SASL's.
+cdef pn_log_sink_t standard = NULL
+cdef bint in_sasl_dump = False
+
+
+cdef str last_engine_message():
+    """Return the last line that the engine logged: OpenSSL's words are nowhere else."""
+    return latest[:latest_size].decode("utf-8", "replace").strip()
+
+
+cdef void keep_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
+                       const char *message) noexcept nogil:
+    global latest_size
+    latest_size = min(strlen(message), sizeof(latest))
+    memcpy(latest, message, latest_size)
+
+
+cdef void show_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
+                       const char *message) noexcept nogil:
+    """Pass a line on to the engine's own sink, without what may be a password."""
+    cdef char[LINE_MAX] line
+    cdef const char *secret = strstr(message, b"response=")
+    cdef size_t size
+    keep_message(context, subsystem, level, message)
+    if is_sasl_dump(message) or strstr(message, b"decrypted data") != NULL:
+        standard(context, subsystem, level, HIDDEN_BYTES)
+        return
+    if secret == NULL or strstr(message, b"@sasl-") == NULL:
+        standard(context, subsystem, level, message)
+        return
+    size = min(<size_t>(secret - message) + strlen(b"response="), LINE_MAX - strlen(HIDDEN) - 1)
+    memcpy(line, message, size)
+    memcpy(line + size, HIDDEN, strlen(HIDDEN) + 1)
+    standard(context, subsystem, level, line)
+
+
+cdef bint is_sasl_dump(const char *message) noexcept nogil:
+    """Say whether a line is of the raw bytes of a SASL frame, whose type is 1 (part 5.3.1)."""
+    global in_sasl_dump
+    cdef const char *bytes = strstr(message, b": ")
+    if bytes == NULL or strncmp(message, b"->", 2) != 0 and strncmp(message, b"<-", 2) != 0:
+        return False
+    if strncmp(message + DUMP_PLACE, b"0000/", 5) == 0:
+        in_sasl_dump = strlen(bytes) > 2 + 3 * DUMP_TYPE + 2 and strncmp(
+            bytes + 2 + 3 * DUMP_TYPE, b"01", 2) == 0
+    return in_sasl_dump
+
+
+def follow_engine_log() -> None:
+    """Take the engine's log: to keep its last line, or to show it where that is wanted."""
+    global standard
+    wanted = ("PN_LOG", "PN_TRACE_FRM", "PN_TRACE_RAW")
+    if not any(name in os.environ for name in wanted):
+        pn_logger_set_log_sink(pn_default_logger(), keep_message, 0)
+    elif standard == NULL:
+        standard = pn_logger_get_log_sink(pn_default_logger())
+        pn_logger_set_log_sink(
+            pn_default_logger(), show_message, pn_logger_get_log_sink_context(pn_default_logger()))

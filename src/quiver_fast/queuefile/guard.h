@@ -1,0 +1,126 @@
+/* Files in memory that somebody else cuts short.
+ *
+ * A page that a file has no longer is a SIGBUS to whoever touches it, which ends the
+ * process. Here it becomes a page of zeros, and the file is marked as cut: its reader or
+ * writer looks at the mark and tells of an error, and all other files go on. Any other
+ * SIGBUS is whose it was before.
+ */
+#ifndef QUIVER_GUARD_H
+#define QUIVER_GUARD_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* One file in memory; `base` is NULL while none is. */
+typedef struct quiver_guard {
+  char *base;
+  size_t size;
+  bool cut;
+  struct quiver_guard *next;
+  struct quiver_guard *next_idle;
+} quiver_guard;
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_once_t once;
+  /* All that there ever were: the handler may walk them at any time, so none is freed. */
+  quiver_guard *all;
+  quiver_guard *idle;
+  uintptr_t page;
+  struct sigaction before;
+} quiver_guards = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static quiver_guard *quiver_guard_of(const char *address)
+{
+  quiver_guard *guard = __atomic_load_n(&quiver_guards.all, __ATOMIC_ACQUIRE);
+  for (; guard; guard = guard->next) {
+    const char *base = __atomic_load_n(&guard->base, __ATOMIC_ACQUIRE);
+    if (base && address >= base && address < base + guard->size) return guard;
+  }
+  return NULL;
+}
+
+static void quiver_on_sigbus(int number, siginfo_t *info, void *context)
+{
+  const int kept = errno;
+  quiver_guard *guard = quiver_guard_of((const char *) info->si_addr);
+  (void) number;
+  (void) context;
+  if (guard) {
+    char *from = (char *) ((uintptr_t) info->si_addr & ~(quiver_guards.page - 1));
+    const size_t size = (size_t) (guard->base + guard->size - from);
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    /* To the end: what is cut is gone from there on. */
+    if (mmap(from, size, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED) {
+      __atomic_store_n(&guard->cut, true, __ATOMIC_RELEASE);
+      errno = kept;
+      return;
+    }
+  }
+  /* Not ours: it comes again, and goes to who had it before. */
+  sigaction(SIGBUS, &quiver_guards.before, NULL);
+  errno = kept;
+}
+
+static void quiver_watch_sigbus(void)
+{
+  struct sigaction action = {0};
+  quiver_guards.page = (uintptr_t) sysconf(_SC_PAGESIZE);
+  action.sa_sigaction = quiver_on_sigbus;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, &quiver_guards.before);
+}
+
+/* Guard a file in memory; NULL without memory for it. */
+static quiver_guard *quiver_guard_new(void *base, size_t size)
+{
+  quiver_guard *guard;
+  pthread_once(&quiver_guards.once, quiver_watch_sigbus);
+  pthread_mutex_lock(&quiver_guards.lock);
+  guard = quiver_guards.idle;
+  if (guard) {
+    quiver_guards.idle = guard->next_idle;
+  } else if ((guard = (quiver_guard *) calloc(1, sizeof(*guard)))) {
+    guard->next = quiver_guards.all;
+    __atomic_store_n(&quiver_guards.all, guard, __ATOMIC_RELEASE);
+  }
+  if (guard) {
+    guard->size = size;
+    guard->cut = false;
+    __atomic_store_n(&guard->base, (char *) base, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&quiver_guards.lock);
+  return guard;
+}
+
+/* The file is elsewhere in memory, or larger, now. */
+static void quiver_guard_move(quiver_guard *guard, void *base, size_t size)
+{
+  __atomic_store_n(&guard->base, NULL, __ATOMIC_RELEASE);
+  guard->size = size;
+  __atomic_store_n(&guard->base, (char *) base, __ATOMIC_RELEASE);
+}
+
+/* The file is in memory no more. */
+static void quiver_guard_end(quiver_guard *guard)
+{
+  __atomic_store_n(&guard->base, NULL, __ATOMIC_RELEASE);
+  pthread_mutex_lock(&quiver_guards.lock);
+  guard->next_idle = quiver_guards.idle;
+  quiver_guards.idle = guard;
+  pthread_mutex_unlock(&quiver_guards.lock);
+}
+
+static bool quiver_guard_cut(const quiver_guard *guard)
+{
+  return __atomic_load_n(&guard->cut, __ATOMIC_ACQUIRE);
+}
+
+#endif

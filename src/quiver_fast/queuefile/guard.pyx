@@ -1,0 +1,30 @@
+"""Files in memory that another process cuts short: an error of that file, and no SIGBUS.
+
+There is one list of them in the process, so it is in this module and nowhere else.
+"""
+
+cdef extern from "guard.h" nogil:
+    Guard *quiver_guard_new(void *base, size_t size)
+    void quiver_guard_move(Guard *guard, void *base, size_t size)
+    void quiver_guard_end(Guard *guard)
+    bint quiver_guard_cut(const Guard *guard)
+
+
+cdef Guard *guard_new(void *base, size_t size) noexcept nogil:
+    """Guard a file in memory; NULL without memory for that."""
+    return quiver_guard_new(base, size)
+
+
+cdef void guard_move(Guard *guard, void *base, size_t size) noexcept nogil:
+    """Note where the file is now, and how much of it is in memory."""
+    quiver_guard_move(guard, base, size)
+
+
+cdef void guard_end(Guard *guard) noexcept nogil:
+    """End the guard, before the file's memory is given back."""
+    quiver_guard_end(guard)
+
+
+cdef bint guard_cut(const Guard *guard) noexcept nogil:
+    """Say whether the file was met shorter than it was: what was beyond reads as zeros."""
+    return quiver_guard_cut(guard)

@@ -1,0 +1,87 @@
+"""Heads of cycle files that are damaged, made anew where the entries tell them (A.10 rule 1).
+
+A file begins with three documents that are the same in every file of a roll cycle, but
+for words that recovery sets anyway: the header, the page of pages, the first index page
+(A.4). The entries begin at a place that follows from that. Where documents begin at that
+place, the file is one of the queue's, whatever its head looks like.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcmp, memcpy
+
+from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_understand, slots_of
+from quiver_fast.queuefile.layout import cycle_file_head, index_document
+from quiver_fast.queuefile.recovery cimport plausible_run
+
+# Where every header has its words, and where it ends (A.4).
+cdef size_t WRITE_POSITION = 0x40
+cdef size_t INDEX2INDEX = 0x98
+cdef size_t LAST_INDEX = 0xB0
+cdef size_t HEAD = 200
+# Of an index document, before its name.
+cdef size_t EVENT = 4
+
+
+cdef bytes fixed_part(size_t at, str name, int64_t count):
+    """Return what never changes of an index document: all before `used` and the slots."""
+    return index_document(at, name, count)[:-8 * (count + 1)]
+
+
+cdef bint rebuild_head(CycleFile *file, object roll) except -1:
+    """Make a header that cannot be understood anew; False if the entries do not tell it.
+
+    Args:
+        roll: the queue's roll cycle.
+    """
+    if not plausible_run(file, first_entry(roll.count)):
+        return False
+    put(file, 0, cycle_file_head(roll, HEAD))
+    put_pages(file, roll.count)
+    return cycle_understand(file)
+
+
+cdef bint mend_pages(CycleFile *file) except -1:
+    """Make the heads of index documents anew that a walk would not come by; say if any was.
+
+    They must be recognised by what is left of them: others' files may have no index.
+    """
+    cdef size_t first = HEAD + len(index_document(HEAD, "index2index", file.count))
+    if (file.first_document != HEAD or file.write_position != WRITE_POSITION
+            or file.index2index_word != INDEX2INDEX or file.last_index_word != LAST_INDEX):
+        return False
+    if slots_of(file, HEAD) and slots_of(file, first):
+        return False
+    if not (is_known(file, HEAD, "index2index") and is_known(file, first, "index")
+            and plausible_run(file, first_entry(file.count))):
+        return False
+    put_pages(file, file.count)
+    return True
+
+
+cdef bint is_known(const CycleFile *file, size_t at, str name) except -1:
+    """Say whether an index document is at its place, or its header or its name is."""
+    cdef bytes expected = fixed_part(at, name, file.count)
+    cdef const char *start = expected
+    cdef size_t event = 2 + len(name)
+    if at + len(expected) > file.size:
+        return False
+    return slots_of(file, at) != 0 or memcmp(file.base + at, start, EVENT) == 0 or (
+        memcmp(file.base + at + EVENT, start + EVENT, event) == 0)
+
+
+cdef size_t first_entry(int64_t count) except 0:
+    """Return where the entries of a file begin."""
+    cdef size_t first = HEAD + len(index_document(HEAD, "index2index", count))
+    return first + len(index_document(first, "index", count))
+
+
+cdef int put_pages(CycleFile *file, int64_t count) except -1:
+    cdef size_t first = HEAD + len(index_document(HEAD, "index2index", count))
+    put(file, HEAD, fixed_part(HEAD, "index2index", count))
+    put(file, first, fixed_part(first, "index", count))
+    return 0
+
+
+cdef int put(CycleFile *file, size_t at, bytes content) except -1:
+    memcpy(file.base + at, <const char *>content, len(content))
+    return 0

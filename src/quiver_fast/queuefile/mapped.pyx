@@ -1,0 +1,89 @@
+"""A small file in memory, read and written as bytes, that takes no descriptor."""
+
+from libc.errno cimport ENOMEM, errno
+from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
+from posix.mman cimport MAP_FAILED, MAP_SHARED, MS_SYNC, PROT_READ, PROT_WRITE, mmap, msync, munmap
+from posix.stat cimport fstat, struct_stat
+from posix.unistd cimport close
+
+from cpython.buffer cimport PyBuffer_FillInfo
+
+import os
+
+from quiver_fast.queuefile.guard cimport Guard, guard_end, guard_new
+
+
+cdef class Mapped:
+    """The file of a path, through the buffer protocol.
+
+    Args:
+        path: the file, which must not be empty.
+
+    Raises:
+        OSError: it cannot be opened or mapped.
+    """
+
+    cdef char *base
+    cdef size_t size
+    cdef Guard *guard
+    # Memoryviews of it.
+    cdef int views
+
+    def __init__(self, path: object) -> None:
+        cdef struct_stat status
+        cdef bytes name = os.fsencode(path)
+        cdef void *base = MAP_FAILED
+        cdef int fd = open(name, O_RDWR | O_CLOEXEC)
+        cdef int code
+        if fd >= 0 and fstat(fd, &status) == 0:
+            base = mmap(NULL, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+        code = errno
+        if fd >= 0:
+            close(fd)
+        if base == MAP_FAILED:
+            raise OSError(code, os.strerror(code))
+        self.base = <char *>base
+        self.size = status.st_size
+        self.guard = guard_new(base, self.size)
+        if self.guard == NULL:
+            self.end()
+            raise OSError(ENOMEM, os.strerror(ENOMEM))
+
+    def __dealloc__(self) -> None:
+        self.end()
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        if self.base == NULL:
+            raise BufferError("the file is closed")
+        PyBuffer_FillInfo(buffer, self, self.base, self.size, 0, flags)
+        self.views += 1
+
+    def __releasebuffer__(self, Py_buffer *buffer):
+        self.views -= 1
+
+    def flush(self) -> None:
+        """Write the file to disk.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if msync(self.base, self.size, MS_SYNC) != 0:
+            raise OSError(errno, os.strerror(errno))
+
+    def close(self) -> None:
+        """Give the memory back.
+
+        Raises:
+            BufferError: somebody has a view of it.
+        """
+        if self.views:
+            raise BufferError("the file is in use")
+        self.end()
+
+    cdef void end(self) noexcept:
+        if self.guard != NULL:
+            guard_end(self.guard)
+            self.guard = NULL
+        if self.base != NULL:
+            munmap(self.base, self.size)
+            self.base = NULL

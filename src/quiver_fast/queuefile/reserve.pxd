@@ -1,0 +1,5 @@
+cdef void reserve_begin() noexcept nogil
+cdef void reserve_end() noexcept nogil
+
+cdef class Reserve:
+    pass

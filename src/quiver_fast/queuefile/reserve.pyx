@@ -1,0 +1,73 @@
+"""Descriptors that are kept for what must not fail: the next file of a queue, a stored message.
+
+Connections and new queues could take all that the process may have. So the process
+limits itself to fewer (the soft limit of getrlimit(2)), and takes the rest only here.
+"""
+
+from posix.resource cimport RLIMIT_NOFILE, getrlimit, rlim_t, rlimit, setrlimit
+
+import os
+
+# What a queue takes while it is made: lock, file, folders, and two readers.
+OF_NEW_QUEUE = 8
+
+# Whether there is a reserve; how many are using it, and the limit without it.
+cdef bint kept = False
+cdef int users = 0
+cdef rlim_t usual = 0
+
+
+def keep_descriptors(count: int) -> None:
+    """Keep so many descriptors, or a quarter if there are few, for those who ask from now on."""
+    global kept
+    cdef rlimit limit
+    if getrlimit(RLIMIT_NOFILE, &limit) == 0:
+        kept = True
+        limit.rlim_cur = limit.rlim_max - min(<rlim_t>count, limit.rlim_max // 4)
+        setrlimit(RLIMIT_NOFILE, &limit)
+
+
+def check_descriptors() -> None:
+    """See that a queue can be made: half of one would have to be opened at the next start.
+
+    Raises:
+        OSError: there are too few descriptors, and nothing was made.
+    """
+    held = []
+    try:
+        for _ in range(OF_NEW_QUEUE):
+            held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    finally:
+        for fd in held:
+            os.close(fd)
+
+
+cdef void reserve_begin() noexcept nogil:
+    """Let the loop's thread take of the reserve until `reserve_end`."""
+    global users, usual
+    cdef rlimit limit
+    users += 1
+    if kept and users == 1 and getrlimit(RLIMIT_NOFILE, &limit) == 0:
+        usual = limit.rlim_cur
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(RLIMIT_NOFILE, &limit)
+
+
+cdef void reserve_end() noexcept nogil:
+    """End what `reserve_begin` began."""
+    global users
+    cdef rlimit limit
+    users -= 1
+    if kept and users == 0 and getrlimit(RLIMIT_NOFILE, &limit) == 0:
+        limit.rlim_cur = usual
+        setrlimit(RLIMIT_NOFILE, &limit)
+
+
+cdef class Reserve:
+    """The reserve, for the block of a `with`."""
+
+    def __enter__(self) -> None:
+        reserve_begin()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        reserve_end()
