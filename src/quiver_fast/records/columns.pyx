@@ -129,6 +129,8 @@ cdef class HashedRows:
         These rows are forgotten, and the others become the first. None for no hash among
         these; the ids are bytes, in order.
         """
+        if self._rows.size == 0:
+            return None, []
         rows, highs = numpy.array(self._rows), numpy.array(self._highs)
         texts = self._kept()
         size = int(numpy.searchsorted(rows, count))
