@@ -192,3 +192,19 @@ def test_a_sender_takes_a_target_without_an_address(fields: dict[str, object]) -
         end = run_pyfast(*arguments("send", peer.port, count=5))
     assert_clean(end)
     assert len(end.lines) == 5
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_a_close_and_a_reset_in_the_midst_of_sending(turn: int) -> None:
+    """Writing fails first; why the peer closed is there to be read all the same."""
+
+    def script(talk: Talk) -> None:
+        begin_run(talk)
+        talk.give_credit(1_000_000)
+        talk.send_bytes(ended("close"))
+        # What it has not read makes a reset of this.
+        talk.socket.close()
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("send", peer.port, count=1_000_000))
+    assert_error(end, "test:close", "by close")
