@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -74,12 +75,17 @@ def workers() -> list[psutil.Process]:
 def peak(action: Callable[[], None]) -> tuple[float, float]:
     """Return the largest resident size of a worker meanwhile in MB, and the seconds."""
     for worker in workers():
-        Path(f"/proc/{worker.pid}/clear_refs").write_text("5")  # forget the peak so far
+        with suppress(OSError):  # it ended meanwhile
+            Path(f"/proc/{worker.pid}/clear_refs").write_text("5")  # forget the peak so far
     started = time.perf_counter()
     action()
     seconds = time.perf_counter() - started
-    sizes = [Path(f"/proc/{worker.pid}/status").read_text() for worker in workers()]
-    return max(int(s.split("VmHWM:")[1].split()[0]) for s in sizes) / 1024, seconds
+    sizes = [0]
+    for worker in workers():
+        with suppress(OSError):
+            status = Path(f"/proc/{worker.pid}/status").read_text()
+            sizes.append(int(status.split("VmHWM:")[1].split()[0]))
+    return max(sizes) / 1024, seconds
 
 
 def measure(spark: SparkSession, path: Path, *, fold: bool) -> None:

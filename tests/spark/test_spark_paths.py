@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write, write_pair
+from support.summaries import config as configured
 
 from quiver_fast.cli.analyze import main as quiver_analyze
 from quiver_fast.errors import QuiverError, UsageError
@@ -58,8 +59,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = tmp_path_factory.mktemp("paths") / "runs"
     for number, record_format in enumerate(("v2", "v3")):
         write_pair(top / f"run{number}", Traffic(number, 4000), record_format)
-    for role in ("sender", "receiver"):
-        config = {"config": {"impl": "pyfast", "rate": 200}}
+    for role, operation in (("sender", "send"), ("receiver", "receive")):
+        config = {"config": configured(operation, rate=200)}
         (top / "run0" / f"{role}-summary.json").write_text(json.dumps(config))
     plain = top / "run1" / "receiver-transfers.csv"
     with plain.with_name(plain.name + ".zst").open("wb") as out:
@@ -195,6 +196,7 @@ def test_a_stream_follows_an_object_store(
     assert batches == [["a"], ["b"]]
 
 
+@pytest.mark.slow
 def test_a_job_reads_an_object_store(
     session: SparkSession, runs: Path, url: str, tmp_path: Path
 ) -> None:
@@ -207,7 +209,7 @@ def test_a_job_reads_an_object_store(
             assert document.pop("file").startswith(place)
         summaries.append(documents)
     assert summaries[0] == summaries[1]
-    assert summaries[0][0]["config"]["impl"] == "pyfast"
+    assert summaries[0][0]["config"]["rate"] == 200
 
 
 @pytest.mark.usefixtures("session")
