@@ -278,6 +278,7 @@ cdef extern from "proton/transport.h" nogil:
     void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size)
     uint32_t pn_transport_get_remote_max_frame(pn_transport_t *transport)
     void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t timeout)
+    uint32_t pn_transport_get_remote_idle_timeout(pn_transport_t *transport)
     int64_t pn_transport_tick(pn_transport_t *transport, int64_t now)
 
 cdef extern from "proton/connection_driver.h" nogil:

@@ -2,7 +2,9 @@
 
 from libc.stdint cimport INT64_MAX, int64_t
 
-from quiver_fast.proton.libproton cimport pn_transport_tick
+from quiver_fast.proton.libproton cimport (
+    pn_transport_get_remote_idle_timeout, pn_transport_tick,
+)
 from quiver_fast.server.peer cimport peer_cut
 from quiver_fast.server.pool cimport POOL_MAX, TRIM_AFTER
 from quiver_fast.server.streamlink cimport trim_pool
@@ -46,8 +48,15 @@ cdef void peer_ring(Timer *timer, int64_t now) noexcept nogil:
 cdef int64_t tick(Peer *peer) noexcept nogil:
     """Let the engine keep idle time-outs, its own and the peer's (part 2.4.5).
 
-    Returns when it wants to be asked again (monotonic ns).
+    Returns when it wants to be asked again (monotonic ns). The engine notices only here that
+    it wrote something, and waits half of the peer's time-out from then. Asked at each half,
+    it would write its next frame up to a whole time-out after the last one; so it is asked
+    at each quarter.
     """
-    cdef int64_t due = pn_transport_tick(peer.driver.transport, peer.container.now_ms)
+    cdef int64_t now = peer.container.now_ms
+    cdef int64_t due = pn_transport_tick(peer.driver.transport, now)
+    cdef int64_t quarter = pn_transport_get_remote_idle_timeout(peer.driver.transport) // 4
     peer_dirty(peer)
-    return due * MILLISECOND if due else INT64_MAX
+    if due == 0:
+        return INT64_MAX
+    return (min(due, now + quarter) if quarter else due) * MILLISECOND
