@@ -3,7 +3,7 @@
     python -m bench.spark_memory [--size MB] [WORD…]
 
 A case is named `v2 sender low ms`; with words only cases that have all of them are measured.
-`low` is a message per tick, so that no line repeats the one before; `high` are two million
+`low` is a message per millisecond, so that no line repeats the one before; `high` are two million
 messages per second. `records` reads the rows of the data source, `summary` folds the split as
 the analysis of one end without ids does. Peaks are those of the kernel (VmHWM), with all that
 the worker imports.
