@@ -41,7 +41,7 @@ keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.ne
 
 help: ## Show this list
 	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [TESTS=tests/unit] [PYTEST_ARGS=…] [DURATION=15s] [TARGET=sasl] [TIME=600]"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
 	$(BIN)/quiver --duration 10s

@@ -209,6 +209,7 @@ def textwire() -> Callable[[bytes], None]:
 
 def recovery() -> Callable[[bytes], None]:
     """A damaged cycle file, against the twin: two bytes of state, then the file."""
+    from support.queue_damage import ROLL
     from support.recovery_twin import UnsupportedError, head_of, recovered
 
     from quiver_fast.queuefile.restart import repair_file, usable
@@ -223,14 +224,15 @@ def recovery() -> Callable[[bytes], None]:
         path.write_bytes(content)
         trusted = synced[0] if judged else None
         try:
-            expected = recovered(content, newest=newest, whole=whole, trusted=trusted)
+            expected = recovered(content, newest=newest, whole=whole, trusted=trusted, roll=ROLL)
         except UnsupportedError:
             try:
-                usable(path)
+                usable(path, ROLL, set())
             except OutputError:
                 return
             raise
-        if not usable(path):
+        rebuilt: set[Path] = set()
+        if not usable(path, ROLL, rebuilt):
             assert expected is None
             shutil.rmtree(folder)
             folder.mkdir()
@@ -240,7 +242,9 @@ def recovery() -> Callable[[bytes], None]:
             # Words that a damaged head puts over its own text are its end.
             if again and head_of(expected.content) is None:
                 return
-            entries = repair_file(path, trusted if judged else INT64_MAX, whole, not newest)
+            entries = repair_file(
+                path, trusted if judged else INT64_MAX, whole or bool(rebuilt), not newest
+            )
             assert entries == expected.entries
             assert path.read_bytes() == expected.content
 

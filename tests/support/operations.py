@@ -444,7 +444,7 @@ OPERATIONS: list[Operation] = [
     # The engine compares an attach's name with those of its session's links, of which there
     # are no more than max-links.
     Operation("many links of a session that ends", many_links, 150, scale=1),
-    Operation("many consumers of a queue", many_consumers, 250, scale=1),
+    Operation("many consumers of a queue", many_consumers, 150, scale=1),
     Operation("begin and end", sessions, 2000),
     Operation("begin and end beside many links", sessions_with_links, 250, scale=1),
     Operation("flow", flows, 10000),

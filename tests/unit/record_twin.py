@@ -34,7 +34,7 @@ def slow_record(line, layout, settlements):
     if layout == (V3, RECEIVE):
         record = {"sent": slow_time(fields[0]), "received": slow_time(fields[1])}
         return record if fields[1] != b"0" and None not in record.values() else None
-    if fields[0] == b"" or (settlements and fields[0] in (b"S", b"s")):
+    if operation == SEND and (fields[0] == b"" or (settlements and fields[0] in (b"S", b"s"))):
         return None
     if operation == RECEIVE:
         record = {"sent": slow_time(fields[1]), "received": slow_time(fields[2])}

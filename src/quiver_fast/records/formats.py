@@ -149,7 +149,7 @@ def is_streamed(line: bytes) -> bool:
 def _readings(fields: list[bytes], epoch_times: bool) -> list[tuple[str, str]]:
     """Return every way to read the fields of a line, the first choice first."""
     is_time = _is_epoch_time if epoch_times else _is_time
-    if len(fields) == 3 and fields[0] and is_time(fields[1]) and is_time(fields[2]):
+    if len(fields) == 3 and is_time(fields[1]) and is_time(fields[2]):
         return [(V1, RECEIVE), (V2, RECEIVE)]
     if len(fields) != 2:
         return []

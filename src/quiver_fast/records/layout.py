@@ -113,7 +113,7 @@ def _field_fault(
         return None
     if any(int(time) > LARGEST_TIME for time in times):
         return "it has a time of 2^63 or more"
-    if has_ids(record_format) and fields[0][settles:] == "":
+    if operation == SEND and has_ids(record_format) and fields[0][settles:] == "":
         return "its id is empty"
     line = ",".join(fields).encode()
     if unit is None or detect(line, record_format, operation) is None:

@@ -2,7 +2,8 @@
 
 Every line that ends in a newline is a record, a settlement, or malformed. A time is 1
 to 19 digits that make an integer of 63 bits: no sign, no space, no carriage return. An
-id is any bytes without a comma, at least one (:mod:`quiver_fast.records.ids`). The times
+id is any bytes without a comma (:mod:`quiver_fast.records.ids`), and empty only of a
+receiver, where a message of others has none. The times
 that the arrow itself took are of one unit, that of the first.
 """
 
@@ -371,9 +372,10 @@ cdef class LineParser:
         cdef int64_t id, high, time
         cdef Text comma = self._last_time(line, end, &time)
         cdef bint settlement = self._settlements and line[0] in (c'S', c's')
-        if comma == NULL or not self._id(line + settlement, comma, &id, &high):
+        # A sender knows the ids of its messages.
+        if comma == NULL or comma == line + settlement:
             return False
-        if not self._own(time):
+        if not self._id(line + settlement, comma, &id, &high) or not self._own(time):
             return False
         if settlement:
             if high < 0:
@@ -443,11 +445,9 @@ cdef class LineParser:
     cdef bint _id(
             self, const unsigned char *text, const unsigned char *end,
             int64_t *id, int64_t *high) noexcept nogil:
-        """Read both halves of an id, any bytes but a comma; False if it is none."""
+        """Read both halves of an id, any bytes but a comma; False if there is one."""
         cdef bint canonical = end - text == 1 or text[0] != c'0'
         high[0] = 0
-        if text == end:
-            return False
         if canonical and decimal(text, end - text, id):
             return True
         if memchr(text, c',', end - text) != NULL:
