@@ -260,11 +260,13 @@ def transfer(
     config: ArrowConfig, connection: Connection, endpoint: Sender | Receiver | Purger
 ) -> None:
     """Attach, run to the end, and close, whatever happens between."""
+    ended = False
     try:
         endpoint.attach(passive=config.passive, timeout=SETUP_TIMEOUT)
         endpoint.run()
+        ended = True
     finally:
-        connection.close()
+        connection.close(ended=ended)
 
 
 def write_report(

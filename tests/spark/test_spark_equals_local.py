@@ -93,13 +93,13 @@ def check(spark: SparkSession, run: RunFiles, split_size: int = SPLIT) -> dict[s
 
 
 def bad_lines(traffic: Traffic, record_format: str) -> list[str]:
-    """Return lines of a receiver with a time too large or in another unit, or without an id."""
+    """Return lines of a receiver with a time too large or in another unit."""
     sent = int(traffic.sent[5])
     other = sent * 1000 if traffic.unit == "ms" else sent // 1000
     times = [f"{sent},{2**63}\n", f"{sent},{other}\n", f"{other},{other}\n"]
     if record_format == "v3":
         return times
-    return [*(f"5,{line}" for line in times), f",{sent},{sent}\n"]
+    return [f"5,{line}" for line in times]
 
 
 def the_run(folder: Path) -> RunFiles:

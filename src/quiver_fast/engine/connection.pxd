@@ -53,6 +53,7 @@ cdef class Connection:
     cdef int write(self) noexcept nogil
     cdef int read(self) noexcept nogil
     cdef int lose(self, int error) noexcept nogil
+    cdef int end_sessions(self, int64_t deadline) except -1 nogil
     cdef int wait(self, int64_t until) noexcept nogil
     cdef int tick(self) noexcept nogil
     cdef PeerState check(self) except? PEER_CLOSED nogil
