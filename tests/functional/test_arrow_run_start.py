@@ -20,7 +20,7 @@ from support.remote import serving
 from support.scripted_peer import ScriptedPeer
 from support.server import running_server
 
-MILLIONTHS = {"ms": 1000, "us": 1, "ns": 0.001}
+UNITS_PER_MS = {"ms": 1, "us": 10**3, "ns": 10**6}
 # An hour ago for what is older, and an hour from now for what comes in the run.
 NOW_MS = int(time.time() * 1000)
 HOUR_MS = 3_600_000
@@ -45,7 +45,7 @@ KINDS: dict[str, tuple[str, int, str | None, str | None]] = {
 TOLD_BY_TIME = [name for name, kind in KINDS.items() if kind[0] == "older"] + ["own"]
 mixed = st.lists(st.sampled_from(sorted(KINDS)), max_size=40)
 by_time = st.lists(st.sampled_from(TOLD_BY_TIME), max_size=40)
-units = st.sampled_from(sorted(MILLIONTHS))
+units = st.sampled_from(sorted(UNITS_PER_MS))
 slowly = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -53,7 +53,7 @@ slowly = settings(
 
 def send_time(kind: str, unit: str) -> int:
     _, offset_ms, own_unit, _ = KINDS[kind]
-    return int((NOW_MS + offset_ms) * 1000 / MILLIONTHS[own_unit or unit])
+    return (NOW_MS + offset_ms) * UNITS_PER_MS[own_unit or unit]
 
 
 def encoder(kinds: list[str], unit: str) -> Callable[[int], bytes]:
