@@ -31,8 +31,9 @@ SOURCES := $(sort $(shell find src spark_analysis impls buildtools -type f \
 	-o -path 'impls/*' \)))
 PROJECT_FILES := setup.py pyproject.toml MANIFEST.in README.md LICENSE NOTICE
 
-# keep_if_same: write standard input to $@, touching it only when it would change.
-keep_if_same = cat >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+# keep_if_same: write standard input to $@, touching it only when it would change. The name in
+# between is this make's own: two of them may run beside one another.
+keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@.$$$$ $@; fi
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
