@@ -82,16 +82,18 @@ sdist: $(VENV)/.release ## Build the source distribution: dist/*.tar.gz
 	$(BIN)/python -m build --sdist --outdir dist . >build/sdist.log || { cat build/sdist.log; exit 1; }
 	@ls dist/*.tar.gz
 
-lint: $(VENV)/.lint $(VENV)/.spark ## Check style, types and Cython warnings
+lint: $(VENV)/.lint $(VENV)/.spark ## Check style, types, Cython's warnings, our C and the shell scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint src
 	$(BIN)/python buildtools/cython_check.py
+	$(BIN)/python buildtools/c_check.py
 
-format: $(VENV)/.lint ## Format the Python files
+format: $(VENV)/.lint ## Format the Python and C files
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python buildtools/c_check.py --format
 
 annotate: $(VENV)/.lint ## Show where Cython calls Python: build/annotate/**/*.html
 	$(BIN)/python buildtools/cython_check.py --annotate build/annotate

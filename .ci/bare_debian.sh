@@ -10,6 +10,7 @@ command=${1:?usage: bare_debian.sh COMMAND}
 
 suite=trixie
 # Where this machine's apt fetches Debian from; otherwise debootstrap's own choice.
+# shellcheck disable=SC2016  # apt-get's own names
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 'Created-By: Packages' | head -1)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/quiver-fast
 kept=$cache/debian-$suite
@@ -67,6 +68,7 @@ inside() {
     while IFS='=' read -r name _; do
         variables+=("$name=${!name}")
     done < <(env | grep -E '^(PIP_[A-Z_]+|[a-z]+_proxy|[A-Z]+_PROXY|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|QUIVER_FAST_[A-Z_]+)=')
+    # shellcheck disable=SC2016  # they are the inner shell's
     unshare --mount --propagation private --pid --fork --kill-child sh -euc '
         root=$1
         shift

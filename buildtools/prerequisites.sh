@@ -20,6 +20,7 @@ need() {
     packages="$packages $2"
 }
 
+# shellcheck disable=SC2046  # they are words
 compiles() {
     printf '%s\nint main(void) { return 0; }\n' "$1" |
         ${CC:-cc} $(${PKG_CONFIG:-pkg-config} --cflags openssl 2>/dev/null) \
@@ -69,8 +70,9 @@ install_packages() {
     echo "quiver-fast: installing $wanted:$packages"
     export DEBIAN_FRONTEND=noninteractive
     # shellcheck disable=SC2086 # one word per package
-    apt-get update -q </dev/null && apt-get install -q -y $packages </dev/null ||
+    if ! { apt-get update -q && apt-get install -q -y $packages; } </dev/null; then
         fail "apt-get could not install:$packages"
+    fi
 }
 
 check_all() {

@@ -20,7 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BURST = 256, READ_SIZE = 32768, FRAME_SIZE = 65536, OUTGOING_LIMIT = 131072 };
+enum {
+  BURST = 256,
+  READ_SIZE = 32768,
+  FRAME_SIZE = 65536,
+  OUTGOING_LIMIT = 131072
+};
 
 typedef struct {
   pn_connection_driver_t driver;
@@ -35,14 +40,12 @@ typedef struct {
   bool presettled;
 } workload_t;
 
-static void fail(const char *what)
-{
+static void fail(const char *what) {
   fprintf(stderr, "training: %s\n", what);
   exit(1);
 }
 
-static void open_endpoint(endpoint_t *end, bool server, const char *container)
-{
+static void open_endpoint(endpoint_t *end, bool server, const char *container) {
   memset(end, 0, sizeof(*end));
   if (pn_connection_driver_init(&end->driver, NULL, NULL)) fail("no memory");
   pn_connection_collect(end->driver.connection, NULL);
@@ -55,8 +58,7 @@ static void open_endpoint(endpoint_t *end, bool server, const char *container)
 }
 
 /* Move what one engine wrote into the other, a socket read at a time. */
-static void deliver(endpoint_t *from, endpoint_t *to)
-{
+static void deliver(endpoint_t *from, endpoint_t *to) {
   pn_bytes_t out = pn_connection_driver_write_buffer(&from->driver);
   while (out.size > 0) {
     pn_rwbytes_t in = pn_connection_driver_read_buffer_sized(&to->driver, READ_SIZE);
@@ -70,14 +72,12 @@ static void deliver(endpoint_t *from, endpoint_t *to)
   }
 }
 
-static void exchange(endpoint_t *a, endpoint_t *b)
-{
+static void exchange(endpoint_t *a, endpoint_t *b) {
   deliver(a, b);
   deliver(b, a);
 }
 
-static void attach(endpoint_t *sender, endpoint_t *receiver)
-{
+static void attach(endpoint_t *sender, endpoint_t *receiver) {
   const int fresh = PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE;
   sender->session = pn_session(sender->driver.connection);
   pn_session_open(sender->session);
@@ -97,11 +97,10 @@ static void attach(endpoint_t *sender, endpoint_t *receiver)
   exchange(receiver, sender);
 }
 
-static int send_some(endpoint_t *end, const workload_t *work, const char *message, int *sequence)
-{
+static int send_some(endpoint_t *end, const workload_t *work, const char *message, int *sequence) {
   int sent = 0;
   while (sent < BURST && pn_link_credit(end->link) > 0 &&
-         pn_session_outgoing_bytes(end->session) < OUTGOING_LIMIT) {
+    pn_session_outgoing_bytes(end->session) < OUTGOING_LIMIT) {
     ++*sequence;
     char tag[4];
     memcpy(tag, sequence, sizeof(tag));
@@ -114,8 +113,7 @@ static int send_some(endpoint_t *end, const workload_t *work, const char *messag
   return sent;
 }
 
-static void settle_outcomes(endpoint_t *end)
-{
+static void settle_outcomes(endpoint_t *end) {
   pn_delivery_t *delivery = pn_work_head(end->driver.connection);
   while (delivery) {
     pn_delivery_t *next = pn_work_next(delivery);
@@ -127,13 +125,13 @@ static void settle_outcomes(endpoint_t *end)
   }
 }
 
-static int receive_some(endpoint_t *end, int window, int left)
-{
+static int receive_some(endpoint_t *end, int window, int left) {
   static char buffer[FRAME_SIZE];
   int received = 0;
   pn_delivery_t *delivery;
   while ((delivery = pn_link_current(end->link)) && pn_delivery_readable(delivery)) {
-    while (pn_link_recv(end->link, buffer, sizeof(buffer)) > 0) {}
+    while (pn_link_recv(end->link, buffer, sizeof(buffer)) > 0) {
+    }
     if (pn_delivery_partial(delivery)) break;
     if (!pn_delivery_settled(delivery)) pn_delivery_update(delivery, PN_ACCEPTED);
     pn_delivery_settle(delivery);
@@ -146,8 +144,7 @@ static int receive_some(endpoint_t *end, int window, int left)
   return received;
 }
 
-static void run(const workload_t *work)
-{
+static void run(const workload_t *work) {
   endpoint_t sender, receiver;
   int sequence = 0, received = 0;
   char *message = (char *) calloc(1, work->size);
@@ -172,12 +169,15 @@ static void run(const workload_t *work)
   pn_connection_driver_destroy(&receiver.driver);
 }
 
-int main(void)
-{
+int main(void) {
   /* Weighted as the arrow is used: small messages, a window of a thousand. */
   static const workload_t works[] = {
-    { 300000, 144, 1000, false }, { 30000, 144, 10, false }, { 30000, 144, 1000, true },
-    { 30000, 1044, 1000, false }, { 5000, 10044, 1000, false }, { 3000, 65580, 100, false },
+    {300000, 144, 1000, false},
+    {30000, 144, 10, false},
+    {30000, 144, 1000, true},
+    {30000, 1044, 1000, false},
+    {5000, 10044, 1000, false},
+    {3000, 65580, 100, false},
   };
   for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); ++i) run(&works[i]);
   return 0;

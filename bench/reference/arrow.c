@@ -68,9 +68,9 @@ typedef struct {
   pn_message_t *message;
   pn_rwbytes_t buffer; /* one encoded message */
   char *body;
-  int64_t deadline;  /* end of the duration, 0 without one */
-  int64_t start;     /* of the open-loop schedule: when the first credit came */
-  int64_t next_due;  /* when the schedule wants the next message, 0 to not wait */
+  int64_t deadline; /* end of the duration, 0 without one */
+  int64_t start;    /* of the open-loop schedule: when the first credit came */
+  int64_t next_due; /* when the schedule wants the next message, 0 to not wait */
   int64_t sent, received, acknowledged;
   bool stopping;
   bool failed;
@@ -89,7 +89,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 static int64_t now_nanoseconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * NANOSECONDS + now.tv_nsec;
+  return (int64_t) now.tv_sec * NANOSECONDS + now.tv_nsec;
 }
 
 /* ---- Arguments ---------------------------------------------------------- */
@@ -120,8 +120,10 @@ static int64_t parse_unit(const char *key, const char *value) {
 }
 
 static void set_option(options_t *options, const char *key, const char *value) {
-  if (!strcmp(key, "connection-mode")) options->server = parse_choice(key, value, "client", "server");
-  else if (!strcmp(key, "channel-mode")) options->passive = parse_choice(key, value, "active", "passive");
+  if (!strcmp(key, "connection-mode"))
+    options->server = parse_choice(key, value, "client", "server");
+  else if (!strcmp(key, "channel-mode"))
+    options->passive = parse_choice(key, value, "active", "passive");
   else if (!strcmp(key, "operation")) options->sender = parse_choice(key, value, "receive", "send");
   else if (!strcmp(key, "id")) options->id = value;
   else if (!strcmp(key, "host")) options->host = value;
@@ -130,7 +132,7 @@ static void set_option(options_t *options, const char *key, const char *value) {
   else if (!strcmp(key, "duration")) options->duration = parse_integer(key, value);
   else if (!strcmp(key, "count")) options->count = parse_integer(key, value);
   else if (!strcmp(key, "rate")) options->rate = parse_integer(key, value);
-  else if (!strcmp(key, "body-size")) options->body_size = (size_t)parse_integer(key, value);
+  else if (!strcmp(key, "body-size")) options->body_size = (size_t) parse_integer(key, value);
   else if (!strcmp(key, "credit-window")) options->credit_window = parse_integer(key, value);
   else if (!strcmp(key, "durable")) options->durable = parse_integer(key, value) != 0;
   else if (!strcmp(key, "set-message-id")) options->set_message_id = parse_integer(key, value) != 0;
@@ -145,8 +147,13 @@ static void set_option(options_t *options, const char *key, const char *value) {
 
 static options_t parse_options(int argc, char **argv) {
   options_t options = {
-      .id = "reference", .host = "localhost", .port = "5672", .path = "q",
-      .credit_window = 1000, .body_size = 100, .unit = 1000000,
+    .id = "reference",
+    .host = "localhost",
+    .port = "5672",
+    .path = "q",
+    .credit_window = 1000,
+    .body_size = 100,
+    .unit = 1000000,
   };
   for (int i = 1; i < argc; i++) {
     char *equals = strchr(argv[i], '=');
@@ -190,8 +197,8 @@ static void fill_message(arrow_t *arrow, int64_t sequence, int64_t send_time) {
   if (arrow->options.set_message_id) {
     char text[24];
     int length = snprintf(text, sizeof text, "%" PRId64, sequence);
-    pn_message_set_id(message, (pn_msgid_t){
-        .type = PN_STRING, .u.as_bytes = pn_bytes((size_t)length, text)});
+    pn_message_set_id(
+      message, (pn_msgid_t) {.type = PN_STRING, .u.as_bytes = pn_bytes((size_t) length, text)});
   }
   pn_data_t *properties = pn_message_properties(message);
   pn_data_put_map(properties);
@@ -223,7 +230,7 @@ static void send_message(arrow_t *arrow, int64_t send_time) {
   int64_t sequence = ++arrow->sent;
   fill_message(arrow, sequence, send_time);
   size_t size = encode_message(arrow);
-  pn_delivery(arrow->link, pn_dtag((const char *)&sequence, sizeof sequence));
+  pn_delivery(arrow->link, pn_dtag((const char *) &sequence, sizeof sequence));
   pn_link_send(arrow->link, arrow->buffer.start, size);
   pn_link_advance(arrow->link);
   print_sent(arrow, sequence, send_time);
@@ -256,8 +263,7 @@ static void print_settlement(const arrow_t *arrow, pn_delivery_t *delivery) {
   int64_t sequence;
   memcpy(&sequence, tag.start, sizeof sequence);
   char prefix = (sequence - 1) % SETTLEMENT_SAMPLE == 0 ? 'S' : 's';
-  printf("%c%" PRId64 ",%" PRId64 "\n", prefix, sequence,
-         now_nanoseconds() / arrow->options.unit);
+  printf("%c%" PRId64 ",%" PRId64 "\n", prefix, sequence, now_nanoseconds() / arrow->options.unit);
 }
 
 static void on_acknowledgement(arrow_t *arrow, pn_delivery_t *delivery) {
@@ -295,7 +301,7 @@ static void decode_delivery(arrow_t *arrow, pn_delivery_t *delivery) {
     if (!arrow->buffer.start) die("out of memory");
   }
   ssize_t received = pn_link_recv(arrow->link, arrow->buffer.start, size);
-  if (received < 0 || pn_message_decode(arrow->message, arrow->buffer.start, (size_t)received))
+  if (received < 0 || pn_message_decode(arrow->message, arrow->buffer.start, (size_t) received))
     die("cannot decode a message");
 }
 
@@ -305,7 +311,7 @@ static void print_received(const arrow_t *arrow, int64_t send_time, int64_t rece
     return;
   }
   pn_bytes_t id = pn_message_get_id(arrow->message).u.as_bytes;
-  printf("%.*s,%" PRId64 ",%" PRId64 "\n", (int)id.size, id.start, send_time, receive_time);
+  printf("%.*s,%" PRId64 ",%" PRId64 "\n", (int) id.size, id.start, send_time, receive_time);
 }
 
 static void on_message(arrow_t *arrow, pn_delivery_t *delivery) {
@@ -329,10 +335,10 @@ static void open_channel(arrow_t *arrow) {
   if (arrow->options.passive) return;
   arrow->session = pn_session(connection);
   pn_session_open(arrow->session);
-  arrow->link = arrow->options.sender ? pn_sender(arrow->session, path)
-                                      : pn_receiver(arrow->session, path);
-  pn_terminus_t *far = arrow->options.sender ? pn_link_target(arrow->link)
-                                             : pn_link_source(arrow->link);
+  arrow->link =
+    arrow->options.sender ? pn_sender(arrow->session, path) : pn_receiver(arrow->session, path);
+  pn_terminus_t *far =
+    arrow->options.sender ? pn_link_target(arrow->link) : pn_link_source(arrow->link);
   pn_terminus_set_address(far, path);
   pn_link_open(arrow->link);
 }
@@ -345,13 +351,13 @@ static void confirm_link(arrow_t *arrow, pn_link_t *link) {
     arrow->link = link;
     arrow->session = pn_link_session(link);
   }
-  if (!arrow->options.sender) pn_link_flow(link, (int)arrow->options.credit_window);
+  if (!arrow->options.sender) pn_link_flow(link, (int) arrow->options.credit_window);
 }
 
 static void check_condition(arrow_t *arrow, pn_condition_t *condition) {
   if (!condition || !pn_condition_is_set(condition)) return;
   fprintf(stderr, "reference-arrow: %s: %s\n", pn_condition_get_name(condition),
-          pn_condition_get_description(condition));
+    pn_condition_get_description(condition));
   arrow->failed = true;
 }
 
@@ -451,7 +457,7 @@ static void write_output(arrow_t *arrow, int socket_) {
       if (errno != EAGAIN && errno != EINTR) pn_connection_driver_write_close(&arrow->driver);
       return;
     }
-    output = pn_connection_driver_write_done(&arrow->driver, (size_t)written);
+    output = pn_connection_driver_write_done(&arrow->driver, (size_t) written);
   }
 }
 
@@ -459,7 +465,7 @@ static void read_input(arrow_t *arrow, int socket_) {
   pn_rwbytes_t input = pn_connection_driver_read_buffer(&arrow->driver);
   if (input.size == 0) return;
   ssize_t count = read(socket_, input.start, input.size);
-  if (count > 0) pn_connection_driver_read_done(&arrow->driver, (size_t)count);
+  if (count > 0) pn_connection_driver_read_done(&arrow->driver, (size_t) count);
   else if (count == 0 || (errno != EAGAIN && errno != EINTR))
     pn_connection_driver_read_close(&arrow->driver);
 }

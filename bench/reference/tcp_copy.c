@@ -18,7 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PIECE = 64 * 1024 };
+enum {
+  PIECE = 64 * 1024
+};
 
 static void check(int failed, const char *what) {
   if (!failed) return;
@@ -29,22 +31,22 @@ static void check(int failed, const char *what) {
 static double seconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec + now.tv_nsec * 1e-9;
+  return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
 static int listen_on(struct sockaddr_in *address) {
   int listener = socket(AF_INET, SOCK_STREAM, 0);
   socklen_t length = sizeof *address;
-  *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  check(bind(listener, (struct sockaddr *)address, length), "bind");
+  *address = (struct sockaddr_in) {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  check(bind(listener, (struct sockaddr *) address, length), "bind");
   check(listen(listener, 1), "listen");
-  check(getsockname(listener, (struct sockaddr *)address, &length), "getsockname");
+  check(getsockname(listener, (struct sockaddr *) address, &length), "getsockname");
   return listener;
 }
 
 static int connect_to(struct sockaddr_in address) {
   int out = socket(AF_INET, SOCK_STREAM, 0);
-  check(connect(out, (struct sockaddr *)&address, sizeof address), "connect");
+  check(connect(out, (struct sockaddr *) &address, sizeof address), "connect");
   return out;
 }
 
@@ -53,7 +55,7 @@ static void write_piece(int out, const char *piece, size_t size) {
     ssize_t written = write(out, piece, size);
     check(written < 0, "write");
     piece += written;
-    size -= (size_t)written;
+    size -= (size_t) written;
   }
 }
 
@@ -61,13 +63,13 @@ static void write_all(int out, int64_t bytes) {
   static char piece[PIECE];
   memset(piece, 'x', sizeof piece);
   for (; bytes > PIECE; bytes -= PIECE) write_piece(out, piece, PIECE);
-  write_piece(out, piece, (size_t)bytes);
+  write_piece(out, piece, (size_t) bytes);
 }
 
 static void relay(int in, int out) {
   static char piece[PIECE];
   for (ssize_t got; (got = read(in, piece, sizeof piece)) > 0;)
-    write_piece(out, piece, (size_t)got);
+    write_piece(out, piece, (size_t) got);
 }
 
 static int accept_at(int listener) {
@@ -125,10 +127,10 @@ int main(int argc, char **argv) {
   int status = 0;
   for (int one; children > 0 && wait(&one) > 0; --children) status |= one;
   if (status != 0 || received + first != bytes) {
-    fprintf(stderr, "tcp_copy: %lld of %lld bytes arrived\n", (long long)(received + first),
-            (long long)bytes);
+    fprintf(stderr, "tcp_copy: %lld of %lld bytes arrived\n", (long long) (received + first),
+      (long long) bytes);
     return 1;
   }
-  printf("%.0f\n", received / elapsed);
+  printf("%.0f\n", (double) received / elapsed);
   return 0;
 }

@@ -22,7 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUFFER = 256 * 1024, BURST = 256 };
+enum {
+  BUFFER = 256 * 1024,
+  BURST = 256
+};
 
 static char input[BUFFER];
 
@@ -39,7 +42,7 @@ static long long now_ns(void) {
 }
 
 static int ascending(const void *a, const void *b) {
-  const long long x = *(const long long *)a, y = *(const long long *)b;
+  const long long x = *(const long long *) a, y = *(const long long *) b;
   return (x > y) - (x < y);
 }
 
@@ -48,7 +51,7 @@ static void write_all(int fd, const char *bytes, size_t size) {
     ssize_t written = write(fd, bytes, size);
     check(written < 0, "write");
     bytes += written;
-    size -= written;
+    size -= (size_t) written;
   }
 }
 
@@ -57,8 +60,9 @@ static void answer(int fd, size_t request, size_t reply) {
   size_t partial = 0;
   check(!output, "calloc");
   for (ssize_t got; (got = read(fd, input, sizeof input)) > 0;) {
-    const size_t whole = (partial + got) / request;
-    partial = (partial + got) % request;
+    const size_t there = partial + (size_t) got;
+    const size_t whole = there / request;
+    partial = there % request;
     write_all(fd, output, whole * reply);
   }
 }
@@ -91,7 +95,7 @@ static void take_replies(struct run *run, size_t *partial) {
   check(got == 0 || (got < 0 && errno != EAGAIN), "recv");
   if (got < 0) return;
   const long long now = now_ns();
-  for (*partial += got; *partial >= run->reply; *partial -= run->reply, ++run->answered)
+  for (*partial += (size_t) got; *partial >= run->reply; *partial -= run->reply, ++run->answered)
     run->times[run->answered] = now - run->times[run->answered];
 }
 
@@ -100,8 +104,8 @@ static void wait_for_peer(const struct run *run, size_t pending) {
   const int scheduled = run->rate && run->sent < run->count;
   const long long rest = scheduled ? due(run, run->sent) - now_ns() : 1000000000LL;
   if (rest <= 0 && run->sent - run->answered < run->window) return;
-  const struct timespec span = {rest > 0 ? rest / 1000000000LL : 1,
-                                rest > 0 ? rest % 1000000000LL : 0};
+  const struct timespec span = {
+    rest > 0 ? rest / 1000000000LL : 1, rest > 0 ? rest % 1000000000LL : 0};
   ppoll(&watched, 1, &span, NULL);
 }
 
@@ -113,7 +117,7 @@ static void ask(struct run *run) {
     if (pending + BURST * run->request <= sizeof output) pending = produce(run, pending);
     const ssize_t written = pending ? send(run->fd, output, pending, MSG_DONTWAIT) : 0;
     check(written < 0 && errno != EAGAIN, "send");
-    if (written > 0) pending -= written;
+    if (written > 0) pending -= (size_t) written;
     const long long before = run->answered;
     take_replies(run, &partial);
     if (run->answered == before) wait_for_peer(run, pending);
@@ -122,37 +126,38 @@ static void ask(struct run *run) {
 
 static void report(struct run *run, double seconds) {
   static const double percents[] = {50, 99, 99.9};
-  qsort(run->times, run->count, sizeof *run->times, ascending);
-  printf("%.0f", run->count / seconds);
+  qsort(run->times, (size_t) run->count, sizeof *run->times, ascending);
+  printf("%.0f", (double) run->count / seconds);
   for (int i = 0; i < 3; ++i)
-    printf(" %.3f", run->times[(long long)(percents[i] / 100 * (run->count - 1))] / 1e3);
+    printf(" %.3f",
+      (double) run->times[(long long) (percents[i] / 100 * (double) (run->count - 1))] / 1e3);
   printf("\n");
 }
 
 int main(int argc, char **argv) {
   struct run run = {0};
   if (argc == 5 || argc == 6) {
-    run.request = atoll(argv[1]);
-    run.reply = atoll(argv[2]);
+    run.request = strtoull(argv[1], NULL, 10);
+    run.reply = strtoull(argv[2], NULL, 10);
     run.count = atoll(argv[3]);
     run.window = atoll(argv[4]);
     run.rate = argc == 6 ? atoll(argv[5]) : 0;
   }
   if (!run.request || run.request > BUFFER / BURST || !run.reply || run.count <= 0 ||
-      run.window <= 0 || run.rate < 0) {
+    run.window <= 0 || run.rate < 0) {
     fprintf(stderr, "usage: tcp_frames REQUEST REPLY COUNT WINDOW [RATE] (REQUEST <= %d)\n",
-            BUFFER / BURST);
+      BUFFER / BURST);
     return 2;
   }
-  run.times = calloc(run.count, sizeof *run.times);
+  run.times = calloc((size_t) run.count, sizeof *run.times);
   check(!run.times, "calloc");
   int listener = socket(AF_INET, SOCK_STREAM, 0);
   const int one = 1;
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   socklen_t length = sizeof address;
-  check(bind(listener, (struct sockaddr *)&address, length), "bind");
+  check(bind(listener, (struct sockaddr *) &address, length), "bind");
   check(listen(listener, 1), "listen");
-  check(getsockname(listener, (struct sockaddr *)&address, &length), "getsockname");
+  check(getsockname(listener, (struct sockaddr *) &address, &length), "getsockname");
   pid_t server = fork();
   check(server < 0, "fork");
   if (server == 0) {
@@ -163,11 +168,11 @@ int main(int argc, char **argv) {
     return 0;
   }
   run.fd = socket(AF_INET, SOCK_STREAM, 0);
-  check(connect(run.fd, (struct sockaddr *)&address, length), "connect");
+  check(connect(run.fd, (struct sockaddr *) &address, length), "connect");
   setsockopt(run.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   prctl(PR_SET_TIMERSLACK, 1UL);
   ask(&run);
-  const double seconds = (now_ns() - run.start) / 1e9;
+  const double seconds = (double) (now_ns() - run.start) / 1e9;
   close(run.fd);
   int status;
   waitpid(server, &status, 0);

@@ -76,7 +76,7 @@ install_packages() {
 }
 
 packages=$(missing_packages)
-# shellcheck disable=SC2086 -- a list of package names, split on purpose
+# shellcheck disable=SC2086  # a list of package names
 [ -z "$packages" ] || install_packages $packages
 
 cd "$here"
@@ -127,6 +127,7 @@ install_rabbitmq4() {
     scratch=
 }
 
+# shellcheck disable=SC2016  # they are the inner shell's
 fill_rabbitmq4() {
     debootstrap --variant=minbase trixie "$scratch" &&
         forbid_start "$scratch$policy" &&

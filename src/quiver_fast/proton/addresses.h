@@ -13,8 +13,7 @@
 /* Return the bytes of an address, 0 where there is none. */
 PN_EXTERN size_t pnx_terminus_address_size(pn_terminus_t *terminus);
 #else
-static inline size_t pnx_terminus_address_size(pn_terminus_t *terminus)
-{
+static inline size_t pnx_terminus_address_size(pn_terminus_t *terminus) {
   const char *address = pn_terminus_get_address(terminus);
   return address ? strlen(address) : 0;
 }

@@ -17,8 +17,7 @@ enum {
   TRIES = 64
 };
 
-uint32_t quiver_free_alias(pn_hash_t *aliases, uint32_t max_index, int *valid)
-{
+uint32_t quiver_free_alias(pn_hash_t *aliases, uint32_t max_index, int *valid) {
   const uint64_t used = pn_hash_size(aliases);
   /* Mostly no number is left out, and then this one is free. */
   uint64_t at = used;
@@ -37,8 +36,7 @@ uint32_t quiver_free_alias(pn_hash_t *aliases, uint32_t max_index, int *valid)
 }
 
 /* Say whether a session that ends has transfers which its peer may still take. */
-bool quiver_pointful_buffering(pn_transport_t *transport, pn_session_t *session)
-{
+bool quiver_pointful_buffering(pn_transport_t *transport, pn_session_t *session) {
   if (transport->close_rcvd) return false;
   if (!transport->open_rcvd) return true;
   if (!session || (int16_t) session->state.remote_channel == -2) return false;

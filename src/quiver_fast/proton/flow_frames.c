@@ -13,22 +13,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-pn_bytes_t pn_amqp_encode_DLEQIIIIQIQIQInQoe(
-  pn_rwbytes_t *buffer, uint64_t code, bool has_next_incoming, uint32_t next_incoming,
-  uint32_t incoming_window, uint32_t next_outgoing, uint32_t outgoing_window, bool has_handle,
-  uint32_t handle, bool has_count, uint32_t count, bool has_credit, uint32_t credit,
-  bool has_drain, bool drain);
+pn_bytes_t pn_amqp_encode_DLEQIIIIQIQIQInQoe(pn_rwbytes_t *buffer, uint64_t code,
+  bool has_next_incoming, uint32_t next_incoming, uint32_t incoming_window, uint32_t next_outgoing,
+  uint32_t outgoing_window, bool has_handle, uint32_t handle, bool has_count, uint32_t count,
+  bool has_credit, uint32_t credit, bool has_drain, bool drain);
 
-pn_bytes_t quiver_encode_flow(
-  pn_rwbytes_t *buffer, uint64_t code, bool has_next_incoming, uint32_t next_incoming,
-  uint32_t incoming_window, uint32_t next_outgoing, uint32_t outgoing_window, bool has_handle,
-  uint32_t handle, bool has_count, uint32_t count, bool has_credit, uint32_t credit,
-  bool has_drain, bool drain)
-{
+pn_bytes_t quiver_encode_flow(pn_rwbytes_t *buffer, uint64_t code, bool has_next_incoming,
+  uint32_t next_incoming, uint32_t incoming_window, uint32_t next_outgoing,
+  uint32_t outgoing_window, bool has_handle, uint32_t handle, bool has_count, uint32_t count,
+  bool has_credit, uint32_t credit, bool has_drain, bool drain) {
   /* The engine takes a handle for one while it is not negative. */
   const bool attached = (int32_t) handle >= 0;
-  return pn_amqp_encode_DLEQIIIIQIQIQInQoe(
-    buffer, code, has_next_incoming, next_incoming, incoming_window, next_outgoing,
-    outgoing_window, has_handle && attached, handle, has_count && attached, count,
-    has_credit && attached, credit, has_drain && attached, drain);
+  return pn_amqp_encode_DLEQIIIIQIQIQInQoe(buffer, code, has_next_incoming, next_incoming,
+    incoming_window, next_outgoing, outgoing_window, has_handle && attached, handle,
+    has_count && attached, count, has_credit && attached, credit, has_drain && attached, drain);
 }

@@ -11,8 +11,7 @@
 
 #include <stdint.h>
 
-bool pnx_session_has_handle(pn_session_t *session)
-{
+bool pnx_session_has_handle(pn_session_t *session) {
   const uint64_t links = pn_list_size(session->links);
   const uint64_t limit = session->state.remote_handle_max;
   uint64_t used = pn_hash_size(session->state.local_handles);

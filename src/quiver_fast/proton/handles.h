@@ -13,8 +13,7 @@
  * without a handle the engine goes mute. */
 PN_EXTERN bool pnx_session_has_handle(pn_session_t *session);
 #else
-static inline bool pnx_session_has_handle(pn_session_t *session)
-{
+static inline bool pnx_session_has_handle(pn_session_t *session) {
   (void) session;
   return true;
 }

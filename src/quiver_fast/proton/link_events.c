@@ -11,8 +11,7 @@
 
 #include <proton/event.h>
 
-pn_event_t *quiver_put_object(pn_collector_t *collector, void *object, pn_event_type_t type)
-{
+pn_event_t *quiver_put_object(pn_collector_t *collector, void *object, pn_event_type_t type) {
   if (type == PN_LINK_FLOW && ((const pn_link_t *) object)->endpoint.freed) return NULL;
   return pn_collector_put_object(collector, object, type);
 }

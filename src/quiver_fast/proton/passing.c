@@ -33,8 +33,7 @@ enum {
 };
 
 /* As the engine does it: have the transport look at a delivery. */
-static void add_work(pn_delivery_t *delivery)
-{
+static void add_work(pn_delivery_t *delivery) {
   pn_connection_t *connection = delivery->link->session->connection;
   if (!delivery->tpwork) {
     LL_ADD(connection, tpwork, delivery);
@@ -44,51 +43,47 @@ static void add_work(pn_delivery_t *delivery)
 }
 
 /* Count bytes as read, as pn_link_recv does. */
-static void count_read(pn_delivery_t *delivery, size_t size)
-{
+static void count_read(pn_delivery_t *delivery, size_t size) {
   pn_session_t *session = delivery->link->session;
-  session->incoming_bytes -= size;
+  session->incoming_bytes -= (pn_sequence_t) size;
   if (size && !session->check_flow &&
-      session->state.incoming_window < session->incoming_window_lwm) {
+    session->state.incoming_window < session->incoming_window_lwm) {
     session->check_flow = true;
     add_work(delivery);
   }
 }
 
 /* Have the engine frame what it can. */
-static size_t frame(pn_delivery_t *from, pn_delivery_t *to, size_t most)
-{
+static size_t frame(pn_delivery_t *from, pn_delivery_t *to, size_t most) {
   pn_session_t *session = to->link->session;
   pn_buffer_t *own = to->bytes;
   const quiver_rest_t rest = quiver_buffer_narrow(from->bytes, most);
   to->bytes = from->bytes;
-  session->outgoing_bytes += rest.shown;
+  session->outgoing_bytes += (pn_sequence_t) rest.shown;
   add_work(to);
   pn_transport_pending(session->connection->transport);
   to->bytes = own;
   const size_t passed = quiver_buffer_widen(from->bytes, rest);
-  session->outgoing_bytes -= rest.shown - passed;
+  session->outgoing_bytes -= (pn_sequence_t) (rest.shown - passed);
   return passed;
 }
 
 /* Say whether frames of a delivery may be written past the engine: those before them are
  * written, nothing encrypts or shows them, and its receiver takes them. */
-static bool may_write(const pn_delivery_t *to)
-{
+static bool may_write(const pn_delivery_t *to) {
   const pn_link_t *link = to->link;
   const pn_transport_t *transport = link->session->connection->transport;
   const pn_session_state_t *session = &link->session->state;
   return to->state.sending && !to->state.sent && !to->done && !to->aborted && !transport->ssl &&
     !transport->output_pending && !pn_buffer_size(transport->output_buffer) &&
-    !transport->close_sent && !transport->head_closed &&
-    (int16_t) session->local_channel >= 0 && (int32_t) link->state.local_handle >= 0 &&
-    session->remote_incoming_window > 0 && link->state.link_credit > 0 &&
+    !transport->close_sent && !transport->head_closed && (int16_t) session->local_channel >= 0 &&
+    (int32_t) link->state.local_handle >= 0 && session->remote_incoming_window > 0 &&
+    link->state.link_credit > 0 &&
     !PN_SHOULD_LOG(&transport->logger, PN_SUBSYSTEM_AMQP, PN_LEVEL_FRAME) &&
     !PN_SHOULD_LOG(&transport->logger, PN_SUBSYSTEM_IO, PN_LEVEL_RAW);
 }
 
-static void put_head(char *head, size_t size, uint16_t channel)
-{
+static void put_head(char *head, size_t size, uint16_t channel) {
   pni_write32(head, (uint32_t) size);
   head[4] = AMQP_HEADER_SIZE / 4;
   head[5] = AMQP_FRAME_TYPE;
@@ -96,8 +91,8 @@ static void put_head(char *head, size_t size, uint16_t channel)
 }
 
 /* Write what the socket takes; the engine writes the rest before anything else. */
-static void write_pieces(pn_transport_t *transport, int fd, const struct iovec *pieces, size_t count)
-{
+static void write_pieces(
+  pn_transport_t *transport, int fd, const struct iovec *pieces, size_t count) {
   const struct msghdr message = {.msg_iov = (struct iovec *) pieces, .msg_iovlen = count};
   const ssize_t result = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   /* Of an error the next write tells. */
@@ -106,15 +101,13 @@ static void write_pieces(pn_transport_t *transport, int fd, const struct iovec *
   for (size_t i = 0; i < count; ++i) {
     const size_t skipped = sent < pieces[i].iov_len ? sent : pieces[i].iov_len;
     sent -= skipped;
-    pn_buffer_append(
-      transport->output_buffer, (const char *) pieces[i].iov_base + skipped,
+    pn_buffer_append(transport->output_buffer, (const char *) pieces[i].iov_base + skipped,
       pieces[i].iov_len - skipped);
   }
 }
 
 /* Write transfers of the delivery's next bytes; returns how many went. */
-static size_t write_frames(pn_delivery_t *to, pn_bytes_t bytes, int fd)
-{
+static size_t write_frames(pn_delivery_t *to, pn_bytes_t bytes, int fd) {
   pn_link_t *link = to->link;
   pn_transport_t *transport = link->session->connection->transport;
   pn_session_state_t *session = &link->session->state;
@@ -123,13 +116,14 @@ static size_t write_frames(pn_delivery_t *to, pn_bytes_t bytes, int fd)
   struct iovec pieces[FRAMES * PIECES];
   size_t frames = 0;
   size_t passed = 0;
-  const pn_bytes_t performative = pn_amqp_encode_DLEIIzIQoQondQoQoQoe(
-    &transport->scratch_space, TRANSFER_CODE, link->state.local_handle, to->state.id,
-    to->tag.size, to->tag.start, 0, to->local.settled, to->local.settled, true, true,
-    &to->local, false, false, false, false, false, false);
+  const pn_bytes_t performative =
+    pn_amqp_encode_DLEIIzIQoQondQoQoQoe(&transport->scratch_space, TRANSFER_CODE,
+      link->state.local_handle, to->state.id, to->tag.size, to->tag.start, 0, to->local.settled,
+      to->local.settled, true, true, &to->local, false, false, false, false, false, false);
   if (!performative.start) return 0;
   const size_t limit = transport->remote_max_frame
-    ? transport->remote_max_frame - AMQP_HEADER_SIZE - performative.size : bytes.size;
+    ? transport->remote_max_frame - AMQP_HEADER_SIZE - performative.size
+    : bytes.size;
   while (passed < bytes.size && frames < FRAMES && frames < session->remote_incoming_window) {
     const size_t size = bytes.size - passed < limit ? bytes.size - passed : limit;
     struct iovec *at = pieces + frames * PIECES;
@@ -142,13 +136,12 @@ static size_t write_frames(pn_delivery_t *to, pn_bytes_t bytes, int fd)
   }
   write_pieces(transport, fd, pieces, frames * PIECES);
   transport->output_frames_ct += frames;
-  session->outgoing_transfer_count += frames;
-  session->remote_incoming_window -= frames;
+  session->outgoing_transfer_count += (pn_sequence_t) frames;
+  session->remote_incoming_window -= (pn_sequence_t) frames;
   return passed;
 }
 
-static size_t write_arrived(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd)
-{
+static size_t write_arrived(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd) {
   pn_bytes_t bytes = pn_buffer_bytes(from->bytes);
   if (bytes.size > most) bytes.size = most;
   const size_t passed = write_frames(to, bytes, fd);
@@ -156,16 +149,14 @@ static size_t write_arrived(pn_delivery_t *from, pn_delivery_t *to, size_t most,
   return passed;
 }
 
-size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd)
-{
+size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd) {
   if (pn_buffer_size(to->bytes) || !pn_buffer_size(from->bytes)) return 0;
   const size_t passed = may_write(to) ? write_arrived(from, to, most, fd) : frame(from, to, most);
   count_read(from, passed);
   return passed;
 }
 
-bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd)
-{
+bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd) {
   pn_delivery_t *to = pn_link_current(link);
   if (pn_buffer_size(to->bytes) || !may_write(to)) {
     pn_link_send(link, bytes, size);
@@ -176,8 +167,7 @@ bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd)
   return !pn_buffer_size(link->session->connection->transport->output_buffer);
 }
 
-pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size)
-{
+pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size) {
   pn_delivery_t *from = pn_link_current(link);
   (void) spare;
   (void) size;

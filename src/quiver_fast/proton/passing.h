@@ -31,8 +31,7 @@ PN_EXTERN pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size);
 #else
 
 /* An engine of the system's has no such way: the bytes are copied, a piece at a time. */
-static inline size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd)
-{
+static inline size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd) {
   char piece[32768];
   pn_link_t *sender = pn_delivery_link(to);
   ssize_t size = 0;
@@ -44,15 +43,13 @@ static inline size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t mos
   return (size_t) size;
 }
 
-static inline bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd)
-{
+static inline bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd) {
   (void) fd;
   pn_link_send(link, bytes, size);
   return true;
 }
 
-static inline pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size)
-{
+static inline pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size) {
   const ssize_t got = pn_link_recv(link, spare, size);
   return pn_bytes(got > 0 ? (size_t) got : 0, spare);
 }

@@ -11,18 +11,19 @@
 #include <arpa/inet.h>
 #include <openssl/x509v3.h>
 
-static const char *address_text(const ASN1_OCTET_STRING *address, char *text, socklen_t size)
-{
+static const char *address_text(const ASN1_OCTET_STRING *address, char *text, socklen_t size) {
   const unsigned char *bytes = ASN1_STRING_get0_data(address);
   switch (ASN1_STRING_length(address)) {
-    case 4: return inet_ntop(AF_INET, bytes, text, size);
-    case 16: return inet_ntop(AF_INET6, bytes, text, size);
-    default: return NULL;
+  case 4:
+    return inet_ntop(AF_INET, bytes, text, size);
+  case 16:
+    return inet_ntop(AF_INET6, bytes, text, size);
+  default:
+    return NULL;
   }
 }
 
-static GENERAL_NAME *dns_name(const char *text)
-{
+static GENERAL_NAME *dns_name(const char *text) {
   GENERAL_NAME *name = GENERAL_NAME_new();
   ASN1_IA5STRING *value = ASN1_IA5STRING_new();
   if (name && value && ASN1_STRING_set(value, text, -1)) {
@@ -35,8 +36,7 @@ static GENERAL_NAME *dns_name(const char *text)
 }
 
 /* On failure an address is merely not repeated, and verification fails closed. */
-static void repeat_addresses(GENERAL_NAMES *names)
-{
+static void repeat_addresses(GENERAL_NAMES *names) {
   const int count = sk_GENERAL_NAME_num(names);
   for (int i = 0; i < count; ++i) {
     const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
@@ -47,8 +47,7 @@ static void repeat_addresses(GENERAL_NAMES *names)
   }
 }
 
-void *quiver_get_ext_d2i(const X509 *certificate, int nid, int *critical, int *index)
-{
+void *quiver_get_ext_d2i(const X509 *certificate, int nid, int *critical, int *index) {
   void *extension = X509_get_ext_d2i(certificate, nid, critical, index);
   if (extension && nid == NID_subject_alt_name) repeat_addresses((GENERAL_NAMES *) extension);
   return extension;

@@ -36,8 +36,7 @@ static struct {
   struct sigaction before;
 } quiver_guards = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
-static quiver_guard *quiver_guard_of(const char *address)
-{
+static quiver_guard *quiver_guard_of(const char *address) {
   quiver_guard *guard = __atomic_load_n(&quiver_guards.all, __ATOMIC_ACQUIRE);
   for (; guard; guard = guard->next) {
     const char *base = __atomic_load_n(&guard->base, __ATOMIC_ACQUIRE);
@@ -46,8 +45,7 @@ static quiver_guard *quiver_guard_of(const char *address)
   return NULL;
 }
 
-static void quiver_on_sigbus(int number, siginfo_t *info, void *context)
-{
+static void quiver_on_sigbus(int number, siginfo_t *info, void *context) {
   const int kept = errno;
   quiver_guard *guard = quiver_guard_of((const char *) info->si_addr);
   (void) number;
@@ -68,8 +66,7 @@ static void quiver_on_sigbus(int number, siginfo_t *info, void *context)
   errno = kept;
 }
 
-static void quiver_watch_sigbus(void)
-{
+static void quiver_watch_sigbus(void) {
   struct sigaction action = {0};
   quiver_guards.page = (uintptr_t) sysconf(_SC_PAGESIZE);
   action.sa_sigaction = quiver_on_sigbus;
@@ -79,8 +76,7 @@ static void quiver_watch_sigbus(void)
 }
 
 /* Guard a file in memory; NULL without memory for it. */
-static quiver_guard *quiver_guard_new(void *base, size_t size)
-{
+static quiver_guard *quiver_guard_new(void *base, size_t size) {
   quiver_guard *guard;
   pthread_once(&quiver_guards.once, quiver_watch_sigbus);
   pthread_mutex_lock(&quiver_guards.lock);
@@ -101,16 +97,14 @@ static quiver_guard *quiver_guard_new(void *base, size_t size)
 }
 
 /* The file is elsewhere in memory, or larger, now. */
-static void quiver_guard_move(quiver_guard *guard, void *base, size_t size)
-{
+static void quiver_guard_move(quiver_guard *guard, void *base, size_t size) {
   __atomic_store_n(&guard->base, NULL, __ATOMIC_RELEASE);
   guard->size = size;
   __atomic_store_n(&guard->base, (char *) base, __ATOMIC_RELEASE);
 }
 
 /* The file is in memory no more. */
-static void quiver_guard_end(quiver_guard *guard)
-{
+static void quiver_guard_end(quiver_guard *guard) {
   __atomic_store_n(&guard->base, NULL, __ATOMIC_RELEASE);
   pthread_mutex_lock(&quiver_guards.lock);
   guard->next_idle = quiver_guards.idle;
@@ -118,8 +112,7 @@ static void quiver_guard_end(quiver_guard *guard)
   pthread_mutex_unlock(&quiver_guards.lock);
 }
 
-static bool quiver_guard_cut(const quiver_guard *guard)
-{
+static bool quiver_guard_cut(const quiver_guard *guard) {
   return __atomic_load_n(&guard->cut, __ATOMIC_ACQUIRE);
 }
 

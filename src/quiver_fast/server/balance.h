@@ -1,9 +1,14 @@
 /* Counting what is made and freed costs nothing where nobody looks: only builds with
    -DQUIVER_FAST_BALANCE, such as that of `make sanitize`, do it. */
+#ifndef QUIVER_BALANCE_H
+#define QUIVER_BALANCE_H
+
 #ifdef QUIVER_FAST_BALANCE
 #define QUIVER_COUNTED 1
 #define quiver_count(counts, kind, by) ((counts)[kind] += (by))
 #else
 #define QUIVER_COUNTED 0
-#define quiver_count(counts, kind, by) ((void)0)
+#define quiver_count(counts, kind, by) ((void) 0)
+#endif
+
 #endif

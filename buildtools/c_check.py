@@ -1,0 +1,85 @@
+"""Check our own C and our shell scripts: warnings, format, and what shells take differently.
+
+Every C file compiles on its own without a warning, headers too; the engine's headers, which
+are not ours, are as the system's. ``--format`` formats the C instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from buildtools import proton_engine, toolchain  # noqa: E402
+
+FOLDERS = ["src", "buildtools", "bench", "tests", ".ci"]
+GENERATED = {"node_modules", "build", "__pycache__"}
+WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+PROGRAMS = Path(sys.executable).parent
+
+
+def files(*endings: str) -> list[Path]:
+    """Return our files with one of these endings."""
+    found = []
+    for top in FOLDERS:
+        for folder, folders, names in os.walk(ROOT / top):
+            folders[:] = [name for name in folders if name not in GENERATED]
+            found += [Path(folder, name) for name in names]
+    return sorted(path for path in found if path.suffix in endings)
+
+
+def scripts() -> list[Path]:
+    """Return our shell scripts: by their ending, or by their first line."""
+    first = b"#!/usr/bin/env bash"
+    return files(".sh") + [path for path in files("") if path.read_bytes().startswith(first)]
+
+
+def compile_command(path: Path, engine: Path) -> list[str]:
+    """Return the command that looks at one file and writes nothing."""
+    # Who includes a header need not use all of it.
+    header = ["-Wno-unused-function", "-x", "c"] if path.suffix == ".h" else []
+    system = [engine / "include", engine / "src", Path(sysconfig.get_path("include"))]
+    return [
+        *toolchain.compiler(), *WARNINGS, *header, "-fsyntax-only",
+        "-DQUIVER_ENGINE_BUNDLED=1", "-DPN_USE_DEPRECATED_API=1", f"-I{proton_engine.OWN}",
+        *(word for folder in system for word in ("-isystem", str(folder))), str(path),
+    ]  # fmt: skip
+
+
+def commands() -> Iterator[list[str]]:
+    """Return all that has to have nothing to say."""
+    engine = proton_engine.unpack_source(ROOT / "build" / "engine")
+    sources = files(".c", ".h")
+    yield from (compile_command(path, engine) for path in sources)
+    yield [str(PROGRAMS / "clang-format"), "--dry-run", "-Werror", *map(str, sources)]
+    yield [str(PROGRAMS / "shellcheck"), *map(str, scripts())]
+
+
+def run(command: list[str]) -> bool:
+    """Run a command and say what it said; return whether it was content."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    sys.stderr.write(result.stdout + result.stderr)
+    return result.returncode == 0
+
+
+def main() -> int:
+    """Check everything; return 1 when anything had something to say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--format", action="store_true")
+    if parser.parse_args().format:
+        done = run([str(PROGRAMS / "clang-format"), "-i", *map(str, files(".c", ".h"))])
+        return 0 if done else 1
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return 0 if all(list(pool.map(run, commands()))) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
