@@ -65,6 +65,7 @@ cdef extern from "proton/condition.h" nogil:
     int pn_condition_copy(pn_condition_t *to, pn_condition_t *from_)
     int pn_condition_set_name(pn_condition_t *condition, const char *name)
     int pn_condition_set_description(pn_condition_t *condition, const char *description)
+    pn_data_t *pn_condition_info(pn_condition_t *condition)
 
 cdef extern from "proton/codec.h" nogil:
     ctypedef enum pn_type_t:
@@ -97,6 +98,10 @@ cdef extern from "proton/codec.h" nogil:
     bint pn_data_get_bool(pn_data_t *data)
     bint pn_data_lookup(pn_data_t *data, const char *name)
     bint pn_data_is_described(pn_data_t *data)
+    size_t pn_data_size(pn_data_t *data)
+    ssize_t pn_data_encode(pn_data_t *data, char *bytes, size_t size)
+    ssize_t pn_data_encoded_size(pn_data_t *data)
+    ssize_t pn_data_decode(pn_data_t *data, const char *bytes, size_t size)
 
 cdef extern from "proton/connection.h" nogil:
     pn_state_t pn_connection_state(pn_connection_t *connection)
@@ -111,6 +116,7 @@ cdef extern from "proton/connection.h" nogil:
     pn_data_t *pn_connection_remote_properties(pn_connection_t *connection)
     pn_data_t *pn_connection_offered_capabilities(pn_connection_t *connection)
     pn_data_t *pn_connection_remote_offered_capabilities(pn_connection_t *connection)
+    pn_data_t *pn_connection_remote_desired_capabilities(pn_connection_t *connection)
     pn_condition_t *pn_connection_condition(pn_connection_t *connection)
     pn_condition_t *pn_connection_remote_condition(pn_connection_t *connection)
 
@@ -143,6 +149,16 @@ cdef extern from "proton/terminus.h" nogil:
         PN_DIST_MODE_COPY
     ctypedef enum pn_expiry_policy_t:
         PN_EXPIRE_WITH_LINK
+        PN_EXPIRE_NEVER
+    ctypedef enum pn_durability_t:
+        PN_NONDURABLE
+        PN_CONFIGURATION
+        PN_DELIVERIES
+    pn_durability_t pn_terminus_get_durability(pn_terminus_t *terminus)
+    int pn_terminus_set_durability(pn_terminus_t *terminus, pn_durability_t durability)
+    pn_expiry_policy_t pn_terminus_get_expiry_policy(pn_terminus_t *terminus)
+    bint pn_terminus_has_expiry_policy(const pn_terminus_t *terminus)
+    pn_data_t *pn_terminus_properties(pn_terminus_t *terminus)
     int pn_terminus_set_expiry_policy(pn_terminus_t *terminus, pn_expiry_policy_t policy)
     pn_terminus_type_t pn_terminus_get_type(pn_terminus_t *terminus)
     int pn_terminus_set_type(pn_terminus_t *terminus, pn_terminus_type_t type)
@@ -181,6 +197,8 @@ cdef extern from "proton/link.h" nogil:
     pn_data_t *pn_link_properties(pn_link_t *link)
     void pn_link_set_max_message_size(pn_link_t *link, uint64_t size)
     pn_snd_settle_mode_t pn_link_remote_snd_settle_mode(pn_link_t *link)
+    pn_rcv_settle_mode_t pn_link_remote_rcv_settle_mode(pn_link_t *link)
+    const char *pn_link_name(pn_link_t *link)
     pn_delivery_t *pn_unsettled_head(pn_link_t *link)
     pn_delivery_t *pn_unsettled_next(pn_delivery_t *delivery)
     pn_terminus_t *pn_link_source(pn_link_t *link)
@@ -213,6 +231,7 @@ cdef extern from "proton/disposition.h" nogil:
     pn_data_t *pn_disposition_data(pn_disposition_t *disposition)
     bint pn_disposition_is_failed(pn_disposition_t *disposition)
     bint pn_disposition_is_undeliverable(pn_disposition_t *disposition)
+    pn_data_t *pn_disposition_annotations(pn_disposition_t *disposition)
 
 cdef extern from "proton/delivery.h" nogil:
     pn_delivery_tag_t pn_dtag(const char *bytes, size_t size)

@@ -7,15 +7,19 @@ from libc.stdint cimport UINT64_MAX
 
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
-    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_RCV_FIRST, PN_SND_SETTLED,
-    PN_UNSPECIFIED, pn_data_clear, pn_link_close, pn_link_condition, pn_link_detach,
-    pn_link_is_sender, pn_link_open, pn_link_remote_snd_settle_mode, pn_link_remote_source,
+    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_EXPIRE_WITH_LINK, PN_NONDURABLE, PN_RCV_FIRST,
+    PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_clear, pn_data_t, pn_link_close, pn_link_condition,
+    pn_link_detach,
+    pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
+    pn_link_remote_snd_settle_mode, pn_link_remote_source,
     pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
     pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
     pn_link_target, pn_session_close, pn_session_condition, pn_session_get_context,
     pn_terminus_capabilities, pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
-    pn_terminus_get_distribution_mode, pn_terminus_get_type, pn_terminus_is_dynamic,
-    pn_terminus_set_address, pn_terminus_set_dynamic, pn_terminus_set_type, pn_terminus_t,
+    pn_terminus_get_distribution_mode, pn_terminus_get_durability, pn_terminus_get_type,
+    pn_terminus_has_expiry_policy, pn_terminus_is_dynamic, pn_terminus_set_address,
+    pn_terminus_set_durability, pn_terminus_set_dynamic, pn_terminus_set_expiry_policy,
+    pn_terminus_set_type, pn_terminus_t,
     pnx_session_has_handle, pnx_terminus_address_size,
 )
 from quiver_fast.server.broker cimport Broker, is_dynamic
@@ -25,6 +29,9 @@ from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_re
 from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.demand cimport demand_began, demand_ended, demand_join, demand_leave
 from quiver_fast.server.inlet cimport inlet_detached
+from quiver_fast.server.lifetime cimport (
+    maker_left, node_join, node_leave, read_lifetime, set_lifetime,
+)
 from quiver_fast.server.links cimport link_delete, link_new, stream_inlet
 from quiver_fast.server.outlet cimport outlet_detached
 from quiver_fast.server.peer cimport set_condition
@@ -111,10 +118,16 @@ cdef Link *new_link(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) exc
 cdef Queue *node_of(Broker broker, pn_terminus_t *theirs, pn_terminus_t *ours) except NULL:
     """Return the queue or topic of a terminus, made if it may be; sets our terminus' address."""
     cdef const char *address = pn_terminus_get_address(theirs)
-    cdef bint topic = has_capability(pn_terminus_capabilities(theirs), b"topic")
+    cdef pn_data_t *capabilities = pn_terminus_capabilities(theirs)
+    cdef bint topic = has_capability(capabilities, b"topic") or has_capability(
+        capabilities, b"temporary-topic")
     cdef Queue *queue
     if pn_terminus_is_dynamic(theirs):
+        lifetime = read_lifetime(theirs)
+        if lifetime < 0:
+            raise Refusal(b"amqp:not-implemented", "there is no such lifetime policy here")
         queue = broker.make_dynamic(topic)
+        set_lifetime(queue, lifetime, ours)
         pn_terminus_set_address(ours, queue.address)
         pn_terminus_set_dynamic(ours, True)
         return queue
@@ -147,6 +160,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     """A consumer: our side sends."""
     cdef pn_terminus_t *theirs = pn_link_remote_source(link)
     cdef Queue *queue
+    cdef Queue *node
     cdef Outlet *outlet
     if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
         raise Refusal(b"amqp:invalid-field", "the attach has no source")
@@ -154,14 +168,18 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
     # Part 2.6.3: our source names what is really in place, and no filter is.
     pn_data_clear(pn_terminus_filter(pn_link_source(link)))
+    claim_nothing(pn_link_source(link))
     queue = node_of(broker, theirs, pn_link_source(link))
-    if peer.trunk and queue.links == 0 and is_dynamic(queue):
+    node = queue
+    if peer.trunk and queue.links == 0 and is_dynamic(queue) and not queue.lifetime:
         # A temporary node of the other server's, known here as long as that asks for it.
         queue.temporary = True
     if queue.multicast:
         queue = broker.subscribe(queue)
         queue.trunk = peer.trunk
     outlet = <Outlet *>new_link(peer, link, OUTLET, sizeof(Outlet))
+    if pn_terminus_is_dynamic(theirs):
+        outlet.base.made = node
     outlet.presettled = pn_link_remote_snd_settle_mode(link) == PN_SND_SETTLED
     outlet.consumer.outlet = outlet
     outlet.consumer.trunk = peer.trunk
@@ -170,7 +188,8 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     consumer_join(queue, &outlet.consumer)
     queue.links += 1
     pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
-    pn_link_set_rcv_settle_mode(link, PN_RCV_FIRST)
+    # Its disposition is answered with a settled one either way (part 2.6.12).
+    pn_link_set_rcv_settle_mode(link, pn_link_remote_rcv_settle_mode(link))
     limit_size(peer, link)
     pn_link_open(link)
     trunks_announce(node_of_queue(queue))
@@ -188,6 +207,7 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         raise Refusal(b"amqp:invalid-field", "the attach has no target")
     pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
     pn_terminus_copy(pn_link_target(link), theirs)
+    claim_nothing(pn_link_target(link))
     if pn_terminus_is_dynamic(theirs) or address != NULL:
         queue = node_of(broker, theirs, pn_link_target(link))
     inlet = <Inlet *>new_link(peer, link, INLET, sizeof(Inlet))
@@ -199,6 +219,9 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         stream_inlet(inlet)
     if queue != NULL:
         queue.links += 1
+        node_join(inlet)
+        if pn_terminus_is_dynamic(theirs):
+            inlet.base.made = queue
         if inlet.streaming:
             demand_join(inlet)
     pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
@@ -207,6 +230,13 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     pn_link_open(link)
     inlet_top_up(inlet)
     return 0
+
+
+cdef void claim_nothing(pn_terminus_t *ours) noexcept nogil:
+    """Say that a terminus goes with its link, where its peer asked for anything else."""
+    if pn_terminus_has_expiry_policy(ours) or pn_terminus_get_durability(ours):
+        pn_terminus_set_expiry_policy(ours, PN_EXPIRE_WITH_LINK)
+        pn_terminus_set_durability(ours, PN_NONDURABLE)
 
 
 cdef void limit_size(const Peer *peer, pn_link_t *link) noexcept nogil:
@@ -229,6 +259,7 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
     cdef pn_link_t *engine_link = link.link
     cdef Queue *queue = NULL
     cdef Queue *sought = NULL
+    cdef Queue *made = link.made
     if link.kind == OUTLET:
         queue = (<Outlet *>link).consumer.queue
         outlet_detached(<Outlet *>link)
@@ -240,6 +271,7 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
     elif link.kind == INLET:
         queue = (<Inlet *>link).queue
         trunk_detached(<Inlet *>link)
+        node_leave(<Inlet *>link)
         demand_leave(<Inlet *>link)
         inlet_detached(<Inlet *>link)
     else:
@@ -251,6 +283,8 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
     if link.owns_session:
         pn_session_close(link.session)
     link_delete(link)
+    if made != NULL:
+        maker_left(made)
     if queue != NULL:
         queue_left(queue)
     if sought != NULL:

@@ -10,6 +10,8 @@ cdef class Broker:
     cdef Security security
     # bytes (address) -> int (Queue *)
     cdef dict queues
+    # bytes (container id) -> int (Peer *), of connections that may be the only ones of it
+    cdef dict containers
     # The data directory, and the Store of each queue that has a file; None without one.
     cdef readonly object files
     cdef list stores
@@ -21,6 +23,7 @@ cdef class Broker:
     cdef Queue *find(self, bytes address, bint create, bint topic)
     cdef Queue *make(self, bytes address, bint topic)
     cdef Queue *make_dynamic(self, bint topic)
+    cdef int forget_name(self, Queue *queue) except -1
     cdef Queue *subscribe(self, Queue *topic)
     cdef int make_storable(self, Queue *queue) except -1
     cdef int open_store(self, Queue *queue) except -1

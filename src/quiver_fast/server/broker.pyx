@@ -44,6 +44,7 @@ cdef class Broker:
         self.config = config
         self.security = security
         self.queues = {}
+        self.containers = {}
         self.container_id = f"quiver-server-{uuid.uuid4().hex[:8]}".encode()
         self.container.broker = <void *>self
         self.container.epoll = reactor.epoll
@@ -184,11 +185,16 @@ cdef class Broker:
             self.files.folder(home), transaction)
 
     cdef Queue *make_dynamic(self, bint topic):
-        """Make a node with a name of its own, for as long as it has links (part 3.5.3)."""
+        """Make a node with a name of its own (part 3.5.3)."""
         self.check_room()
-        cdef Queue *queue = self.make(DYNAMIC + uuid.uuid4().hex.encode(), topic)
-        queue.temporary = True
-        return queue
+        return self.make(DYNAMIC + uuid.uuid4().hex.encode(), topic)
+
+    cdef int forget_name(self, Queue *queue) except -1:
+        """Have nobody find a node any more that is about to go."""
+        # What was looked up before may be this one.
+        self.container.queues_gone += 1
+        self.queues.pop(queue.address[:queue.address_size], None)
+        return 0
 
     cdef Queue *subscribe(self, Queue *topic):
         """Give a topic one more subscription, which begins empty."""
@@ -207,10 +213,12 @@ cdef class Broker:
     def may_create(self, address: bytes) -> bool:
         """Say whether an address that does not exist may be made on demand.
 
+        Addresses that begin with `$` are other servers' own nodes, `$management` say.
+
         Raises:
             TooManyQueues: it does not exist, and there may be no more.
         """
-        if self.config.pinned:
+        if self.config.pinned or address.startswith(b"$"):
             return False
         if address not in self.queues:
             self.check_room()
@@ -228,7 +236,8 @@ cdef class Broker:
         self.container.queues_gone += 1
         forget_queue(&self.container, queue)
         if queue.topic == NULL:
-            del self.queues[queue.address[:queue.address_size]]
+            # A node that was deleted has no name any more.
+            self.queues.pop(queue.address[:queue.address_size], None)
         queue_free(queue)
         return 0
 

@@ -18,6 +18,7 @@ from quiver_fast.server.dispatch cimport queue_dispatch
 from quiver_fast.server.heap cimport heap_first
 from quiver_fast.server.inlet cimport inlets_awake, queue_resume
 from quiver_fast.server.keeping cimport declare_dead
+from quiver_fast.server.lifetime cimport node_delete
 from quiver_fast.server.outlet cimport outlets_drained
 from quiver_fast.server.peer cimport (
     peer_close, peer_cut, peer_finished, peer_write,
@@ -25,6 +26,7 @@ from quiver_fast.server.peer cimport (
 from quiver_fast.server.protocol cimport peer_forget_links, peer_process
 from quiver_fast.server.reactor cimport Watch, watch_add, watch_change, watch_remove
 from quiver_fast.server.retire cimport queue_retire
+from quiver_fast.server.sole cimport leave_container
 from quiver_fast.server.store cimport stores_flush
 from quiver_fast.server.structures cimport Container, Peer, Queue, memory_freed
 from quiver_fast.server.timer cimport timer_clear, timers_ring
@@ -183,6 +185,8 @@ cdef void dispatch_all(Container *container) noexcept nogil:
         queue_resume(queue)
         if queue.trunk_inlets != NULL:
             trunks_top_up(queue)
+        if queue.orphaned and queue.depth == 0:
+            node_delete(queue)
         if queue.links == 0:
             queue_retire(queue)
 
@@ -234,6 +238,7 @@ cdef void bury(Container *container) noexcept nogil:
 
 cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     peer_forget_links(peer)
+    leave_container(peer)
     if peer.dirty:
         # Its links' end may have made it so.
         peer_clean(container, peer)

@@ -16,7 +16,7 @@ cdef void entry_done(Entry *entry) noexcept nogil:
     if queue != NULL and entry.message.index >= 0:
         store_remove(queue, entry.message)
     entry_drop(entry)
-    if queue != NULL and (queue.waiting != NULL or queue.links == 0):
+    if queue != NULL and (queue.waiting != NULL or queue.links == 0 or queue.orphaned):
         queue_dirty(queue)
 
 

@@ -3,14 +3,15 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_LOCAL_CLOSED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
+    PN_ACCEPTED, PN_LOCAL_CLOSED, PN_RECEIVED, PN_RELEASED, PN_SND_UNSETTLED,
     pn_connection_state, pn_delivery, pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear,
     pn_delivery_remote, pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled,
-    pn_delivery_t, pn_delivery_update, pn_disposition_condition, pn_disposition_is_failed,
+    pn_delivery_t, pn_delivery_update, pn_disposition_is_failed,
     pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
     pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, pnx_pass,
 )
+from quiver_fast.server.annotate cimport outcome_said
 from quiver_fast.server.chain cimport chain_close, chain_open, chain_read, chain_was_cut
 from quiver_fast.server.message cimport (
     HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_empty,
@@ -24,7 +25,7 @@ from quiver_fast.server.queue cimport (
 )
 from quiver_fast.server.route cimport ROUTE_MAX, encode_route
 from quiver_fast.server.stream cimport (
-    reader_join, reader_leave, stream_leave, stream_of, stream_reason,
+    reader_join, reader_leave, stream_leave, stream_of,
 )
 from quiver_fast.server.structures cimport (
     Consumer, Entry, Outlet, Peer, Queue, Stream, delivery_hold, delivery_let_go, inlet_wake,
@@ -390,8 +391,8 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
     if state == TRANSACTIONAL_STATE:
         enlist(outlet, entry, delivery, settled)
         return
-    if state == PN_REJECTED and entry.message.stream != NULL:
-        stream_reason(entry.message, pn_disposition_condition(pn_delivery_remote(delivery)))
+    if state != PN_ACCEPTED:
+        outcome_said(entry, state, pn_delivery_remote(delivery))
     # Its settlement may come with an event of its own, before ours is written.
     delivery_let_go(delivery)
     apply_outcome(

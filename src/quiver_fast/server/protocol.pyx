@@ -20,6 +20,7 @@ from quiver_fast.server.inlet cimport inlet_receive
 from quiver_fast.server.links cimport channels, open_session, session_delete, session_new
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_flush, peer_refuse, set_condition
+from quiver_fast.server.sole cimport claim_container, leave_container, refuse_container
 from quiver_fast.server.structures cimport (
     COORDINATOR, INLET, OUTLET, Inlet, Link, Outlet, Peer, Queue, Session, peer_dirty,
     queue_dirty,
@@ -66,10 +67,15 @@ cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
         peer.streaming_links = has_capability(
             pn_connection_remote_offered_capabilities(peer.driver.connection),
             b"qd.streaming-links")
+        if not claim_container(peer):
+            refuse_container(peer)
+            return
         pn_connection_open(peer.driver.connection)
         trunk_opened(peer)
         peer_dirty(peer)
     elif kind == PN_CONNECTION_REMOTE_CLOSE:
+        # Its client may come again before this one is gone.
+        leave_container(peer)
         peer_close(peer, NULL, NULL)
 
 

@@ -131,6 +131,12 @@ cdef struct Queue:
     # Links that use it; a temporary queue goes with the last one.
     size_t links
     bint temporary
+    # Of a dynamic node: its lifetime policy, by the last byte of the descriptor; else 0.
+    uint8_t lifetime
+    # The link that made it is gone: it goes with its last message (delete-on-no-messages).
+    bint orphaned
+    # Links that the peer attached to send here.
+    Inlet *inlets
     # Nobody configured it: without links, messages and file there is nothing to keep.
     bint on_demand
     # Its durable messages have to be in a file.
@@ -178,6 +184,8 @@ cdef struct Link:
     bint own
     # We began its session for it alone: the session goes with the link.
     bint owns_session
+    # The dynamic node that was made for it; NULL for none.
+    Queue *made
 
 # A message that is forwarded while it is being received.
 cdef struct Stream:
@@ -233,6 +241,9 @@ cdef struct Inlet:
     Link base
     # NULL for an anonymous terminus: each message names its address.
     Queue *queue
+    # Among those that the peer attached to that queue.
+    Inlet *prev_inlet
+    Inlet *next_inlet
     # The anonymous terminus' last address, to look it up once; good as long as no queue
     # went since.
     Queue *last
@@ -328,6 +339,8 @@ cdef struct Peer:
     size_t idle_count
     # Streams that run on links of ours to this peer.
     size_t stream_count
+    # No other connection may have its container id, for it asked for that.
+    bint sole
     # A connection to another of our servers, and what made it if it was us.
     bint trunk
     Dial *dial

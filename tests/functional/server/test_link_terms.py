@@ -1,0 +1,173 @@
+"""What a peer asks for in open, attach and dispositions, and what is in place (frames by hand)."""
+
+from __future__ import annotations
+
+import pytest
+from support.amqp_codec import Value, encode, symbols
+from support.amqp_frames import Composite, Frame, FrameClient, composite, message
+from support.server import Server
+
+SOLE = "sole-connection-for-container"
+ACCEPTED = composite("accepted")
+
+
+def opened(server: Server, **fields: object) -> FrameClient:
+    client = FrameClient(server.port)
+    client.open(**fields)
+    client.begin()
+    return client
+
+
+def publish(server: Server, address: str, *payloads: bytes) -> None:
+    with opened(server) as client:
+        client.attach_sender(address)
+        client.wait_for_credit()
+        for number, payload in enumerate(payloads):
+            client.transfer(number, payload)
+            client.expect("disposition")
+
+
+def answer(client: FrameClient, sent: Frame, state: Value, *, settled: bool = True) -> None:
+    number = sent.fields["delivery_id"]
+    client.send("disposition", role=True, first=number, settled=settled, state=state)
+
+
+# -- addresses of other servers' own
+
+
+@pytest.mark.parametrize("address", ["$management", "$cbs", "$", "$anything/else"])
+def test_addresses_that_begin_with_a_dollar(server: Server, address: str) -> None:
+    with opened(server) as client:
+        assert client.attach_sender(address).fields.get("target") is None
+        assert client.expect("detach").condition == "amqp:not-found"
+        assert client.attach_receiver(address, handle=1).fields.get("source") is None
+        assert client.expect("detach").condition == "amqp:not-found"
+
+
+def test_a_dollar_that_was_configured(start: object) -> None:
+    server = start(addresses="$mine")  # type: ignore[operator]
+    with opened(server) as client:
+        assert client.attach_sender("$mine").fields["target"].fields["address"] == "$mine"
+
+
+# -- settlement
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_rcv_settle_mode_of_a_consumer(server: Server, address: str, mode: int) -> None:
+    """Part 2.6.12: with `second` the receiver settles when we have, which our answer says."""
+    publish(server, address, message(b"1"), message(b"2"))
+    with opened(server) as client:
+        answered = client.attach_receiver(address, rcv_settle_mode=mode)
+        assert answered.fields.get("rcv_settle_mode", 0) == mode
+        client.give_credit(1)
+        sent = client.expect("transfer")
+        answer(client, sent, ACCEPTED, settled=False)
+        settled = client.expect("disposition").fields
+        assert not settled["role"]
+        assert settled["settled"]
+        assert settled["first"] == sent.fields["delivery_id"]
+        assert settled["state"] == Composite("accepted", {})
+        answer(client, sent, ACCEPTED)
+        client.send("detach", handle=0, closed=True)
+        client.expect("detach")
+    with opened(server) as client:
+        client.attach_receiver(address)
+        client.give_credit(5)
+        assert client.expect("transfer").payload == message(b"2")
+
+
+def test_rcv_settle_mode_of_a_producer(server: Server, address: str) -> None:
+    """We settle first whatever the producer asks for, and say so."""
+    with opened(server) as client:
+        answered = client.attach_sender(address, rcv_settle_mode=1)
+        assert answered.fields.get("rcv_settle_mode", 0) == 0
+        client.wait_for_credit()
+        client.transfer(0, message(b"x"))
+        assert client.expect("disposition").fields["settled"]
+
+
+@pytest.mark.parametrize("terminus", ["source", "target"])
+def test_a_queues_terminus_claims_nothing_that_is_not_kept(
+    server: Server, address: str, terminus: str
+) -> None:
+    with opened(server) as client:
+        asked = composite(terminus, address=address, durable=2, expiry_policy="never")
+        attach = client.attach_receiver if terminus == "source" else client.attach_sender
+        answered = attach(address, **{terminus: asked}).fields[terminus].fields
+        assert answered.get("durable", 0) == 0
+        assert answered["expiry_policy"] == "link-detach"
+
+
+# -- annotations of modified
+
+
+def annotations(pairs: dict[str, Value]) -> Value:
+    items = tuple((Value("symbol", key), value) for key, value in pairs.items())
+    return Value("map", items)
+
+
+def section(pairs: dict[str, Value]) -> bytes:
+    return encode(Value("described", (Value("ulong", 0x72), annotations(pairs))))
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_annotations_of_modified_come_with_the_next_delivery(
+    server: Server, address: str, failed: bool
+) -> None:
+    before = section({"x-opt-kept": Value("string", "k"), "x-opt-seen": Value("uint", 1)})
+    publish(server, address, before + message(b"x"))
+    with opened(server) as client:
+        client.attach_receiver(address)
+        client.give_credit(2)
+        sent = client.expect("transfer")
+        assert sent.payload == before + message(b"x")
+        given = annotations({"x-opt-seen": Value("uint", 2), "x-opt-new": Value("boolean", True)})
+        answer(client, sent, composite("modified", delivery_failed=failed, annotations=given))
+        again = client.expect("transfer").payload
+        after = section({
+            "x-opt-kept": Value("string", "k"), "x-opt-seen": Value("uint", 2),
+            "x-opt-new": Value("boolean", True),
+        })  # fmt: skip
+        # A header before it says that it comes again.
+        content = after[after.index(b"x-opt-kept") - 2 :] + message(b"x")
+        assert again.endswith(content)
+        header = again[: len(again) - len(content)]
+        assert header.endswith(bytes((0, 0x53, 0x72)) + header[-9:])
+        assert header[3] == 0xC0
+        assert header[-9 - 3 - 1] == failed
+
+
+# -- container ids
+
+
+def wants(container: str) -> dict[str, object]:
+    return {"container_id": container, "desired_capabilities": symbols(SOLE)}
+
+
+def test_a_container_id_of_which_there_is_one(server: Server) -> None:
+    with FrameClient(server.port) as first:
+        assert SOLE in first.open(**wants("only-me")).fields["offered_capabilities"]
+        with FrameClient(server.port) as second:
+            opening = second.open(**wants("only-me"))
+            assert opening.fields["properties"]["amqp:connection-establishment-failed"]
+            closing = second.expect("close")
+            assert closing.condition == "amqp:invalid-field"
+            info = closing.fields["error"].fields["info"]
+            assert info == {"invalid-field": "container-id"}
+            second.send("close")
+            assert second.read_to_end() == []
+        # Neither another id nor one that did not ask is in the way.
+        with opened(server, **wants("somebody")), opened(server, container_id="only-me"):
+            pass
+        first.send("close")
+        first.expect("close")
+        with opened(server, **wants("only-me")) as again:
+            again.attach_sender("free-again")
+
+
+def test_a_container_id_is_free_when_its_connection_is_cut(server: Server) -> None:
+    with opened(server, **wants("cut")):
+        pass
+    with opened(server, **wants("cut")) as again:
+        again.attach_sender("after-the-cut")
