@@ -20,6 +20,8 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV __PYVENV_LAUNCHER__
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Where `make dev` and `make check` work: an installation that points to src/.
+DEV := build/dev
 PIP := $(BIN)/python -m pip --quiet --no-input
 # Only `make install` writes outside this folder, and it knows no staging.
 ifneq ($(DESTDIR),)
@@ -37,8 +39,11 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: FORCE help run test test-all peers install uninstall wheel wheels sdist lint format \
+.PHONY: FORCE help run dev check test test-all peers install uninstall wheel wheels sdist lint format \
 	annotate bench instructions sanitize sanitize-short fuzz analysis-demo clean
+
+# What `make check` runs of the tests: nothing that builds, measures or starts a broker.
+QUICK_TESTS ?= tests/unit tests/functional/test_wrapper_pyfast.py
 
 help: ## Show this list
 	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [TESTS=tests/unit] [PYTEST_ARGS=…] [DURATION=15s] [TARGET=sasl] [TIME=600]"
@@ -46,6 +51,17 @@ help: ## Show this list
 
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
 	$(BIN)/quiver --duration 10s
+
+dev: $(DEV)/.created ## Build for development: in place, without optimization, only what changed
+	@$(DEV_BUILD)
+	@echo "quiver-fast: built in place: $(DEV)/bin/quiver, $(DEV)/bin/pytest"
+
+check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the quick tests, in 2 minutes
+	$(DEV)/bin/ruff check .
+	$(DEV)/bin/ruff format --check .
+	$(DEV)/bin/mypy
+	PATH="$(CURDIR)/$(DEV)/bin:$$PATH" cython-lint src
+	$(DEV)/bin/pytest $(QUICK_TESTS) -m 'not slow and not memory' --numprocesses logical $(PYTEST_ARGS)
 
 # Most tests wait more than they compute: one process per core. A file's tests stay together,
 # because they share what is slow to start, and files go in order, so that short ones end it.
@@ -181,6 +197,22 @@ $(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.spark: $(VE
 		$(VENV)/.installed
 	@echo "quiver-fast: installing what \"$*\" needs"
 	@$(PIP) install "$$(echo dist/*.whl)[$*]"
+	@touch $@
+
+# The compiler's time is what a developer waits for: nothing is optimized.
+DEV_BUILD := CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV)/bin/python setup.py --quiet build_ext --inplace
+
+$(DEV)/.created: build/python.txt buildtools/build_requirements.py pyproject.toml
+	@rm -rf $(DEV)
+	@'$(PYTHON)' -m venv $(DEV)
+	@$(DEV)/bin/python buildtools/build_requirements.py >build/requirements.txt
+	@$(DEV)/bin/python -m pip --quiet --no-input install --requirement build/requirements.txt
+	@CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV)/bin/python -m pip --quiet --no-input install --no-build-isolation --editable .
+	@touch $@
+
+$(DEV)/.check: $(DEV)/.created
+	@$(DEV)/bin/python buildtools/build_requirements.py test lint >build/check.txt
+	@$(DEV)/bin/python -m pip --quiet --no-input install --requirement build/check.txt
 	@touch $@
 
 # What runs Spark; where it is missing and cannot be installed, all else works.

@@ -1,4 +1,6 @@
-"""Print what pyproject.toml requires of a build, one requirement per line.
+"""Print what pyproject.toml requires of a build, or what extras need: one requirement per line.
+
+    python buildtools/build_requirements.py [EXTRA …]
 
 `make` builds in its own virtual environment: in pip's isolated one Cython's
 files are always new, and so every module would be translated again each time.
@@ -8,12 +10,36 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 # tomllib came with Python 3.11; this must run on 3.10 before anything is installed.
-text = (Path(__file__).resolve().parent.parent / "pyproject.toml").read_text()
-match = re.search(r"^\[build-system\].*?^requires = (\[.*?\])", text, re.MULTILINE | re.DOTALL)
-if match is None:
-    raise SystemExit("pyproject.toml: no build-system.requires")
-for requirement in ast.literal_eval(match[1]):
-    print(requirement)
+TEXT = (Path(__file__).resolve().parent.parent / "pyproject.toml").read_text()
+
+
+def requirements(table: str, key: str) -> list[str]:
+    """Return the list of strings that a key of a table has.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    pattern = rf"^\[{re.escape(table)}\]$(?:(?!^\[).)*?^{re.escape(key)} = (\[.*?\]$)"
+    match = re.search(pattern, TEXT, re.MULTILINE | re.DOTALL)
+    if match is None:
+        raise SystemExit(f"pyproject.toml: no {table}.{key}")
+    found: list[str] = ast.literal_eval(match[1])
+    return found
+
+
+def wanted(extras: list[str]) -> list[str]:
+    """Return what a build requires, or what the project and some of its extras do."""
+    if not extras:
+        return requirements("build-system", "requires")
+    found = requirements("project", "dependencies")
+    for extra in extras:
+        found += requirements("project.optional-dependencies", extra)
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(f"{requirement}\n" for requirement in wanted(sys.argv[1:]))
