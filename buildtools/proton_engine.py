@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import inspect
 import os
 import shlex
 import shutil
@@ -51,7 +52,8 @@ COMPILE_FLAGS = [
     "-fno-plt",
     "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", *toolchain.FAULTS,
 ]  # fmt: skip
-# Our own parts of the library, and how files of the engine come to call them: see there.
+# Our own parts of the library, and how files of the engine come to call them. A call that is
+# diverted is to a function that is declared in a header, so that a macro reaches it.
 OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
 PEER_NAMES = OWN / "peer_names.c"
 DIVERSIONS = {
@@ -84,10 +86,13 @@ TRAINING = Path(__file__).parent / "training.c"
 WATCH_FLAGS = ["-fprofile-generate"]
 LEARNT_FLAGS = ["-fprofile-use", "-fprofile-correction", "-Wno-missing-profile"]
 
+# A name that is in no file and no library is an error now, and not when a process starts. The
+# sanitizers' own names are in the program that preloads them.
+NO_UNDEFINED = "-Wl,-z,defs"
 LINK_FLAGS = (
     ["-dynamiclib", f"-Wl,-install_name,@rpath/{LIBRARY_NAME}"]
     if MACOS
-    else ["-shared", f"-Wl,-soname,{LIBRARY_NAME}", "-Wl,-Bsymbolic-functions"]
+    else ["-shared", f"-Wl,-soname,{LIBRARY_NAME}", "-Wl,-Bsymbolic-functions", NO_UNDEFINED]
 )
 
 
@@ -238,7 +243,10 @@ def _compile_flags(openssl: toolchain.OpenSSL | None, extra_flags: list[str]) ->
 
 def _link_flags(openssl: toolchain.OpenSSL | None) -> list[str]:
     tls_flags = openssl.link_flags if openssl else []
-    return [*LINK_FLAGS, *toolchain.environment_flags("LDFLAGS"), *tls_flags, "-lpthread"]
+    given = toolchain.environment_flags("LDFLAGS")
+    sanitized = any(flag.startswith("-fsanitize") for flag in given)
+    ours = [flag for flag in LINK_FLAGS if flag != NO_UNDEFINED or not sanitized]
+    return [*ours, *given, *tls_flags, "-lpthread"]
 
 
 def profile_guided() -> bool:
@@ -264,7 +272,7 @@ def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[s
     def compile_one(source: Path) -> str:
         # The engine has no two files of one name; the profile is found by the object's.
         output = str(scratch / f"{source.stem}.o")
-        diverted = [f"-I{source.parent}", *DIVERSIONS.get(source.name, [])]
+        diverted = [f"-I{source.parent}", *_diverted(source)]
         source = _with_replaced(source, scratch)
         arguments = [*flags, *private, *diverted, "-c", str(source), "-o", output]
         toolchain.run([*toolchain.compiler(), *arguments])
@@ -272,6 +280,21 @@ def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[s
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(compile_one, files))
+
+
+def _diverted(source: Path) -> list[str]:
+    """Return the flags that lead calls of one of the engine's files to functions of ours.
+
+    Raises:
+        BuildError: the file calls no function of that name, as another version of it may.
+    """
+    flags = DIVERSIONS.get(source.name, [])
+    text = source.read_text() if flags else ""
+    for flag in flags:
+        name = flag.removeprefix("-D").partition("=")[0]
+        if f"{name}(" not in text:
+            raise BuildError(f"{source}: '{name}' is not called")
+    return flags
 
 
 def _with_replaced(source: Path, scratch: Path) -> Path:
@@ -350,7 +373,8 @@ def _configuration(openssl: toolchain.OpenSSL | None) -> str:
     facts = [
         SDIST_SHA256,
         *(path.read_text() for path in sorted(OWN.glob("*.[ch]"))),
-        repr(REPLACED),
+        repr((REPLACED, DIVERSIONS, WATCH_FLAGS, LEARNT_FLAGS)),
+        inspect.getsource(sources),
         TRAINING.read_text() if profile_guided() else "no profile",
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),

@@ -170,6 +170,21 @@ def test_compiled_engine_is_kept_per_configuration(
     assert len(seen) == 6
 
 
+def test_a_diversion_of_a_call_that_is_not_there_fails(tmp_path: Path) -> None:
+    source = tmp_path / "transport.c"
+    source.write_text("int f(void) { return g(1); }\n")
+    with pytest.raises(proton_engine.BuildError, match="is not called"):
+        proton_engine._diverted(source)
+    assert proton_engine._diverted(tmp_path / "other.c") == []
+
+
+def test_a_function_that_is_to_be_replaced_must_be_there(tmp_path: Path) -> None:
+    source = tmp_path / "transport.c"
+    source.write_text("int f(void) { return g(1); }\n")
+    with pytest.raises(proton_engine.BuildError, match="is not there once"):
+        proton_engine._with_replaced(source, tmp_path)
+
+
 def test_builds_in_one_tree_take_turns(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     source = (

@@ -1,4 +1,4 @@
-"""The house of DESIGN.md: who may import whom, what start-up costs, and what no file may name."""
+"""The house of docs/internals/architecture.md: who may import whom, and what no file may name."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def imports(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", sources(), ids=module_of)
 def test_imports_only_downwards(path: Path) -> None:
     part = part_of(module_of(path))
-    assert part in FLOORS, f"{path.relative_to(ROOT)} is on no floor of DESIGN.md"
+    assert part in FLOORS, f"{path.relative_to(ROOT)} is on no floor"
     for other in imports(path):
         # The root package tells features lazily; nothing else may look up.
         assert FLOORS[other] <= FLOORS[part], f"{part} imports {other}, which is above it"
