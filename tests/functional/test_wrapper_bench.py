@@ -124,9 +124,23 @@ def test_resuming_runs_only_what_is_not_finished(fake, tmp_path):
     again = fake.run(*words, "-c", "200", "--resume", FAKE_SERVER="stay")
     assert statuses(again) == statuses(done)
     assert len(fake.calls("sender")) == 1
-    other = fake.run(*words, "-c", "300", "--resume")
-    assert other.returncode == 2
-    assert "was begun with another --count" in other.stderr
+    for changed in (["-c", "300"], ["-c", "200", "--streaming"], ["-c", "200", "--durable"]):
+        other = fake.run(*words, *changed, "--resume")
+        assert other.returncode == 2
+        assert f"was begun with another {'--count' if '300' in changed else changed[-1]}" in (
+            other.stderr
+        )
+
+
+def test_a_bench_of_before_an_option_was_added_is_resumed(fake, tmp_path):
+    out = tmp_path / "out"
+    words = ("bench", *SERVED, "--output", str(out), "-c", "200", "--peer-to-peer")
+    assert fake.run(*words).returncode == 0
+    document = json.loads((out / "bench.json").read_text())
+    del document["options"]["streaming"]
+    (out / "bench.json").write_text(json.dumps(document))
+    assert fake.run(*words, "--resume").returncode == 0
+    assert fake.run(*words, "--resume", "--streaming").returncode == 2
 
 
 def test_a_directory_in_use_needs_force(fake, tmp_path):

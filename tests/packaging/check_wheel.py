@@ -20,7 +20,9 @@ import quiver_fast
 from quiver_fast.proton import info
 
 ENGINE_VERSION = "0.40.0"
-COMMANDS = ("quiver", "quiver-arrow", "quiver-bench", "quiver-server")
+COMMANDS = (
+    "quiver", "quiver-analyze", "quiver-arrow", "quiver-bench", "quiver-queue", "quiver-server",
+)  # fmt: skip
 LAUNCHERS = (
     "activemq-artemis", "activemq-classic", "qpid-broker-j", "rabbitmq", "rabbitmq-4", "skrouterd",
 )  # fmt: skip

@@ -70,7 +70,8 @@ def test_carries_its_licences(unpacked: Path) -> None:
 
 def test_installs_the_commands(unpacked: Path) -> None:
     [entry_points] = unpacked.glob("*.dist-info/entry_points.txt")
-    for command in ("quiver", "quiver-arrow", "quiver-bench", "quiver-server"):
+    names = ("", "-analyze", "-arrow", "-bench", "-queue", "-server")
+    for command in (f"quiver{name}" for name in names):
         assert f"{command} = quiver_fast.cli" in entry_points.read_text()
     scripts = {script.name: script for script in unpacked.glob("*.data/scripts/*")}
     for name in sorted(path.name for path in (ROOT / "impls").iterdir()):

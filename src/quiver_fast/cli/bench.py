@@ -60,12 +60,15 @@ exit codes:
   0 success, 1 a test failed, 2 usage error, 130 and 143 interrupted by a signal
 """
 
-# What makes results comparable; a bench is resumed with the same only.
-_OPTIONS = (
-    "duration", "count", "rate", "body_size", "credit", "transaction_size", "durable",
-    "set_message_id", "timeout", "presettled", "record_format", "settlement", "time_unit",
-    "max_frame_size", "drain_timeout", "cert", "key", "trust_store", "tls_insecure",
-)  # fmt: skip
+# Sides of a combination, as options name them.
+_KINDS = ("senders", "receivers", "servers")
+# What says which combinations to test, and what to show of it. A bench is resumed with all
+# other options as they were: those make its results comparable.
+_OF_THIS_CALL = {
+    "output", "force", "json", "resume", "quiet", "verbose", "init_only",
+    "client_server", "peer_to_peer", "mixed_pairs",
+    *(f"{what}_{kind}" for what in ("include", "exclude") for kind in _KINDS),
+}  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -112,14 +115,16 @@ def _check_options(args: argparse.Namespace) -> None:
         begun = json.loads(file.read_text(encoding="utf-8"))["options"]
     except FileNotFoundError:
         raise UsageError(f"--resume: there is no {file}") from None
+    usual = vars(_parser().parse_args([]))
     for name, value in _options(args).items():
-        if begun.get(name) != value:
+        # An option that is newer than the bench was not given.
+        if begun.get(name, usual[name]) != value:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"--resume: {args.output} was begun with another {flag}")
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in _OPTIONS}
+    return {name: value for name, value in vars(args).items() if name not in _OF_THIS_CALL}
 
 
 class _Bench:
@@ -211,7 +216,7 @@ def _parser() -> ArgumentParser:
         action="store_true",
         help="Go on with the bench in DIR: what is finished is not run again",
     )
-    for kind in ("senders", "receivers", "servers"):
+    for kind in _KINDS:
         add(
             f"--include-{kind}",
             metavar="IMPLS",
