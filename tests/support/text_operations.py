@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.bulk import BODY, Producer, dispositions, flow, header
+from support.bulk import BODY, Producer, dispositions, flow, header, to
 from support.complexity import Bench, Operation
 from support.remote import document, meta, request
 
@@ -56,7 +56,27 @@ def stored(bench: Bench, count: int) -> None:
     client.echo()
 
 
+def new_stored(bench: Bench, count: int) -> None:
+    """Send a durable message to each of very many new queues, all before any is there."""
+    producer = Producer(bench, None)
+    for number in range(count):
+        address = to(f"made-{count}-{number}")
+        producer.send(1, header(durable=True) + address + BODY, settled=False)
+    producer.client.pump(b"", lambda: producer.client.settled >= count)
+
+
+def new_submitted(bench: Bench, count: int) -> None:
+    """Submit an entry to each of very many new queues."""
+    data = b"".join(
+        request('submit: "an entry"', csp=f"//h/made-{count}-{number}#appender", tid=1)
+        for number in range(count)
+    )
+    bench.text_client().pump(data + LAST, ANSWERED)
+
+
 TEXT_OPERATIONS: list[Operation] = [
+    Operation("new durable queues, pipelined", new_stored, 25, keys=STORED),
+    Operation("csp new queues, pipelined", new_submitted, 25, keys=SERVED),
     Operation("csp submit", submits, 40000, keys=SERVED),
     Operation("csp createAppender and close", appenders, 5000, keys=SERVED),
     Operation("csp lastWrittenIndex", last_indexes, 40000, keys=SERVED),

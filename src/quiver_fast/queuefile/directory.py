@@ -73,6 +73,7 @@ class QueueDirectory:
         self._verify = verify
         self._text_check = text_check
         self._appenders: dict[str, Appender] = {}
+        self._count: int | None = None
 
     def names(self) -> list[str]:
         """Return the addresses of the queues that exist, in order."""
@@ -87,6 +88,16 @@ class QueueDirectory:
                 if address is not None:
                     found.add(address)
         return sorted(found)
+
+    def count(self) -> int:
+        """Return how many queues exist; they are looked for once."""
+        if self._count is None:
+            self._count = len(self.names())
+        return self._count
+
+    def is_open(self, address: str) -> bool:
+        """Say whether the writer of a queue is there."""
+        return address in self._appenders
 
     def folder(self, address: str) -> Path:
         """Return the folder of a queue, whether it exists or not.
@@ -112,13 +123,17 @@ class QueueDirectory:
     def appender(self, address: str) -> Appender:
         """Return the writer of a queue, opened or made.
 
+        Any thread may ask, but only one at a time for a queue.
+
         Raises:
             OutputError: its files cannot be used.
             UsageError: no queue can have that address.
         """
         if address not in self._appenders:
-            self._check_room(address)
-            self._appenders[address] = Appender(
+            is_new = not self.has_entries(address)
+            if is_new:
+                self._check_room(address)
+            appender = Appender(
                 self.folder(address),
                 roll=self._roll,
                 durability=self._durability,
@@ -126,6 +141,9 @@ class QueueDirectory:
                 verify=self._verify,
                 text_check=self._text_check,
             )
+            self._appenders[address] = appender
+            if is_new and self._count is not None:
+                self._count += 1
         return self._appenders[address]
 
     def _check_room(self, address: str) -> None:
@@ -134,8 +152,6 @@ class QueueDirectory:
         Raises:
             OutputError: there are too few descriptors.
         """
-        if self.has_entries(address):
-            return
         try:
             check_descriptors()
         except OSError as error:

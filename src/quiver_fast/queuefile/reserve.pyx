@@ -4,6 +4,7 @@ Connections and new queues could take all that the process may have. So the proc
 limits itself to fewer (the soft limit of getrlimit(2)), and takes the rest only here.
 """
 
+from libc.errno cimport EMFILE
 from posix.resource cimport RLIMIT_NOFILE, getrlimit, rlim_t, rlimit, setrlimit
 
 import os
@@ -30,6 +31,8 @@ def keep_descriptors(count: int) -> None:
 def check_descriptors() -> None:
     """See that a queue can be made: half of one would have to be opened at the next start.
 
+    Any thread may ask. What another one takes of the reserve at the moment does not count.
+
     Raises:
         OSError: there are too few descriptors, and nothing was made.
     """
@@ -37,6 +40,9 @@ def check_descriptors() -> None:
     try:
         for _ in range(OF_NEW_QUEUE):
             held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            # The limit is one of descriptors' numbers.
+            if users and held[-1] >= usual:
+                raise OSError(EMFILE, os.strerror(EMFILE))
     finally:
         for fd in held:
             os.close(fd)

@@ -36,10 +36,12 @@ cdef class Session(Tailing):
     cdef Target *csp_appender
     cdef Target *implicit       # appenders addressed by csp, linked by session_next
     cdef bint input_over        # the peer sends no more
+    cdef bint stalled           # the queue of the first document in `input` is being opened
 
     cdef void feed(self, const char *bytes, size_t size, int64_t now) noexcept nogil
     cdef void end_of_input(self, int64_t now) noexcept nogil
     cdef void drained(self, int64_t now) noexcept nogil
+    cdef void go_on(self, int64_t now) noexcept nogil
     cdef bint wants_input(self) noexcept nogil
     cdef bint is_over(self) noexcept nogil
     cdef void free_all(self) noexcept nogil

@@ -15,7 +15,7 @@ from quiver_fast.remote.reply cimport (
     CORRUPTED, ILLEGAL_ARGUMENT, ILLEGAL_STATE, OUT_OF_BOUNDS, REJECTED, UNSOLICITED, UNSUPPORTED,
     Failure, put_appender, put_exception, put_index, put_number, put_tailer, put_text,
 )
-from quiver_fast.remote.store cimport Queue, Refusal
+from quiver_fast.remote.store cimport Queue, Refusal, Store
 from quiver_fast.remote.tailing cimport Tailing, is_beyond
 from quiver_fast.remote.target cimport (
     APPENDER, TAILER, Target, TargetKind, Wait, add_target, find_target, new_target, remove_target,
@@ -39,12 +39,20 @@ cdef ptrdiff_t MAX_ENTRY = 16 << 20
 cdef int64_t MILLISECOND = 1000000
 
 
+cdef void go_on(void *session, int64_t now) noexcept nogil:
+    (<Session>session).go_on(now)
+
+
 cdef class Session(Tailing):
     """The server's side of one connection.
 
     Args:
         store: the queues.
     """
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        store.resume = go_on
 
     def __dealloc__(self) -> None:
         self.free_all()
@@ -79,6 +87,15 @@ cdef class Session(Tailing):
             self.answer_all(now)
         self.proceed(now)
 
+    cdef void go_on(self, int64_t now) noexcept nogil:
+        """Take the document again whose queue was opened, or refuse it."""
+        if not self.stalled:
+            # The connection is gone.
+            return
+        self.stalled = False
+        self.proceed(now)
+        self.output_ready()
+
     cdef void proceed(self, int64_t now) noexcept nogil:
         """Take whole documents from `input`, as far as there is room for replies."""
         cdef size_t taken
@@ -86,7 +103,7 @@ cdef class Session(Tailing):
             return
         taken = self.consume(self.input.memory + self.input.start, pending(&self.input), now)
         discard(&self.input, taken)
-        if self.input_over and not self.ended and not self.is_full():
+        if self.input_over and not (self.ended or self.stalled or self.is_full()):
             # What is left is a document cut short: nothing of it takes effect (B.8).
             self.finish(now)
 
@@ -95,7 +112,7 @@ cdef class Session(Tailing):
         cdef size_t at = 0
         cdef size_t length
         cdef uint32_t header
-        while size - at >= HEADER_SIZE and not self.ended and not self.is_full():
+        while size - at >= HEADER_SIZE and not (self.ended or self.stalled or self.is_full()):
             header = read_header(bytes + at)
             if not self.accepts(header):
                 break
@@ -110,6 +127,9 @@ cdef class Session(Tailing):
                 break
             at += HEADER_SIZE
             self.take_document(header, bytes + at, length, now)
+            if self.stalled:
+                at -= HEADER_SIZE
+                break
             at += length
         return at
 
@@ -205,11 +225,16 @@ cdef class Session(Tailing):
             self.route_to_cid(self.csp.cid)
 
     cdef void *acquire(self) noexcept nogil:
-        """Return the queue of the present csp, created if need be; NULL if refused."""
+        """Return the queue of the present csp, created if need be.
+
+        NULL if that was refused, or if the queue is being opened: its document comes again.
+        """
         cdef Refusal refusal
         if self.csp_queue == NULL:
-            self.csp_queue = self.store.acquire(self.csp.name, &refusal)
-            if self.csp_queue == NULL:
+            self.csp_queue = self.store.acquire(self.csp.name, <void *>self, &refusal)
+            if self.csp_queue == NULL and refusal.opening:
+                self.stalled = True
+            elif self.csp_queue == NULL:
                 self.refuse_as(&refusal)
         return self.csp_queue
 
@@ -461,7 +486,7 @@ cdef class Session(Tailing):
 
     cdef bint wants_input(self) noexcept nogil:
         """Say whether more should be read from the peer (B.9: never grow)."""
-        return not self.ended and not self.input_over and not self.is_full()
+        return not (self.ended or self.input_over or self.stalled or self.is_full())
 
     cdef bint is_over(self) noexcept nogil:
         """Say whether everything is said and sent."""
@@ -473,6 +498,7 @@ cdef class Session(Tailing):
         """Free all cids and buffers; the session is of no more use."""
         cdef Target *target
         cdef int i
+        self.stalled = False
         while self.waiting != NULL:
             self.abandon(self.waiting)
         for i in range(self.targets.count):

@@ -7,6 +7,7 @@ from quiver_fast.remote.readers cimport Cursor, Readers
 from quiver_fast.remote.reply cimport Failure
 from quiver_fast.remote.target cimport Target, Timers
 from quiver_fast.remote.textwire cimport Slice, Value
+from quiver_fast.server.opener cimport Opener
 from quiver_fast.server.syncer cimport Syncer
 
 cdef enum:
@@ -35,6 +36,8 @@ ctypedef void (*wake_function)(Target *target, int64_t now) noexcept nogil
 cdef struct Refusal:
     Failure failure
     char message[512]
+    # It is none: the queue is being opened, and the session is told of that.
+    bint opening
 
 cdef class Queue:
     cdef readonly str name
@@ -64,6 +67,9 @@ cdef class Queue:
     cdef int64_t commit(self, Refusal *refusal) noexcept nogil
     cdef int64_t refuse(self, Refusal *refusal) noexcept nogil
 
+# Have a session go on with the document for which its queue was opened.
+ctypedef void (*resume_function)(void *session, int64_t now) noexcept nogil
+
 # Let go the replies of all sessions that hold some; given by the sessions' module.
 ctypedef void (*release_function)(Store store) noexcept nogil
 
@@ -72,15 +78,22 @@ cdef class Store:
     cdef readonly object files
     cdef readonly bint create
     cdef Syncer syncer          # None: the turn itself syncs
+    cdef Opener opener          # None: whoever asks for a queue opens it
+    cdef readonly int64_t max_queues
     cdef dict queues            # bytes (name) -> Queue
+    cdef dict opening           # bytes (name) -> list of the sessions that wait for it
+    cdef object failed          # the name that could not be opened, and why, while they are told
     cdef void *grown            # Queue, linked by next_grown
     cdef void *unsynced         # Queue, linked by next_unsynced
     cdef void *holding          # session.Session, linked by next_holding
     cdef wake_function wake
+    cdef resume_function resume
     cdef release_function release
 
-    cdef void *acquire(self, Slice name, Refusal *refusal) noexcept nogil
-    cdef int open_queue(self, bytes name, Refusal *refusal) noexcept
+    cdef void *acquire(self, Slice name, void *session, Refusal *refusal) noexcept nogil
+    cdef int open_queue(self, bytes name, object session, Refusal *refusal) noexcept
+    cdef int check_creation(self, str name) except -1
+    cdef int add_queue(self, bytes name) except -1
     cdef void sync_all(self) noexcept nogil
     cdef void finish_syncs(self) noexcept nogil
     cdef int64_t turn(self, int64_t now) noexcept nogil

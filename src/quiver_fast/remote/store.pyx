@@ -6,17 +6,26 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, strerror
 
 from quiver_fast.errors import QuiverError
+from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.queuefile.appender cimport DURABLE_GROUP
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.queuefile.tailer cimport TAILER_FAILED, TAILER_FOUND, Step
 from quiver_fast.remote.base64 cimport decode, decoded_size
 from quiver_fast.remote.readers cimport Cursor, Readers
-from quiver_fast.remote.reply cimport ILLEGAL_ARGUMENT, IO_FAILURE, NO_SUCH_QUEUE
+from quiver_fast.remote.reply cimport ILLEGAL_ARGUMENT, IO_FAILURE, NO_SUCH_QUEUE, REJECTED
 from quiver_fast.remote.target cimport Target
 from quiver_fast.remote.textwire cimport Slice, Value, store_value, stored_size
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char *out, size_t size, const char *format, ...)
+
+
+class NoQueue(QuiverError):
+    """A queue does not exist and may not be made: the failure, and why in words."""
+
+    def __init__(self, failure: int, why: str) -> None:
+        super().__init__(why)
+        self.failure = failure
 
 
 cdef void refuse(Refusal *refusal, int failure, str message) noexcept:
@@ -146,46 +155,97 @@ cdef class Store:
         files: the directory, whose writers others may use as well.
         create: whether a queue that does not exist is created on first use.
         syncer: what syncs under `group` while the loop goes on; None: `turn` does.
+        opener: what opens queues while the loop goes on; None: `acquire` does.
+        max_queues: how many there may be in the directory; no more are created then.
     """
 
     def __init__(self, files: QueueDirectory, *, create: bool = True,
-                 syncer: Syncer | None = None) -> None:
+                 syncer: Syncer | None = None, opener: Opener | None = None,
+                 max_queues: int = INT64_MAX) -> None:
         self.queues = {}
+        self.opening = {}
         self.files = files
         self.create = create
         self.syncer = syncer
+        self.opener = opener
+        self.max_queues = max_queues
 
     def __dealloc__(self) -> None:
         free(self.timers.heap)
 
-    cdef void *acquire(self, Slice name, Refusal *refusal) noexcept nogil:
+    cdef void *acquire(self, Slice name, void *session, Refusal *refusal) noexcept nogil:
         """Return the queue of that name, opened or created; NULL with ``refusal``."""
         cdef void *queue = NULL
         with gil:
             key = name.start[:name.size]
-            if key in self.queues or self.open_queue(key, refusal):
+            if key in self.queues or self.open_queue(key, <object>session, refusal):
                 found = self.queues[key]
                 queue = <void *>found
         return queue
 
-    cdef int open_queue(self, bytes name, Refusal *refusal) noexcept:
+    cdef int open_queue(self, bytes name, object session, Refusal *refusal) noexcept:
         """Open the queue of a checked name for writing; 0 with ``refusal``."""
-        cdef Queue queue = Queue()
+        address = name.decode()
+        refusal.opening = False
         try:
-            if not self.create and not self.files.holds(name.decode()):
-                refuse(refusal, NO_SUCH_QUEUE, f"there is no queue {name.decode()}")
+            if self.failed is not None and self.failed[0] == name:
+                raise self.failed[1]
+            if name in self.opening:
+                self.opening[name].append(session)
+                refusal.opening = True
                 return 0
-            queue.appender = self.files.appender(name.decode())
-        except (OSError, QuiverError, MemoryError) as error:
+            self.check_creation(address)
+            if self.opener is None or self.files.is_open(address) and (
+                    not self.opener.is_opening(address)):
+                self.add_queue(name)
+                return 1
+            self.opening[name] = [session]
+            self.opener.want(address, self.queue_opened)
+            refusal.opening = True
+        except NoQueue as error:
+            refuse(refusal, error.failure, str(error))
+        except Exception as error:
             refuse(refusal, IO_FAILURE, str(error))
+        return 0
+
+    cdef int check_creation(self, str name) except -1:
+        """Raise NoQueue if a queue does not exist and may not be made."""
+        if self.files.holds(name):
             return 0
+        if not self.create:
+            raise NoQueue(NO_SUCH_QUEUE, f"there is no queue {name}")
+        making = 0 if self.opener is None else self.opener.pending()
+        if self.files.count() + making >= self.max_queues:
+            raise NoQueue(
+                REJECTED, f"the server has {self.max_queues} queues, the most there may be")
+        return 0
+
+    cdef int add_queue(self, bytes name) except -1:
+        """Serve a queue, whose writer is there or is made at once."""
+        cdef Queue queue = Queue()
+        queue.appender = self.files.appender(name.decode())
         queue.readers = Readers(queue.appender.directory, queue.appender.shift)
         queue.name = name.decode()
         queue.store = <void *>self
         queue.appender.on_entry = note_entry
         queue.appender.listener = <void *>queue
         self.queues[name] = queue
-        return 1
+        return 0
+
+    def queue_opened(self, address: str, error: Exception | None) -> None:
+        """Serve a queue that was opened, and have those go on that wait for it."""
+        cdef int64_t now = monotonic_ns()
+        name = address.encode()
+        sessions = self.opening.pop(name)
+        try:
+            if error is not None:
+                raise error
+            self.add_queue(name)
+        except Exception as failure:
+            self.failed = (name, failure)
+        for session in sessions:
+            self.resume(<void *>session, now)
+        self.failed = None
 
     cdef int64_t turn(self, int64_t now) noexcept nogil:
         """Sync, and answer what can be answered now; return when there is something due (ns)."""

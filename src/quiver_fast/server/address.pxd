@@ -1,4 +1,5 @@
 from quiver_fast.proton.libproton cimport pn_delivery_t
+from quiver_fast.server.broker cimport Absence
 from quiver_fast.server.message cimport HeaderResult, Message
 from quiver_fast.server.structures cimport Inlet, Queue
 
@@ -6,7 +7,8 @@ cdef bint publish(Queue *queue, Message *message) noexcept nogil
 cdef Queue *queue_of_message(
     Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil
 cdef HeaderResult queue_of_stream(
-    Inlet *inlet, const Message *message, Queue **queue) noexcept nogil
+    Inlet *inlet, const Message *message, Queue **queue, Absence *absence) noexcept nogil
 cdef Queue *last_queue(Inlet *inlet) noexcept nogil
-cdef Queue *named_queue(Inlet *inlet, const char *address, size_t size) noexcept nogil
+cdef Queue *named_queue(
+    Inlet *inlet, const char *address, size_t size, Absence *absence) noexcept nogil
 cdef bint can_pass(const Queue *queue) noexcept nogil

@@ -1,9 +1,9 @@
 """Where a message goes: by its link's target, or by its own `to`."""
 
-from libc.string cimport memcmp
+from libc.string cimport memcmp, strcpy
 
 from quiver_fast.proton.libproton cimport pn_delivery_t
-from quiver_fast.server.broker cimport find_queue
+from quiver_fast.server.broker cimport Absence, find_queue
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_READ, HeaderResult, Message, message_address, message_release,
 )
@@ -45,6 +45,7 @@ cdef Queue *queue_of_message(
     """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
     cdef const char *address
     cdef size_t size
+    cdef Absence absence
     cdef Queue *queue
     if message_address(message, &address, &size) == HEADER_MALFORMED:
         delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
@@ -53,26 +54,15 @@ cdef Queue *queue_of_message(
         delivery_reject(delivery, b"amqp:precondition-failed",
                         b"a message to the anonymous terminus names its address in 'to'")
         return NULL
-    queue = named_queue(inlet, address, size)
-    if queue == NULL and is_string(address, size):
-        delivery_reject(delivery, b"amqp:not-found", b"there is no such address here")
-    elif queue == NULL:
-        delivery_reject(delivery, b"amqp:decode-error", b"the address in 'to' is not UTF-8")
+    queue = named_queue(inlet, address, size, &absence)
+    if queue == NULL:
+        delivery_reject(delivery, absence.condition, absence.why)
     return queue
 
 
-cdef bint is_string(const char *address, size_t size) noexcept with gil:
-    """Say whether an address is the UTF-8 that its type says (part 1.6.20)."""
-    try:
-        address[:size].decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 cdef HeaderResult queue_of_stream(
-        Inlet *inlet, const Message *message, Queue **queue) noexcept nogil:
-    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL if it names none.
+        Inlet *inlet, const Message *message, Queue **queue, Absence *absence) noexcept nogil:
+    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL with ``absence``.
 
     HEADER_MORE says that `to` may still come.
     """
@@ -80,17 +70,23 @@ cdef HeaderResult queue_of_stream(
     cdef size_t size
     cdef HeaderResult result = message_address(message, &address, &size)
     queue[0] = NULL
+    absence.condition = b"amqp:precondition-failed"
+    strcpy(absence.why, b"a message to the anonymous terminus names its address in 'to'")
     if result == HEADER_READ and size:
-        queue[0] = named_queue(inlet, address, size)
+        queue[0] = named_queue(inlet, address, size, absence)
     return result
 
 
-cdef Queue *named_queue(Inlet *inlet, const char *address, size_t size) noexcept nogil:
-    """Find a queue by address, quickly if it is the one of the message before."""
+cdef Queue *named_queue(
+        Inlet *inlet, const char *address, size_t size, Absence *absence) noexcept nogil:
+    """Find a queue by address, quickly if it is the one of the message before.
+
+    NULL with ``absence``.
+    """
     cdef Queue *queue = last_queue(inlet)
     if queue == NULL or queue.address_size != size or memcmp(
             queue.address, address, size) != 0:
-        queue = find_queue(inlet.base.peer.container, address, size)
+        queue = find_queue(inlet.base.peer.container, address, size, absence)
         inlet.last = queue
         inlet.last_known = inlet.base.peer.container.queues_gone
     return queue

@@ -1,7 +1,16 @@
 from quiver_fast.engine.security cimport Security
+from quiver_fast.server.opener cimport Opener
 from quiver_fast.server.reactor cimport Reactor
 from quiver_fast.server.structures cimport Container, Inlet, Queue
 from quiver_fast.server.syncer cimport Syncer
+
+cdef enum:
+    WHY_SIZE = 256
+
+# Why an address is not there: an AMQP condition, and words.
+cdef struct Absence:
+    const char *condition
+    char why[256]
 
 cdef class Broker:
     cdef Container container
@@ -18,6 +27,8 @@ cdef class Broker:
     # The addresses of queues that could not be opened at the start.
     cdef set refused
     cdef Syncer syncer
+    # Opens the files of queues that clients make.
+    cdef Opener opener
     cdef bytes container_id
 
     cdef Queue *find(self, bytes address, bint create, bint topic)
@@ -26,10 +37,12 @@ cdef class Broker:
     cdef int forget_name(self, Queue *queue) except -1
     cdef Queue *subscribe(self, Queue *topic)
     cdef int make_storable(self, Queue *queue) except -1
+    cdef int want_store(self, Queue *queue) except -1
     cdef int open_store(self, Queue *queue) except -1
     cdef int release(self, Queue *queue) noexcept
 
 cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil
 cdef bint is_dynamic(const Queue *queue) noexcept nogil
 cdef void leave_topic(Queue *subscription) noexcept nogil
-cdef Queue *find_queue(Container *container, const char *address, size_t size) noexcept nogil
+cdef Queue *find_queue(
+    Container *container, const char *address, size_t size, Absence *absence) noexcept nogil

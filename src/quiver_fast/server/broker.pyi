@@ -1,6 +1,7 @@
 from quiver_fast.engine.security import Security
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.server.config import ServerConfig
+from quiver_fast.server.opener import Opener
 from quiver_fast.server.reactor import Reactor
 from quiver_fast.server.syncer import Syncer
 
@@ -13,5 +14,6 @@ class Broker:
         security: Security,
         files: QueueDirectory | None,
         syncer: Syncer | None,
+        opener: Opener | None,
     ) -> None: ...
     def close(self) -> None: ...

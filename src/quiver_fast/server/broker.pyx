@@ -2,13 +2,13 @@
 
 from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport free
-from libc.string cimport strlen, strncmp
+from libc.string cimport memcpy, strlen, strncmp
 
 import os
 import sys
 import uuid
 
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.queuefile.folders import folder_of
 from quiver_fast.queuefile.live import was_committed
@@ -16,7 +16,7 @@ from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.server.heap cimport heap_free
 from quiver_fast.server.queue cimport queue_free, queue_new
 from quiver_fast.server.store cimport Store, stores_finish, synced
-from quiver_fast.server.structures cimport Container, Inlet, Queue
+from quiver_fast.server.structures cimport Container, Inlet, Queue, queue_dirty
 from quiver_fast.server.syncer cimport Syncer
 
 # Nodes of this name are as short-lived as their links, so they have no file.
@@ -36,10 +36,12 @@ cdef class Broker:
         security: TLS and SASL of its connections.
         files: where durable messages are kept; None to keep none.
         syncer: what syncs them, with files; it is the caller's.
+        opener: what opens them, with files; it is the caller's.
     """
 
     def __init__(self, reactor: Reactor, config: object, security: Security,
-                 files: QueueDirectory | None, syncer: Syncer | None) -> None:
+                 files: QueueDirectory | None, syncer: Syncer | None,
+                 opener: Opener | None) -> None:
         self.reactor = reactor
         self.config = config
         self.security = security
@@ -66,6 +68,7 @@ cdef class Broker:
         self.refused = set()
         self.files = files
         self.syncer = syncer
+        self.opener = opener
         if files is not None:
             self.use_files()
         for address in config.addresses:
@@ -83,7 +86,7 @@ cdef class Broker:
         container.group = self.config.durability == "group"
         container.roll_size = self.config.roll_size
         container.run_id = int.from_bytes(os.urandom(8), "little")
-        container.open_store = open_store
+        container.want_store = want_store
         for name in self.files.names():
             self.restore(name)
 
@@ -165,10 +168,35 @@ cdef class Broker:
 
     cdef int make_storable(self, Queue *queue) except -1:
         """Let a queue keep durable messages; it gets its file with the first of them."""
+        name = queue.address[:queue.address_size].decode()
         queue.storable = True
-        if self.files.has_entries(queue.address[:queue.address_size].decode()):
+        if self.opener.is_opening(name):
+            # For a remote queue's client. What the file has comes with it.
+            self.want_store(queue)
+        elif self.files.has_entries(name):
             self.open_store(queue)
         return 0
+
+    cdef int want_store(self, Queue *queue) except -1:
+        """Have a queue's file opened, and made if need be, while the loop goes on."""
+        queue.opening = True
+        self.opener.want(queue.address[:queue.address_size].decode(), self.store_opened)
+        return 0
+
+    def store_opened(self, name: str, error: Exception | None) -> None:
+        """Give a queue its file, or have refused what waited for that."""
+        cdef Queue *queue = self.find(name.encode(), False, False)
+        if queue == NULL or not queue.opening or self.container.closing:
+            return
+        try:
+            if error is not None:
+                raise error
+            self.open_store(queue)
+        except Exception as failure:
+            say(failure)
+            queue.unopened = True
+        queue.opening = False
+        queue_dirty(queue)
 
     cdef int open_store(self, Queue *queue) except -1:
         """Give a queue its file, and the messages that are in it."""
@@ -290,15 +318,11 @@ cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
         queue.bound = inlet
 
 
-cdef bint open_store(Queue *queue) noexcept nogil:
-    """Give a queue its file for its first durable message; False, and said, if it gets none."""
-    with gil:
-        try:
-            (<Broker>queue.container.broker).open_store(queue)
-        except (MemoryError, OSError, QuiverError) as error:
-            say(error)
-            return False
-    return True
+cdef void want_store(Queue *queue) noexcept nogil:
+    """Have a queue given its file, unless that is under way; it is dispatched then."""
+    if not queue.opening:
+        with gil:
+            (<Broker>queue.container.broker).want_store(queue)
 
 
 cdef void say(object what) noexcept:
@@ -314,12 +338,39 @@ def check_address(address: bytes) -> None:
     folder_of(address.decode("utf-8", "surrogateescape"))
 
 
-cdef Queue *find_queue(Container *container, const char *address, size_t size) noexcept nogil:
-    """Find an address for the anonymous terminus, or make it; NULL if it may not be."""
+cdef Queue *find_queue(
+        Container *container, const char *address, size_t size, Absence *absence) noexcept nogil:
+    """Find an address for the anonymous terminus, or make it; NULL with ``absence``."""
     with gil:
         broker = <Broker>container.broker
         name = address[:size]
+        explain(absence, b"amqp:not-found", "there is no such address here")
         try:
             return broker.find(name, broker.may_create(name), False)
-        except (MemoryError, OSError, QuiverError):
-            return NULL
+        except TooManyQueues as error:
+            explain(absence, b"amqp:resource-limit-exceeded", str(error))
+        except UsageError as error:
+            if not is_string(name):
+                explain(absence, b"amqp:decode-error", "the address in 'to' is not UTF-8")
+        except MemoryError:
+            explain(absence, b"amqp:resource-limit-exceeded", "the server is out of memory")
+        except (OSError, QuiverError) as error:
+            # Its queue cannot be opened.
+            explain(absence, b"amqp:internal-error", str(error))
+        return NULL
+
+
+cdef void explain(Absence *absence, const char *condition, str why) noexcept:
+    """Fill an absence; words that are too many lose their end."""
+    text = why.encode("utf-8", "replace")[:WHY_SIZE - 1]
+    absence.condition = condition
+    memcpy(absence.why, <const char *>text, len(text) + 1)
+
+
+def is_string(address: bytes) -> bool:
+    """Say whether an address is the UTF-8 that its type says (part 1.6.20)."""
+    try:
+        address.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

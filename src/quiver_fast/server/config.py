@@ -118,7 +118,7 @@ KNOWN = {*TEXTS, *NUMBERS, *SWITCHES}
 CSP_KEYS = frozenset(
     {
         *REQUIRED, "port", "ready-file", "scheme", "store", "durability", "roll", "retain",
-        "verify", "no-create", "max-connections", "quiet", "verbose",
+        "verify", "no-create", "max-connections", "max-queues", "quiet", "verbose",
     }
 )  # fmt: skip
 

@@ -18,9 +18,9 @@ from quiver_fast.server.address cimport publish
 from quiver_fast.server.outcome cimport apply_outcome, return_entry
 from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.retire cimport queue_left
-from quiver_fast.server.store cimport accept_later, forget_pending
+from quiver_fast.server.store cimport accept_later, forget_pending, is_stored
 from quiver_fast.server.structures cimport (
-    Coordinator, Link, Transaction, Work, delivery_hold, peer_dirty,
+    Coordinator, Link, Queue, Transaction, Work, delivery_hold, peer_dirty,
 )
 from quiver_fast.server.transaction cimport (
     take_id, transaction_find, transaction_free, transaction_new,
@@ -122,9 +122,7 @@ cdef void read_discharge(Cursor *inside, uint64_t count, Request *request) noexc
 cdef void coordinator_receive(Link *link) noexcept nogil:
     """Answer the controller's requests, in order."""
     cdef pn_delivery_t *delivery
-    cdef char[256] buffer
-    cdef ssize_t n
-    while True:
+    while (<Coordinator *>link).awaited == NULL:
         delivery = pn_link_current(link.link)
         if delivery == NULL or not pn_delivery_readable(delivery):
             break
@@ -133,17 +131,30 @@ cdef void coordinator_receive(Link *link) noexcept nogil:
             continue
         if pn_delivery_partial(delivery):
             break
-        n = pn_link_recv(link.link, buffer, REQUEST_MAX)
-        if not answer(
-                link, delivery, read_request(<const uint8_t *>buffer, max(n, <ssize_t>0))):
+        if not answer(link, delivery, next_request(<Coordinator *>link)):
             pn_delivery_settle(delivery)
     if pn_link_credit(link.link) <= CREDIT // 2:
         pn_link_flow(link.link, CREDIT - pn_link_credit(link.link))
     peer_dirty(link.peer)
 
 
+cdef Request next_request(Coordinator *coordinator) noexcept nogil:
+    """Return what the current delivery asks: the commit that waited for files, or what it says."""
+    cdef Request request
+    cdef char[256] buffer
+    cdef ssize_t n
+    if coordinator.discharge:
+        request.what = DISCHARGE
+        request.id = coordinator.discharge
+        request.fail = False
+        coordinator.discharge = 0
+        return request
+    n = pn_link_recv(coordinator.base.link, buffer, REQUEST_MAX)
+    return read_request(<const uint8_t *>buffer, max(n, <ssize_t>0))
+
+
 cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept nogil:
-    """Do what was asked; return whether the answer waits for a sync."""
+    """Do what was asked; return whether the answer waits: for a sync, or for a queue's file."""
     cdef Transaction *transaction
     cdef bint waits
     if request.what == DECLARE:
@@ -168,6 +179,8 @@ cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept 
         roll_back(transaction)
         refuse(delivery, b"amqp:transaction:rollback", b"work of the transaction was refused")
         return False
+    elif must_wait_for_file(<Coordinator *>link, transaction):
+        return True
     elif not transaction_write(transaction):
         roll_back(transaction)
         refuse(delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
@@ -185,6 +198,48 @@ cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept 
             return False
     pn_delivery_update(delivery, PN_ACCEPTED)
     return False
+
+
+cdef bint must_wait_for_file(
+        Coordinator *coordinator, const Transaction *transaction) noexcept nogil:
+    """Say whether a commit waits for the file of a new queue. The controller is resumed then.
+
+    What came before that work needs no second look: a queue keeps its file.
+    """
+    cdef Work *work = coordinator.unopened if coordinator.unopened != NULL else transaction.first
+    while work != NULL and not (
+            work.message != NULL and is_stored(work.queue, work.message) and work.queue.opening):
+        work = work.next
+    coordinator.unopened = work
+    if work == NULL:
+        return False
+    coordinator.discharge = transaction.id
+    coordinator.awaited = work.queue
+    coordinator.prev_discharging = NULL
+    coordinator.next_discharging = work.queue.discharging
+    if coordinator.next_discharging != NULL:
+        coordinator.next_discharging.prev_discharging = coordinator
+    work.queue.discharging = coordinator
+    return True
+
+
+cdef void stop_waiting(Coordinator *coordinator) noexcept nogil:
+    if coordinator.next_discharging != NULL:
+        coordinator.next_discharging.prev_discharging = coordinator.prev_discharging
+    if coordinator.prev_discharging != NULL:
+        coordinator.prev_discharging.next_discharging = coordinator.next_discharging
+    else:
+        coordinator.awaited.discharging = coordinator.next_discharging
+    coordinator.awaited = NULL
+
+
+cdef void coordinators_resume(Queue *queue) noexcept nogil:
+    """Have commits go on that waited for the queue's file, which it has or cannot have."""
+    cdef Coordinator *coordinator
+    while queue.discharging != NULL and not queue.opening:
+        coordinator = queue.discharging
+        stop_waiting(coordinator)
+        coordinator_receive(&coordinator.base)
 
 
 cdef void refuse(
@@ -257,5 +312,7 @@ cdef void coordinator_detached(Link *link) noexcept nogil:
     """Roll back what the controller left undischarged (part 4.3)."""
     cdef Coordinator *coordinator = <Coordinator *>link
     forget_pending(link)
+    if coordinator.awaited != NULL:
+        stop_waiting(coordinator)
     while coordinator.transactions != NULL:
         roll_back(coordinator.transactions)

@@ -4,13 +4,13 @@ from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, pn_delivery_aborted, pn_delivery_local,
     pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_remote_state,
     pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
-    pn_disposition_condition, pn_disposition_set_failed, pn_link_advance, pn_link_credit,
+    pn_disposition_condition, pn_link_advance, pn_link_credit,
     pn_link_current, pn_link_queued, pn_link_recv, ssize_t,
 )
 from quiver_fast.server.address cimport (
-    can_pass, last_queue, named_queue, publish, queue_of_message, queue_of_stream,
+    can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
-from quiver_fast.server.broker cimport inlet_bind
+from quiver_fast.server.broker cimport Absence, inlet_bind
 from quiver_fast.server.credit cimport inlet_top_up, note_size
 from quiver_fast.server.links cimport widen_session
 from quiver_fast.server.message cimport (
@@ -34,6 +34,9 @@ from quiver_fast.server.structures cimport (
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
 )
+from quiver_fast.server.waiting cimport (
+    end_waiting, inlet_must_wait, refuse_for_now, refuse_waiting, wait_for_file,
+)
 
 
 cdef void inlet_receive(Inlet *inlet) noexcept nogil:
@@ -51,8 +54,10 @@ cdef void inlet_receive(Inlet *inlet) noexcept nogil:
             more = ignore(inlet, delivery)
         elif pn_delivery_aborted(delivery):
             more = drop_aborted(inlet, delivery)
-        elif inlet.receiving == NULL and inlet_must_wait(inlet):
+        elif inlet_must_wait(inlet):
             return
+        elif inlet.receiving != NULL and inlet.receiving.complete:
+            take_waiting(inlet, delivery)
         elif inlet.receiving != NULL and inlet.receiving.stream != NULL:
             more = stream_more(inlet, delivery)
         else:
@@ -111,43 +116,13 @@ cdef void abort_stream(Inlet *inlet, Message *message) noexcept nogil:
     memory_freed(inlet.base.peer.container)
 
 
-cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
-    """Say whether the link's queue is full; then the link is resumed when it is not.
-
-    What is not read stays in the session's window, which stops the producer.
-    """
-    cdef Queue *full
-    if inlet.blocked_by != NULL:
-        return True
-    # An anonymous terminus is held to where its last message went.
-    full = full_queue(inlet.queue if inlet.queue != NULL else last_queue(inlet))
-    if full == NULL:
-        return False
-    inlet.blocked_by = full
-    inlet.prev_waiting = NULL
-    inlet.next_waiting = full.waiting
-    if full.waiting != NULL:
-        full.waiting.prev_waiting = inlet
-    full.waiting = inlet
-    return True
-
-
-cdef Queue *full_queue(Queue *queue) noexcept nogil:
-    """Return the queue that has no room: this one, or a subscription of this topic."""
-    if queue == NULL:
-        return NULL
-    if not queue.multicast:
-        return queue if queue.bytes >= queue.limit else NULL
-    queue = queue.subscriptions
-    while queue != NULL and queue.bytes < queue.limit:
-        queue = queue.next_subscription
-    return queue
-
-
 cdef void queue_resume(Queue *queue) noexcept nogil:
-    """Let waiting producers go on once a quarter of the room is free."""
+    """Let waiting producers go on once a quarter of the room is free, and the file is there."""
     cdef Inlet *inlet = queue.waiting
-    if inlet == NULL or queue.bytes > queue.limit - queue.limit // 4:
+    if queue.unopened:
+        queue.unopened = False
+        refuse_waiting(inlet)
+    if inlet == NULL or queue.opening or queue.bytes > queue.limit - queue.limit // 4:
         return
     queue.waiting = NULL
     resume(inlet)
@@ -208,6 +183,7 @@ cdef bint receive_routed(
     It is a stream to its end even if that is here already: its outcome is the consumer's.
     """
     cdef Route route
+    cdef Absence absence
     cdef HeaderResult result = HEADER_READ
     route.presettled = False
     if inlet.destination == NULL:
@@ -215,7 +191,7 @@ cdef bint receive_routed(
         if result == HEADER_MORE and partial and message.first.next == NULL:
             return False
         if result == HEADER_READ:
-            inlet_bind(inlet, named_queue(inlet, route.address, route.size))
+            inlet_bind(inlet, named_queue(inlet, route.address, route.size, &absence))
             message_strip_route(message, &route)
     if result != HEADER_READ or inlet.destination == NULL:
         return refuse_stream(
@@ -224,7 +200,7 @@ cdef bint receive_routed(
     if stream_start(inlet, delivery, message):
         stream_of(message).presettled |= route.presettled
         return True
-    if partial or inlet.base.refused:
+    if partial or inlet.base.refused or inlet.blocked_by != NULL:
         return False
     # Its queue keeps it.
     message.complete = True
@@ -280,18 +256,17 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     """Forward a message from here on as it arrives; return whether that has begun."""
     cdef HeaderResult header = message_read_header(message, inlet.base.peer.container.now_ms)
     cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
+    cdef Absence absence
     cdef int entries
     if header == HEADER_READ and queue == NULL:
-        header = queue_of_stream(inlet, message, &queue)
+        header = queue_of_stream(inlet, message, &queue, &absence)
     if header == HEADER_MORE and message.first.next == NULL:
         return False
     if header == HEADER_MALFORMED or header == HEADER_MORE and queue != NULL:
         return refuse_stream(
             inlet, delivery, message, b"amqp:decode-error", b"this is not an AMQP message")
     if queue == NULL:
-        return refuse_stream(
-            inlet, delivery, message, b"amqp:precondition-failed",
-            b"the message names no address of this server in 'to'")
+        return refuse_stream(inlet, delivery, message, absence.condition, absence.why)
     if is_stored(queue, message) or queue.storable and not message.routed and not can_pass(queue):
         inlet_bind(inlet, queue)
         return keep_part(inlet, delivery, message)
@@ -315,6 +290,9 @@ cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noe
     It is accepted, and delivered, when it is whole.
     """
     if message.held < STREAM_HIGH:
+        return False
+    if inlet.destination.store == NULL:
+        wait_for_file(inlet, message, inlet.destination)
         return False
     if store_part(inlet.destination, message, False):
         return False
@@ -410,6 +388,13 @@ cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
     return False
 
 
+cdef void take_waiting(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Put a message where it belongs whose queue had no file when it came."""
+    cdef Message *message = inlet.receiving
+    inlet.receiving = NULL
+    take(inlet, delivery, message)
+
+
 cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
     """Put a complete message where it belongs, and give its outcome."""
     cdef Queue *queue
@@ -431,6 +416,9 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
         return
     if pn_delivery_remote_state(delivery) == TRANSACTIONAL_STATE:
         take_in_transaction(inlet, delivery, message, queue)
+        return
+    if is_stored(queue, message) and queue.store == NULL:
+        wait_for_file(inlet, message, queue)
         return
     if (is_stored(queue, message) or message.chain != NULL) and not store_append(queue, message):
         if message.chain != NULL:
@@ -459,13 +447,6 @@ cdef void accept(Inlet *inlet, pn_delivery_t *delivery, bint waits) noexcept nog
     pn_delivery_settle(delivery)
 
 
-cdef void refuse_for_now(pn_delivery_t *delivery) noexcept nogil:
-    """The disk takes no more: the sender may try again (modified: delivery-failed)."""
-    pn_disposition_set_failed(pn_delivery_local(delivery), True)
-    pn_delivery_update(delivery, PN_MODIFIED)
-    pn_delivery_settle(delivery)
-
-
 cdef void take_in_transaction(
         Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
     """Keep a message for its transaction's commit, and answer that it is kept (part 4.4.1)."""
@@ -486,6 +467,9 @@ cdef void take_in_transaction(
         message_release(message)
         out_of_memory(inlet)
         return
+    if is_stored(queue, message) and queue.store == NULL:
+        # The commit waits for it.
+        queue.container.want_store(queue)
     if not pn_delivery_settled(delivery):
         answer_in_transaction(state.transaction, delivery, PN_ACCEPTED)
     pn_delivery_settle(delivery)
@@ -504,14 +488,7 @@ cdef void inlet_detached(Inlet *inlet) noexcept nogil:
         while place[0] != inlet:
             place = &place[0].next_awake
         place[0] = inlet.next_awake
-    if inlet.blocked_by != NULL:
-        if inlet.next_waiting != NULL:
-            inlet.next_waiting.prev_waiting = inlet.prev_waiting
-        if inlet.prev_waiting != NULL:
-            inlet.prev_waiting.next_waiting = inlet.next_waiting
-        else:
-            inlet.blocked_by.waiting = inlet.next_waiting
-        inlet.blocked_by = NULL
+    end_waiting(inlet)
 
 
 cdef void inlets_awake(Container *container) noexcept nogil:

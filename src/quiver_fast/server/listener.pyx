@@ -14,6 +14,7 @@ from quiver_fast.proton.libsys cimport (
 from quiver_fast.server.admission cimport admit
 from quiver_fast.server.balance cimport CONNECTION, freed
 from quiver_fast.server.broker cimport Broker
+from quiver_fast.server.coordinator cimport coordinators_resume
 from quiver_fast.server.dispatch cimport queue_dispatch
 from quiver_fast.server.heap cimport heap_first
 from quiver_fast.server.inlet cimport inlets_awake, queue_resume
@@ -182,6 +183,8 @@ cdef void dispatch_all(Container *container) noexcept nogil:
         container.dirty_queues = queue.next_dirty
         queue.dirty = False
         queue_dispatch(queue)
+        if queue.discharging != NULL:
+            coordinators_resume(queue)
         queue_resume(queue)
         if queue.trunk_inlets != NULL:
             trunks_top_up(queue)

@@ -23,6 +23,7 @@ from quiver_fast.server.broker import Broker
 from quiver_fast.server.config import USAGE, ServerConfig, parse
 from quiver_fast.server.connector import Connector
 from quiver_fast.server.listener import Listener, Turn
+from quiver_fast.server.opener import Opener
 from quiver_fast.server.reactor import Reactor
 from quiver_fast.server.syncer import Syncer
 
@@ -107,11 +108,14 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
         QuiverError: the server cannot begin.
     """
     syncer = None if files is None else Syncer(reactor)
-    amqp = None if config.scheme == "csp" else AmqpService(reactor, config, files, syncer)
+    opener = None if files is None else Opener(reactor, files)
+    amqp = None
+    if config.scheme != "csp":
+        amqp = AmqpService(reactor, config, files, syncer, opener)
     # After AMQP's: at the end of a turn tailers hear of what came by AMQP as well.
     remote = None
     if config.csp_port and files is not None:
-        remote = open_remote_queues(reactor, config, files, syncer)
+        remote = open_remote_queues(reactor, config, files, syncer, opener)
     announce(config)
     keep_descriptors(RESERVED)
     reactor.run()
@@ -119,6 +123,8 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
         amqp.close()
     if remote is not None:
         remote.close()
+    if opener is not None:
+        opener.stop()
     if syncer is not None:
         syncer.stop()
     if unfreed := balance.left():
@@ -126,7 +132,11 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
 
 
 def open_remote_queues(
-    reactor: Reactor, config: ServerConfig, files: QueueDirectory, syncer: Syncer | None
+    reactor: Reactor,
+    config: ServerConfig,
+    files: QueueDirectory,
+    syncer: Syncer | None,
+    opener: Opener | None,
 ) -> Service:
     """Listen for clients of the remote queues in ``files``.
 
@@ -143,7 +153,13 @@ def open_remote_queues(
             files.appender(name)
         for name in at_start:
             open_or_say(files, name)
-    store = Store(files, create=not config.no_create, syncer=syncer)
+    store = Store(
+        files,
+        create=not config.no_create,
+        syncer=syncer,
+        opener=opener,
+        max_queues=config.max_queues,
+    )
     service = Service(reactor, store, max_connections=config.max_connections)
     for sock in listen(config.host, config.csp_port, backlog=BACKLOG):
         service.listen(sock)
@@ -172,6 +188,7 @@ class AmqpService:
         config: the server's configuration.
         files: where durable messages are kept; None to keep none.
         syncer: what syncs them, with files.
+        opener: what opens them, with files.
 
     Raises:
         QuiverError: certificates, files or the address cannot be used.
@@ -183,6 +200,7 @@ class AmqpService:
         config: ServerConfig,
         files: QueueDirectory | None,
         syncer: Syncer | None,
+        opener: Opener | None,
     ) -> None:
         security = Security(
             tls=config.scheme == "amqps",
@@ -195,7 +213,7 @@ class AmqpService:
             allow_insecure_plain=config.allow_insecure_plain,
         )
         security.prepare_server()
-        self._broker = Broker(reactor, config, security, files, syncer)
+        self._broker = Broker(reactor, config, security, files, syncer, opener)
         sockets = listen(config.host, config.port, backlog=BACKLOG)
         self._listeners = [Listener(self._broker, sock) for sock in sockets]
         self._turn = Turn(self._broker)

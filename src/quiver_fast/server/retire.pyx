@@ -47,4 +47,4 @@ cdef void queue_retire(Queue *queue) noexcept nogil:
 
 
 cdef bint is_forgettable(const Queue *queue) noexcept nogil:
-    return queue.on_demand and queue.depth == 0 and queue.store == NULL
+    return queue.on_demand and queue.depth == 0 and queue.store == NULL and not queue.opening

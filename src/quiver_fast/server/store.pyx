@@ -247,13 +247,14 @@ cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil:
 
 
 cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
-    """Write a message to the queue's file and give it its index; False if that failed."""
+    """Write a message to the queue's file and give it its index; False if that failed.
+
+    The queue has its file.
+    """
     cdef const Chunk *chunk = message.first
     cdef char *out
     if message.chain != NULL:
         return store_part(queue, message, True)
-    if queue.store == NULL and not queue.container.open_store(queue):
-        return False
     out = begin_message(<Store>queue.store, message.size)
     if out == NULL:
         report(<Store>queue.store)
@@ -274,12 +275,12 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
 cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil:
     """Write what is held of a long message to the queue's file; False if that failed.
 
+    The queue has its file.
+
     Args:
         last: with that it is whole, and gets its index.
     """
     cdef size_t end
-    if queue.store == NULL and not queue.container.open_store(queue):
-        return False
     end = (<Store>queue.store).appender.tail + message.held + NOTES_ROOM
     if not (write_owed(<Store>queue.store) and (<Store>queue.store).appender.reserve(end)
             and chain_write((<Store>queue.store).appender, message, last)):

@@ -143,6 +143,11 @@ cdef struct Queue:
     bint storable
     # Its Store, a Python object of the Broker's; NULL as long as it has no file.
     void *store
+    # Its file is being opened; that failed, which those who wait are to be told.
+    bint opening
+    bint unopened
+    # Commits that wait for its file.
+    Coordinator *discharging
     Container *container
     # All queues of the container, for what time does to them.
     Queue *prev
@@ -273,7 +278,7 @@ cdef struct Inlet:
     size_t mean_size
     # A message of one frame has come: its session's window is made for those.
     bint wide
-    # Waits for room in a queue; in that queue's list.
+    # Waits for room in a queue, or for its file; in that queue's list.
     Queue *blocked_by
     Inlet *prev_waiting
     Inlet *next_waiting
@@ -376,6 +381,12 @@ cdef struct Pending:
 cdef struct Coordinator:
     Link base
     Transaction *transactions
+    # A commit that waits for the file of a queue, and how far its work has its files.
+    uint64_t discharge
+    Work *unopened
+    Queue *awaited
+    Coordinator *prev_discharging
+    Coordinator *next_discharging
 
 cdef struct Transaction:
     Transaction *prev
@@ -420,8 +431,8 @@ cdef struct Container:
     bint group
     # Bytes from which on a file that is mostly removed is ended.
     size_t roll_size
-    # Give a queue its file; False, and said, if it cannot have one.
-    bint (*open_store)(Queue *queue) noexcept nogil
+    # Have a queue given its file. It is dispatched when it has it, or cannot have it.
+    void (*want_store)(Queue *queue) noexcept nogil
     Pending *pending
     # Of these, those that the sync under way is for: the first.
     size_t syncing_count

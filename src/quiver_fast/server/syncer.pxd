@@ -45,3 +45,6 @@ cdef class Syncer:
     cdef void wait(self) noexcept nogil
 
 cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil
+cdef int event_descriptor() noexcept nogil
+cdef bint take(int fd) noexcept nogil
+cdef void give(int fd) noexcept nogil

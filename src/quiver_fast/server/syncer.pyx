@@ -45,8 +45,8 @@ cdef class Syncer:
 
     def __init__(self, reactor: Reactor) -> None:
         self.wanted = []
-        self.request = eventfd(0, EFD_CLOEXEC)
-        self.watch.fd = eventfd(0, EFD_CLOEXEC)
+        self.request = event_descriptor()
+        self.watch.fd = event_descriptor()
         self.watch.owner = <void *>self
         self.watch.ready = on_done
         self.epoll = reactor.epoll
@@ -219,6 +219,11 @@ cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil
             appender.table["chronicle.lastIndexMSynced"] = last
 
 
+cdef int event_descriptor() noexcept nogil:
+    """Return a new event descriptor; -1, with errno, if there is none."""
+    return eventfd(0, EFD_CLOEXEC)
+
+
 cdef bint take(int fd) noexcept nogil:
     """Wait until an event descriptor was given to, and empty it."""
     cdef uint64_t count
@@ -229,5 +234,6 @@ cdef bint take(int fd) noexcept nogil:
 
 
 cdef void give(int fd) noexcept nogil:
+    """Wake whoever waits for an event descriptor."""
     cdef uint64_t one = 1
     write(fd, &one, sizeof(one))

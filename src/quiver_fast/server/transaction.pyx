@@ -80,13 +80,16 @@ cdef inline Transaction *free_place(uint32_t following) noexcept nogil:
 
 
 cdef Transaction *transaction_find(Peer *peer, uint64_t id) noexcept nogil:
-    """Return the connection's transaction with this id, or NULL."""
+    """Return the connection's transaction with this id, or NULL.
+
+    One whose commit waits for a file is discharged: it takes no more work.
+    """
     cdef uint64_t place = id & ((<uint64_t>1 << PLACE_BITS) - 1)
     cdef Transaction *transaction
     if place >= peer.transaction_capacity:
         return NULL
     transaction = peer.transactions[place]
-    if <size_t>transaction & 1 or transaction.id != id:
+    if <size_t>transaction & 1 or transaction.id != id or transaction.coordinator.discharge == id:
         return NULL
     return transaction
 

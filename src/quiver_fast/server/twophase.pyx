@@ -70,8 +70,8 @@ cdef bint removes(const Work *work) noexcept nogil:
 
 
 cdef bint join(Queue *queue, int64_t count, void **joined) noexcept nogil:
-    """Begin the transaction in a queue's file, if it did not yet."""
-    if queue.store == NULL and not queue.container.open_store(queue):
+    """Begin the transaction in a queue's file, if it did not yet; False if it has none."""
+    if queue.store == NULL:
         return False
     return (<Store>queue.store).joined or begin(<Store>queue.store, count, joined)
 
