@@ -248,6 +248,7 @@ class Operation(NamedTuple):
         scale: how many times N the long form does.
         keys: of the server.
         waits: whether what the server does after `run` belongs to it as well.
+        stays: whether the server has to keep what it made, when its clients are gone.
     """
 
     name: str
@@ -256,6 +257,7 @@ class Operation(NamedTuple):
     scale: int = 8
     keys: dict[str, object] | None = None
     waits: bool = False
+    stays: bool = False
 
 
 class Cost(NamedTuple):

@@ -75,8 +75,8 @@ def new_submitted(bench: Bench, count: int) -> None:
 
 
 TEXT_OPERATIONS: list[Operation] = [
-    Operation("new durable queues, pipelined", new_stored, 25, keys=STORED),
-    Operation("csp new queues, pipelined", new_submitted, 25, keys=SERVED),
+    Operation("new durable queues, pipelined", new_stored, 25, keys=STORED, stays=True),
+    Operation("csp new queues, pipelined", new_submitted, 25, keys=SERVED, stays=True),
     Operation("csp submit", submits, 40000, keys=SERVED),
     Operation("csp createAppender and close", appenders, 5000, keys=SERVED),
     Operation("csp lastWrittenIndex", last_indexes, 40000, keys=SERVED),
