@@ -58,7 +58,12 @@ def _end(data: bytes, at: int) -> int:
     constructor = data[at]
     at += 1
     if constructor == 0:
-        return _end(data, _end(data, at))
+        if data[at : at + 1] == b"\0":
+            raise ValueError("a descriptor has a descriptor")
+        at = _end(data, at)
+        if data[at : at + 1] == b"\0":
+            raise ValueError("a value has two descriptors")
+        return _end(data, at)
     if constructor >> 4 in FIXED:
         end = at + FIXED[constructor >> 4]
     else:

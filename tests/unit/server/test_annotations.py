@@ -61,6 +61,8 @@ def test_both_encodings_of_a_key_are_the_same_key() -> None:
         (b"\x00\x53\x70", b"\xc1\x01\x00"),
         (b"\x01\x53\x77\x40", b"\xc1\x01\x00"),  # not a section
         (b"\x00\x53\x72\x1f", b"\xc1\x01\x00"),  # no such constructor
+        (bytes(10_000), b"\xc1\x01\x00"),  # descriptors of descriptors
+        (b"\x00\x53\x77\x40", b"\xc1\x03\x02\x40" + b"\x00\x40" * 10_000),
     ],
 )
 def test_what_cannot_be_merged(message: bytes, annotations: bytes) -> None:
