@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import logging
 import os
+import shutil
 from pathlib import Path
 
 from quiver_fast.errors import OutputError, UsageError
@@ -15,8 +16,12 @@ from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.reserve import check_descriptors
 from quiver_fast.queuefile.table import TABLE_NAME
 
-__all__ = ["QueueDirectory"]
+__all__ = ["SUBSCRIPTION", "QueueDirectory"]
 
+# What the names of subscriptions' queues begin with, which no address can; and their folder,
+# which no address has.
+SUBSCRIPTION = "\0"
+SUBSCRIPTIONS = "%subscriptions"
 
 LOG = logging.getLogger(__name__)
 CYCLE_FILES = "*.cq4"
@@ -100,11 +105,13 @@ class QueueDirectory:
         return address in self._appenders
 
     def folder(self, address: str) -> Path:
-        """Return the folder of a queue, whether it exists or not.
+        """Return the folder of a queue, or of a subscription's, whether it exists or not.
 
         Raises:
             UsageError: no queue can have that address.
         """
+        if address.startswith(SUBSCRIPTION):
+            return self.path / SUBSCRIPTIONS / address.removeprefix(SUBSCRIPTION)
         folder = self.path / folder_of(address)
         earlier = self.path / address
         if is_plain(address) and folder != earlier and not folder.exists():
@@ -156,6 +163,16 @@ class QueueDirectory:
             check_descriptors()
         except OSError as error:
             raise OutputError(f"{self.folder(address)}: {error.strerror}") from None
+
+    def discard(self, address: str) -> None:
+        """Delete the queue of a subscription, and its folder.
+
+        Raises:
+            OSError: that cannot be.
+            OutputError: its files cannot be closed in order.
+        """
+        self._appenders.pop(address).close()
+        shutil.rmtree(self.folder(address))
 
     def close(self) -> None:
         """Close every queue in order.

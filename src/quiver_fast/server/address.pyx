@@ -11,12 +11,14 @@ from quiver_fast.server.peer cimport delivery_reject
 from quiver_fast.server.queue cimport queue_append
 from quiver_fast.server.stream cimport is_for
 from quiver_fast.server.structures cimport Inlet, Queue, queue_dirty
+from quiver_fast.server.subscription cimport SPREAD, store_copies
 
 
 cdef bint publish(Queue *queue, Message *message) noexcept nogil:
     """Put a message into a queue, or into each subscription of a topic.
 
-    Takes over one reference. Returns False if there was no memory for it.
+    Takes over one reference. Returns False if there was no memory for it, or a file of a
+    subscription takes no more.
     """
     cdef Queue *subscription
     cdef bint done = True
@@ -26,10 +28,16 @@ cdef bint publish(Queue *queue, Message *message) noexcept nogil:
             return False
         queue_dirty(queue)
         return True
+    if queue.stored_subscriptions and message.header.durable and message.index != SPREAD:
+        if not store_copies(queue, message):
+            message_release(message)
+            return False
     subscription = queue.subscriptions
     while subscription != NULL:
         if not is_for(subscription, message):
             pass
+        elif subscription.store != NULL and message.header.durable:
+            done &= publish_copy(subscription)
         elif queue_append(subscription, message) == NULL:
             done = False
         else:
@@ -38,6 +46,19 @@ cdef bint publish(Queue *queue, Message *message) noexcept nogil:
         subscription = subscription.next_subscription
     message_release(message)
     return done
+
+
+cdef bint publish_copy(Queue *subscription) noexcept nogil:
+    """Put its copy of a message into a subscription; one of a transaction comes by itself."""
+    cdef Message *copy = subscription.incoming
+    subscription.incoming = NULL
+    if copy == NULL:
+        return True
+    if queue_append(subscription, copy) == NULL:
+        message_release(copy)
+        return False
+    queue_dirty(subscription)
+    return True
 
 
 cdef Queue *queue_of_message(

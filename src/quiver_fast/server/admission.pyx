@@ -98,6 +98,7 @@ cdef void offer(pn_data_t *data) noexcept nogil:
     pn_data_put_array(data, False, PN_SYMBOL)
     pn_data_enter(data)
     pn_data_put_symbol(data, pn_bytes(15, b"ANONYMOUS-RELAY"))
+    pn_data_put_symbol(data, pn_bytes(11, b"SHARED-SUBS"))
     pn_data_put_symbol(data, pn_bytes(29, b"sole-connection-for-container"))
     pn_data_put_symbol(data, pn_bytes(18, b"qd.streaming-links"))
     # To another server: let us be a trunk.

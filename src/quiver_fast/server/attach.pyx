@@ -32,23 +32,19 @@ from quiver_fast.server.inlet cimport inlet_detached
 from quiver_fast.server.lifetime cimport (
     maker_left, node_join, node_leave, read_lifetime, set_lifetime,
 )
-from quiver_fast.server.links cimport link_delete, link_new, stream_inlet
+from quiver_fast.server.links cimport link_abandon, link_delete, link_new, stream_inlet
 from quiver_fast.server.outlet cimport outlet_detached
 from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.queue cimport consumer_join
+from quiver_fast.server.refusal import Refusal
 from quiver_fast.server.retire cimport queue_left
 from quiver_fast.server.structures cimport (
     COORDINATOR, INLET, OUTLET, Coordinator, Inlet, Link, LinkKind, Outlet, Peer, Queue, peer_dirty,
 )
+from quiver_fast.server.subscription cimport (
+    known_subscription, subscription_closed, subscription_of,
+)
 from quiver_fast.server.trunk cimport trunk_detached, trunks_announce, trunks_withdraw
-
-
-class Refusal(QuiverError):
-    """An attach that cannot be: the AMQP condition, and why in words."""
-
-    def __init__(self, condition: bytes, why: str) -> None:
-        super().__init__(why)
-        self.condition = condition
 
 
 cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
@@ -160,26 +156,25 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     """A consumer: our side sends."""
     cdef pn_terminus_t *theirs = pn_link_remote_source(link)
     cdef Queue *queue
-    cdef Queue *node
     cdef Outlet *outlet
-    if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
-        raise Refusal(b"amqp:invalid-field", "the attach has no source")
     pn_terminus_copy(pn_link_source(link), theirs)
     pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
     # Part 2.6.3: our source names what is really in place, and no filter is.
     pn_data_clear(pn_terminus_filter(pn_link_source(link)))
     claim_nothing(pn_link_source(link))
-    queue = node_of(broker, theirs, pn_link_source(link))
-    node = queue
+    if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
+        queue = known_subscription(broker, peer, link)
+    else:
+        queue = node_of(broker, theirs, pn_link_source(link))
     if peer.trunk and queue.links == 0 and is_dynamic(queue) and not queue.lifetime:
         # A temporary node of the other server's, known here as long as that asks for it.
         queue.temporary = True
     if queue.multicast:
-        queue = broker.subscribe(queue)
+        queue = subscription_of(broker, peer, link, queue)
         queue.trunk = peer.trunk
     outlet = <Outlet *>new_link(peer, link, OUTLET, sizeof(Outlet))
     if pn_terminus_is_dynamic(theirs):
-        outlet.base.made = node
+        outlet.base.made = node_of_queue(queue)
     outlet.presettled = pn_link_remote_snd_settle_mode(link) == PN_SND_SETTLED
     outlet.consumer.outlet = outlet
     outlet.consumer.trunk = peer.trunk
@@ -253,8 +248,34 @@ cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
     return 0
 
 
+cdef void closed_by_peer(Link *link) noexcept nogil:
+    """The peer closes a link, with which what was kept for it ends (part 2.6.6).
+
+    Where we closed it, for an error, the peer only confirms.
+    """
+    if link.kind == OUTLET and not link.refused:
+        subscription_closed((<Outlet *>link).consumer.queue)
+
+
+cdef void steal(Link *link) noexcept nogil:
+    """Detach a consumer whose link's name was attached anew (part 2.6.1)."""
+    set_condition(pn_link_condition(link.link), b"amqp:link:stolen",
+                  b"a link of that name was attached elsewhere")
+    take_down(link, True, True)
+
+
 cdef void detach(Link *link, bint closed) noexcept nogil:
     """Take a link out of service, and answer the peer's detach in kind (part 2.6.5)."""
+    take_down(link, closed, False)
+
+
+cdef void take_down(Link *link, bint closed, bint first) noexcept nogil:
+    """Take a link out of service.
+
+    Args:
+        closed: with all that was kept for it.
+        first: its peer has not detached it yet.
+    """
     cdef Peer *peer = link.peer
     cdef pn_link_t *engine_link = link.link
     cdef Queue *queue = NULL
@@ -282,7 +303,10 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
         pn_link_detach(engine_link)
     if link.owns_session:
         pn_session_close(link.session)
-    link_delete(link)
+    if first:
+        link_abandon(link)
+    else:
+        link_delete(link)
     if made != NULL:
         maker_left(made)
     if queue != NULL:

@@ -21,6 +21,8 @@ cdef class Broker:
     cdef dict queues
     # bytes (container id) -> int (Peer *), of connections that may be the only ones of it
     cdef dict containers
+    # (container id or None, name, whether it is kept) -> Subscription
+    cdef readonly dict subscriptions
     # The data directory, and the Store of each queue that has a file; None without one.
     cdef readonly object files
     cdef list stores
@@ -39,9 +41,13 @@ cdef class Broker:
     cdef int make_storable(self, Queue *queue) except -1
     cdef int want_store(self, Queue *queue) except -1
     cdef int open_store(self, Queue *queue) except -1
+    cdef int fill_store(self, Queue *queue, str name) except -1
+    cdef int let_go(self, Queue *queue) except -1
+    cdef int drop_store(self, Queue *queue) except -1
     cdef int release(self, Queue *queue) noexcept
 
 cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil
+cdef void say(object what) noexcept
 cdef bint is_dynamic(const Queue *queue) noexcept nogil
 cdef void leave_topic(Queue *subscription) noexcept nogil
 cdef Queue *find_queue(

@@ -17,6 +17,7 @@ from quiver_fast.server.heap cimport heap_free
 from quiver_fast.server.queue cimport queue_free, queue_new
 from quiver_fast.server.store cimport Store, stores_finish, synced
 from quiver_fast.server.structures cimport Container, Inlet, Queue, queue_dirty
+from quiver_fast.server.subscription cimport restore_subscriptions
 from quiver_fast.server.syncer cimport Syncer
 
 # Nodes of this name are as short-lived as their links, so they have no file.
@@ -47,6 +48,7 @@ cdef class Broker:
         self.security = security
         self.queues = {}
         self.containers = {}
+        self.subscriptions = {}
         self.container_id = f"quiver-server-{uuid.uuid4().hex[:8]}".encode()
         self.container.broker = <void *>self
         self.container.epoll = reactor.epoll
@@ -89,6 +91,7 @@ cdef class Broker:
         container.want_store = want_store
         for name in self.files.names():
             self.restore(name)
+        restore_subscriptions(self)
 
     def restore(self, name: str) -> None:
         """Make a queue that has files. One that cannot be opened is refused, the others serve.
@@ -133,6 +136,7 @@ cdef class Broker:
         while self.container.queues != NULL:
             queue_free(self.container.queues)
         self.queues = {}
+        self.subscriptions = {}
         heap_free(&self.container.timers)
         free(self.container.pending)
         self.container.pending = NULL
@@ -200,8 +204,11 @@ cdef class Broker:
 
     cdef int open_store(self, Queue *queue) except -1:
         """Give a queue its file, and the messages that are in it."""
-        name = queue.address[:queue.address_size].decode()
-        store = Store(self.files.appender(name))
+        return self.fill_store(queue, queue.address[:queue.address_size].decode())
+
+    cdef int fill_store(self, Queue *queue, str name) except -1:
+        """Give a queue the file of a name, and the messages that are in it."""
+        store = Store(self.files.appender(name), name.encode())
         store.fill(queue, self.was_committed)
         self.stores.append(store)
         queue.store = <void *>store
@@ -253,13 +260,42 @@ cdef class Broker:
         return True
 
     def check_room(self) -> None:
-        """Raise TooManyQueues if no further queue may be made."""
+        """Raise TooManyQueues if no further queue, or subscription with a name, may be made."""
         most = self.config.max_queues
-        if len(self.queues) >= most:
+        if len(self.queues) + len(self.subscriptions) >= most:
             raise TooManyQueues(f"the server has {most} queues, the most there may be")
+
+    cdef int let_go(self, Queue *queue) except -1:
+        """Delete a subscription that could not begin."""
+        cdef Queue *topic = queue.topic
+        leave_topic(queue)
+        self.release(queue)
+        topic.links -= 1
+        queue_dirty(topic)
+        return 0
+
+    cdef int drop_store(self, Queue *queue) except -1:
+        """Delete the files of a subscription that is no more; its queue is empty.
+
+        Raises:
+            OSError, QuiverError: they cannot be deleted; the next start does.
+        """
+        store = <Store>queue.store
+        # Nobody writes to them any more, and nobody syncs them.
+        self.finish_stores()
+        queue.store = NULL
+        store.close_deleted()
+        self.stores.remove(store)
+        self.files.discard(store.name.decode())
+        return 0
 
     cdef int release(self, Queue *queue) noexcept:
         """Delete a temporary queue that no link uses any more."""
+        if queue.store != NULL:
+            try:
+                self.drop_store(queue)
+            except (OSError, QuiverError) as error:
+                say(error)
         # What was looked up before may be this one.
         self.container.queues_gone += 1
         forget_queue(&self.container, queue)
@@ -326,6 +362,7 @@ cdef void want_store(Queue *queue) noexcept nogil:
 
 
 cdef void say(object what) noexcept:
+    """Tell on standard error what is not well."""
     sys.stderr.write(f"quiver-server-pyfast: {what}\n")
 
 

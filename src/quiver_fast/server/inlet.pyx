@@ -270,6 +270,9 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     if is_stored(queue, message) or queue.storable and not message.routed and not can_pass(queue):
         inlet_bind(inlet, queue)
         return keep_part(inlet, delivery, message)
+    if queue.kept_subscriptions:
+        # Each gets it when it is whole: its consumer may come later.
+        return False
     if not (inlet.streaming or queue.multicast or queue.consumer_count):
         # Its queue keeps it for a consumer to come.
         return False
@@ -428,7 +431,11 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
         return
     waits = must_wait(queue, message)
     if not publish(queue, message):
-        delivery_reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        if queue.multicast:
+            refuse_for_now(delivery)
+        else:
+            delivery_reject(
+                delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
         return
     accept(inlet, delivery, waits)
 

@@ -5,6 +5,7 @@ from quiver_fast.server.structures cimport Inlet, Link, LinkKind, Peer, Session
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil
 cdef void link_delete(Link *link) noexcept nogil
+cdef void link_abandon(Link *link) noexcept nogil
 cdef bint awaits_begin(Peer *peer) noexcept nogil
 cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil
 cdef Session *session_new(Peer *peer, pn_session_t *session, bint own) noexcept nogil

@@ -98,8 +98,21 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
 
 cdef void link_delete(Link *link) noexcept nogil:
     """Free a link's record and our hold on the engine's link, which was closed."""
-    cdef Peer *peer = link.peer
     cdef pn_link_t *engine_link = link.link
+    link_forget(link)
+    pn_link_free(engine_link)
+    pn_decref(engine_link)
+
+
+cdef void link_abandon(Link *link) noexcept nogil:
+    """Free the record of a link that we closed; the engine's goes when its peer confirms that."""
+    cdef pn_link_t *engine_link = link.link
+    link_forget(link)
+    pn_decref(engine_link)
+
+
+cdef void link_forget(Link *link) noexcept nogil:
+    cdef Peer *peer = link.peer
     cdef Session *session = session_of(link.session)
     if link.prev != NULL:
         link.prev.next = link.next
@@ -114,10 +127,8 @@ cdef void link_delete(Link *link) noexcept nogil:
     else:
         peer.link_count -= 1
     freed(LINK)
+    pn_link_set_context(link.link, NULL)
     free(link)
-    pn_link_set_context(engine_link, NULL)
-    pn_link_free(engine_link)
-    pn_decref(engine_link)
 
 
 cdef int stream_window(const Peer *peer) noexcept nogil:

@@ -12,6 +12,7 @@ from quiver_fast.proton.libsys cimport (
     malloc_trim, setsockopt,
 )
 from quiver_fast.server.admission cimport admit
+from quiver_fast.server.attach cimport steal
 from quiver_fast.server.balance cimport CONNECTION, freed
 from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.coordinator cimport coordinators_resume
@@ -109,6 +110,7 @@ cdef class Turn:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        broker.container.steal = steal
         self.hook.owner = <void *>&broker.container
         self.hook.turn = finish_turn
         broker.reactor.add_hook(&self.hook)

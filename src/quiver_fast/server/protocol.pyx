@@ -12,7 +12,7 @@ from quiver_fast.proton.libproton cimport (
     pn_session_condition, pn_session_free, pn_session_get_context, pn_session_open,
     pn_session_state, pn_session_t,
 )
-from quiver_fast.server.attach cimport attach, detach
+from quiver_fast.server.attach cimport attach, closed_by_peer, detach
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_receive
 from quiver_fast.server.credit cimport inlet_top_up
@@ -115,6 +115,8 @@ cdef void link_flow(pn_link_t *engine_link) noexcept nogil:
 cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept nogil:
     cdef Link *link = link_of(engine_link)
     if link != NULL:
+        if closed:
+            closed_by_peer(link)
         detach(link, closed)
         return
     # A link that was refused: the peer confirms.

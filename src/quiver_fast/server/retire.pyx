@@ -1,9 +1,10 @@
 """Queues that nothing uses any more, and when they go."""
 
-from quiver_fast.server.broker cimport Broker, leave_topic
+from quiver_fast.server.broker cimport Broker
 from quiver_fast.server.inlet cimport resume
 from quiver_fast.server.queue cimport queue_clear
 from quiver_fast.server.structures cimport Inlet, Queue, queue_dirty
+from quiver_fast.server.subscription cimport subscription_left
 from quiver_fast.server.timer cimport timer_advance
 
 # Messages of a queue that goes that are dropped in one turn, so that others have theirs.
@@ -18,8 +19,8 @@ cdef void queue_left(Queue *queue) noexcept nogil:
     queue.links -= 1
     if queue.links:
         return
-    if queue.topic != NULL:
-        leave_topic(queue)
+    if queue.topic != NULL and not queue.kept:
+        subscription_left(queue)
     queue_dirty(queue)
 
 

@@ -9,6 +9,10 @@ from quiver_fast.server.structures cimport Container, Link, Queue
 
 cdef class Store:
     cdef Queue *queue
+    # By which the data directory knows it.
+    cdef readonly bytes name
+    cdef const char *name_start
+    cdef size_t name_size
     cdef Appender appender
     cdef Retention retention
     # Entries that are done with, not written down yet.

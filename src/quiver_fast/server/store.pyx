@@ -54,10 +54,14 @@ cdef class Store:
 
     Args:
         appender: the writer of the queue's files.
+        name: by which the data directory knows it.
     """
 
-    def __cinit__(self, appender: Appender) -> None:
+    def __cinit__(self, appender: Appender, name: bytes) -> None:
         self.appender = appender
+        self.name = name
+        self.name_start = name
+        self.name_size = len(name)
         self.ended_fd = -1
         self.deleted = []
         self.removed_capacity = REMOVALS
@@ -188,6 +192,13 @@ cdef class Store:
             job.fd = fd
             if not syncer.add(job):
                 os.close(fd)
+        self.deleted.clear()
+        self.has_deleted = False
+
+    def close_deleted(self) -> None:
+        """Close the deleted files; no sync is under way."""
+        for fd in self.deleted:
+            os.close(fd)
         self.deleted.clear()
         self.has_deleted = False
 
@@ -353,7 +364,8 @@ cdef void store_remove(Queue *queue, const Message *message) noexcept nogil:
 
 cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil:
     """Say whether a message may be accepted only after a sync."""
-    return message.index >= 0 and queue.container.group
+    return queue.container.group and (
+        message.index >= 0 or queue.stored_subscriptions > 0 and message.header.durable)
 
 
 cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:

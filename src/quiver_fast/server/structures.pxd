@@ -123,6 +123,15 @@ cdef struct Queue:
     Queue *prev_subscription
     Queue *next_subscription
     Queue *topic
+    # Of a subscription with a name: its Subscription, a Python object of the Broker's.
+    void *subscription
+    # It stays without links.
+    bint kept
+    # Its copy of the message that is being published.
+    Message *incoming
+    # Of a topic: its subscriptions that are kept, and those of them that have files.
+    size_t kept_subscriptions
+    size_t stored_subscriptions
     # In the container's list of queues that have something to dispatch.
     bint dirty
     Queue *next_dirty
@@ -433,6 +442,8 @@ cdef struct Container:
     size_t roll_size
     # Have a queue given its file. It is dispatched when it has it, or cannot have it.
     void (*want_store)(Queue *queue) noexcept nogil
+    # Detach a consumer whose link's name was attached anew.
+    void (*steal)(Link *link) noexcept nogil
     Pending *pending
     # Of these, those that the sync under way is for: the first.
     size_t syncing_count

@@ -17,6 +17,7 @@ from quiver_fast.server.store cimport (
     Store, flush_removals, is_stored, mark_dirty, note_message, report, store_append, write_owed,
 )
 from quiver_fast.server.structures cimport Container, Queue, Transaction, Work
+from quiver_fast.server.subscription cimport spread
 
 
 cdef bint ends_message(uint64_t outcome) noexcept nogil:
@@ -31,7 +32,7 @@ cdef bint transaction_write(Transaction *transaction) noexcept nogil:
     """
     cdef Container *container = transaction.coordinator.base.peer.container
     cdef void *joined = NULL
-    cdef bint done = write_work(transaction, &joined)
+    cdef bint done = spread(transaction) and write_work(transaction, &joined)
     transaction.stored = joined != NULL
     if done and joined != NULL:
         done = prepare(joined, container.run_id + transaction.id) and decide(
@@ -96,20 +97,19 @@ cdef bint prepare(void *joined, uint64_t id) noexcept nogil:
     """Write down all removals; of several queues, that the work in each is all there."""
     cdef void *store = joined
     cdef bint several = (<Store>joined).next_joined != NULL
-    cdef Queue *home = (<Store>joined).queue
     while store != NULL:
-        if not prepare_one(<Store>store, home if several else NULL, id):
+        if not prepare_one(<Store>store, joined if several else NULL, id):
             report(<Store>store)
             return False
         store = (<Store>store).next_joined
     return True
 
 
-cdef bint prepare_one(Store store, const Queue *home, uint64_t id) noexcept nogil:
+cdef bint prepare_one(Store store, void *home, uint64_t id) noexcept nogil:
     if write_removals(store.appender, store.removed, store.removed_count) != 0:
         return False
     return home == NULL or write_prepared(
-        store.appender, id, home.address, home.address_size) == 0
+        store.appender, id, (<Store>home).name_start, (<Store>home).name_size) == 0
 
 
 cdef bint decide(Store home, uint64_t id) noexcept nogil:

@@ -1,0 +1,15 @@
+"""Why an attach is refused."""
+
+from __future__ import annotations
+
+from quiver_fast.errors import QuiverError
+
+__all__ = ["Refusal"]
+
+
+class Refusal(QuiverError):  # noqa: N818
+    """An attach that cannot be: the AMQP condition, and why in words."""
+
+    def __init__(self, condition: bytes, why: str) -> None:
+        super().__init__(why)
+        self.condition = condition
