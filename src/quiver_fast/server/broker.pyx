@@ -280,11 +280,13 @@ cdef class Broker:
         Raises:
             OSError, QuiverError: they cannot be deleted; the next start does.
         """
-        store = <Store>queue.store
+        cdef Store store = <Store>queue.store
         # Nobody writes to them any more, and nobody syncs them.
         self.finish_stores()
         queue.store = NULL
-        store.close_deleted()
+        for fd in store.deleted:
+            os.close(fd)
+        store.deleted.clear()
         self.stores.remove(store)
         self.files.discard(store.name.decode())
         return 0

@@ -195,13 +195,6 @@ cdef class Store:
         self.deleted.clear()
         self.has_deleted = False
 
-    def close_deleted(self) -> None:
-        """Close the deleted files; no sync is under way."""
-        for fd in self.deleted:
-            os.close(fd)
-        self.deleted.clear()
-        self.has_deleted = False
-
     def take(self, count: int, writer: int) -> None:
         """Take the first removals as written down, from the file of ``writer`` on."""
         self.untidy = True

@@ -10,7 +10,6 @@ A durable message of a topic is in the file of each such subscription, so each h
 its own of it; all other messages are shared.
 """
 
-from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memcpy
 
