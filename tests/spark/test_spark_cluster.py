@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from support.peers import why_missing
-from support.processes import Finished, Running, free_port, run
-from support.record_files import Traffic, write_pair
+from support.processes import Finished, Running, free_port, run, wait_until
+from support.record_files import Traffic, receiver_lines, write, write_pair
 
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sources import load_run
@@ -57,7 +57,12 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             return stack.enter_context(Running(command, env=environment))
 
         url = f"spark://127.0.0.1:{port}"
-        start("master.Master", "--port", str(port)).wait_until_listening(port)
+        first = start("master.Master", "--port", str(port))
+        wait_until(
+            lambda: first.listens_on(port) or first.process.poll() is not None,
+            "the master listens",
+            LIMIT,
+        )
         for number in range(2):
             room = ["--cores", "1", "--memory", "1g", "--work-dir", str(work / f"{number}")]
             start("worker.Worker", *room, url)
@@ -111,7 +116,9 @@ def test_an_environment_travels_as_an_archive(master: str, tmp_path: Path) -> No
 
 
 def test_spark_submit_on_a_cluster(master: str, tmp_path: Path) -> None:
-    write_pair(tmp_path / "run", Traffic(1, 2000), "v3")
+    (tmp_path / "run").mkdir()
+    lines = receiver_lines(Traffic(1, 2000), "v3")
+    write(tmp_path / "run" / "receiver-transfers.csv", lines)
     output = tmp_path / "out"
     options = ["--master", master]
     for setting in SETTINGS:

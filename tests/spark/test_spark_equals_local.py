@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ import pytest
 import zstandard
 from support.golden import GOLDEN, expected, golden_run, told
 from support.peers import why_missing
-from support.record_files import Traffic, receiver_lines, write, write_pair
+from support.record_files import Traffic, receiver_lines, sender_lines, write, write_pair
 from support.summaries import config as configured
 
 from quiver_fast.analysis.discovery import find_runs
@@ -29,13 +31,20 @@ if why_missing("spark") is None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    from spark_analysis import facts, reading
     from spark_analysis.engine import load_run
+    from spark_analysis.files import splits_of
+    from spark_analysis.output import analyze
     from spark_analysis.session import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from quiver_fast.analysis.discovery import RunFiles
+    from spark_analysis.files import RecordFile, Split
+
+# Holds what the local engine says of a run to what was put into its records.
+Judge = Callable[[dict[str, Any]], None]
 
 COUNT = 20_000
 SPLIT = 223_457
@@ -80,6 +89,10 @@ def comparable(value: Any) -> Any:
     return value
 
 
+def as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
 def check(spark: SparkSession, run: RunFiles, split_size: int = SPLIT) -> dict[str, Any]:
     """Hold equal all that users of a run find in it; return the local engine's."""
     here = load_here(run, ignore)
@@ -107,33 +120,31 @@ def the_run(folder: Path) -> RunFiles:
     return run
 
 
-@pytest.mark.parametrize(
-    ("seed", "record_format", "unit"),
-    [(1, "v1", "ms"), (2, "v2", "us"), (3, "v3", "ms")],
-)
-def test_a_pair_with_every_fault(
-    spark: SparkSession, tmp_path: Path, seed: int, record_format: str, unit: str
-) -> None:
+def faults(folder: Path, record_format: str, unit: str, seed: int) -> Judge:
+    """A pair with every fault."""
     traffic = Traffic(seed, COUNT, unit=unit)
     if (record_format, unit) == ("v3", "ms"):
         crowd(traffic)
-    write_pair(tmp_path / "run", traffic, record_format)
+    write_pair(folder, traffic, record_format)
     if record_format != "v1":
-        for path in (tmp_path / "run").iterdir():
+        for path in folder.iterdir():
             lines = path.read_text().splitlines(keepends=True)
             path.write_text("".join(with_streams(lines, traffic)))
-    with (tmp_path / "run" / "receiver-transfers.csv").open("a") as file:
-        bad = bad_lines(traffic, record_format)
+    bad = bad_lines(traffic, record_format)
+    with (folder / "receiver-transfers.csv").open("a") as file:
         file.write("".join([*bad, "not a record\n1,2,3,4\n17"]))
-    found = check(spark, the_run(tmp_path))
-    delivery = found["delivery"]
-    assert min(delivery[name] for name in ("unreceived", "reordered", "older")) > 0
-    assert found["receiver"]["records"]["malformed"] == len(bad) + 2
-    assert "2^63" in found["receiver"]["records"]["first_malformed"]["fault"]
-    assert found["receiver"]["records"]["truncated"]
-    assert ("settlement" in found["sender"]) == (record_format == "v2")
-    for end in ("sender", "receiver"):
-        assert ("streaming" in found[end]) == (record_format != "v1")
+
+    def judge(found: dict[str, Any]) -> None:
+        delivery = found["delivery"]
+        assert min(delivery[name] for name in ("unreceived", "reordered", "older")) > 0
+        assert found["receiver"]["records"]["malformed"] == len(bad) + 2
+        assert "2^63" in found["receiver"]["records"]["first_malformed"]["fault"]
+        assert found["receiver"]["records"]["truncated"]
+        assert ("settlement" in found["sender"]) == (record_format == "v2")
+        for end in ("sender", "receiver"):
+            assert ("streaming" in found[end]) == (record_format != "v1")
+
+    return judge
 
 
 def add_strangers(folder: Path, traffic: Traffic, record_format: str) -> None:
@@ -165,55 +176,60 @@ def write_summaries(folder: Path, **config: Any) -> None:
         (folder / f"{role}-summary.json").write_text(json.dumps(document))
 
 
-@pytest.mark.parametrize("record_format", ["v1", "v3"])
-def test_messages_of_others_and_a_drain(
-    spark: SparkSession, tmp_path: Path, record_format: str
-) -> None:
+def strangers(folder: Path, record_format: str) -> Judge:
+    """Messages of others, and a drain."""
     traffic = Traffic(8, COUNT, rate=4000)
     # Of the last two thousand messages half a second is waited for.
     traffic.received[-2000:] += 3500
-    write_pair(tmp_path / "run", traffic, record_format)
-    add_strangers(tmp_path / "run", traffic, record_format)
-    write_summaries(tmp_path / "run", duration=5, count=0)
-    found = check(spark, the_run(tmp_path))
-    delivery, sections = found["delivery"], found["sections"]
-    assert delivery["older"] == 399 + 300 + 2
-    assert delivery["foreign"] == 1070
-    assert delivery["lost"] == delivery["unreceived"] > 0
-    assert sections["drain"]["messages"] > 1000
-    assert sections["drain"]["seconds"] > 3
-    assert sections["queue_growth"]["messages"] > 1000
+    write_pair(folder, traffic, record_format)
+    add_strangers(folder, traffic, record_format)
+    write_summaries(folder, duration=5, count=0)
+
+    def judge(found: dict[str, Any]) -> None:
+        delivery, sections = found["delivery"], found["sections"]
+        assert delivery["older"] == 399 + 300 + 2
+        assert delivery["foreign"] == 1070
+        assert delivery["lost"] == delivery["unreceived"] > 0
+        assert sections["drain"]["messages"] > 1000
+        assert sections["drain"]["seconds"] > 3
+        assert sections["queue_growth"]["messages"] > 1000
+
+    return judge
 
 
-def test_a_receiver_alone_knows_when_its_run_began(spark: SparkSession, tmp_path: Path) -> None:
-    for number, record_format in enumerate(("v1", "v3")):
-        folder = tmp_path / str(number)
-        write_pair(folder, Traffic(9, COUNT // 4), record_format)
-        (folder / "sender-transfers.csv").unlink()
-        start = 1_700_000_000_100
-        write_summaries(folder, duration=5, count=0, run_start=start)
-        found = check(spark, the_run(folder), 30_000)
+def known_start(folder: Path, record_format: str) -> Judge:
+    """A receiver alone that knows when its run began."""
+    write_pair(folder, Traffic(9, COUNT // 4), record_format)
+    (folder / "sender-transfers.csv").unlink()
+    write_summaries(folder, duration=5, count=0, run_start=1_700_000_000_100)
+
+    def judge(found: dict[str, Any]) -> None:
         assert found["delivery"]["older"] > 1000
         assert found["delivery"]["told_apart_by"] == "run start"
         assert found["receiver"]["records"]["malformed"] == 0
 
+    return judge
 
-@pytest.mark.parametrize("record_format", ["v1", "v3"])
-def test_a_receiver_alone_in_frames(
-    spark: SparkSession, tmp_path: Path, record_format: str
-) -> None:
+
+def in_frames(folder: Path, record_format: str) -> Judge:
+    """A receiver alone, compressed."""
+    folder.mkdir()
     traffic = Traffic(5, COUNT // 2)
     lines = with_streams(receiver_lines(traffic, record_format), traffic)
-    path = tmp_path / "receiver-transfers.csv.zst"
+    path = folder / "receiver-transfers.csv.zst"
     path.write_bytes(zstandard.compress("".join([*lines, "junk\n"]).encode()))
-    found = check(spark, the_run(tmp_path))
-    assert found["delivery"]["reordered"] > 0
-    assert found["receiver"]["streaming"]["first_byte_latency"]["negative"] > 0
-    assert (found["delivery"]["duplicate"] is None) == (record_format == "v3")
+
+    def judge(found: dict[str, Any]) -> None:
+        assert found["delivery"]["reordered"] > 0
+        assert found["receiver"]["streaming"]["first_byte_latency"]["negative"] > 0
+        assert (found["delivery"]["duplicate"] is None) == (record_format == "v3")
+
+    return judge
 
 
-def test_settlements_again_in_a_later_split(spark: SparkSession, tmp_path: Path) -> None:
+def settled_again(folder: Path) -> Judge:
     """Ids settled at once, and again by lines in other splits; some were never sent."""
+    folder.mkdir()
     lines, again = [], []
     for number in range(3000):
         sent = 1_700_000_000_000 + number
@@ -221,35 +237,36 @@ def test_settlements_again_in_a_later_split(spark: SparkSession, tmp_path: Path)
         if number % 3:
             lines.append(f"s{number},{sent + 2}\n")
             again.append(f"S{number + 2000},{sent + 5000 + number % 7}\n")
-    path = tmp_path / "sender-transfers.csv"
-    write(path, [*again[:100], *lines, *again, *again[:50]])
-    found = check(spark, the_run(tmp_path), path.stat().st_size // 5)
-    settlement = found["sender"]["settlement"]
-    assert 0 < settlement["unmatched"] < len(again)
-    assert settlement["sampled"]["count"] + settlement["unmatched"] == len(again) + 150
+    write(folder / "sender-transfers.csv", [*again[:100], *lines, *again, *again[:50]])
+
+    def judge(found: dict[str, Any]) -> None:
+        settlement = found["sender"]["settlement"]
+        assert 0 < settlement["unmatched"] < len(again)
+        assert settlement["sampled"]["count"] + settlement["unmatched"] == len(again) + 150
+
+    return judge
 
 
-@pytest.mark.parametrize("record_format", GOLDEN)
-def test_golden_records(spark: SparkSession, record_format: str) -> None:
-    run = load_run(spark, golden_run(record_format), ignore, Wanted(), 1500)
-    assert told(run, run.statistics) == expected(record_format)
-
-
-def test_arbitrary_ids_and_mixed_units(spark: SparkSession, tmp_path: Path) -> None:
+def mixed_units(folder: Path) -> Judge:
     """Ids that are hashes, of a sender with a finer clock than its receiver."""
+    folder.mkdir()
     sends = [f"m-{n % 900}-é,{1_700_000_000_000_000 + n * 777}\n" for n in range(1000)]
     receipts = [
         f"m-{n}-é,{1_700_000_000_000 + n},{1_700_000_000_003 + n}\n" for n in range(950, 30, -1)
     ]
-    write(tmp_path / "sender-transfers.csv", sends)
-    write(tmp_path / "receiver-transfers.csv", receipts)
-    found = check(spark, the_run(tmp_path), 4096)
-    assert found["delivery"]["method"] == "ids"
-    assert found["delivery"]["unreceived"] > 0
+    write(folder / "sender-transfers.csv", sends)
+    write(folder / "receiver-transfers.csv", receipts)
+
+    def judge(found: dict[str, Any]) -> None:
+        assert found["delivery"]["method"] == "ids"
+        assert found["delivery"]["unreceived"] > 0
+
+    return judge
 
 
-def test_numbers_and_texts_as_ids_with_settlements(spark: SparkSession, tmp_path: Path) -> None:
+def mixed_ids(folder: Path) -> Judge:
     """Some ids are numbers, some only look so, and two had one hash of 63 bits."""
+    folder.mkdir()
     random = Random(3)
     kinds = ("{}", "m-{}", "00{}", "{}" + "0" * 19)
     names = [random.choice(kinds).format(n) for n in range(1, 900)]
@@ -259,30 +276,161 @@ def test_numbers_and_texts_as_ids_with_settlements(spark: SparkSession, tmp_path
     settled = [f"S{name},{start + 2000 + n % 9}\n" for n, name in enumerate(ids) if n % 5]
     received = [0, 0, *random.choices(range(2, len(ids)), k=800)]
     receipts = [f"{ids[n]},{start + n},{start + n + 7}\n" for n in received]
-    write(tmp_path / "sender-transfers.csv", [*sends, *settled, *settled[::7], "Snone,5\n"])
-    write(tmp_path / "receiver-transfers.csv", [*receipts, f"other,{start + 9},{start + 10}\n"])
-    found = check(spark, the_run(tmp_path), 4096)
-    counts = {name: found["delivery"][name] for name in ("duplicate", "unreceived", "foreign")}
-    assert counts == {
-        "duplicate": len(received) - len(set(received)),
-        "unreceived": len(ids) - len(set(received)),
-        "foreign": 1,
-    }
-    settlement = found["sender"]["settlement"]
-    assert settlement["all"]["count"] == len(settled) + len(settled[::7])
-    assert (settlement["unsettled"], settlement["unmatched"]) == (len(sends) - len(settled), 1)
-    assert found["sender"]["records"]["ids"] == "keyed 126-bit hash"
+    write(folder / "sender-transfers.csv", [*sends, *settled, *settled[::7], "Snone,5\n"])
+    write(folder / "receiver-transfers.csv", [*receipts, f"other,{start + 9},{start + 10}\n"])
+
+    def judge(found: dict[str, Any]) -> None:
+        counts = {name: found["delivery"][name] for name in ("duplicate", "unreceived", "foreign")}
+        assert counts == {
+            "duplicate": len(received) - len(set(received)),
+            "unreceived": len(ids) - len(set(received)),
+            "foreign": 1,
+        }
+        settlement = found["sender"]["settlement"]
+        assert settlement["all"]["count"] == len(settled) + len(settled[::7])
+        unsettled = len(sends) - len(settled)
+        assert (settlement["unsettled"], settlement["unmatched"]) == (unsettled, 1)
+        assert found["sender"]["records"]["ids"] == "keyed 126-bit hash"
+
+    return judge
 
 
-@pytest.mark.parametrize("empty", ["sender", "receiver"])
-def test_an_end_without_records(spark: SparkSession, tmp_path: Path, empty: str) -> None:
-    write_pair(tmp_path / "run", Traffic(6, 100), "v3")
-    write(tmp_path / "run" / f"{empty}-transfers.csv", [])
+def without_an_end(folder: Path, empty: str) -> Judge:
+    """An end without records."""
+    write_pair(folder, Traffic(6, 100), "v3")
+    write(folder / f"{empty}-transfers.csv", [])
     # Without these the empty file would be an error.
-    write_summaries(tmp_path / "run", duration=0, count=100)
-    found = check(spark, the_run(tmp_path))
+    write_summaries(folder, duration=0, count=100)
     there = 0 if empty == "sender" else 100
-    assert (found["delivery"]["sent"], found["delivery"]["received"]) == (there, 0)
+
+    def judge(found: dict[str, Any]) -> None:
+        assert (found["delivery"]["sent"], found["delivery"]["received"]) == (there, 0)
+
+    return judge
+
+
+def golden(folder: Path, record_format: str) -> Judge:
+    """The golden file of a format."""
+    folder.mkdir()
+    for path in golden_run(record_format).paths:
+        shutil.copy(path, folder / f"{GOLDEN[record_format]}-transfers.csv")
+
+    def judge(found: dict[str, Any]) -> None:
+        assert found[GOLDEN[record_format]]["results"]["message_count"] > 0
+
+    return judge
+
+
+CASES: dict[str, Callable[[Path], Judge]] = {
+    "faults-v1": partial(faults, record_format="v1", unit="ms", seed=1),
+    "faults-v2-us": partial(faults, record_format="v2", unit="us", seed=2),
+    "faults-v3": partial(faults, record_format="v3", unit="ms", seed=3),
+    "strangers-v1": partial(strangers, record_format="v1"),
+    "strangers-v3": partial(strangers, record_format="v3"),
+    "known-start-v1": partial(known_start, record_format="v1"),
+    "known-start-v3": partial(known_start, record_format="v3"),
+    "in-frames-v1": partial(in_frames, record_format="v1"),
+    "in-frames-v3": partial(in_frames, record_format="v3"),
+    "settled-again": settled_again,
+    "mixed-units": mixed_units,
+    "mixed-ids": mixed_ids,
+    "golden-v1": partial(golden, record_format="v1"),
+    "golden-v2": partial(golden, record_format="v2"),
+    "without-sends": partial(without_an_end, empty="sender"),
+    "without-receipts": partial(without_an_end, empty="receiver"),
+}
+SLOW = pytest.mark.slow
+# A plan of its own takes each run seconds: the others are so only in the long form.
+ALONE = ("faults-v2-us", "in-frames-v1", "in-frames-v3")
+
+
+def write_hosts(folder: Path) -> None:
+    """Write a run of two senders and two receivers."""
+    folder.mkdir()
+    for number in range(2):
+        traffic = Traffic(number, 500)
+        traffic.ids += number * 1000
+        traffic.received_ids[2:] += number * 1000
+        lines = {"sender": sender_lines, "receiver": receiver_lines}
+        for role, of_role in lines.items():
+            write(folder / f"host{number}-{role}-transfers.csv", of_role(traffic, "v1"))
+
+
+@pytest.fixture(scope="module")
+def judges(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Judge]]:
+    """All runs, a folder for each, and what must be said of them."""
+    top = tmp_path_factory.mktemp("cases") / "runs"
+    top.mkdir()
+    return top, {name: build(top / name) for name, build in CASES.items()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ALONE else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
+)
+def test_a_run(spark: SparkSession, judges: tuple[Path, dict[str, Judge]], name: str) -> None:
+    top, judge = judges
+    judge[name](check(spark, the_run(top / name), size_of_splits(top / name)))
+
+
+def size_of_splits(folder: Path) -> int:
+    """Several to a file, whatever its size."""
+    return min(SPLIT, max(path.stat().st_size for path in folder.iterdir()) // 3 + 1)
+
+
+@pytest.fixture(scope="module")
+def summaries(
+    spark: SparkSession,
+    judges: tuple[Path, dict[str, Judge]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """What one job says of all runs: each has its rows in the same tables."""
+    top, output = judges[0], tmp_path_factory.mktemp("job") / "out"
+
+    def cut(file: RecordFile, _size: int = 0) -> list[Split]:
+        return splits_of(file, size_of_splits(Path(file.path).parent))
+
+    write_hosts(top / "hosts")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (facts, reading):
+            patch.setattr(module, "splits_of", cut)
+        analyze(spark, [str(top)], output)
+    return output / "summaries" / "runs"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_runs_in_one_job(summaries: Path, judges: tuple[Path, dict[str, Judge]], name: str) -> None:
+    top, judge = judges
+    here = load_here(the_run(top / name), ignore)
+    judge[name](comparable(vars(here)))
+    for end, document in (("sender", here.sender), ("receiver", here.receiver)):
+        if document is None:
+            continue
+        found = json.loads((summaries / name / f"{end}-summary.json").read_text())
+        analysis = found.pop("analysis")
+        assert found == as_json(document)
+        if end == "receiver" or here.receiver is None:
+            assert analysis == as_json(run_statistics(here))
+
+
+def test_several_senders_and_receivers_of_a_run(summaries: Path) -> None:
+    """Hosts: the ends of a run are all of its senders and all of its receivers."""
+    documents = [
+        json.loads((summaries / "hosts" / f"host{n}-receiver-summary.json").read_text())
+        for n in range(2)
+    ]
+    whole = [document["delivery"] for document in documents]
+    assert whole[0] == whole[1]
+    assert whole[0]["sent"] == 1000
+    assert whole[0]["older"] == 2 * 2
+
+
+@pytest.mark.parametrize(
+    "record_format", [pytest.param(name, marks=[] if name == "v3" else SLOW) for name in GOLDEN]
+)
+def test_golden_records(spark: SparkSession, record_format: str) -> None:
+    run = load_run(spark, golden_run(record_format), ignore, Wanted(), 1500)
+    assert told(run, run.statistics) == expected(record_format)
 
 
 def test_a_file_without_records(spark: SparkSession, tmp_path: Path) -> None:
@@ -333,7 +481,7 @@ def test_the_command(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`quiver-analyze --engine spark` prints what `--engine local` does; the session is shared."""
-    write_pair(tmp_path / "run", Traffic(7, 1000, rate=100), "v3")
+    write(tmp_path / "receiver-transfers.csv", receiver_lines(Traffic(7, 1000, rate=100), "v3"))
     documents = []
     for engine in ("local", "spark"):
         assert quiver_analyze([str(tmp_path), "--json", "--quiet", "--engine", engine]) == 0

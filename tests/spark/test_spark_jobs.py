@@ -246,21 +246,3 @@ def test_an_error_is_one_line(
     assert reason in line
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_several_senders_and_receivers_of_a_run(spark: SparkSession, tmp_path: Path) -> None:
-    """Hosts: the ends of a run are all of its senders and all of its receivers."""
-    for number in range(2):
-        traffic = Traffic(number, 500)
-        traffic.ids += number * 1000
-        traffic.received_ids[2:] += number * 1000
-        write_pair(tmp_path / f"host{number}", traffic, "v1")
-        for role in ("sender", "receiver"):
-            source = tmp_path / f"host{number}" / f"{role}-transfers.csv"
-            (tmp_path / "run").mkdir(exist_ok=True)
-            source.rename(tmp_path / "run" / f"host{number}-{role}-transfers.csv")
-    analyze(spark, [str(tmp_path / "run")], tmp_path / "out")
-    whole = [summary(tmp_path / "out", "run", f"host{n}-receiver")["delivery"] for n in range(2)]
-    assert whole[0] == whole[1]
-    assert whole[0]["sent"] == 1000
-    assert whole[0]["older"] == 2 * 2
