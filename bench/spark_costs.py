@@ -1,9 +1,10 @@
 """What an analysis on Spark shuffles, in how many tasks, and with how much memory.
 
-    python -m bench.spark_costs [MESSAGES]
+    python -m bench.spark_costs [MESSAGES] [WORD...]
 
-Runs of one, three and ten times MESSAGES (100,000): a receiver alone, a pair with ids at a low
-rate (each message has a time of its own), and a pair without ids at a high rate. Bytes, tasks
+Runs of one, three and ten times MESSAGES (100,000): a receiver alone, pairs with and without ids
+at a low rate (each message has a time of its own), and a pair without ids at a high rate; of
+these all whose names have one of the WORDs. Bytes, tasks
 and rows are Spark's own counts of its stages, so that they say the same on a busy machine;
 ``worker`` is the largest of Spark's Python processes, looked at ten times a second.
 """
@@ -132,13 +133,16 @@ def row(text: int, cost: Cost) -> str:
 
 def main(arguments: list[str]) -> None:
     base = int(arguments[0]) if arguments else 100_000
+    words = arguments[1:] or [""]
     spark = make_session("local[2]", PARTITIONS, conf={"spark.ui.retainedStages": "100000"})
     kinds = {
         "receiver alone, v3": (20_000, False, False),
         "pair with ids, v1, 500/s": (500, True, True),
+        "pair without ids, v3, 500/s": (500, False, True),
         "pair without ids, v3, 20,000/s": (20_000, False, True),
     }
-    for name, (rate, ids, pair) in kinds.items():
+    chosen = {name: kind for name, kind in kinds.items() if any(word in name for word in words)}
+    for name, (rate, ids, pair) in chosen.items():
         for times in (1, 3, 10):
             with tempfile.TemporaryDirectory(prefix="quiver-bench-") as folder:
                 files = write_run(Path(folder, "run"), base * times, rate, ids=ids, pair=pair)

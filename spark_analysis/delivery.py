@@ -11,12 +11,23 @@ what is in a range. Arrivals then go back into the order of the records.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
+from quiver_fast.analysis.units import PER_SECOND
 from spark_analysis import schema
 from spark_analysis.own import PLACE
-from spark_analysis.reconcile import COUNTS, MISSING, RECONCILED, RESULT, count_ids, reconcile
+from spark_analysis.reconcile import (
+    COUNTS,
+    MISSING,
+    RECONCILED,
+    RESULT,
+    count_ids,
+    reconcile,
+    reconcile_ranges,
+)
 from spark_analysis.transforms import (
     ARROW,
     FIRST,
@@ -33,8 +44,8 @@ from spark_analysis.transforms import (
 )
 
 __all__ = [
-    "DELIVERY", "DISTINCT_IDS", "IDS", "TICKS", "delivery", "distinct_ids", "own_facts",
-    "reconciled", "reordered_alone",
+    "DELIVERY", "DISTINCT_IDS", "IDS", "TICKS", "TICK_BITS", "cut_at_ranges", "delivery",
+    "distinct_ids", "in_ranges", "own_facts", "reconciled", "reconciled_ranges", "reordered_alone",
 ]  # fmt: skip
 
 # A fact of a run (arrow ""). text: one of the counts of Reconciliation.result, or
@@ -45,9 +56,9 @@ GAPS = "gaps"  # n: messages not received although one sent later was
 # A fact of a receiver without a sender.
 DISTINCT_IDS = "distinct ids"
 
-# A range of keys: a million ids, or a second of milliseconds.
+# A range of keys: a million ids, or ticks of a quarter of a second to a second.
 _ID_BITS = 20
-_TICK_BITS = 10
+TICK_BITS = {"ms": 10, "us": 18, "ns": 28}
 
 
 def reconciled(records: DataFrame, receipts: DataFrame, runs: DataFrame) -> DataFrame:
@@ -57,6 +68,30 @@ def reconciled(records: DataFrame, receipts: DataFrame, runs: DataFrame) -> Data
         records: of runs with both ends.
         receipts: those of messages of the runs, as far as send times tell.
         runs: :func:`.own.ends_of_runs` of them.
+    """
+    return _together(in_ranges(records, receipts, runs), "run").mapInArrow(reconcile, RECONCILED)
+
+
+def reconciled_ranges(rows: DataFrame, touched: Mapping[str, Set[int]] | None) -> DataFrame:
+    """Return the rows of ``RECONCILED``, each with its range.
+
+    Args:
+        rows: :func:`in_ranges` of all records of these ranges.
+        touched: the ranges of each run that are compared; None for all.
+    """
+    return _together(rows, "run").mapInArrow(reconcile_ranges(touched), RECONCILED)
+
+
+def in_ranges(
+    records: DataFrame, receipts: DataFrame, runs: DataFrame, id_bits: int = _ID_BITS
+) -> DataFrame:
+    """Return sends and receipts with what they are compared by, cut where ranges of keys meet.
+
+    Args:
+        records: of runs with both ends.
+        receipts: those of messages of the runs, as far as send times tell.
+        runs: :func:`.own.ends_of_runs` of them.
+        id_bits: the binary logarithm of the length of a range of ids.
     """
     sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
     known = (
@@ -75,14 +110,20 @@ def reconciled(records: DataFrame, receipts: DataFrame, runs: DataFrame) -> Data
         F.coalesce(F.col("received"), nothing).alias("received"),
         F.coalesce(F.col("received") - F.col("sent"), nothing).alias("latency"),
         "ticks",
-        F.when(by_ids, _ID_BITS).otherwise(_TICK_BITS).alias("bits"),
+        F.when(by_ids, F.lit(id_bits)).otherwise(_tick_bits()).alias("bits"),
     )  # fmt: skip
-    return _by_range(rows, "run").mapInArrow(reconcile, RECONCILED)
+    return cut_at_ranges(rows)
 
 
 def _high(by_ids: Column) -> Column:
     """Return the upper half of each row's id; 0 where messages are not told apart by ids."""
     return F.when(by_ids, id_high()).otherwise(F.lit(0).cast("bigint")).alias("high")
+
+
+def _tick_bits() -> Column:
+    """Return the binary logarithm of the length of a range of ticks of the coarser clock."""
+    bits = [F.lit(word) for unit, bits in TICK_BITS.items() for word in (PER_SECOND[unit], bits)]
+    return F.element_at(F.create_map(*bits), F.col("coarse"))
 
 
 def _in_coarse(time: Column) -> Column:
@@ -98,8 +139,8 @@ def _end() -> Column:
     return F.when(ticks >= end_ticks, finer).otherwise(coarser)
 
 
-def _by_range(rows: DataFrame, *keys: str) -> DataFrame:
-    """Cut rows where ranges of keys meet; bring each range together, in the order of ``keys``.
+def cut_at_ranges(rows: DataFrame) -> DataFrame:
+    """Cut rows where ranges of keys meet.
 
     The range of an id that is a hash is its upper half, which is below 0: so ``range`` and
     ``key`` together are the whole id.
@@ -108,7 +149,6 @@ def _by_range(rows: DataFrame, *keys: str) -> DataFrame:
         rows: ``n`` messages from ``key`` on where ``by_ids``, else all with this key;
             ``high``, the upper half of ids; ``bits``, the binary logarithm of the length of
             a range.
-        keys: what has ranges of its own.
     """
     last = F.when(F.col("by_ids"), F.col("key") + F.col("n") - 1).otherwise(F.col("key"))
     hashed = F.col("high") < 0
@@ -122,14 +162,18 @@ def _by_range(rows: DataFrame, *keys: str) -> DataFrame:
     cut = F.greatest(F.col("key"), begin)
     size = F.call_function("shiftleft", F.lit(1).cast("bigint"), F.col("bits"))
     within = F.least(F.col("last") - cut, begin - cut + size - 1) + 1
-    pieces = each.select(
+    return each.select(
         *(name for name in rows.columns if name not in ("key", "high", "position", "n", "bits")),
         "range",
         cut.alias("key"),
         (F.col("position") + cut - F.col("key")).alias("position"),
         F.when(F.col("by_ids"), within).otherwise(F.col("n")).alias("n"),
     )
-    return pieces.repartition(*keys, "range").sortWithinPartitions(*keys, "range")
+
+
+def _together(rows: DataFrame, *keys: str) -> DataFrame:
+    """Bring each range together, in the order of ``keys``, which have ranges of their own."""
+    return rows.repartition(*keys, "range").sortWithinPartitions(*keys, "range")
 
 
 def delivery(found: DataFrame, runs: DataFrame) -> DataFrame:
@@ -223,7 +267,7 @@ def distinct_ids(records: DataFrame) -> DataFrame:
         *ARROW, "position", F.lit(True).alias("by_ids"), F.col("id").alias("key"), "n",
         _high(F.lit(True)), F.lit(_ID_BITS).alias("bits"),
     )  # fmt: skip
-    counted = _by_range(rows, *ARROW).mapInArrow(count_ids, RESULT)
+    counted = _together(cut_at_ranges(rows), *ARROW).mapInArrow(count_ids, RESULT)
     total = counted.groupBy(*ARROW).agg(F.sum("n").alias("n"))
     return as_facts(total, DISTINCT_IDS, n=F.col("n"))
 

@@ -1,27 +1,33 @@
 """Results that grow with their records: facts of new records are added to those before.
 
-Where no message has to meet another (one end, no ids), only new records are looked at. Other
-runs are analysed again, from their Parquet, whenever they have grown by an eighth: so every
-record is looked at nine times at most, however long a run is followed. At the end all are.
+Where no message has to meet another (one end, no ids), only new records are looked at. Where
+they meet, so are earlier records near them (:mod:`spark_analysis.meeting`). Runs of which neither
+can be said are analysed again, from their Parquet, whenever they have grown by an eighth: so
+every record is looked at nine times at most, however long a run is followed. At the end all are.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.types import StructType
 
 from quiver_fast.analysis.bounds import RunBounds
 from spark_analysis import schema, transforms
 from spark_analysis.facts import added_up, facts
 from spark_analysis.files import RecordFile, parts_of
 from spark_analysis.fold import foldable_runs, folded_records, top_stamps
+from spark_analysis.meeting import MOST_RANGES, Ends, Meeting, can_meet, ends_told
 from spark_analysis.output import (
     RECORDS,
     arrow_statistics,
@@ -30,6 +36,7 @@ from spark_analysis.output import (
     write_table,
 )
 from spark_analysis.placing import replace
+from spark_analysis.reconcile import RECONCILED
 from spark_analysis.results import bounds_of_runs
 from spark_analysis.session import fit_partitions
 
@@ -39,6 +46,8 @@ __all__ = ["grow", "renew"]
 _STATE = "_state.json"
 _PART = ".part"
 _FACTS, _ARROWS = "facts", "arrows"
+# What is said of ranges, among the facts; where it is written first.
+_RANGES, _RANGES_PART = "_ranges", ".ranges"
 # A run is analysed again when it has grown by one in so many.
 _SHARE = 8
 
@@ -50,6 +59,21 @@ class _Run:
     form: str = ""
     lines: int = 0
     analysed: int = 0
+    # Of its rows the longest, and whether there are settlements, records without ids, and
+    # what does not meet by ranges: ids that are hashes, and lines of streaming mode.
+    longest: int = 0
+    settles: bool = False
+    idless: bool = False
+    unranged: bool = False
+    # Of runs that are kept by ranges.
+    ends: Ends | None = None
+
+    def add(self, found: Row) -> None:
+        """Add what was found in new records."""
+        self.lines += found.lines
+        self.longest = max(self.longest, found.longest or 0)
+        for name in ("settles", "idless", "unranged"):
+            setattr(self, name, getattr(self, name) or getattr(found, name))
 
 
 @dataclass
@@ -63,10 +87,16 @@ class _State:
         if not place.exists():
             return cls()
         found = json.loads(place.read_text())
-        return cls(found["batch"], {name: _Run(**run) for name, run in found["runs"].items()})
+        return cls(found["batch"], {name: _run_of(run) for name, run in found["runs"].items()})
 
     def write(self, folder: Path) -> None:
         (folder / _STATE).write_text(json.dumps(asdict(self)))
+
+
+def _run_of(found: dict[str, Any]) -> _Run:
+    """Return what ``asdict`` made this of."""
+    ends = found["ends"]
+    return _Run(**(found | {"ends": None if ends is None else Ends(**ends)}))
 
 
 def grow(batch: DataFrame, number: int, files: Sequence[RecordFile], output: Path) -> None:
@@ -90,22 +120,42 @@ def grow(batch: DataFrame, number: int, files: Sequence[RecordFile], output: Pat
         return
     folder = output / RECORDS / f"batch={number}"
     write_records(batch, folder)
-    extents = _records(spark, folder).where(F.col("kind") == schema.EXTENT)
-    for row in extents.groupBy("run").agg(F.sum("n").alias("lines")).collect():
-        state.runs.setdefault(row.run, _Run()).lines += row.lines
+    for row in _told(_records(spark, folder)).collect():
+        state.runs.setdefault(row.run, _Run()).add(row)
     state.batch = number
-    _Update(spark, files, output, state).make(batch)
+    _Update(spark, files, output, state, folder).make(batch)
 
 
 def renew(spark: SparkSession, files: Sequence[RecordFile], output: Path) -> None:
     """Bring the results of every run up to its last record, and its summary as it is now."""
     state = _State.of(output)
     if state.runs:
-        _Update(spark, files, output, state, at_last=True).make(None)
+        _Update(spark, files, output, state, None).make(None)
+
+
+def _told(records: DataFrame) -> DataFrame:
+    """Return what :meth:`_Run.add` takes of each run."""
+    kind, extent = F.col("kind"), F.col("kind") == schema.EXTENT
+    hashed = extent & (F.coalesce("id_high", F.lit(0)) < 0)
+    return records.groupBy("run").agg(
+        F.sum(F.when(extent, F.col("n"))).alias("lines"),
+        F.max(F.when(~extent & F.col("id").isNotNull(), F.col("n"))).alias("longest"),
+        F.bool_or(kind.isin(schema.SETTLED, schema.UNMATCHED)).alias("settles"),
+        F.bool_or(extent & F.col("sent").isNotNull() & F.col("id").isNull()).alias("idless"),
+        F.bool_or((kind == schema.STREAM) | hashed).alias("unranged"),
+    )
 
 
 class _Update:
-    """One renewal of the results."""
+    """One renewal of the results.
+
+    Args:
+        spark: the session.
+        files: all that are followed.
+        output: the folder of results.
+        state: with the new records in it.
+        folder: of the new records; None for none, but for what was put off.
+    """
 
     def __init__(
         self,
@@ -113,45 +163,80 @@ class _Update:
         files: Sequence[RecordFile],
         output: Path,
         state: _State,
-        *,
-        at_last: bool = False,
+        folder: Path | None,
     ) -> None:
-        self._spark, self._output, self._state = spark, output, state
+        self._spark, self._output, self._state, self._folder = spark, output, state, folder
         self._files = [file for file in files if file.run in state.runs]
         self._bounds = bounds_of_runs(self._files)
         # Spark's adaptive execution is off in batches of a stream.
         fit_partitions(spark, parts_of(self._files))
-        forms = _forms(self._files, self._bounds)
+        forms = _forms(self._files, self._bounds, state.runs)
         runs = state.runs.items()
         same = {name for name, run in runs if run.form in ("", forms[name])}
         grown = {name for name, run in runs if run.lines > run.analysed}
         self._added = grown & same & foldable_runs(self._files)
+        meet = (grown & same) - self._added if folder is not None else set[str]()
+        self._near = {name for name in meet if state.runs[name].ends is not None}
+        self._meeting = self._meet(self._near)
+        self._touched = self._ranges_of_new()
         due = {name for name, run in runs if _SHARE * (run.lines - run.analysed) >= run.analysed}
-        if at_last:
+        if folder is None:
             due = grown
-        self._again = (set(state.runs) - same) | ((grown & due) - self._added)
-        for name in self._added | self._again:
+        self._again = (set(state.runs) - same) | ((grown & due) - self._added - self._near)
+        self._whole = self._kept_by_ranges(self._again)
+        for name in self._added | self._near | self._again:
             run = state.runs[name]
             run.form, run.analysed = forms[name], run.lines
 
     def make(self, new: DataFrame | None) -> None:
-        changed = self._added | self._again
+        changed = self._added | self._near | self._again
         if changed or new is not None:
             self._write_facts(new)
         # At last also what a job that was killed had not published any more.
         runs = None if new is None else changed
         _publish(self._spark, self._files, self._output, runs)
 
+    def _meet(self, runs: set[str]) -> Meeting:
+        ends = {name: self._state.runs[name].ends for name in runs}
+        known = {name: end for name, end in ends.items() if end is not None}
+        return Meeting(self._spark, self._of(runs)[0], self._bounds, known)
+
+    def _ranges_of_new(self) -> dict[str, set[int]]:
+        """Return the ranges that have new records; runs where these are many are left out."""
+        if self._folder is None or not self._near:
+            return {}
+        new = _records(self._spark, self._folder).where(self._of(self._near)[1])
+        found = self._meeting.touched(new)
+        near = {name for name, ranges in found.items() if len(ranges) <= MOST_RANGES}
+        if near != self._near:
+            self._near, self._meeting = near, self._meet(near)
+        return {name: found[name] for name in near}
+
+    def _kept_by_ranges(self, runs: set[str]) -> set[str]:
+        """Return which runs, all of them analysed as a whole, can be kept by ranges from now on."""
+        states = self._state.runs
+        files = {name: [f for f in self._files if f.run == name] for name in runs}
+        found = {
+            name
+            for name in runs
+            if not states[name].unranged and can_meet(files[name], self._bounds[name])
+        }
+        every = _records(self._spark, self._output / RECORDS).where(self._of(found)[1])
+        told = ends_told(every, {name: self._bounds[name] for name in found}) if found else {}
+        for name in runs:
+            states[name].ends = told.get(name)
+        return set(told)
+
     def _write_facts(self, new: DataFrame | None) -> None:
         part = self._output / _PART
         shutil.rmtree(part, ignore_errors=True)
         before = _facts_in(self._spark, self._output)
         with ExitStack() as stack:
-            rest = F.col("run").isin(*(self._added | self._again))
+            rest = F.col("run").isin(*(self._added | self._near | self._again))
             tables = [] if before is None else [before.where(~rest)]
-            if self._again:
+            if self._again - self._whole:
                 every = _records(self._spark, self._output / RECORDS)
-                mine, of_run = self._of(self._again)
+                mine, of_run = self._of(self._again - self._whole)
                 tables.append(stack.enter_context(facts(every.where(of_run), mine, self._bounds)))
             if self._added and new is not None:
                 mine, of_run = self._of(self._added)
@@ -160,10 +245,78 @@ class _Update:
                 more = folded_records(new.where(of_run), mine, self._bounds, tops)
                 found = stack.enter_context(more)
                 tables.append(added_up(found if kept is None else kept.unionByName(found)))
+            ranges = self._output / _RANGES_PART
+            shutil.rmtree(ranges, ignore_errors=True)
+            if self._write_ranges(ranges):
+                tables += self._of_ranges(ranges, before)
             table = transforms.together(tables).select(*schema.FACTS.fieldNames())
             write_table(table.coalesce(1), part, "fact")
+        if ranges.exists():
+            ranges.rename(part / _RANGES)
         self._state.write(part)
         replace(part, self._output / _FACTS)
+
+    def _write_ranges(self, folder: Path) -> bool:
+        """Write what is said of all ranges to a folder of its own; say if a batch changed some."""
+        spark, before = self._spark, self._output / _FACTS / _RANGES
+        if not (self._touched or self._again):
+            if before.exists():
+                shutil.copytree(before, folder, copy_function=os.link)
+            return False
+        every = _records(spark, self._output / RECORDS)
+        tables = [spark.createDataFrame([], RECONCILED)]
+        if before.exists():
+            kept = spark.read.schema(RECONCILED).parquet(str(before))
+            kept = kept.where(~F.col("run").isin(*self._again))
+            pairs = [(run, n) for run, ranges in self._touched.items() for n in ranges]
+            if pairs:
+                replaced = F.broadcast(spark.createDataFrame(pairs, "run string, range bigint"))
+                kept = kept.join(replaced, ["run", "range"], "anti")
+            tables.append(kept.select(*RECONCILED.fieldNames()))
+        if self._touched:
+            longest = {name: self._state.runs[name].longest for name in self._touched}
+            near = self._meeting.near(every, self._touched, longest)
+            tables.append(self._meeting.found(near, self._touched))
+        if self._whole:
+            of_run = every.where(self._of(self._whole)[1])
+            tables.append(self._meet(self._whole).found(of_run, None))
+        write_table(transforms.together(tables).coalesce(1), folder)
+        return True
+
+    def _of_ranges(self, folder: Path, before: DataFrame | None) -> list[DataFrame]:
+        """Return the facts of the runs that are kept by ranges and have new records."""
+        found = self._spark.read.schema(RECONCILED).parquet(str(folder))
+        tables = []
+        if self._near and before is not None and self._folder is not None:
+            of_run = self._of(self._near)[1]
+            new = _records(self._spark, self._folder).where(of_run)
+            kept = self._meeting.without_ranges(before.where(of_run))
+            more = [kept, *self._meeting.added(new), *self._settlements(new)]
+            tables.append(added_up(transforms.together(more)))
+            tables += self._meeting.of_ranges(found.where(of_run))
+        if self._whole:
+            of_run = self._of(self._whole)[1]
+            every = _records(self._spark, self._output / RECORDS).where(of_run)
+            meeting = self._meet(self._whole)
+            tables += [*meeting.added(every), *meeting.of_ranges(found.where(of_run))]
+            settling = {name for name in self._whole if self._state.runs[name].settles}
+            if settling:
+                settled = every.where(F.col("run").isin(*settling))
+                tables.append(transforms.settlements_across(settled))
+        return tables
+
+    def _settlements(self, new: DataFrame) -> list[DataFrame]:
+        """Return by how much a batch changes the facts of settlements over splits."""
+        runs = {name for name in self._near if self._state.runs[name].settles}
+        if not runs or self._folder is None:
+            return []
+        folders = (self._output / RECORDS).glob("batch=*")
+        before = [str(folder) for folder in folders if folder != self._folder]
+        of_run = F.col("run").isin(*runs)
+        reader = self._spark.read.option("basePath", str(self._output / RECORDS))
+        old = _rows(reader, schema.RECORDS, *before).where(of_run)
+        longest = {name: self._state.runs[name].longest for name in runs}
+        return [self._meeting.settlements(old, new.where(of_run), longest)]
 
     def _of(self, runs: set[str]) -> tuple[list[RecordFile], Column]:
         return [file for file in self._files if file.run in runs], F.col("run").isin(*runs)
@@ -192,22 +345,28 @@ def _publish(
         replace(result, output / result.name)
 
 
-def _forms(files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]) -> dict[str, str]:
-    """Return in words all that facts of a run depend on besides its records."""
+def _forms(
+    files: Sequence[RecordFile], bounds: Mapping[str, RunBounds], runs: Mapping[str, _Run]
+) -> dict[str, str]:
+    """Return in words all that facts of a run depend on besides its single records."""
     found: dict[str, list[object]] = {}
     for file in sorted(files, key=lambda file: file.path):
         what = (file.path, file.arrow, file.record_format, file.operation, file.unit)
-        found.setdefault(file.run, [bounds[file.run]]).append(what)
+        run = runs[file.run]
+        kinds = run.settles, run.idless, run.unranged
+        found.setdefault(file.run, [bounds[file.run], kinds]).append(what)
     return {run: repr(what) for run, what in found.items()}
 
 
 def _records(spark: SparkSession, folder: Path) -> DataFrame:
-    rows = spark.read.schema(schema.RECORDS).parquet(str(folder))
-    return rows.select(*schema.RECORDS.fieldNames())
+    return _rows(spark.read, schema.RECORDS, str(folder))
 
 
 def _facts_in(spark: SparkSession, output: Path) -> DataFrame | None:
     if not (output / _FACTS).exists():
         return None
-    rows = spark.read.schema(schema.FACTS).parquet(str(output / _FACTS))
-    return rows.select(*schema.FACTS.fieldNames())
+    return _rows(spark.read, schema.FACTS, str(output / _FACTS))
+
+
+def _rows(reader: DataFrameReader, columns: StructType, *folders: str) -> DataFrame:
+    return reader.schema(columns).parquet(*folders).select(*columns.fieldNames())

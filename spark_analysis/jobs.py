@@ -123,8 +123,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--follow",
         action="store_true",
-        help="Follow plain files while they are written: a batch costs its own records; runs with "
-        "both ends or with ids are analysed again when they have grown by an eighth",
+        help="Follow plain files while they are written: a batch costs its own records and those "
+        "near them by id or send time, whatever the history (docs/spark.md has what does not)",
     )
     add(
         "--timeout",

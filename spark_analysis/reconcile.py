@@ -6,8 +6,9 @@ compares without looking at one of them; the counts of all ranges add up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Set
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +24,17 @@ from quiver_fast.records.ids import comparable
 from spark_analysis.schema import to_arrow
 from spark_analysis.transforms import FIRST, FOREIGN, LAST, LATE, LATENCY
 
-__all__ = ["COUNTS", "MISSING", "RECONCILED", "RESULT", "count_ids", "reconcile"]
+__all__ = [
+    "COUNTS", "MISSING", "RECONCILED", "RESULT", "count_ids", "reconcile", "reconcile_ranges",
+]  # fmt: skip
 
 # With a name, what it names: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
 # that ``source`` sent from (send_split, value) on; or a fact of the receiver's file, the
 # second of receipt standing as the split. Without one, arrivals of messages that were sent:
 # ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
-# were sent by ``source`` from (send_split, value) on; without ids, at the time ``value``.
+# were sent by ``source`` from (send_split, value) on. Without ids ``length`` is 1, and ``n`` are
+# arrivals in order, the last of them sent at the time ``value`` (:func:`_in_order`). ``range``
+# is that of the keys, where ranges were compared one by one.
 RECONCILED = StructType(
     [
         StructField("run", StringType(), nullable=False),
@@ -42,6 +47,7 @@ RECONCILED = StructType(
         StructField("value", LongType()),
         StructField("length", LongType()),
         StructField("n", LongType(), nullable=False),
+        StructField("range", LongType()),
     ]
 )
 RESULT = StructType(
@@ -60,22 +66,48 @@ MISSING = "missing"
 
 # Rows that are compared at a time, where ranges allow.
 _ENOUGH_ROWS = 1 << 17
+# A range of ticks is shorter than 2 to this power.
+_GROUP_BITS = 32
 
+Batches: TypeAlias = Iterator[pa.RecordBatch]
 Columns = dict[str, Any]
 # Counts, the receipts of messages that were sent, and rows on the order of the messages.
 _Compared = tuple[dict[str, int], Columns, list[Columns]]
 
 
-def reconcile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def reconcile(batches: Batches) -> Batches:
     """Compare sends and receipts that are sorted by run and range, whole ranges at a time."""
     for (run,), columns in _parts(batches, "run"):
-        sends, receipts = _ends(columns)
-        compare = _by_ids if columns["by_ids"][0] else _by_ticks
-        counts, own, tables = compare(sends, receipts)
-        names = {"name": list(counts), "n": np.array(list(counts.values()), np.int64)}
-        for table in (names, *tables, *_facts(receipts, own)):
-            if len(table["n"]):
-                yield _batch(_RECONCILED, {"run": run}, table)
+        yield from _compared(columns, {"run": run})
+
+
+def reconcile_ranges(touched: Mapping[str, Set[int]] | None) -> Callable[[Batches], Batches]:
+    """Return what does as :func:`reconcile`, and says of each row which range it is of.
+
+    Args:
+        touched: the ranges of each run that are compared; None for all.
+    """
+
+    def rows(batches: Batches) -> Batches:
+        for (run,), columns in _parts(batches, "run"):
+            starts = np.flatnonzero(_changed(columns, "range")).tolist()
+            for start, end in pairwise([*starts, len(columns["n"])]):
+                number = int(columns["range"][start])
+                if touched is None or number in touched[run]:
+                    part = {name: values[start:end] for name, values in columns.items()}
+                    yield from _compared(part, {"run": run, "range": number})
+
+    return rows
+
+
+def _compared(columns: Columns, fixed: dict[str, str | int]) -> Batches:
+    sends, receipts = _ends(columns)
+    compare = _by_ids if columns["by_ids"][0] else _by_ticks
+    counts, own, tables = compare(sends, receipts)
+    names = {"name": list(counts), "n": np.array(list(counts.values()), np.int64)}
+    for table in (names, *tables, *_facts(receipts, own)):
+        if len(table["n"]):
+            yield _batch(_RECONCILED, fixed, table)
 
 
 def count_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -215,10 +247,7 @@ def _joined(arrivals: Columns) -> Columns:
     are one row again before they are shuffled to where the order of all is looked at.
     """
     size = len(arrivals["n"])
-    fresh = np.ones(size, np.bool_)
-    fresh[1:] = False
-    for name in ("file", "split", "source", "send_split"):
-        fresh[1:] |= arrivals[name][1:] != arrivals[name][:-1]
+    fresh = _changed(arrivals, "file", "split", "source", "send_split")
     for name in ("position", "value"):
         fresh[1:] |= arrivals[name][1:] != arrivals[name][:-1] + arrivals["length"][:-1]
     starts = np.flatnonzero(fresh)
@@ -239,18 +268,50 @@ def _by_ticks(sends: Columns, receipts: Columns) -> _Compared:
         "duplicate": duplicate,
         "negative_latency": int(own["n"][own["latency"] < 0].sum()),
     }
-    nothing = np.zeros(len(own["n"]), np.int64)
-    arrivals = {
+    return counts, own, [_in_order(own)]
+
+
+def _in_order(own: Columns) -> Columns:
+    """Return arrivals by ticks; those that follow each other in order are one row.
+
+    Of a range of ticks all arrivals are here. What overtook one of them is among them, or was
+    sent after all of the range. So a row that is cut where arrivals begin or cease to be
+    behind an earlier one is behind as a whole or not at all, and its last tick stands for it.
+    """
+    own = _where(own, np.lexsort((own["file"], own["range"])))
+    size = len(own["n"])
+    groups = _changed(own, "file", "range")
+    group = np.cumsum(groups)
+    least = np.minimum.reduceat(own["key"], np.flatnonzero(groups)) if size else own["key"]
+    # A group is above all those before it: no running maximum reaches into it.
+    places = (group << _GROUP_BITS) + own["key"] - least[group - 1]
+    furthest = np.maximum.accumulate(places)
+    behind = np.zeros(size, np.bool_)
+    behind[1:] = places[1:] < furthest[:-1]
+    fresh = groups | _changed(own | {"behind": behind}, "split", "behind")
+    fresh[1:] |= own["position"][1:] != own["position"][:-1] + own["n"][:-1]
+    fresh[1:] |= own["key"][1:] < own["key"][:-1]
+    starts = np.flatnonzero(fresh)
+    nothing = np.zeros(len(starts), np.int64)
+    return {
         "source": nothing,
-        "file": own["file"].astype(np.int64),
-        "split": own["split"],
-        "position": own["position"],
+        "file": own["file"][starts].astype(np.int64),
+        "split": own["split"][starts],
+        "position": own["position"][starts],
         "send_split": nothing,
-        "value": own["key"],
+        "value": own["key"][np.append(starts[1:], size)[: len(starts)] - 1],
         "length": nothing + 1,
-        "n": own["n"],
+        "n": np.add.reduceat(own["n"], starts) if size else own["n"],
     }
-    return counts, own, [arrivals]
+
+
+def _changed(columns: Columns, *names: str) -> NDArray[np.bool_]:
+    """Say of each row whether one of these columns differs from the row before."""
+    fresh = np.ones(len(columns["n"]), np.bool_)
+    fresh[1:] = False
+    for name in names:
+        fresh[1:] |= columns[name][1:] != columns[name][:-1]
+    return fresh
 
 
 def _counts(sends: Columns, own: Columns) -> dict[str, int]:
@@ -294,12 +355,14 @@ def _where(columns: Columns, rows: NDArray[Any]) -> Columns:
     return {name: values[rows] for name, values in columns.items()}
 
 
-def _batch(schema: pa.Schema, fixed: dict[str, str], columns: dict[str, Any]) -> pa.RecordBatch:
+def _batch(
+    schema: pa.Schema, fixed: Mapping[str, str | int], columns: dict[str, Any]
+) -> pa.RecordBatch:
     size = len(columns["n"])
     arrays = []
     for field in schema:
         if field.name in fixed:
-            arrays.append(pa.repeat(pa.scalar(fixed[field.name]), size))
+            arrays.append(pa.repeat(pa.scalar(fixed[field.name], field.type), size))
         elif field.name in columns:
             arrays.append(pa.array(columns[field.name], field.type))
         else:

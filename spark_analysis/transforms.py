@@ -221,7 +221,7 @@ def edges(receipts: DataFrame) -> DataFrame:
     )
 
 
-def _settlement_residuals(records: DataFrame) -> DataFrame:
+def _settlement_residuals(records: DataFrame, *, all_settle: bool) -> DataFrame:
     """Return (run, arrow, id, id_high, sent, settled, sampled): what splits could not join.
 
     A send without ``settled`` was never settled; a settlement without ``sent`` has no
@@ -229,7 +229,8 @@ def _settlement_residuals(records: DataFrame) -> DataFrame:
     """
     settling = records.where(F.col("kind").isin(schema.SETTLED, schema.UNMATCHED))
     sends = records.where(F.col("kind") == schema.UNSETTLED)
-    sends = sends.join(settling.select(*ARROW).distinct(), list(ARROW), "semi")
+    if not all_settle:
+        sends = sends.join(settling.select(*ARROW).distinct(), list(ARROW), "semi")
     late = settling.where(F.col("kind") == schema.UNMATCHED)
     each = F.explode(F.sequence("id", F.col("id") + F.col("n") - 1)).alias("id")
     return sends.select(*ARROW, each, id_high(), "sent").join(
@@ -237,13 +238,18 @@ def _settlement_residuals(records: DataFrame) -> DataFrame:
     )
 
 
-def settlements_across(records: DataFrame) -> DataFrame:
+def settlements_across(records: DataFrame, *, all_settle: bool = False) -> DataFrame:
     """Return the facts of settlements whose send was in another split, and of halves.
 
     As in :class:`quiver_fast.analysis.settlement.SettlementJoin` every settlement of an id
     that was sent counts, one that repeats another too.
+
+    Args:
+        records: rows of ``RECORDS``.
+        all_settle: whether all of these arrows have settlements; otherwise the records tell
+            which do.
     """
-    residuals = _settlement_residuals(records)
+    residuals = _settlement_residuals(records, all_settle=all_settle)
     unsent = residuals.where(F.col("sent").isNull()).drop("sent")
     again = unsent.join(_sends_settled(records, unsent), [*ARROW, *ID], "left")
     halves = residuals.where(F.col("sent").isNotNull()).unionByName(again)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from quiver_fast.analysis.sources import load_run
 from quiver_fast.analysis.statistics import run_statistics
 
 if why_missing("spark") is None:
+    from spark_analysis import meeting
     from spark_analysis.following import finish_following, start_following
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 BATCHES = 10
 LINES = 4000
+
+
+def nothing() -> None:
+    """Judge nothing."""
 
 
 class Growing:
@@ -32,10 +38,14 @@ class Growing:
         self.output = folder / "out"
         self.paths = [str(folder / "live")]
 
-    def take(self, *parts: tuple[float, float]) -> list[int]:
+    def take(self, *parts: tuple[float, float], judge: Callable[[], None] = nothing) -> list[int]:
         """Append parts of all files, a batch for each; return the rows that each batch read.
 
         Those of the text, and those of the Parquet that earlier batches left.
+
+        Args:
+            parts: which part of the lines comes in each batch.
+            judge: called after every batch.
         """
         query, rows = None, []
         try:
@@ -50,6 +60,7 @@ class Growing:
                 query.processAllAvailable()
                 of_files, _ = rows_read(self._spark, last)
                 rows.append(query.lastProgress["numInputRows"] + of_files)
+                judge()
         finally:
             if query is not None:
                 query.stop()
@@ -107,6 +118,16 @@ def cost_of(spark: SparkSession, folder: Path, batches: int) -> list[int]:
     return rows
 
 
+def pairs(count: int, *formats: str, **how: Any) -> dict[str, list[str]]:
+    """Return the lines of a pair of each format: with ids, with settlements too, without."""
+    files = {}
+    for number, record_format in enumerate(formats):
+        traffic = Traffic(number, count, **how)
+        files[f"{record_format}/sender-transfers.csv"] = sender_lines(traffic, record_format)
+        files[f"{record_format}/receiver-transfers.csv"] = receiver_lines(traffic, record_format)
+    return files
+
+
 def test_a_batch_costs_what_is_new(spark: SparkSession, tmp_path: Path) -> None:
     """A second of messages is a batch. Eight folders of batches become one."""
     rows = cost_of(spark, tmp_path, BATCHES)
@@ -128,25 +149,64 @@ def test_fifty_batches_cost_the_same(spark: SparkSession, tmp_path: Path) -> Non
     assert sum(rows[-10:]) <= 1.5 * sum(rows[1:11]), rows
 
 
-def test_a_batch_that_comes_again_counts_once(spark: SparkSession, tmp_path: Path) -> None:
-    """A job that is killed before Spark notes the batch has it again; runs of both kinds."""
-    traffic = Traffic(12, 2000)
-    growing = Growing(
-        spark,
-        tmp_path,
-        {
-            "alone/receiver-transfers.csv": receiver_lines(traffic, "v3"),
-            "pair/sender-transfers.csv": sender_lines(traffic, "v1"),
-            "pair/receiver-transfers.csv": receiver_lines(traffic, "v1"),
-        },
-    )
-    growing.take((0, 0.5), (0.5, 0.95))
-    for commit in (tmp_path / "out" / "checkpoint" / "commits").glob("*1*"):
+def check_every_batch(spark: SparkSession, folder: Path, *formats: str) -> None:
+    """Follow pairs and a receiver alone; a job that is killed has its last batch again."""
+    files = pairs(2 * LINES, *formats, rate=1500)
+    files["alone/receiver-transfers.csv"] = receiver_lines(Traffic(12, LINES), "v3")
+    growing = Growing(spark, folder, files)
+
+    def judge() -> None:
+        for run in ("alone", *formats):
+            growing.check(run)
+
+    rows = growing.take((0, 0.5), (0.5, 0.51), judge=judge)
+    # Of the earlier records only those of the same range of ids or ticks: none of the text.
+    assert rows[1] < rows[0] / 2, rows
+    for commit in (folder / "out" / "checkpoint" / "commits").glob("*1*"):
         commit.unlink()
-    growing.take((0.95, 1))
-    growing.check("alone")
-    # Of a pair a twentieth is not worth another look before the end.
-    before = growing.summary("live/pair/receiver")["results"]["message_count"]
+    growing.take((0.51, 1), judge=judge)
+    before = {path: path.read_text() for path in (folder / "out" / "summaries").rglob("*.json")}
     growing.finish()
-    growing.check("pair")
-    assert before < growing.summary("live/pair/receiver")["results"]["message_count"]
+    assert {path: path.read_text() for path in before} == before
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a range of ids be as long as one of ticks here."""
+    monkeypatch.setattr(meeting, "_ID_BITS", 10)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("small_ranges")
+def test_results_are_whole_after_every_batch(spark: SparkSession, tmp_path: Path) -> None:
+    check_every_batch(spark, tmp_path, "v2", "v3")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_pairs_of_other_clocks(spark: SparkSession, tmp_path: Path, unit: str) -> None:
+    growing = Growing(spark, tmp_path, pairs(LINES, "v1", "v3", rate=1500, unit=unit))
+
+    def judge() -> None:
+        for run in ("v1", "v3"):
+            growing.check(run)
+
+    growing.take(*parts(4), judge=judge)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("record_format", ["v2", "v3"])
+def test_fifty_batches_of_a_pair_cost_the_same(
+    spark: SparkSession, tmp_path: Path, record_format: str
+) -> None:
+    growing = Growing(spark, tmp_path, pairs(50 * 1000, record_format, rate=1000))
+    rows = growing.take(*parts(50))
+    growing.check(record_format)
+    print(record_format, rows)
+    # Batches 8, 16, ... read what they compact besides.
+    plain = [count for number, count in enumerate(rows, 1) if number % 8]
+    assert sum(plain[-10:]) <= 1.5 * sum(plain[1:11]), rows

@@ -1,0 +1,263 @@
+"""Facts of runs whose messages meet, kept so that a batch costs what is near its records.
+
+Sends and receipts meet by ranges of keys (:mod:`spark_analysis.delivery`), and what is said of a
+range follows from the records of that range alone. So it is kept range by range. Of new
+records only the ranges that they are in are compared again; the earlier records of these
+come from Parquet, which finds them by their ids or times. Everything else adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from quiver_fast.analysis.bounds import RunBounds
+from quiver_fast.analysis.units import PER_SECOND
+from spark_analysis import schema, transforms
+from spark_analysis.delivery import (
+    DELIVERY,
+    TICK_BITS,
+    cut_at_ranges,
+    delivery,
+    in_ranges,
+    own_facts,
+    reconciled_ranges,
+)
+from spark_analysis.facts import runs_with_both_ends
+from spark_analysis.files import RECEIVER, RecordFile
+from spark_analysis.own import ends_of_runs, receipt, timely
+
+__all__ = ["MOST_RANGES", "Ends", "Meeting", "can_meet", "ends_told"]
+
+# What is compared again whatever part of it is new.
+_ID_BITS = 16
+MOST_RANGES = 256
+"""Ranges of a run that a batch may touch: one that touches more is not near anything."""
+# Conditions in one query, about.
+_MOST_CONDITIONS = 1024
+
+_RUNS = StructType(
+    [
+        StructField("run", StringType(), nullable=False),
+        StructField("by_ids", BooleanType(), nullable=False),
+        StructField("coarse", LongType(), nullable=False),
+        StructField("start", LongType(), nullable=False),
+        StructField("end_ticks", LongType(), nullable=False),
+        StructField("end", LongType()),
+    ]
+)
+_RANGES = "run string, range bigint"
+_ARROWS = "file bigint, run string, arrow string"
+# Facts of receivers that follow from the ranges.
+_OF_RANGES = (
+    transforms.LATENCY, transforms.FOREIGN, transforms.LATE, transforms.FIRST, transforms.LAST,
+)  # fmt: skip
+_SETTLEMENTS = (schema.SETTLED, schema.UNSETTLED, schema.UNMATCHED)
+
+Touched = Mapping[str, set[int]]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What the first records of a run's ends tell for good: see :func:`.own.ends_of_runs`."""
+
+    by_ids: bool
+    coarse: int
+    start: int
+    end_ticks: int
+
+
+def can_meet(files: Sequence[RecordFile], bounds: RunBounds) -> bool:
+    """Say whether what was said of ranges stays true while a run grows.
+
+    It does not where the last send, or the time asked for, ends the sending.
+
+    Args:
+        files: those of the run.
+        bounds: what is known of it.
+    """
+    timed = bounds.complete is True and bounds.duration > 0
+    return bool(runs_with_both_ends(files)) and not timed
+
+
+def ends_told(records: DataFrame, bounds: Mapping[str, RunBounds]) -> dict[str, Ends]:
+    """Return what is known of the runs that have records of both ends.
+
+    Args:
+        records: all of these runs.
+        bounds: what is known of each run.
+    """
+    found = ends_of_runs(records, bounds).collect()
+    return {row.run: Ends(row.by_ids, row.coarse, row.start, row.end_ticks) for row in found}
+
+
+class Meeting:
+    """Runs whose messages meet.
+
+    Args:
+        spark: the session.
+        files: the files of these runs.
+        bounds: what is known of each run.
+        ends: what is known of the ends of each.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        files: Sequence[RecordFile],
+        bounds: Mapping[str, RunBounds],
+        ends: Mapping[str, Ends],
+    ) -> None:
+        self._files, self._bounds, self._ends = files, bounds, ends
+        rows = [(run, e.by_ids, e.coarse, e.start, e.end_ticks, None) for run, e in ends.items()]
+        self._runs = spark.createDataFrame(rows, _RUNS)
+        receivers = [(f.number, f.run, f.arrow) for f in files if f.role == RECEIVER]
+        self._arrows = spark.createDataFrame(receivers, _ARROWS)
+
+    def touched(self, new: DataFrame) -> dict[str, set[int]]:
+        """Return the ranges of each run that have new records: of many, one above the most.
+
+        Args:
+            new: new records of these runs.
+        """
+        each = F.slice(F.collect_set("range"), 1, MOST_RANGES + 1).alias("ranges")
+        found = {
+            row.run: set(row.ranges) for row in self._cut(new).groupBy("run").agg(each).collect()
+        }
+        return {run: found.get(run, set()) for run in self._ends}
+
+    def near(self, records: DataFrame, touched: Touched, longest: Mapping[str, int]) -> DataFrame:
+        """Return the transfers in some ranges, and perhaps some others.
+
+        Args:
+            records: all of these runs.
+            touched: the ranges.
+            longest: the most messages of a row, by run.
+        """
+        conditions = [
+            condition
+            for run, ranges in touched.items()
+            for first, last in _intervals(ranges, _MOST_CONDITIONS // len(touched))
+            for condition in self._between(run, first, last, longest[run])
+        ]
+        return records.where((F.col("kind") == schema.TRANSFER) & _any(conditions))
+
+    def found(self, records: DataFrame, touched: Touched | None) -> DataFrame:
+        """Return the rows of ``RECONCILED`` of ranges.
+
+        Args:
+            records: all transfers of these ranges.
+            touched: the ranges; None for all.
+        """
+        return reconciled_ranges(self._cut(records), touched)
+
+    def of_ranges(self, found: DataFrame) -> list[DataFrame]:
+        """Return the facts that follow from what is said of all ranges."""
+        return [delivery(found, self._runs), own_facts(found, self._arrows)]
+
+    def without_ranges(self, facts: DataFrame) -> DataFrame:
+        """Return facts but those that :meth:`of_ranges` gives."""
+        receives = self._arrows.select("run", "arrow", F.lit(True).alias("receives"))
+        known = facts.join(F.broadcast(receives), ["run", "arrow"], "left")
+        fact = F.col("fact")
+        replaced = F.coalesce("receives", F.lit(False)) & fact.isin(*_OF_RANGES)
+        return known.where(~(replaced | (fact == DELIVERY))).drop("receives")
+
+    def added(self, new: DataFrame) -> list[DataFrame]:
+        """Return the facts of new records that add up, but those of settlements."""
+        late = self._receipts(new).where("not timely")
+        return [
+            transforms.extents(new),
+            transforms.sums(new.where(~receipt())),
+            transforms.counted(late, transforms.OLDER),
+        ]
+
+    def settlements(self, old: DataFrame, new: DataFrame, longest: Mapping[str, int]) -> DataFrame:
+        """Return by how much new records change the facts of settlements over splits.
+
+        Args:
+            old: all records before, of runs that settle.
+            new: the new ones.
+            longest: the most messages of a row, by run.
+        """
+        fresh = _settling(new)
+        each = fresh.groupBy("run").agg(F.collect_set("range").alias("ranges"))
+        touched = {row.run: set(row.ranges) for row in each.collect()}
+        conditions = [
+            _ids_in(run, first, last, longest[run])
+            for run, numbers in touched.items()
+            for first, last in _intervals(numbers, _MOST_CONDITIONS // len(touched))
+        ]
+        before = _settling(old.where(_any(conditions)))
+        pairs = [(run, number) for run, numbers in touched.items() for number in numbers]
+        wanted = F.broadcast(new.sparkSession.createDataFrame(pairs, _RANGES))
+        before = before.join(wanted, ["run", "range"], "semi")
+        now = transforms.settlements_across(before.unionByName(fresh), all_settle=True)
+        then = transforms.settlements_across(before, all_settle=True)
+        return now.unionByName(then.withColumn("n", -F.col("n")))
+
+    def _cut(self, records: DataFrame) -> DataFrame:
+        """Return the transfers that may be of their runs, cut where ranges meet."""
+        own = self._receipts(records).where("timely").drop("timely")
+        return in_ranges(records, own, self._runs, _ID_BITS)
+
+    def _receipts(self, records: DataFrame) -> DataFrame:
+        return timely(records.where(receipt()), self._files, self._bounds, self._runs)
+
+    def _between(self, run: str, first: int, last: int, longest: int) -> list[Column]:
+        """Return the conditions that rows are in ranges of a run, by their ids or times."""
+        ends, of_run = self._ends[run], F.col("run") == run
+        if ends.by_ids:
+            return [_ids_in(run, first, last, longest)]
+        [bits] = [TICK_BITS[unit] for unit, ticks in PER_SECOND.items() if ticks == ends.coarse]
+        sent, found = F.col("sent"), []
+        for unit in {file.unit for file in self._files if file.run == run}:
+            ticks = PER_SECOND[unit] // ends.coarse
+            begin, end = (first << bits) * ticks, ((last + 1) << bits) * ticks - 1
+            found.append(of_run & (F.col("unit") == unit) & (sent >= begin) & (sent <= end))
+        return found
+
+
+def _ids_in(run: str, first: int, last: int, longest: int) -> Column:
+    """Return whether a row of a run, ``longest`` ids at most, may have ids of these ranges."""
+    begin, end = first << _ID_BITS, ((last + 1) << _ID_BITS) - 1
+    ids = F.col("id")
+    return (F.col("run") == run) & (ids > begin - longest) & (ids <= end)
+
+
+def _settling(records: DataFrame) -> DataFrame:
+    """Return the rows of settlements and of what may be settled, cut at ranges of ids."""
+    rows = records.where(F.col("kind").isin(*_SETTLEMENTS)).select(
+        *schema.RECORDS.fieldNames(),
+        F.lit(True).alias("by_ids"),
+        F.col("id").alias("key"),
+        F.lit(0).cast("bigint").alias("high"),
+        F.lit(_ID_BITS).alias("bits"),
+    )
+    pieces = cut_at_ranges(rows).withColumn("id", F.col("key"))
+    return pieces.select(*schema.RECORDS.fieldNames(), "range")
+
+
+def _intervals(ranges: set[int], most: int) -> list[tuple[int, int]]:
+    """Return (first, last) of ranges that follow each other, all in one if these are too many."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(ranges):
+        if found and found[-1][1] == number - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found if len(found) <= most else [(found[0][0], found[-1][1])]
+
+
+def _any(conditions: Sequence[Column]) -> Column:
+    """Return whether one of many conditions holds, as a tree that is not deep."""
+    if not conditions:
+        return F.lit(False)
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return _any(conditions[:half]) | _any(conditions[half:])
