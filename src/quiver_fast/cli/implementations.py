@@ -91,6 +91,7 @@ SERVER_EXTENSIONS = frozenset(
         "max-queues",
         "max-message-size",
         "max-sessions",
+        "memory-limit",
         "no-create",
         "queue-limit",
         "retain",

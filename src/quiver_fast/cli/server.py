@@ -207,6 +207,13 @@ def _add_limit_options(parser: argparse.ArgumentParser) -> None:
         help="Stop the producers of a queue that holds BYTES (pyfast)",
     )
     add(
+        "--memory-limit",
+        metavar="BYTES",
+        type=positive_count,
+        help="Hold BYTES for all connections besides what is in queues; beyond that the one "
+        "that holds most is not read, then closed (pyfast)",
+    )
+    add(
         "--max-message-size",
         metavar="BYTES",
         type=count,

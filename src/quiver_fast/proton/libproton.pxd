@@ -135,6 +135,7 @@ cdef extern from "proton/session.h" nogil:
     void pn_session_set_incoming_capacity(pn_session_t *session, size_t capacity)
     int pn_session_set_incoming_window_and_lwm(
         pn_session_t *session, uint32_t window, uint32_t low_water_mark)
+    size_t pn_session_incoming_bytes(pn_session_t *session)
     size_t pn_session_outgoing_bytes(pn_session_t *session)
     uint32_t pn_session_remote_incoming_window(pn_session_t *session)
 

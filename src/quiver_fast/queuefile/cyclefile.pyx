@@ -152,6 +152,24 @@ cdef int64_t int_after(const CycleFile *file, size_t at, size_t end) noexcept no
     return -1
 
 
+cdef bint covers_field(const CycleFile *file, size_t end, size_t at, size_t size) noexcept nogil:
+    """Say whether words lie over another field: what is stored in them would destroy it."""
+    return (
+        covers(file, end, b"writePosition", at, size) or covers(file, end, b"indexing", at, size)
+        or covers(file, end, b"indexCount", at, size)
+        or covers(file, end, b"indexSpacing", at, size)
+        or covers(file, end, b"index2Index", at, size)
+        or covers(file, end, b"lastIndex", at, size)
+        or covers(file, end, b"dataFormat", at, size))
+
+
+cdef bint covers(
+        const CycleFile *file, size_t end, const char *name, size_t at, size_t size) noexcept nogil:
+    """Say whether words lie over a field's name, or over the code behind it."""
+    cdef size_t found = find_name(file, 4, end, name)
+    return found != 0 and at <= found and found < at + size + strlen(name) + 1
+
+
 cdef bint is_power_of_two(int64_t value) noexcept nogil:
     return value > 0 and value & (value - 1) == 0
 
@@ -179,6 +197,10 @@ cdef bint cycle_understand(CycleFile *file) noexcept nogil:
     file.count = int_after(file, find_name(file, 4, end, b"indexCount"), end)
     file.spacing = int_after(file, find_name(file, 4, end, b"indexSpacing"), end)
     if not (file.write_position and file.index2index_word and file.last_index_word):
+        return False
+    if covers_field(file, end, file.write_position, 16) or covers_field(
+            file, end, file.index2index_word, 8) or covers_field(
+            file, end, file.last_index_word, 8):
         return False
     if not is_power_of_two(file.count) or not is_power_of_two(file.spacing):
         return False

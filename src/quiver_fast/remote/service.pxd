@@ -2,11 +2,13 @@ from libc.stdint cimport int64_t, uint32_t
 
 from quiver_fast.remote.session cimport Session
 from quiver_fast.remote.store cimport Store
+from quiver_fast.server.memory cimport Holder
 from quiver_fast.server.reactor cimport Hook, Reactor, Watch
 
 # A connection: its session and its socket.
 cdef class Peer(Session):
     cdef Watch watch
+    cdef Holder holder
     cdef uint32_t events        # what the loop waits for
     cdef void *service          # Service, which owns this
     cdef bint cut               # the socket failed, or both sides closed it
@@ -23,6 +25,8 @@ cdef class Peer(Session):
     cdef void *younger
 
     cdef void read(self, char *scratch, int64_t now) noexcept nogil
+    cdef bint may_read(self) noexcept nogil
+    cdef void count_held(self) noexcept nogil
     cdef bint send_some(self) noexcept nogil
     cdef void linger(self, int64_t now) noexcept nogil
     cdef void wait_for_events(self, int epoll) noexcept nogil

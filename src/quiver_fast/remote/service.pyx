@@ -22,12 +22,17 @@ from quiver_fast.proton.libsys cimport (
     recv, send, setsockopt, shutdown,
 )
 from quiver_fast.remote.buffer cimport discard, pending
+from quiver_fast.remote.reply cimport REJECTED
 from quiver_fast.remote.session cimport Session
 from quiver_fast.remote.store cimport Store
+from quiver_fast.remote.target cimport Wait
+from quiver_fast.server.memory cimport OVER_LIMIT, Holder, holder_add, holder_end
 from quiver_fast.server.reactor cimport Reactor, Watch, watch_add, watch_change, watch_remove
 
 cdef size_t SCRATCH = 262144
 cdef int64_t SECOND = 1000000000
+# Replies that a peer leaves unread would keep the reason of a close from it, and their memory.
+cdef size_t UNREAD = 65536
 # How long a peer has to close after we did.
 cdef int64_t LINGER = 2 * SECOND
 # Without descriptors, how long to wait before connections are accepted again.
@@ -46,7 +51,7 @@ cdef class Peer(Session):
     cdef void read(self, char *scratch, int64_t now) noexcept nogil:
         """Read what one call gives: other peers want to be read too."""
         cdef ssize_t size
-        if not (self.wants_input() or self.lingering):
+        if not (self.may_read() or self.lingering):
             return
         size = recv(self.watch.fd, scratch, SCRATCH, MSG_DONTWAIT)
         if size > 0:
@@ -57,6 +62,16 @@ cdef class Peer(Session):
             self.cut = self.lingering
         elif errno != EAGAIN and errno != EINTR:
             self.cut = True
+
+    cdef bint may_read(self) noexcept nogil:
+        return self.wants_input() and not self.holder.slowed
+
+    cdef void count_held(self) noexcept nogil:
+        """Count the documents and replies that are not taken yet, and the requests that wait."""
+        cdef size_t bytes = (
+            self.input.capacity + self.output.capacity + self.held.capacity + self.marks.capacity
+            + self.wait_count * sizeof(Wait))
+        holder_add(&self.holder, <int64_t>(bytes - self.holder.bytes))
 
     cdef bint send_some(self) noexcept nogil:
         """Send what the socket takes; say whether it took anything."""
@@ -86,7 +101,7 @@ cdef class Peer(Session):
 
     cdef void wait_for_events(self, int epoll) noexcept nogil:
         cdef uint32_t events = 0
-        if self.wants_input() or self.lingering:
+        if self.may_read() or self.lingering:
             events = EPOLLIN
         if pending(&self.output) > 0:
             events |= EPOLLOUT
@@ -105,6 +120,19 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
     elif events & (EPOLLERR | EPOLLHUP):
         # Both directions are gone: nobody is left to reply to.
         (<Peer>peer).cut = True
+    (<Peer>peer).output_ready()
+
+
+cdef void slow(Holder *holder) noexcept nogil:
+    # What it waits for is looked at when it is written to.
+    (<Peer>holder.owner).output_ready()
+
+
+cdef void refuse(Holder *holder) noexcept nogil:
+    """Close a connection that holds too much, and say why if it is still reading."""
+    cdef void *peer = holder.owner
+    (<Peer>peer).fatal(REJECTED, OVER_LIMIT)
+    (<Peer>peer).cut = pending(&(<Peer>peer).output) > UNREAD
     (<Peer>peer).output_ready()
 
 
@@ -232,6 +260,7 @@ cdef class Service:
         if (<Peer>peer).cut or (<Peer>peer).broken:
             self.bury(peer)
         else:
+            (<Peer>peer).count_held()
             (<Peer>peer).wait_for_events(self.reactor.epoll)
 
     cdef void start_lingering(self, void *peer, int64_t now) noexcept nogil:
@@ -290,6 +319,9 @@ cdef class Service:
         peer.watch.owner = <void *>peer
         peer.watch.ready = on_peer
         peer.events = EPOLLIN
+        peer.holder.owner = <void *>peer
+        peer.holder.slow = slow
+        peer.holder.refuse = refuse
         if watch_add(self.reactor.epoll, &peer.watch, EPOLLIN) != 0:
             close(fd)
             return 0
@@ -306,6 +338,8 @@ cdef class Service:
         watch_remove(self.reactor.epoll, &(<Peer>peer).watch)
         close((<Peer>peer).watch.fd)
         (<Peer>peer).free_all()
+        (<Peer>peer).count_held()
+        holder_end(&(<Peer>peer).holder)
         self.unlink(peer)
         with gil:
             Py_DECREF(<Peer>peer)

@@ -35,6 +35,7 @@ cdef class Session(Tailing):
     cdef void *csp_queue
     cdef Target *csp_appender
     cdef Target *implicit       # appenders addressed by csp, linked by session_next
+    cdef int implicit_count
     cdef bint input_over        # the peer sends no more
     cdef bint stalled           # the queue of the first document in `input` is being opened
 
@@ -70,6 +71,7 @@ cdef class Session(Tailing):
     cdef void reply_number(self, int64_t number) noexcept nogil
     cdef void *acquire(self) noexcept nogil
     cdef Target *implicit_appender(self) noexcept nogil
+    cdef bint has_room(self) noexcept nogil
     cdef Target *create(self, TargetKind kind) noexcept nogil
     cdef void create_appender(self) noexcept nogil
     cdef void create_tailer(self) noexcept nogil

@@ -32,8 +32,10 @@ from quiver_fast.remote.wire cimport (
     read_header, scan_csp, scan_event, scan_has_next, scan_meta,
 )
 
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char *out, size_t size, const char *format, ...)
+
 # The limits of B.9, and of an entry (A.12).
-cdef int MAX_CIDS = 4096
 cdef int MAX_WAITS = 10000
 cdef ptrdiff_t MAX_ENTRY = 16 << 20
 cdef int64_t MILLISECOND = 1000000
@@ -247,10 +249,13 @@ cdef class Session(Tailing):
         while target != NULL and target.queue != queue:
             target = target.session_next
         if target == NULL:
+            if not self.has_room():
+                return NULL
             target = new_target(APPENDER, 0, queue, <void *>self)
             if target == NULL:
                 self.replied(False)
                 return NULL
+            self.implicit_count += 1
             target.session_next = self.implicit
             self.implicit = target
         self.csp_appender = target
@@ -367,11 +372,20 @@ cdef class Session(Tailing):
 
     # ---- creating, closing, submitting -------------------------------------------
 
+    cdef bint has_room(self) noexcept nogil:
+        """Say whether the connection may have one more target; refuse it if not."""
+        cdef char[128] message
+        if self.targets.count + self.implicit_count < self.store.max_links:
+            return True
+        snprintf(message, sizeof(message), "the connection has %lld cids, the most there may be",
+                 <long long>self.store.max_links)
+        self.refuse(REJECTED, message)
+        return False
+
     cdef Target *create(self, TargetKind kind) noexcept nogil:
         """Return a new target with a new cid; NULL if it was refused."""
         cdef Target *target
-        if self.targets.count >= MAX_CIDS:
-            self.refuse(REJECTED, b"the connection has 4096 cids, the most there may be")
+        if not self.has_room():
             return NULL
         if self.acquire() == NULL:
             return NULL

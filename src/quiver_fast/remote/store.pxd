@@ -80,6 +80,7 @@ cdef class Store:
     cdef Syncer syncer          # None: the turn itself syncs
     cdef Opener opener          # None: whoever asks for a queue opens it
     cdef readonly int64_t max_queues
+    cdef readonly int max_links         # appenders and tailers of a connection
     cdef dict queues            # bytes (name) -> Queue
     cdef dict opening           # bytes (name) -> list of the sessions that wait for it
     cdef object failed          # the name that could not be opened, and why, while they are told

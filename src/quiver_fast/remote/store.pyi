@@ -6,6 +6,7 @@ class Store:
     files: QueueDirectory
     create: bool
     max_queues: int
+    max_links: int
     def __init__(
         self,
         files: QueueDirectory,
@@ -14,4 +15,5 @@ class Store:
         syncer: Syncer | None = None,
         opener: Opener | None = None,
         max_queues: int = ...,
+        max_links: int = ...,
     ) -> None: ...

@@ -20,6 +20,10 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char *out, size_t size, const char *format, ...)
 
 
+# "At most 4096 cids per connection" (B.9), unless it is said otherwise.
+MAX_LINKS = 4096
+
+
 class NoQueue(QuiverError):
     """A queue does not exist and may not be made: the failure, and why in words."""
 
@@ -157,11 +161,12 @@ cdef class Store:
         syncer: what syncs under `group` while the loop goes on; None: `turn` does.
         opener: what opens queues while the loop goes on; None: `acquire` does.
         max_queues: how many there may be in the directory; no more are created then.
+        max_links: how many appenders and tailers a connection may have.
     """
 
     def __init__(self, files: QueueDirectory, *, create: bool = True,
                  syncer: Syncer | None = None, opener: Opener | None = None,
-                 max_queues: int = INT64_MAX) -> None:
+                 max_queues: int = INT64_MAX, max_links: int = MAX_LINKS) -> None:
         self.queues = {}
         self.opening = {}
         self.files = files
@@ -169,6 +174,7 @@ cdef class Store:
         self.syncer = syncer
         self.opener = opener
         self.max_queues = max_queues
+        self.max_links = max_links
 
     def __dealloc__(self) -> None:
         free(self.timers.heap)

@@ -15,6 +15,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.proton.libsys cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT
 from quiver_fast.server.balance cimport CONNECTION, made
 from quiver_fast.server.broker cimport Broker
+from quiver_fast.server.holding cimport peer_holds
 from quiver_fast.server.keeping cimport peer_ring
 from quiver_fast.server.peer cimport peer_cut, peer_read, wants_input
 from quiver_fast.server.protocol cimport peer_process
@@ -56,6 +57,7 @@ cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) n
     peer.costly = True
     peer.accepted_at = broker.reactor.now
     peer.timer.ring = peer_ring
+    peer_holds(peer)
     timer_set(container, &peer.timer, 0)
     set_up(broker, peer, exchange, hostname)
     peer.next = container.peers

@@ -10,6 +10,8 @@ cdef enum Kind:
     CONNECTION
     # An entry that a consumer has and did not settle.
     DELIVERY
+    # Bytes that connections hold.
+    HELD
     KINDS
 
 # One for all modules.
@@ -22,6 +24,10 @@ cdef extern from "balance.h" nogil:
 
 cdef inline void made(Kind kind) noexcept nogil:
     quiver_count(counts, kind, 1)
+
+
+cdef inline void counted(Kind kind, int64_t by) noexcept nogil:
+    quiver_count(counts, kind, by)
 
 
 cdef inline void freed(Kind kind) noexcept nogil:

@@ -3,7 +3,7 @@
 cdef int64_t[KINDS] COUNTS
 counts = COUNTS
 
-NAMES = ("Message", "Entry", "Stream", "Link", "Connection", "Delivery")
+NAMES = ("Message", "Entry", "Stream", "Link", "Connection", "Delivery", "held byte")
 
 
 def is_counted() -> bool:

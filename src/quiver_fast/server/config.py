@@ -39,6 +39,10 @@ Addresses and messages:
   addresses=NAME,NAME...          the only addresses, besides path (default: any, on demand);
                                   ',' for none besides path
   queue-limit=BYTES (256 MiB)     a queue that holds so much stops its producers
+  memory-limit=BYTES (a quarter of the machine's memory)
+                                  what connections may hold besides what is in queues: messages
+                                  that are not complete, open transactions, unread replies;
+                                  beyond it the largest holder is not read, then closed
   max-message-size=BYTES (0: what the queue limit lets in; streams of any size)
   credit=MESSAGES (1000)          what a producer may send ahead
   store=DIRECTORY                 durable messages are kept in DIRECTORY/<queue>/
@@ -68,7 +72,7 @@ Other servers:
 Limits of the protocol:
   max-connections=N (50000, and as many of csp)
   max-sessions=N (1024, per connection)
-  max-links=N (4096, per connection)
+  max-links=N (4096, per connection; of csp, appenders and tailers)
   max-transactions=N (1000, open ones of a connection)
   max-queues=N (250000, those that clients make on demand are refused beyond)
   stream-sessions=own|shared (own)
@@ -83,6 +87,7 @@ MEBIBYTE = 1 << 20
 # key: (default, least, most)
 NUMBERS = {
     "queue-limit": (256 * MEBIBYTE, 65536, 2**50),
+    "memory-limit": (0, 0, 2**50),
     "max-message-size": (0, 0, 2**50),
     "roll-size": (256 * MEBIBYTE, 65536, 2**50),
     "retain": (0, 0, 2**31 - 1),
@@ -118,7 +123,8 @@ KNOWN = {*TEXTS, *NUMBERS, *SWITCHES}
 CSP_KEYS = frozenset(
     {
         *REQUIRED, "port", "ready-file", "scheme", "store", "durability", "roll", "retain",
-        "verify", "no-create", "max-connections", "max-queues", "quiet", "verbose",
+        "verify", "no-create", "max-connections", "max-links", "max-queues", "memory-limit",
+        "quiet", "verbose",
     }
 )  # fmt: skip
 
@@ -178,6 +184,7 @@ class ServerConfig:
     addresses: list[str]
     pinned: bool
     queue_limit: int
+    memory_limit: int
     max_message_size: int
     credit: int
     max_connections: int

@@ -12,6 +12,7 @@ from quiver_fast.server.address cimport (
 )
 from quiver_fast.server.broker cimport Absence, inlet_bind
 from quiver_fast.server.credit cimport inlet_top_up, note_size
+from quiver_fast.server.holding cimport inlet_holds
 from quiver_fast.server.links cimport widen_session
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
@@ -41,6 +42,11 @@ from quiver_fast.server.waiting cimport (
 
 cdef void inlet_receive(Inlet *inlet) noexcept nogil:
     """Take what has arrived on the link, until there is no more or no room for it."""
+    receive_all(inlet)
+    inlet_holds(inlet)
+
+
+cdef void receive_all(Inlet *inlet) noexcept nogil:
     cdef pn_delivery_t *delivery
     cdef bint more = True
     if pn_link_credit(inlet.base.link) < pn_link_queued(inlet.base.link):
@@ -486,6 +492,7 @@ cdef void inlet_detached(Inlet *inlet) noexcept nogil:
     """Abort what did not arrive whole, and leave every list that names the link."""
     cdef Inlet **place
     give_up(inlet)
+    inlet_holds(inlet)
     inlet_bind(inlet, NULL)
     forget_pending(&inlet.base)
     while inlet.streams != NULL:

@@ -9,11 +9,12 @@ from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container,
     pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
     pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
-    pn_session_free, pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
+    pn_session_free, pn_session_head, pn_session_incoming_bytes, pn_session_next, pn_session_open, pn_session_set_context,
     pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
 )
 from quiver_fast.server.balance cimport LINK, freed, made as count_made
+from quiver_fast.server.memory cimport hold
 from quiver_fast.server.structures cimport INLET, OUTLET, Inlet, Link, LinkKind, Peer, Session
 
 # What a session takes before we read it bounds what an unread stream may hold. Where
@@ -58,6 +59,7 @@ cdef void session_delete(Peer *peer, Session *session) noexcept nogil:
     if session.next != NULL:
         session.next.prev = session.prev
     pn_session_set_context(session.session, NULL)
+    hold(&peer.holder, &session.counted, 0)
     free(session)
 
 
@@ -99,9 +101,13 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
 cdef void link_delete(Link *link) noexcept nogil:
     """Free a link's record and our hold on the engine's link, which was closed."""
     cdef pn_link_t *engine_link = link.link
+    cdef Peer *peer = link.peer
+    cdef Session *session = session_of(link.session)
     link_forget(link)
     pn_link_free(engine_link)
     pn_decref(engine_link)
+    # What came by the link and was not read is gone.
+    hold(&peer.holder, &session.counted, pn_session_incoming_bytes(session.session))
 
 
 cdef void link_abandon(Link *link) noexcept nogil:

@@ -21,6 +21,7 @@ from quiver_fast.server.heap cimport heap_first
 from quiver_fast.server.inlet cimport inlets_awake, queue_resume
 from quiver_fast.server.keeping cimport declare_dead
 from quiver_fast.server.lifetime cimport node_delete
+from quiver_fast.server.memory cimport holder_end
 from quiver_fast.server.outlet cimport outlets_drained
 from quiver_fast.server.peer cimport (
     peer_close, peer_cut, peer_finished, peer_write,
@@ -260,6 +261,7 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     close(peer.watch.fd)
     pn_connection_driver_destroy(&peer.driver)
     freed(CONNECTION)
+    holder_end(&peer.holder)
     free(peer.transactions)
     free(peer)
 

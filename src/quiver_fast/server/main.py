@@ -23,6 +23,8 @@ from quiver_fast.server.broker import Broker
 from quiver_fast.server.config import USAGE, ServerConfig, parse
 from quiver_fast.server.connector import Connector
 from quiver_fast.server.listener import Listener, Turn
+from quiver_fast.server.machine import memory_of_machine
+from quiver_fast.server.memory import MemoryLimit
 from quiver_fast.server.opener import Opener
 from quiver_fast.server.reactor import Reactor
 from quiver_fast.server.syncer import Syncer
@@ -37,6 +39,8 @@ PROGRAM = "quiver-server-pyfast"
 BACKLOG = 4096
 # Descriptors that neither connections nor new queues take.
 RESERVED = 16
+# Of the machine's memory, what connections may hold besides the contents of queues: a quarter.
+MEMORY_SHARE = 4
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -116,6 +120,8 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
     remote = None
     if config.csp_port and files is not None:
         remote = open_remote_queues(reactor, config, files, syncer, opener)
+    # Its hook comes last: it looks at what all others left.
+    limit = MemoryLimit(reactor, config.memory_limit or memory_of_machine() // MEMORY_SHARE)
     announce(config)
     keep_descriptors(RESERVED)
     reactor.run()
@@ -123,6 +129,7 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
         amqp.close()
     if remote is not None:
         remote.close()
+    limit.close()
     if opener is not None:
         opener.stop()
     if syncer is not None:
@@ -159,6 +166,7 @@ def open_remote_queues(
         syncer=syncer,
         opener=opener,
         max_queues=config.max_queues,
+        max_links=config.max_links,
     )
     service = Service(reactor, store, max_connections=config.max_connections)
     for sock in listen(config.host, config.csp_port, backlog=BACKLOG):

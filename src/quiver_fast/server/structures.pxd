@@ -14,6 +14,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.balance cimport DELIVERY, freed, made
 from quiver_fast.server.chain cimport ChainReader
 from quiver_fast.server.heap cimport Heap
+from quiver_fast.server.memory cimport Holder
 from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.reactor cimport Hook, Watch
 
@@ -180,6 +181,8 @@ cdef struct Session:
     bint own
     # Begun by the peer and not answered yet; in its peer's list.
     Session *next_beginning
+    # What arrived and is not read yet, as the connection's holder knows it.
+    size_t counted
 
 # What every link's context points to, whatever its kind.
 cdef struct Link:
@@ -262,8 +265,9 @@ cdef struct Inlet:
     # went since.
     Queue *last
     uint64_t last_known
-    # The message that is arriving in parts.
+    # The message that is arriving in parts, and its bytes as the connection's holder knows them.
     Message *receiving
+    size_t counted
     # The target has the capability qd.streaming-deliveries.
     bint streaming
     Inlet *next_streaming
@@ -309,6 +313,7 @@ cdef struct Peer:
     # For idle time-outs, the handshake, and links that wait to be detached.
     Timer timer
     Container *container
+    Holder holder
     Peer *prev
     Peer *next
     Watch watch

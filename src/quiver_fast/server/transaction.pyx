@@ -4,7 +4,7 @@ A transaction is a list of work in the order it came: messages to publish and
 outcomes to apply. server.coordinator begins, commits and rolls back.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
@@ -15,6 +15,7 @@ from quiver_fast.proton.libproton cimport (
     pn_data_rewind, pn_data_t, pn_delivery_get_context, pn_delivery_local, pn_delivery_remote,
     pn_delivery_set_context, pn_delivery_t, pn_delivery_update, pn_disposition_data,
 )
+from quiver_fast.server.memory cimport holder_add
 from quiver_fast.server.message cimport Message, message_release
 from quiver_fast.server.structures cimport (
     Coordinator, Entry, Peer, Queue, Transaction, Work, delivery_let_go,
@@ -109,6 +110,7 @@ cdef void transaction_free(Transaction *transaction) noexcept nogil:
     peer.transactions[place] = free_place(peer.free_transaction)
     peer.free_transaction = place
     peer.transaction_count -= 1
+    holder_add(&peer.holder, -<int64_t>transaction.bytes)
     while work != NULL:
         following = work.next
         if work.message != NULL:
@@ -179,12 +181,17 @@ cdef void answer_in_transaction(
     pn_delivery_update(delivery, TRANSACTIONAL_STATE)
 
 
+cdef void add_bytes(Transaction *transaction, size_t bytes) noexcept nogil:
+    transaction.bytes += bytes
+    holder_add(&transaction.coordinator.base.peer.holder, <int64_t>bytes)
+
+
 cdef Work *add_work(Transaction *transaction) noexcept nogil:
     cdef Work *work = <Work *>calloc(1, sizeof(Work))
     if work == NULL:
         transaction.incomplete = True
         return NULL
-    transaction.bytes += sizeof(Work)
+    add_bytes(transaction, sizeof(Work))
     if transaction.last == NULL:
         transaction.first = work
     else:
@@ -199,7 +206,7 @@ cdef bint enlist_message(
     cdef Work *work = add_work(transaction)
     if work == NULL:
         return False
-    transaction.bytes += message.held
+    add_bytes(transaction, message.held)
     work.message = message
     work.queue = queue
     queue.links += 1

@@ -258,3 +258,24 @@ def test_addresses_beyond_the_limit_are_refused_in_words(tmp_path: Path) -> None
         condition = sent[2].remote.condition
         assert condition.name == "amqp:resource-limit-exceeded"
         assert condition.description == "the server has 3 queues, the most there may be"
+
+
+def test_appenders_of_a_remote_connection_are_limited(tmp_path: Path) -> None:
+    """Those with a cid and those without one count."""
+    port = free_port()
+    keys = {"scheme": "csp", "path": "", "store": tmp_path / "store", "max_links": 3}
+    with (
+        running_server(tmp_path, port=port, **keys),
+        socket.create_connection(("127.0.0.1", port)) as sock,
+    ):
+        sock.sendall(
+            request("createTailer: { }", csp="//h/a#Queue", tid=1)
+            + submit("a", 2) + submit("b", 3) + submit("c", 4) + submit("a", 5)
+            + request("createAppender: { }", csp="//h/a#Queue", tid=6)
+        )  # fmt: skip
+        answers = dict(replies(receive(sock, 6)))
+        refused = [tid for tid, content in answers.items() if "exception" in content]
+        assert refused == [4, 6]
+        assert answers[4]["exception"]["message"] == (
+            "the connection has 3 cids, the most there may be"
+        )

@@ -232,9 +232,11 @@ def test_abandoned_reservation_becomes_meta_data(tmp_path: Path, following: int)
         lambda data: data.__setitem__(slice(200, 201), b"\x00"),
         lambda data: data.__setitem__(slice(203, 204), b"\xc0"),
         lambda data: data.__setitem__(slice(202, 203), b"\x01"),
+        # The pad before the words of writePosition leads over indexCount.
+        lambda data: (data.__setitem__(0x2B, 0x30), data.__setitem__(0x5F, 0x8D)),
     ],
     ids=["free", "not-ready", "no-store", "no-word", "no-power", "zeros", "noise", "page-of-pages",
-         "page-not-ready", "page-long"],
+         "page-not-ready", "page-long", "words-over-a-field"],
 )  # fmt: skip
 @pytest.mark.parametrize("newest", [True, False])
 def test_a_damaged_head_is_made_anew(

@@ -1,0 +1,25 @@
+"""How much memory there is for this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+__all__ = ["memory_of_machine"]
+
+# The limit of the control group that a container's processes see as theirs.
+GROUP_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+def memory_of_machine() -> int:
+    """Return the machine's memory in bytes, or its control group's limit if that is less."""
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for path in GROUP_LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            # Without a limit it is the word `max`.
+            most = min(most, int(path.read_text()))
+    return most

@@ -1,0 +1,146 @@
+"""The mark for the memory of all connections: the largest holder is slowed, then refused."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+from proton import Delivery, Message, Sender
+from support.durable_client import DurableClient
+from support.processes import free_port, wait_until
+from support.remote import request
+from support.server import Server, running_server
+
+MIB = 1 << 20
+LIMIT = 16 * MIB
+# What was given to the system or the server beyond that: sockets, engine, Python.
+BESIDE = 24 * MIB
+CLOSED = re.compile(r"memory-limit: a connection that held ([\d,]+) bytes of ([\d,]+) was closed")
+
+
+def begin(client: DurableClient, sender: Sender, size: int) -> tuple[Delivery, bytes]:
+    """Send all but the end of a message, as far as the server takes it; return what is left."""
+    delivery = sender.delivery("unfinished")
+    data = bytes(Message(body=b"x" * size).encode())
+    for at in range(0, size, 65536):
+        client.until(lambda: sender.session.outgoing_bytes < 131072 or client.closed_by_peer)
+        if client.closed_by_peer:
+            break
+        sender.stream(data[at : min(at + 65536, size)])
+        client.pump(0)
+    return delivery, data[size:]
+
+
+def is_served(server: Server) -> bool:
+    """Say whether a message of another client is taken."""
+    with DurableClient(server.port) as client:
+        sender = client.sender("bystander")
+        sent = client.send(sender, bytes(Message(body=b"x" * 100_000).encode()))
+        return client.outcome(sent) == Delivery.ACCEPTED
+
+
+def test_who_never_finishes_a_message_is_closed(tmp_path: Path) -> None:
+    """Messages that are not complete take no more than the mark and an eighth of it."""
+    with running_server(
+        tmp_path, memory_limit=LIMIT, says="memory-limit: a connection that held"
+    ) as server:
+        before = server.process.memory_info().rss
+        clients = [DurableClient(server.port) for _ in range(4)]
+        highest = 0
+        for client in clients:
+            begin(client, client.sender("q"), 5 * MIB)
+            highest = max(highest, server.process.memory_info().rss - before)
+            assert is_served(server)
+        # Three fit. Who has most is closed when a fourth has made it too much.
+        wait_until(lambda: any(over(client) for client in clients), "one is closed")
+        assert highest < LIMIT + LIMIT // 8 + BESIDE
+        assert is_served(server)
+        for client in clients:
+            client.socket.close()
+        told = server.end()
+    for held, of in CLOSED.findall(told.stderr):
+        assert int(held.replace(",", "")) <= int(of.replace(",", "")) <= LIMIT * 5 // 4
+
+
+def over(client: DurableClient) -> bool:
+    """Say whether the server has closed a connection; it says why."""
+    client.pump(0)
+    if client.is_over and (condition := client.connection.remote_condition) is not None:
+        assert condition.name == "amqp:resource-limit-exceeded"
+        assert "memory-limit" in condition.description
+    return client.is_over
+
+
+def test_who_is_slowed_goes_on_when_there_is_memory(tmp_path: Path) -> None:
+    """Two that hold little finish, then the one that held most does."""
+    with (
+        running_server(tmp_path, memory_limit=LIMIT) as server,
+        DurableClient(server.port) as large,
+        DurableClient(server.port) as small,
+    ):
+        one, other = large.sender("large"), small.sender("small")
+        first, end = begin(large, one, 12 * MIB)
+        second, rest = begin(small, other, 5 * MIB)
+        # More than the mark is held: the larger is not read, the smaller is and ends.
+        other.stream(rest)
+        other.advance()
+        assert small.outcome(second) == Delivery.ACCEPTED
+        one.stream(end)
+        one.advance()
+        assert large.outcome(first) == Delivery.ACCEPTED
+        assert is_served(server)
+
+
+def test_transactions_count(tmp_path: Path) -> None:
+    with (
+        running_server(
+            tmp_path, memory_limit=LIMIT, says="memory-limit: a connection that held"
+        ) as server,
+        DurableClient(server.port) as client,
+    ):
+        coordinator = client.coordinator()
+        transaction = client.declare(coordinator)
+        sender = client.sender("q")
+        data = bytes(Message(body=b"x" * MIB).encode())
+        for _ in range(40):
+            client.pump(0)
+            if client.is_over:
+                break
+            client.until(lambda: sender.credit > 0 or client.is_over)
+            if not client.is_over:
+                client.send_in(transaction, sender, data)
+        wait_until(lambda: over(client), "it is closed")
+        assert is_served(server)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_unread_replies_count(tmp_path: Path, reads: bool) -> None:
+    """Readers of large entries: who reads has them all, who does not is closed."""
+    port = free_port()
+    says = "" if reads else "memory-limit: a connection that held"
+    keys = {"store": tmp_path / "store", "csp_port": port, "memory_limit": LIMIT}
+    with running_server(tmp_path, says=says, **keys) as server:
+        entry = request('submit: "' + "x" * (3 * MIB) + '"', csp="//h/q#appender", tid=1)
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+            sock.sendall(entry)
+            assert b"index" in sock.recv(65536)
+        before = server.process.memory_info().rss
+        held = server.process.num_fds()
+        readers = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(8)]
+        wait_until(lambda: server.process.num_fds() == held + len(readers), "all are there")
+        held += len(readers)
+        ask = request("hasNext: { index: 0, batch: 1 }", csp="//h/q#tailer", tid=2)
+        for reader in readers:
+            reader.sendall(ask * 3)
+            if reads:
+                taken = 0
+                while taken < 9 * MIB:
+                    taken += len(reader.recv(1 << 18))
+        assert is_served(server)
+        if not reads:
+            wait_until(lambda: server.process.num_fds() < held, "one is closed", 30)
+        assert server.process.memory_info().rss - before < LIMIT + LIMIT // 8 + BESIDE
+        for reader in readers:
+            reader.close()
