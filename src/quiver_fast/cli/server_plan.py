@@ -22,9 +22,17 @@ __all__ = ["ServerPlan", "server_arguments", "server_plan"]
 # What remote queues have of SERVER_EXTENSIONS.
 _CSP_EXTENSIONS = frozenset(
     {
-        "durability", "max-connections", "max-links", "max-queues", "memory-limit", "no-create",
-        "retain", "roll", "store", "verify",
-    }  # fmt: skip
+        "durability",
+        "max-connections",
+        "max-links",
+        "max-queues",
+        "memory-limit",
+        "no-create",
+        "retain",
+        "roll",
+        "store",
+        "verify",
+    }
 )
 
 

@@ -1,4 +1,4 @@
-"""An AMQP connection as a holder of memory: it is not read for a while, or closed with the reason."""
+"""An AMQP connection as a holder of memory: not read for a while, or closed with the reason."""
 
 from quiver_fast.proton.libproton cimport pn_session_get_context, pn_session_incoming_bytes
 from quiver_fast.server.keeping cimport declare_dead

@@ -9,7 +9,8 @@ from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container,
     pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
     pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
-    pn_session_free, pn_session_head, pn_session_incoming_bytes, pn_session_next, pn_session_open, pn_session_set_context,
+    pn_session_free, pn_session_head, pn_session_incoming_bytes, pn_session_next,
+    pn_session_open, pn_session_set_context,
     pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
 )

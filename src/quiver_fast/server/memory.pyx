@@ -1,11 +1,12 @@
 """The mark for the memory of all connections: the largest holders are slowed, then refused.
 
-Above the mark the connections that hold most are not read, one more in each turn, so that
-others can finish what they began. If that does not help within some seconds, or an eighth
-more than the mark is held, the connection that holds most is closed.
+Above the mark the connection that holds most is not read, and one more for each sixteenth
+of the mark that comes all the same: others can finish what they began. If that does not
+help within some seconds, or an eighth more than the mark is held, the connection that
+holds most is closed.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t
 
 import sys
 
@@ -17,8 +18,12 @@ from quiver_fast.server.reactor cimport Reactor
 cdef int64_t PATIENCE = 5000000000
 # Of the mark; who holds less is not slowed.
 cdef size_t SMALL_SHARE = 64
+# Of the mark; when so much more has come, the next one is slowed.
+cdef size_t STEP_SHARE = 16
 
 cdef Account ACCOUNT
+# What may be held before one more is slowed; 0 for the mark.
+cdef size_t slow_above = 0
 account = &ACCOUNT
 OVER_LIMIT = b"the server holds more than memory-limit, and most of it for this connection"
 
@@ -83,9 +88,19 @@ cdef Holder *largest() noexcept nogil:
     return first_of(&account.slowed)
 
 
+cdef void slow_largest() noexcept nogil:
+    """Do not read the connection that holds most of those that are read."""
+    global slow_above
+    slow_above = account.held + account.limit // STEP_SHARE
+    if -heap_first(&account.read) >= <int64_t>(account.limit // SMALL_SHARE):
+        set_slowed(first_of(&account.read), True)
+
+
 cdef bint read_again() noexcept nogil:
     """Have all connections read that were not; return whether there were any."""
+    global slow_above
     cdef bint any = account.slowed.count > 0
+    slow_above = 0
     while account.slowed.count:
         set_slowed(first_of(&account.slowed), False)
     return any
@@ -121,8 +136,8 @@ cdef class MemoryLimit:
             return now if read_again() else INT64_MAX
         if self.since == 0:
             self.since = now
-        if -heap_first(&account.read) >= <int64_t>(account.limit // SMALL_SHARE):
-            set_slowed(first_of(&account.read), True)
+        if account.held > slow_above:
+            slow_largest()
         if largest() == NULL or now - self.since < PATIENCE and (
                 account.held <= account.limit + account.limit // 8):
             return self.since + PATIENCE
