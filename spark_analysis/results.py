@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver_fast.analysis.bounds import RunBounds
+from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.delivery import BY_IDS, delivery_section, receiver_alone
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Distribution, Int64Array
@@ -287,7 +288,7 @@ def _row(file: RecordFile, found: FileAnalysis, run: RunData, *, in_series: bool
         "stddev": None if latencies is None else latencies.stddev(),
         "percentiles": None if latencies is None else latencies.percentiles(RANKS),
         "figures": figures_to_json(run_figures(run)) if in_series else None,
-        "summary": json.dumps({**(summary or {}), "analysis": run_statistics(run)}),
+        "summary": json.dumps({**(summary or {}), "analysis": run_statistics(run)}, default=listed),
     }
 
 

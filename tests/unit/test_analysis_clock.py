@@ -128,7 +128,7 @@ def test_the_interval_in_full(noise, seconds, capsys):
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(-9, 9)), min_size=1))
 def test_second_minima(rows):
-    xs, ys = second_minima(histogram(rows))
+    ((xs, ys),) = second_minima(histogram(rows))
     slow = {x: min(b for a, b in rows if a == x) for x, _ in rows}
     assert list(zip(xs.tolist(), ys.tolist(), strict=True)) == sorted(slow.items())
 

@@ -13,7 +13,7 @@ from id_twin import exact_id, halves
 
 from quiver_fast.analysis import sorted_rows
 from quiver_fast.analysis.local import analyze_file, analyze_pair
-from quiver_fast.analysis.summary import sender_sections
+from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.records.ids import EXACT, HASHED, comparable, key_or_own
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.writer import RecordWriter
@@ -95,7 +95,7 @@ def test_delivery_equals_the_slow_twin(case, room):
         assert alone.ids.distinct == len({message_id for message_id, *_ in exactly(receipts)})
     expected = slow_reconcile(exactly(sends), exactly(receipts), by_ids=True)
     assert {name: found.delivery[name] for name in expected} == expected
-    texts = [isinstance(message_id, bytes) for message_id, *_ in exactly(receipts)]
+    texts = [isinstance(one, bytes) and one != b"" for one, *_ in exactly(receipts)]
     assert found.receiver.ids_hashed == any(texts)
 
 
@@ -188,6 +188,26 @@ def test_comparable_numbers_order_ids_as_pairs(left, right):
             # Ids that count up stay neighbours, as the numbers of a run must.
             if a[0] == b[0] == 0:
                 assert other - one == b[1] - a[1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "how"),
+    [
+        ("1,{0},{0}\n", EXACT),
+        (",{0},{0}\n", EXACT),  # a message without an id
+        ("x,{0},{0}\n", HASHED),
+        ("x,{0},{0}000\n", EXACT),  # no record: it is in another unit
+        ("x,{0}\n", EXACT),
+    ],
+)
+@pytest.mark.parametrize("first", ["", "3,{0},{0}\n,{0},{0}\n"])
+def test_an_id_that_is_none_is_no_hash(tmp_path, first, lines, how):
+    path = tmp_path / "receiver-transfers.csv"
+    path.write_text(f"7,{START},{START}\n{first}{lines}8,{START},{START}\n".format(START))
+    found = receiver_sections(analyze_file(path))
+    assert found["records"]["ids"] == how
+    batches = list(scan_runs(path))
+    assert batches[-1].ids_hashed == (how == HASHED)
 
 
 @pytest.mark.parametrize(("message_id", "how"), [(b"7", EXACT), (b"007", HASHED)])

@@ -17,20 +17,36 @@ EPOCH = 1_700_000_000_000
 # Beyond what Python and its modules take, which is another figure for each Python.
 MOST_MB = 35
 
-ANALYSE = r"""
-import re, sys
+# With the document of a row per second, written as JSON and as text.
+MOST_MB_WRITTEN = 64
+
+BEGINNING = r"""
+import os, re, sys
+from itertools import chain
 from pathlib import Path
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sources import load_run
 from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.cli.analysis_document import run_document, whole_document
+from quiver_fast.cli.analysis_text import run_text
+from quiver_fast.cli.json_text import json_pieces
 def peak():
     # Not ru_maxrss: that begins with what the parent had.
     return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 before = peak()
-(files,) = find_runs(sys.argv[1:])
+(files,) = find_runs(sys.argv[1:2])
 run = load_run(files, lambda done, size: None)
+"""
+ANALYSE = f"""{BEGINNING}
 run_statistics(run, 0.001)
 print(run.delivery["received"], run.delivery["unreceived"])
+print(peak() - before)
+"""
+WRITE = f"""{BEGINNING}
+document = run_document(run, None, int(sys.argv[2]) or None)
+whole = whole_document([document], "local", None, None, [])
+with open(os.devnull, "w") as out:
+    out.writelines(chain(json_pieces(whole), run_text(document)))
 print(peak() - before)
 """
 
@@ -39,9 +55,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run_analysis(directory):
+def run_analysis(directory, *arguments, script=ANALYSE):
     return subprocess.run(
-        [sys.executable, "-c", ANALYSE, str(directory)], capture_output=True, text=True
+        [sys.executable, "-c", script, directory, *arguments], capture_output=True, text=True
     )
 
 
@@ -197,3 +213,88 @@ def test_any_times_at_all(tmp_path, pairs):
         assert float(done.stdout.split()[2]) <= MOST_MB
     else:
         assert "RecordError" in done.stderr
+
+
+@st.composite
+def shapes(draw):
+    """What ten megabytes of lines are like: see :func:`lines_of`."""
+    return {
+        "record_format": draw(st.sampled_from(["v1", "v2", "v3"])),
+        "ends": draw(st.sampled_from([("receiver",), ("sender",), ("sender", "receiver")])),
+        "strides": draw(st.lists(st.sampled_from([0, 1, 2, 3, 60, 86_400]), min_size=1)),
+        "odd": draw(st.dictionaries(st.integers(1, 300_000), st.sampled_from(ODD_TIMES))),
+        "ids": draw(st.sampled_from(["", "7", "{n}", "x{n}"])),
+        "unit": draw(st.sampled_from([1, 1000, 10**6])),
+        "window": draw(st.sampled_from([0, 1, 60])),
+    }
+
+
+# Seconds since the epoch: 1970, and ten years late.
+ODD_TIMES = [0, 5, EPOCH // 1000 + 10 * 365 * 86_400]
+
+
+def lines_of(role, shape, size):
+    """Make ``size`` bytes of records whose seconds grow by the strides in turn.
+
+    Some records have odd times. A message is under way for its number modulo 977 ms; what a
+    sender of v2 sends it settles a second later.
+    """
+    made, total, number, second = [], 0, 0, EPOCH // 1000
+    ids = "" if shape["record_format"] == "v3" else shape["ids"] + ","
+    ids = "0," if ids == "," and role == "sender" else ids
+    while total < size:
+        own = shape["odd"].get(number, second) * 1000
+        sent = max(own - number % 977 * (role == "receiver"), 0) * shape["unit"]
+        own *= shape["unit"]
+        name = ids.format(n=number)
+        if role == "receiver":
+            line = f"{name}{sent},{own}\n"
+        else:
+            line = f"{name}{own}\n" if ids else f"{own},0\n"
+            if shape["record_format"] == "v2":
+                line += f"s{name}{own + 1000 * shape['unit']}\n"
+        made.append(line)
+        total += len(line)
+        number += 1
+        second += shape["strides"][number % len(shape["strides"])]
+    return "".join(made)
+
+
+def check_shape(directory, shape):
+    for role in ("sender", "receiver"):
+        path = directory / f"{role}-transfers.csv"
+        path.unlink(missing_ok=True)
+        if role in shape["ends"]:
+            path.write_text(lines_of(role, shape, 10**7 // len(shape["ends"])))
+    done = run_analysis(directory, str(shape["window"]), script=WRITE)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= MOST_MB_WRITTEN
+
+
+OTHER_SECONDS = {
+    "record_format": "v3", "ends": ("receiver",), "strides": [2], "odd": {}, "ids": "",
+    "unit": 1, "window": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        OTHER_SECONDS | {"window": 1},
+        OTHER_SECONDS | {"ends": ("sender",)},
+        OTHER_SECONDS | {"record_format": "v1", "ends": ("sender", "receiver"), "ids": "x{n}"},
+    ],
+)
+def test_ten_megabytes_in_seconds_of_their_own(tmp_path, shape):
+    """They took 207 MB: five of Python's numbers for each second, and the JSON as one text."""
+    check_shape(tmp_path, shape)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@given(shapes())
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_ten_megabytes_of_any_seconds(tmp_path, shape):
+    check_shape(tmp_path, shape)

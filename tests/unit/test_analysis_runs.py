@@ -8,6 +8,7 @@ import pytest
 import zstandard
 from support.summaries import config as configured
 
+from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sets import changes, compare_sets, overall_verdict
 from quiver_fast.analysis.sources import load_run
@@ -54,7 +55,7 @@ def test_a_run(tmp_path):
     assert section["clock"]["offset_at_most"] == 3
     assert section["clock"]["offset_at_least"] is None
     assert section["coordinated_omission"]["method"] is None
-    json.dumps(section)
+    json.dumps(section, default=listed)
 
 
 def test_one_end_alone(tmp_path):

@@ -25,7 +25,7 @@ from quiver_fast.analysis.spilled import (
     SpilledHistogram,
     coarse,
 )
-from quiver_fast.analysis.windows import SecondCounts, latency_windows
+from quiver_fast.analysis.windows import latency_windows
 
 # Collected here once more.
 __all__ = [
@@ -103,6 +103,3 @@ def test_a_histogram_on_file():
         assert one.distribution().percentiles(ranks) == other.distribution().percentiles(ranks)
         windows = zip(latency_windows(one, ranks), latency_windows(other, ranks), strict=True)
         assert all(np.array_equal(*pair) for pair in windows)
-        assert np.array_equal(
-            SecondCounts.of_histogram(one).counts, SecondCounts.of_histogram(other).counts
-        )

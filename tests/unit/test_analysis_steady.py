@@ -1,7 +1,5 @@
 """Steady state and stalls against their definitions, written out slowly."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +8,7 @@ from support.simulated_seconds import judged, ramp
 
 from quiver_fast.analysis.constancy import change
 from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.steady import Stall, measured_seconds, stalls, steady_state
+from quiver_fast.analysis.steady import measured_seconds, stalls, steady_state
 from quiver_fast.analysis.windows import SecondCounts
 
 rates = st.lists(st.integers(0, 3_000_000), max_size=40)
@@ -157,17 +155,22 @@ def test_what_changes_by_less_than_a_hundredth_is_steady():
 def test_stalls(values):
     whole = values[1:-1]
     low = [value < 0.1 * np.median(whole) for value in whole]
-    found = stalls(counts(values))
-    covered = [s for stall in found for s in range(stall.first, stall.first + stall.seconds)]
+    found = list(stalls(counts(values)))
+    ends = [stall["first"] + stall["seconds"] for stall in found]
+    covered = [
+        s for stall, end in zip(found, ends, strict=True) for s in range(stall["first"], end)
+    ]
     assert covered == [1001 + n for n, stalled in enumerate(low) if stalled]
-    assert all(a.first + a.seconds < b.first for a, b in pairwise(found))
-    assert sum(stall.count for stall in found) == sum(
+    assert all(end < after["first"] for end, after in zip(ends, found[1:], strict=False))
+    assert sum(stall["count"] for stall in found) == sum(
         value for value, stalled in zip(whole, low, strict=True) if stalled
     )
 
 
 def test_a_stall():
-    assert stalls(counts([9, 100, 100, 0, 9, 10, 100, 100, 9])) == [Stall(1003, 2, 9)]
+    assert stalls(counts([9, 100, 100, 0, 9, 10, 100, 100, 9])) == [
+        {"first": 1003, "seconds": 2, "count": 9}
+    ]
     assert stalls(counts([])) == []
 
 

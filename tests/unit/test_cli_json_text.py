@@ -1,16 +1,20 @@
 """JSON with a series on a line."""
 
 import json
+import pickle
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.cli.json_text import json_text
+from quiver_fast.analysis.columns import Column, Rows, listed
+from quiver_fast.cli.json_text import json_pieces, json_text
 
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 documents = st.recursive(
     plain, lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts), max_leaves=30
 )
+numbers = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(documents)
@@ -34,3 +38,34 @@ def test_a_series_is_a_line():
         "  ]",
         "}",
     ]
+
+
+@given(st.lists(st.lists(numbers)), st.lists(st.floats(allow_infinity=False)))
+def test_columns_are_written_as_lists_are(pieces, floats):
+    whole = Column(sum(map(len, pieces)), lambda: (np.array(p, np.int64) for p in pieces))
+    real = Column.of(np.array(floats, np.float64))
+    slow = {
+        "whole": [number for piece in pieces for number in piece],
+        "real": [None if number != number else number for number in floats],
+    }
+    for columns in ({"whole": whole, "real": real}, pickle.loads(pickle.dumps([whole, real]))):
+        ours = columns if isinstance(columns, dict) else dict(zip(slow, columns, strict=True))
+        assert ours == slow
+        assert json_text([ours]) == json_text([slow])
+        assert json.loads(json.dumps(ours, default=listed)) == slow
+        assert [len(column) for column in ours.values()] == [len(one) for one in slow.values()]
+
+
+@given(st.lists(st.tuples(numbers, numbers)))
+def test_rows_are_written_as_dictionaries_are(pairs):
+    table = np.array(pairs, np.int64).reshape(-1, 2)
+    rows = Rows({"first": table[:, 0], "count": table[:, 1]})
+    slow = [{"first": first, "count": count} for first, count in pairs]
+    assert (len(rows), list(rows)) == (len(slow), slow)
+    assert json_text({"stalls": rows}) == json_text({"stalls": slow})
+
+
+def test_a_long_column_is_written_in_pieces():
+    pieces = list(json_pieces({"second": Column.of(np.arange(100_000))}))
+    assert "".join(pieces) == json_text({"second": list(range(100_000))})
+    assert max(map(len, pieces)) < 200_000

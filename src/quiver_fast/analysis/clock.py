@@ -30,6 +30,7 @@ order statistics L[k] of latency and S[k] of settlement latency of the same mess
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,27 +69,49 @@ class Drift:
     high_ppm: float
 
 
-def second_minima(histogram: Histogram) -> tuple[Int64Array, Int64Array]:
-    """Return the epoch seconds that have messages, ascending, and the smallest latency of each."""
-    seconds, minima = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+def second_minima(histogram: Histogram) -> Iterator[tuple[Int64Array, Int64Array]]:
+    """Yield the epoch seconds that have messages, ascending, and the smallest latency of each.
+
+    They come in pieces of int64 arrays, none of them empty.
+    """
+    last = None
     for part in histogram.parts():
         starts = np.flatnonzero(np.diff(part.seconds, prepend=part.seconds[:1] - 1))
-        seconds.append(part.seconds[starts])
-        minima.append(part.latencies[starts])
-    # Latencies ascend within a second; one may go on in the next part.
-    every, first = np.unique(np.concatenate(seconds), return_index=True)
-    return every, np.concatenate(minima)[first]
+        # Latencies ascend within a second; one may go on in the next part.
+        if last is not None and len(starts) and part.seconds[0] == last:
+            starts = starts[1:]
+        if len(starts):
+            last = part.seconds[-1]
+            yield part.seconds[starts], part.latencies[starts]
 
 
-def _window_minima(
-    seconds: Int64Array, minima: Int64Array, most: int
-) -> tuple[Int64Array, Int64Array]:
-    """Return the first smallest value of at most ``most`` windows of equally many, and its time."""
-    edges = np.rint(np.linspace(0, len(seconds), min(most, len(seconds)) + 1)).astype(np.intp)
-    lowest = np.minimum.reduceat(minima, edges[:-1])
-    at_lowest = np.flatnonzero(minima == np.repeat(lowest, np.diff(edges)))
-    chosen = at_lowest[np.searchsorted(at_lowest, edges[:-1])]
-    return seconds[chosen], minima[chosen]
+class _WindowMinima:
+    """The first smallest value of each of some windows of equally many seconds, and its time.
+
+    Args:
+        total: the seconds that there are.
+        windows: at most as many.
+    """
+
+    def __init__(self, total: int, windows: int) -> None:
+        edges = np.linspace(0, total, min(windows, total) + 1)
+        self._edges = np.rint(edges).astype(np.intp)
+        self._seen = 0
+        self.seconds, self.minima = np.zeros((2, len(edges) - 1), np.int64)
+
+    def add(self, seconds: Int64Array, minima: Int64Array) -> None:
+        """Add the next seconds, in order."""
+        end = self._seen + len(seconds)
+        first, after = np.searchsorted(self._edges, (self._seen, end - 1), "right")
+        edges = self._edges[first - 1 : after + 1].clip(self._seen, end) - self._seen
+        lowest = np.minimum.reduceat(minima, edges[:-1])
+        at_lowest = np.flatnonzero(minima == np.repeat(lowest, np.diff(edges)))
+        chosen = at_lowest[np.searchsorted(at_lowest, edges[:-1])]
+        window = slice(first - 1, after)
+        lower = (lowest < self.minima[window]) | (self._edges[window] >= self._seen)
+        self.minima[window] = np.where(lower, lowest, self.minima[window])
+        self.seconds[window] = np.where(lower, seconds[chosen], self.seconds[window])
+        self._seen = end
 
 
 def lower_hull(xs: NDArray[np.int64], ys: NDArray[np.int64]) -> list[int]:
@@ -114,12 +137,19 @@ def _turn(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> int:
 
 def drift(histogram: Histogram) -> Drift | None:
     """Estimate the drift, or return None of under ten seconds with messages."""
-    seconds, minima = second_minima(histogram)
-    if len(seconds) < MINIMUM_SECONDS:
+    total, first, last = 0, 0, 0
+    for seconds, _ in second_minima(histogram):
+        first = first if total else int(seconds[0])
+        total, last = total + len(seconds), int(seconds[-1])
+    if total < MINIMUM_SECONDS:
         return None
-    span = int(seconds[-1] - seconds[0])
-    estimate = _hull_slope(*_window_minima(seconds, minima, _MOST_POINTS))
-    low, high = _sens_interval(*_window_minima(seconds, minima, _WINDOWS))
+    points, windows = _WindowMinima(total, _MOST_POINTS), _WindowMinima(total, _WINDOWS)
+    for piece in second_minima(histogram):
+        points.add(*piece)
+        windows.add(*piece)
+    span = last - first
+    estimate = _hull_slope(points.seconds, points.minima)
+    low, high = _sens_interval(windows.seconds, windows.minima)
     low -= (_TICKS_UNKNOWN + abs(low)) / span
     high += (_TICKS_UNKNOWN + abs(high)) / span
     ppm = _MILLION / PER_SECOND[histogram.unit]

@@ -17,7 +17,9 @@ one that leaves the least sum of squares. Its statistic is the root of (squares 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,8 @@ __all__ = ["Step", "Trend", "batch_means", "change", "detectable", "limits_at", 
 Float64Array = NDArray[np.float64]
 
 _MOST_BATCHES = 12
+# Seconds that are looked at together; a run of months has millions.
+_PIECE = 1 << 16
 
 # Seconds, and the limits of the two statistics at that many; between them by the logarithm.
 _LIMITS = np.array(
@@ -79,11 +83,10 @@ class Trend:
 
 def batch_means(counts: NDArray[np.int64]) -> Float64Array:
     """Return the means of at most twelve batches of neighbours, of as equal length as can be."""
-    values = counts.astype(np.float64)
-    if len(values) <= _MOST_BATCHES:
-        return values
-    edges = np.rint(np.linspace(0, len(values), _MOST_BATCHES + 1)).astype(np.intp)
-    means: Float64Array = np.add.reduceat(values, edges[:-1]) / np.diff(edges)
+    if len(counts) <= _MOST_BATCHES:
+        return counts.astype(np.float64)
+    edges = np.rint(np.linspace(0, len(counts), _MOST_BATCHES + 1)).astype(np.intp)
+    means: Float64Array = np.add.reduceat(counts, edges[:-1]) / np.diff(edges)
     return means
 
 
@@ -114,24 +117,66 @@ def _root_ratio(explained: float, left: float, freedom: int, least: float) -> fl
     return float(np.sqrt(max(explained, 0.0) / variance))
 
 
-def _best_border(values: Float64Array) -> tuple[float, int, float, float]:
+def _best_border(values: NDArray[Any], offset: float = 0.0) -> tuple[float, int, float, float]:
     """Return (sum of squares left, index, level before, level after) of the best border.
 
     The value at the index may be anywhere between the levels: the border is within it.
+
+    Args:
+        values: [n], n at least 5.
+        offset: is taken off each of them first.
     """
-    total = len(values)
-    borders = np.arange(2, total - 2)
-    sums = np.concatenate(([0.0], np.cumsum(values)))
-    squares = np.concatenate(([0.0], np.cumsum(values * values)))
-    before = sums[borders] / borders
-    after = (sums[-1] - sums[borders + 1]) / (total - borders - 1)
-    left = squares[borders] - borders * before * before
-    left += squares[-1] - squares[borders + 1] - (total - borders - 1) * after * after
-    within = values[borders]
+    ending = 0.0, 0.0
+    for _, _, sums, squares in _running_sums(values, offset):
+        ending = float(sums[-1]), float(squares[-1])
+    best = np.inf, 0, 0.0, 0.0
+    for start, piece, sums, squares in _running_sums(values, offset):
+        found = _best_within(start, piece, (sums, squares), ending, len(values))
+        # Of equals the first.
+        best = found if found is not None and found[0] < best[0] else best
+    return max(best[0], 0.0), *best[1:]
+
+
+def _running_sums(
+    values: NDArray[Any], offset: float
+) -> Iterator[tuple[int, Float64Array, Float64Array, Float64Array]]:
+    """Yield (index of the first, values, their sums, sums of their squares) of pieces.
+
+    The sums are of all values before each of the piece, and behind its last.
+    """
+    total = squares = 0.0
+    for start in range(0, len(values), _PIECE):
+        piece = (values[start : start + _PIECE] - offset).astype(np.float64)
+        sums = np.cumsum(np.append(total, piece))
+        powers = np.cumsum(np.append(squares, piece * piece))
+        total, squares = float(sums[-1]), float(powers[-1])
+        yield start, piece, sums, powers
+
+
+def _best_within(
+    start: int,
+    values: Float64Array,
+    running: tuple[Float64Array, Float64Array],
+    ending: tuple[float, float],
+    total: int,
+) -> tuple[float, int, float, float] | None:
+    """Return the best of the borders within a piece; None if it has none."""
+    first = max(start, 2)
+    borders = np.arange(first, min(start + len(values), total - 2))
+    if len(borders) == 0:
+        return None
+    here = slice(first - start, first - start + len(borders))
+    beyond = slice(here.start + 1, here.stop + 1)
+    sums, squares = running
+    before = sums[here] / borders
+    after = (ending[0] - sums[beyond]) / (total - borders - 1)
+    left = squares[here] - borders * before * before
+    left += ending[1] - squares[beyond] - (total - borders - 1) * after * after
+    within = values[here]
     outside = np.maximum(np.minimum(before, after) - within, within - np.maximum(before, after))
     left += np.square(np.maximum(outside, 0.0))
     best = int(np.argmin(left))
-    return max(float(left[best]), 0.0), int(borders[best]), float(before[best]), float(after[best])
+    return float(left[best]), int(borders[best]), float(before[best]), float(after[best])
 
 
 def limits_at(seconds: int) -> tuple[float, float]:
@@ -183,7 +228,7 @@ def _least_variance(counts: NDArray[np.int64], means: Float64Array) -> float:
 def _step(counts: NDArray[np.int64]) -> tuple[Step, float]:
     """Return the best step between or within seconds, and the sum of squares that it leaves."""
     middle = float(np.median(counts))
-    left, index, before, after = _best_border((counts - middle).astype(np.float64))
+    left, index, before, after = _best_border(counts, middle)
     share = 0.5
     if before != after:
         share = (float(counts[index]) - middle - after) / (before - after)
@@ -193,9 +238,24 @@ def _step(counts: NDArray[np.int64]) -> tuple[Step, float]:
 
 def _trend(counts: NDArray[np.int64]) -> tuple[Trend, float]:
     """Return the straight line, and the sum of squares that it leaves; the mean is above 0."""
-    places = np.arange(len(counts)) - (len(counts) - 1) / 2
     mean = float(counts.mean())
-    deviations = counts - mean
-    slope = float(np.dot(deviations, places) / np.dot(places, places))
-    rest = deviations - slope * places
-    return Trend(100 * 60 * slope / mean), float(np.dot(rest, rest))
+    product = spread = 0.0
+    for places, deviations in _deviations(counts, mean):
+        product += float(np.dot(deviations, places))
+        spread += float(np.dot(places, places))
+    slope, left = product / spread, 0.0
+    for places, deviations in _deviations(counts, mean):
+        rest = deviations - slope * places
+        left += float(np.dot(rest, rest))
+    return Trend(100 * 60 * slope / mean), left
+
+
+def _deviations(
+    counts: NDArray[np.int64], mean: float
+) -> Iterator[tuple[Float64Array, Float64Array]]:
+    """Yield places, counted from the middle, and what is there beyond the mean, in pieces."""
+    middle = (len(counts) - 1) / 2
+    for start in range(0, len(counts), _PIECE):
+        piece: Float64Array = counts[start : start + _PIECE].astype(np.float64)
+        places = np.arange(start, start + len(piece), dtype=np.float64)
+        yield places - middle, piece - mean

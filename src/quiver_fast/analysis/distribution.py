@@ -66,6 +66,10 @@ class Distribution:
         """Yield the distribution, as those that are on file do in pieces."""
         yield self
 
+    def in_memory(self) -> Distribution:
+        """Return the distribution, as those that are on file do when they are read."""
+        return self
+
     def __len__(self) -> int:
         """Return the number of distinct values."""
         return len(self.values)

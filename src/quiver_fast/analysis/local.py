@@ -20,12 +20,11 @@ from quiver_fast.analysis.bounds import NOTHING_KNOWN, RunBounds
 from quiver_fast.analysis.delivery import Reconciliation
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.id_table import IdTable
-from quiver_fast.analysis.merging import Merging
 from quiver_fast.analysis.order import Order
 from quiver_fast.analysis.own import Sieve
 from quiver_fast.analysis.reckoning import end_of_sending, in_unit, pair_sections
 from quiver_fast.analysis.settlement import Settlement, SettlementJoin
-from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies
+from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies, LatencyRows
 from quiver_fast.analysis.streams import Streams, StreamSums
 from quiver_fast.analysis.tally import counts_per_second, second_latency_table
 from quiver_fast.analysis.ticks import Ticks
@@ -183,8 +182,7 @@ class _Fold:
     streams: StreamSums = field(default_factory=StreamSums)
 
     def __post_init__(self) -> None:
-        none = Distribution.none()
-        self._seconds = Merging(none, Distribution.merged, len)
+        self._seconds = LatencyRows()
         self._histogram: HistogramRows | None = None
 
     def add(self, batch: RunBatch) -> None:
@@ -220,8 +218,7 @@ class _Fold:
         self.count += int(batch.count.sum())
         if batch.ids is not None and self.keep_ids:
             self.ids.add(batch.ids, batch.count, highs=batch.ids_high)
-        seconds = counts_per_second(times, batch.count, PER_SECOND[self._unit])
-        self._seconds.add(Distribution.of_counted(*seconds))
+        self._seconds.add(*counts_per_second(times, batch.count, PER_SECOND[self._unit]))
         if batch.received is None:
             if self.keep_ticks:
                 self.ticks.add(batch.sent, batch.count)
@@ -254,7 +251,7 @@ class _Fold:
         last = self.last
         with_ids = last.ids is not None
         histogram = self._total_histogram(last.operation)
-        seconds = self._seconds.total()
+        seconds = self._seconds.total().in_memory()
         return FileAnalysis(
             record_format=V2 if self.settling and last.record_format == V1 else last.record_format,
             operation=last.operation,

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.columns import Column, pieces_of
 from quiver_fast.analysis.distribution import Distribution, Int64Array
+from quiver_fast.analysis.filling import Filling, Pairs
 from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.spilled import Histogram, Latencies, LatencyRows
 
-__all__ = ["latencies_per_second", "per_second", "percentiles_per_second"]
+__all__ = [
+    "RANKS",
+    "latencies_per_second",
+    "per_second",
+    "percentiles_at",
+    "percentiles_per_second",
+]
 
 Float64Array = NDArray[np.float64]
 
-_RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
+RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
+"""Percentiles of a second or window, by their name."""
+
 # Silent seconds have rows in series of a day, and where they are no more than the others:
 # one record of a clock that stepped must not ask for fifty years of rows.
 _MOST_ROWS = 100_000
@@ -33,38 +44,37 @@ def per_second(counts: Distribution, histogram: Histogram | None) -> dict[str, A
     Returns:
         ``every_second``: whether each second from the first to the last has a row, as it has
         in series of up to 100,000 seconds or twice as many as have messages; else only those
-        with messages do. And columns of equal length: ``second`` (epoch seconds, ascending),
-        ``count``, and with ``histogram`` also ``latency_p50``, ``latency_p99`` and
-        ``latency_max`` in its unit, None in a second without messages.
+        with messages do. And columns (:class:`.columns.Column`) of equal length: ``second``
+        (epoch seconds, ascending), ``count``, and with ``histogram`` also ``latency_p50``,
+        ``latency_p99`` and ``latency_max`` in its unit, None in a second without messages.
+        They are made of the arguments whenever they are read.
     """
-    seconds, every_second = _rows(counts.values)
-    places = np.searchsorted(seconds, counts.values)
-    filled = np.zeros(len(seconds), np.int64)
-    filled[places] = counts.counts
+    rows = Filling(counts.values, _in_full(counts.values))
     columns: dict[str, Any] = {
-        "every_second": every_second,
-        "second": seconds.tolist(),
-        "count": filled.tolist(),
+        "every_second": rows.every,
+        "second": Column(len(rows), rows.rows),
+        "count": rows.column(
+            lambda: zip(pieces_of(counts.values), pieces_of(counts.counts), strict=True), 0
+        ),
     }
-    if histogram is None:
-        return columns
-    _, table = percentiles_per_second(histogram, tuple(_RANKS.values()))
-    for number, name in enumerate(_RANKS):
-        column: list[float | None] = [None] * len(seconds)
-        for place, value in zip(places.tolist(), table[:, number].tolist(), strict=True):
-            column[place] = value
-        columns[name] = column
+    if histogram is not None:
+        for name, rank in RANKS.items():
+            columns[name] = rows.column(partial(percentiles_at, histogram, rank), np.nan)
     return columns
 
 
-def _rows(seconds: Int64Array) -> tuple[Int64Array, bool]:
-    """Return the seconds that have a row, and whether these are all from first to last."""
+def _in_full(seconds: Int64Array) -> bool:
+    """Say whether the seconds between these have rows too."""
     if len(seconds) == 0:
-        return seconds, True
-    first, last = int(seconds[0]), int(seconds[-1])
-    if last - first + 1 > max(_MOST_ROWS, _MOST_TIMES * len(seconds)):
-        return seconds, False
-    return np.arange(first, last + 1, dtype=np.int64), True
+        return True
+    span = int(seconds[-1]) - int(seconds[0]) + 1
+    return span <= max(_MOST_ROWS, _MOST_TIMES * len(seconds))
+
+
+def percentiles_at(histogram: Histogram, rank: float, factor: int = 1) -> Pairs:
+    """Yield the percentile at ``rank``, over ``factor``, of each second that has messages."""
+    for seconds, table in percentile_tables(histogram, (rank,)):
+        yield seconds, table[:, 0] / factor
 
 
 def percentiles_per_second(
@@ -81,14 +91,21 @@ def percentiles_per_second(
         the definition of :meth:`.distribution.Distribution.percentiles`.
     """
     seconds, tables = [np.empty(0, np.int64)], [np.empty((0, len(ranks)))]
+    for found, table in percentile_tables(histogram, ranks):
+        seconds.append(found)
+        tables.append(table)
+    return np.concatenate(seconds), np.concatenate(tables)
+
+
+def percentile_tables(
+    histogram: Histogram, ranks: Sequence[float]
+) -> Iterator[tuple[Int64Array, Float64Array]]:
+    """Yield the same in pieces, none of them empty."""
     for group in _groups(histogram):
         if isinstance(group, SecondHistogram):
-            seconds.append(group.seconds[_starts(group)])
-            tables.append(_percentile_table(group, ranks))
+            yield group.seconds[_starts(group)], _percentile_table(group, ranks)
         else:
-            seconds.append(np.array([group[0]]))
-            tables.append(np.array([group[1].percentiles(ranks)]))
-    return np.concatenate(seconds), np.concatenate(tables)
+            yield np.array([group[0]]), np.array([group[1].percentiles(ranks)])
 
 
 def _percentile_table(histogram: SecondHistogram, ranks: Sequence[float]) -> Float64Array:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
 from quiver_fast.analysis.reckoning import pair_sections
 from quiver_fast.analysis.spilled import Histogram, Latencies
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.summary_file import summary_document, summary_path
-from quiver_fast.analysis.windows import SecondCounts
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND, shown_line
 from quiver_fast.records.frames import lost_end
@@ -46,6 +46,7 @@ class RunData:
             is not beside the records.
         delivery: what became of each message, by both ends where both are there.
         histogram: latencies by the second of receipt.
+        receipts: messages received in each second.
         sends: messages sent in each second.
         settlement: settlement latencies, in the unit of the sender's records.
         sections: ``results``, ``drain`` and ``queue_growth``, what both ends say together
@@ -57,7 +58,8 @@ class RunData:
     receiver: dict[str, Any] | None
     delivery: dict[str, Any] | None
     histogram: Histogram | None
-    sends: SecondCounts | None
+    receipts: Distribution | None
+    sends: Distribution | None
     settlement: Latencies | None
     sections: dict[str, Any]
 
@@ -167,7 +169,8 @@ def run_data(
         receiver=summaries.get("receiver"),
         delivery=delivery,
         histogram=None if receiver is None else receiver.histogram,
-        sends=None if sender is None else SecondCounts.of(sender.seconds),
+        receipts=None if receiver is None else receiver.seconds,
+        sends=None if sender is None else sender.seconds,
         settlement=None if settlement is None else settlement.all,
         sections=sections,
     )

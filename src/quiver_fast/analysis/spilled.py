@@ -58,6 +58,15 @@ class SpilledDistribution:
         for chunk in self._rows.chunks():
             yield Distribution(chunk[:, 0], chunk[:, 1])
 
+    def in_memory(self) -> Distribution:
+        """Return the distribution read into memory, 16 bytes for each distinct value."""
+        values, counts = np.empty((2, self._distinct), np.int64)
+        end = 0
+        for part in self.parts():
+            start, end = end, end + len(part)
+            values[start:end], counts[start:end] = part.values, part.counts
+        return Distribution(values, counts)
+
     def below(self, limit: int) -> int:
         """Return the number of samples smaller than ``limit``."""
         return sum(part.below(limit) for part in self.parts())

@@ -49,23 +49,22 @@ def run_statistics(
         return run.statistics
     counts = arrivals(run)
     measured = run.histogram is not None and run.histogram.total > 0
-    windows = window_seconds and window_section(counts, run.histogram, window_seconds)
     until = sending_end(run)
     return {
         "sending_end": until,
-        "steady_state": _steady_section(run, steadiness(run)),
-        "stalls": [asdict(stall) for stall in stalls(counts, until)],
+        "steady_state": _steady_section(run, counts),
+        "stalls": stalls(counts, until),
         "clock": _clock_section(run) if measured else None,
         "coordinated_omission": _omission_section(run, interval_seconds) if measured else None,
-        "windows": windows,
+        "windows": window_seconds and window_section(counts, run.histogram, window_seconds),
     }
 
 
 def arrivals(run: RunData) -> SecondCounts:
     """Return messages per second: received where there is a receiver, else sent."""
-    if run.histogram is not None and run.receiver is not None:
+    if run.receipts is not None and run.receiver is not None:
         results = run.receiver["results"]
-        counts = SecondCounts.of_histogram(run.histogram)
+        counts = SecondCounts.of(run.receipts)
         return counts.between(results["first_receive_time"], results["last_receive_time"])
     counts_sent = departures(run)
     if counts_sent is None:
@@ -78,7 +77,7 @@ def departures(run: RunData) -> SecondCounts | None:
     if run.sends is None or run.sender is None:
         return None
     results = run.sender["results"]
-    return run.sends.between(results["first_send_time"], results["last_send_time"])
+    return SecondCounts.of(run.sends).between(results["first_send_time"], results["last_send_time"])
 
 
 def sending_end(run: RunData) -> float | None:
@@ -93,7 +92,11 @@ def sending_end(run: RunData) -> float | None:
 
 def steadiness(run: RunData) -> Steadiness:
     """Return whether ``run`` is steady, and its steady part."""
-    return steady_state(arrivals(run), _asked_rate(run), sending_end(run))
+    return _steadiness(run, arrivals(run))
+
+
+def _steadiness(run: RunData, counts: SecondCounts) -> Steadiness:
+    return steady_state(counts, _asked_rate(run), sending_end(run))
 
 
 def ending(run: RunData) -> tuple[bool | None, str | None]:
@@ -116,15 +119,16 @@ def ending(run: RunData) -> tuple[bool | None, str | None]:
     return complete, "; ".join(filter(None, reasons)) or None
 
 
-def _steady_section(run: RunData, found: Steadiness) -> dict[str, Any]:
+def _steady_section(run: RunData, counts: SecondCounts) -> dict[str, Any]:
     """Return the verdict, and the figures of the steady state or else of the whole run."""
+    found = _steadiness(run, counts)
     return {
         "verdict": found.verdict,
         "reason": found.reason,
         "step": None if found.step is None else asdict(found.step),
         "trend": None if found.trend is None else asdict(found.trend),
         "detectable_step": found.detectable_step,
-        **(_whole_figures(run) if found.part is None else _steady_figures(run, found.part)),
+        **(_whole_figures(run, counts) if found.part is None else _steady_figures(run, found.part)),
     }
 
 
@@ -147,9 +151,9 @@ def _steady_figures(run: RunData, steady: Steady) -> dict[str, Any]:
     return section
 
 
-def _whole_figures(run: RunData) -> dict[str, Any]:
+def _whole_figures(run: RunData, counts: SecondCounts) -> dict[str, Any]:
     """Return the same of all messages; the rate is that of the results."""
-    counts, end = arrivals(run), run.receiver or run.sender
+    end = run.receiver or run.sender
     if end is None:
         raise ValueError("a run has at least one end")
     some = len(counts.seconds) > 0

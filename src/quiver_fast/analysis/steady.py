@@ -29,13 +29,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.columns import Rows
 from quiver_fast.analysis.constancy import Step, Trend, change, detectable
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.windows import SecondCounts
 
 __all__ = [
     "BY_MSER", "BY_RATE", "MINIMUM_SECONDS", "NOT_STEADY", "STALL_SHARE", "STEADY", "TOO_SHORT",
-    "Stall", "Steadiness", "Steady", "measured_seconds", "stalls", "steady_state",
+    "Steadiness", "Steady", "measured_seconds", "stalls", "steady_state",
 ]  # fmt: skip
 
 STEADY, NOT_STEADY, TOO_SHORT = "steady", "not steady", "too short to tell"
@@ -45,6 +46,7 @@ _LARGEST_SHARE = 3
 
 BY_RATE, BY_MSER = "rate", "MSER"
 _RATE_TOLERANCE = 0.1
+_PIECE = 1 << 16
 # Rates from here on are shown without decimals.
 _WHOLE = 100
 
@@ -102,21 +104,6 @@ class Steadiness:
     step: Step | None = None
     trend: Trend | None = None
     detectable_step: float | None = None
-
-
-@dataclass(frozen=True)
-class Stall:
-    """Consecutive seconds in which next to nothing arrived.
-
-    Attributes:
-        first: the epoch second it begins with.
-        seconds: its length.
-        count: messages that arrived nevertheless.
-    """
-
-    first: int
-    seconds: int
-    count: int
 
 
 def steady_state(counts: SecondCounts, rate: float = 0, until: float | None = None) -> Steadiness:
@@ -241,29 +228,57 @@ def _truncation(counts: NDArray[np.int64], limit: int) -> tuple[int, bool]:
     Of equals the smallest. At the limit is also one that is better beyond, within the first
     half of the counts.
     """
-    sizes = np.arange(len(counts), 0, -1, dtype=np.float64)
-    # Deviations from one number keep the sums of squares small and exact.
-    offsets = (counts - counts[-1]).astype(np.float64)
-    sums = np.cumsum(offsets[::-1])[::-1]
-    squares = np.cumsum((offsets * offsets)[::-1])[::-1]
-    errors = (squares - sums * sums / sizes) / (sizes * sizes)
-    best = int(np.argmin(errors[: max(len(counts) // 2, limit) + 1]))
-    return int(np.argmin(errors[: limit + 1])), best >= limit
+    half = max(len(counts) // 2, limit)
+    within = beyond = (np.inf, 0)
+    total = squares = 0.0
+    # From the end on, in pieces: each sum goes on from that of those behind it.
+    for end in range(len(counts), 0, -_PIECE):
+        start = max(end - _PIECE, 0)
+        # Deviations from one number keep the sums of squares small and exact.
+        offsets = (counts[start:end] - counts[-1]).astype(np.float64)
+        sums = np.cumsum(np.append(total, offsets[::-1]))[:0:-1]
+        powers = np.cumsum(np.append(squares, (offsets * offsets)[::-1]))[:0:-1]
+        total, squares = float(sums[0]), float(powers[0])
+        sizes = np.arange(len(counts) - start, len(counts) - end, -1, dtype=np.float64)
+        errors = (powers - sums * sums / sizes) / (sizes * sizes)
+        within = min(within, _least(errors, start, limit))
+        beyond = min(beyond, _least(errors, start, half))
+    return within[1], beyond[1] >= limit
 
 
-def stalls(counts: SecondCounts, until: float | None = None) -> list[Stall]:
+def _least(errors: NDArray[np.float64], start: int, limit: int) -> tuple[float, int]:
+    """Return the smallest of those up to the index ``limit``, and the first index it is at.
+
+    Args:
+        errors: float64[n].
+        start: the index of the first.
+        limit: an index.
+    """
+    if start > limit:
+        return np.inf, limit
+    best = int(np.argmin(errors[: limit + 1 - start]))
+    return float(errors[best]), start + best
+
+
+def stalls(counts: SecondCounts, until: float | None = None) -> Rows:
     """Return the stalls among the whole seconds up to ``until``, in order of time.
 
     A second is stalled when its count is below 10 % of the median of the run's whole
     seconds; a stall is a longest series of stalled seconds. Pauses shorter than about
     a second do not show. A run that is silent in most of its seconds has none.
+
+    Returns:
+        For each stall ``first`` (the epoch second it begins with), ``seconds`` (its length)
+        and ``count`` (messages that arrived nevertheless).
     """
     whole = measured_seconds(counts, until)
-    if len(whole.seconds) == 0 or whole.sparse:
-        return []
-    stalled = whole.counts < STALL_SHARE * np.median(whole.counts)
-    edges = np.flatnonzero(np.diff(stalled.astype(np.int8), prepend=0, append=0))
-    return [
-        Stall(int(whole.seconds[start]), int(end - start), int(whole.counts[start:end].sum()))
-        for start, end in zip(edges[::2], edges[1::2], strict=True)
-    ]
+    stalled = np.zeros(len(whole.seconds), np.int8)
+    if len(stalled) and not whole.sparse:
+        stalled[:] = whole.counts < STALL_SHARE * np.median(whole.counts)
+    edges = np.flatnonzero(np.diff(stalled, prepend=0, append=0))
+    starts, ends = edges[::2], edges[1::2]
+    sums = np.zeros(0, np.int64)
+    if len(starts):
+        # What came between a stall and the next is no part of either.
+        sums = np.add.reduceat(np.where(stalled, whole.counts, 0), starts)
+    return Rows({"first": whole.seconds[starts], "seconds": ends - starts, "count": sums})

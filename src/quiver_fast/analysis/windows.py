@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.columns import Column, pieces_of
 from quiver_fast.analysis.distribution import Distribution, Int64Array
-from quiver_fast.analysis.series import percentiles_per_second
+from quiver_fast.analysis.filling import Filling
+from quiver_fast.analysis.series import RANKS, percentiles_at, percentiles_per_second
 from quiver_fast.analysis.spilled import Histogram, HistogramRows
 from quiver_fast.analysis.units import per_millisecond
 
@@ -18,14 +21,13 @@ __all__ = ["SecondCounts", "latency_windows", "window_section"]
 
 Float64Array = NDArray[np.float64]
 
-_RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
 _MS_PER_S = 1000
 # Of less than a tenth of a second a rate says more about chance than about the run.
 _SHORTEST = 0.1
-# Seconds without a message have a cell each, up to three days of them, or four for each
-# second that has one. One record of a clock that stepped must not ask for fifty years.
+# Seconds without a message have a cell each, up to three days of them, or while they are no
+# more than the others. One record of a clock that stepped must not ask for fifty years.
 _MOST_FILLED = 1 << 18
-_FILLED_SHARE = 4
+_FILLED_SHARE = 2
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,6 @@ class SecondCounts:
         filled[seconds - seconds[0]] = counts
         return cls(every, filled)
 
-    @classmethod
-    def of_histogram(cls, histogram: Histogram) -> SecondCounts:
-        """Count the messages of ``histogram`` by second."""
-        messages = Distribution.none()
-        for part in histogram.parts():
-            messages = messages.merged(Distribution.of_counted(part.seconds, part.counts))
-        return cls.of(messages)
-
     def between(self, first: int | None, last: int | None) -> SecondCounts:
         """Return the same with ``first`` and ``last``."""
         return replace(self, first=first, last=last)
@@ -75,6 +69,12 @@ class SecondCounts:
     def whole(self) -> SecondCounts:
         """Return all but the first and the last second, which are cut by the run's ends."""
         return SecondCounts(self.seconds[1:-1], self.counts[1:-1], sparse=self.sparse)
+
+    @property
+    def ends(self) -> SecondCounts:
+        """The first and the last second alone, which tell what is covered."""
+        seconds = np.concatenate((self.seconds[:1], self.seconds[-1:]))
+        return replace(self, seconds=seconds, counts=np.zeros(len(seconds), np.int64))
 
     @property
     def covered(self) -> Float64Array:
@@ -108,10 +108,10 @@ class SecondCounts:
     @property
     def rates(self) -> Float64Array:
         """Messages/s of the covered part of each second, float64; NaN where it is too short."""
-        return rates(self.counts, self.covered)
+        return rates(self.counts, self.covered, alone=len(self.counts) == 1)
 
 
-def rates(counts: Int64Array, covered: Float64Array) -> Float64Array:
+def rates(counts: Int64Array, covered: Float64Array, *, alone: bool) -> Float64Array:
     """Return counts / covered, and NaN where under a tenth of a second is covered.
 
     A run that is altogether shorter has its rate nevertheless.
@@ -119,8 +119,9 @@ def rates(counts: Int64Array, covered: Float64Array) -> Float64Array:
     Args:
         counts: int64[n], messages.
         covered: float64[n], seconds above 0.
+        alone: whether the run has one of these only.
     """
-    measurable = (covered >= _SHORTEST) | (len(covered) == 1)
+    measurable = (covered >= _SHORTEST) | alone
     return np.where(measurable, counts / covered, np.nan)
 
 
@@ -151,30 +152,42 @@ def window_section(
         seconds: the length of a window; windows begin at multiples of it since the epoch.
 
     Returns:
-        ``seconds``, and columns of equal length, a row for each window from the first with
-        messages to the last (of a sparse run only those with messages): ``start`` (epoch
-        seconds), ``count``, ``covered`` (seconds of the window between the run's first and
-        last message), ``rate`` = count / covered (None where under a tenth of a second is
-        covered), and with ``histogram`` also ``latency_p50``, ``latency_p99`` and
-        ``latency_max`` in milliseconds, None in a window without messages.
+        ``seconds``, and columns (:class:`.columns.Column`) of equal length, a row for each
+        window from the first with messages to the last (of a sparse run only those with
+        messages): ``start`` (epoch seconds), ``count``, ``covered`` (seconds of the window
+        between the run's first and last message), ``rate`` = count / covered (None where under
+        a tenth of a second is covered), and with ``histogram`` also ``latency_p50``,
+        ``latency_p99`` and ``latency_max`` in milliseconds, None in a window without messages.
     """
-    starts = counts.seconds // seconds * seconds
-    first = np.flatnonzero(np.diff(starts, prepend=starts[:1] - 1))
-    some = len(first) > 0
-    messages = np.add.reduceat(counts.counts, first) if some else counts.counts
-    covered = counts.covered_of(starts[first], seconds)
-    columns: dict[str, list[Any]] = {
-        "start": starts[first].tolist(),
-        "count": messages.tolist(),
-        "covered": covered.round(3).tolist(),
-        "rate": [None if rate != rate else rate for rate in rates(messages, covered).tolist()],
+    some = counts.counts > 0
+    windows = counts.seconds[some] // seconds * seconds
+    first = np.flatnonzero(np.diff(windows, prepend=windows[:1] - 1))
+    rows = Filling(windows[first], not counts.sparse, seconds)
+    sums = np.add.reduceat(counts.counts[some], first) if len(first) else windows
+    count = rows.column(lambda: zip(pieces_of(rows.seconds), pieces_of(sums), strict=True), 0)
+    ends = counts.ends
+
+    def covered() -> Iterator[Float64Array]:
+        return (ends.covered_of(starts, seconds).round(3) for starts in rows.rows())
+
+    def rated() -> Iterator[Float64Array]:
+        start = 0
+        for messages in count.pieces():
+            end = start + len(messages)
+            time = ends.covered_of(rows.between(start, end), seconds)
+            yield rates(messages, time, alone=len(rows) == 1)
+            start = end
+
+    columns = {
+        "start": Column(len(rows), rows.rows),
+        "count": count,
+        "covered": Column(len(rows), covered),
+        "rate": Column(len(rows), rated),
     }
     if histogram is not None:
-        found, table = latency_windows(_regrouped(histogram, seconds), _RANKS.values())
-        rows = dict(zip(found.tolist(), table.tolist(), strict=True))
-        nothing = [None] * len(_RANKS)
-        figures = [rows.get(start, nothing) for start in columns["start"]]
-        columns |= {name: [row[n] for row in figures] for n, name in enumerate(_RANKS)}
+        regrouped, ticks = _regrouped(histogram, seconds), per_millisecond(histogram.unit)
+        for name, rank in RANKS.items():
+            columns[name] = rows.column(partial(percentiles_at, regrouped, rank, ticks), np.nan)
     return {"seconds": seconds, **columns}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.analysis.comparison import BETTER, NO_DIFFERENCE, WORSE
@@ -27,8 +28,8 @@ from quiver_fast.cli.summary_text import (
 __all__ = ["change_point_text", "comparison_text", "run_text", "threshold_text"]
 
 
-def run_text(document: dict[str, Any]) -> str:
-    """Return the summary of a run as the wrappers print it, and our sections after it."""
+def run_text(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the summary of a run as the wrappers print it, and our sections after it."""
     sender, receiver = document["sender"], document["receiver"]
     measured = sender if receiver is None else receiver
     if sender is not None and receiver is not None:
@@ -38,10 +39,10 @@ def run_text(document: dict[str, Any]) -> str:
         text = arrow_summary_text(measured | ending)
     analysis = document["analysis"]
     unit = "ms" if receiver is None else receiver["latency"]["unit"]
-    parts = [section("RUN", [document["name"]]), text, _steady(analysis, measured)]
-    parts.append(_stalls(analysis))
-    parts.append(_windows(analysis["windows"], unit))
-    return "".join([*parts, _clock(analysis["clock"]), _omission(analysis["coordinated_omission"])])
+    yield from (section("RUN", [document["name"]]), text, _steady(analysis, measured))
+    yield _stalls(analysis)
+    yield from _windows(analysis["windows"], unit)
+    yield from (_clock(analysis["clock"]), _omission(analysis["coordinated_omission"]))
 
 
 def comparison_text(comparison: dict[str, Any]) -> str:
@@ -192,16 +193,21 @@ def _stalls(analysis: dict[str, Any]) -> str:
     return section("STALLS", [line.rstrip() for line in lines])
 
 
-def _windows(windows: dict[str, Any] | None, unit: str) -> str:
+def _windows(windows: dict[str, Any] | None, unit: str) -> Iterator[str]:
+    """Yield the table of windows, a row at a time: they may be as many as seconds."""
     if windows is None:
-        return ""
+        return
     heads = {"rate": "messages/s", "latency_p50": "p50", "latency_p99": "p99"}
     heads = {name: head for name, head in heads.items() if name in windows}
-    lines = [f"{'seconds':>8}" + "".join(f"{head:>14}" for head in heads.values())]
-    for row, start in enumerate(windows["start"]):
-        cells = [f"{_window_cell(windows[name][row], name, unit):>14}" for name in heads]
-        lines.append(f"{start - windows['start'][0]:>8}" + "".join(cells))
-    return section(f"WINDOWS OF {windows['seconds']} s", lines)
+    head = f"{'seconds':>8}" + "".join(f"{head:>14}" for head in heads.values())
+    yield section(f"WINDOWS OF {windows['seconds']} s", [head])
+    beginning = next(iter(windows["start"]), 0)
+    columns = [windows[name] for name in heads]
+    for start, *row in zip(windows["start"], *columns, strict=True):
+        cells = [
+            f"{_window_cell(value, name, unit):>14}" for name, value in zip(heads, row, strict=True)
+        ]
+        yield f"{start - beginning:>8}" + "".join(cells) + "\n"
 
 
 def _window_cell(value: float | None, name: str, unit: str) -> str:

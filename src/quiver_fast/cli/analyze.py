@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,23 +177,27 @@ class _Analysis:
     def report(self, console: Console) -> int:
         """Print the analysis and what makes it doubtful; return the exit code."""
         console.document(self.document)
-        texts = [run_text(document) for document in self.documents]
-        if self.document["comparison"] is not None:
-            texts.append(comparison_text(self.document["comparison"]))
-        if self.document["change_points"] is not None:
-            texts.append(change_point_text(self.document["change_points"]))
-        thresholds = self.document["thresholds"]
-        if thresholds:
-            texts.append(threshold_text(thresholds))
-        console.show("".join(texts).rstrip("\n"))
+        console.show_all(self._texts())
         for run in [*self.base, *self.runs]:
             _warn(run)
+        thresholds = self.document["thresholds"]
         for one in thresholds:
             if one["breached"]:
                 report_error(_NAME, breach_text(one))
         if any(one["breached"] for one in thresholds):
             return EXIT_THRESHOLD
         return EXIT_OK if self._have_records() else EXIT_FAILURE
+
+    def _texts(self) -> Iterator[str]:
+        """Yield what is printed of all."""
+        for document in self.documents:
+            yield from run_text(document)
+        if self.document["comparison"] is not None:
+            yield comparison_text(self.document["comparison"])
+        if self.document["change_points"] is not None:
+            yield change_point_text(self.document["change_points"])
+        if self.document["thresholds"]:
+            yield threshold_text(self.document["thresholds"])
 
     def _have_records(self) -> bool:
         """Say of which runs there is nothing: a failed run may leave a summary and no records."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from typing import Any, TextIO
 
-from quiver_fast.cli.json_text import json_text
+from quiver_fast.cli.json_text import json_pieces
 
 __all__ = ["Console", "add_console_options"]
 
@@ -34,8 +35,24 @@ class Console:
     def show(self, text: str) -> None:
         """Print a part of the normal output at once, unless quiet."""
         if not self.quiet or self.errors:
-            out = sys.stderr if self._json else sys.stdout
-            print(text, file=self.errors or out, flush=True)
+            print(text, file=self._out, flush=True)
+
+    def show_all(self, texts: Iterable[str]) -> None:
+        """Print texts that follow each other as :meth:`show` does, without their last newlines."""
+        if self.quiet and not self.errors:
+            return
+        ending = ""
+        for text in texts:
+            shown = text.rstrip("\n")
+            if shown:
+                self._out.write(ending + shown)
+                ending = ""
+            ending += text[len(shown) :]
+        print(file=self._out, flush=True)
+
+    @property
+    def _out(self) -> TextIO:
+        return self.errors or (sys.stderr if self._json else sys.stdout)
 
     def note(self, text: str) -> None:
         """Print a detail on standard error, if verbose."""
@@ -45,7 +62,8 @@ class Console:
     def document(self, document: dict[str, Any]) -> None:
         """Print ``document`` on standard output, if it was asked for."""
         if self._json:
-            print(json_text(document), flush=True)
+            sys.stdout.writelines(json_pieces(document))
+            print(flush=True)
 
 
 def add_console_options(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from quiver_fast.cli.json_text import json_text
+from quiver_fast.cli.json_text import json_pieces
 from quiver_fast.errors import UsageError
 from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
@@ -117,7 +117,12 @@ def _is_free(directory: Path, roles: tuple[str, ...]) -> bool:
 
 def write_json(file: Path, document: dict[str, Any]) -> None:
     """Write ``document`` to ``file``, which appears complete or not at all."""
-    write_text(file, json_text(document) + "\n")
+
+    def write(out: BinaryIO) -> None:
+        out.writelines(piece.encode() for piece in json_pieces(document))
+        out.write(b"\n")
+
+    _replace(file, write)
 
 
 def write_text(file: Path, text: str) -> None:

@@ -61,7 +61,8 @@ cdef class LineParser:
     cdef bint keep_texts            # of ids that are hashes
     cdef Column settled_times
     cdef Column settled_sampled
-    cdef bint ids_hashed
+    cdef bint ids_hashed            # some id of a record is a hash, and not empty
+    cdef bint _hashed_some          # some hash was made, be it of a line that is no record
     # Streamed lines (formats.STREAMED_LINES) since clear(), a row each.
     cdef Column stream_sent
     cdef Column stream_first

@@ -379,6 +379,7 @@ cdef class LineParser:
             return False
         if settlement:
             if high < 0:
+                self.ids_hashed = True
                 self.settled_id_hashes.add(self.settled_ids.size, high)
                 if self.keep_texts:
                     self.settled_id_hashes.add_text(line + 1, comma)
@@ -390,6 +391,7 @@ cdef class LineParser:
             self.settled_sampled.size += 1
             return True
         if high < 0:
+            self.ids_hashed = True
             self.id_hashes.add(self.ids.size, high)
             if self.keep_texts:
                 self.id_hashes.add_text(line, comma)
@@ -409,6 +411,8 @@ cdef class LineParser:
         if comma == NULL or not self._id(line, comma, &id, &high) or not self._own(received):
             return False
         if high < 0:
+            # An empty id is that of a message without one: its hash stands for no id.
+            self.ids_hashed |= comma > line
             self.id_hashes.add(self.ids.size, high)
             if self.keep_texts:
                 self.id_hashes.add_text(line, comma)
@@ -452,6 +456,6 @@ cdef class LineParser:
             return True
         if memchr(text, c',', end - text) != NULL:
             return False
-        self.ids_hashed = True
+        self._hashed_some = True
         id[0] = hashed_id(text, end, self._id_key, high)
         return True

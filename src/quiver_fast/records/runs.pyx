@@ -105,7 +105,7 @@ cdef class RunParser(LineParser):
         if take == NULL or not self._in_ms():
             return line
         # A hash is no number that the next id could continue.
-        if self.ids_hashed and self._ends_hashed():
+        if self._hashed_some and self._ends_hashed():
             return line
         if self._settlements:
             settled_ids = self.settled_ids.numbers()
@@ -258,7 +258,7 @@ cdef class RunParser(LineParser):
             self._layout = UNKNOWN
             self._settlements = False
         self._settle_unit(unit)
-        self.ids_hashed = False
+        self.ids_hashed = self._hashed_some = False
         self.lines = self._lines_taken = 0
         self.malformed = self._malformed_taken = 0
         self._first_malformed = 0

@@ -87,7 +87,7 @@ class Transfers:
         sent: int64[n], send times.
         received: int64[n], receive times; None unless the operation is receive.
         ids: int64[n], message ids, or the lower halves of their hashes; None for v3.
-        ids_hashed: Whether some id, of a transfer or settlement, is a hash.
+        ids_hashed: Whether some id, of a transfer or settlement, is a hash; an empty one is none.
         settled_ids: int64[m], ids of the settlements; None unless v2 and send.
         settled_times: int64[m], settlement times; None likewise.
         settled_sampled: bool[m], whether the line had the prefix ``S``; None likewise.
@@ -175,7 +175,7 @@ class RunBatch:
         settled_times: int64[m], settlement times.
         settled_sampled: bool[m], whether the lines had the prefix ``S``.
         settled_count: int64[m], settlements in each run, at least 1.
-        ids_hashed: Whether some id, up to here, is a hash.
+        ids_hashed: Whether some id, up to here, is a hash; an empty one is none.
         lines: Number of whole lines, malformed ones included, of this batch.
         malformed: Number of those that are no record of this format and operation.
         first_malformed: Number (from 1, where the scan began) and beginning of the first
