@@ -15,6 +15,7 @@ from support.peers import why_missing
 from support.processes import Finished, Running, free_port, run, wait_until
 from support.record_files import Traffic, receiver_lines, write, write_pair
 
+from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sources import load_run
 
@@ -131,4 +132,4 @@ def test_spark_submit_on_a_cluster(master: str, tmp_path: Path) -> None:
     here = load_run(files, lambda _done, _total: None).receiver
     there = json.loads((output / "summaries" / "run" / "receiver-summary.json").read_text())
     del there["analysis"]
-    assert there == json.loads(json.dumps(here))
+    assert there == json.loads(json.dumps(here, default=listed))

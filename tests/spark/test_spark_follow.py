@@ -11,6 +11,7 @@ import pytest
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, sender_lines
 
+from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sources import load_run
 from quiver_fast.analysis.statistics import run_statistics
@@ -78,9 +79,9 @@ class Growing:
                 continue
             found = self.summary(f"live/{run}/{role}")
             analysis = found.pop("analysis")
-            assert found == json.loads(json.dumps(expected))
+            assert found == json.loads(json.dumps(expected, default=listed))
             if role == "receiver":
-                assert analysis == json.loads(json.dumps(run_statistics(here)))
+                assert analysis == json.loads(json.dumps(run_statistics(here), default=listed))
 
     def summary(self, name: str) -> Any:
         return json.loads((self.output / "summaries" / f"{name}-summary.json").read_text())

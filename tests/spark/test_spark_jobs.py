@@ -17,6 +17,7 @@ from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write_pair
 from support.summaries import config as configured
 
+from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sets import changes, compare_sets
 from quiver_fast.analysis.sources import RunData, load_run
@@ -88,7 +89,7 @@ def summary(output: Path, *names: str) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+    return json.loads(json.dumps(value, default=listed))
 
 
 def test_summaries_are_the_local_ones(output: Path, runs: Path, here: dict[str, RunData]) -> None:

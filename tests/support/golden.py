@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.sources import RunData
 
@@ -43,7 +44,7 @@ def told(run: RunData, statistics: dict[str, Any]) -> Any:
         if end is not None
     }
     said = {**summaries, "delivery": run.delivery, "analysis": statistics}
-    return _rounded(json.loads(json.dumps(said)))
+    return _rounded(json.loads(json.dumps(said, default=listed)))
 
 
 def _rounded(value: Any) -> Any:

@@ -280,8 +280,9 @@ OTHER_SECONDS = {
 @pytest.mark.parametrize(
     "shape",
     [
-        OTHER_SECONDS | {"window": 1},
+        OTHER_SECONDS,
         OTHER_SECONDS | {"ends": ("sender",)},
+        pytest.param(OTHER_SECONDS | {"window": 1}, marks=pytest.mark.slow),
         OTHER_SECONDS | {"record_format": "v1", "ends": ("sender", "receiver"), "ids": "x{n}"},
     ],
 )
