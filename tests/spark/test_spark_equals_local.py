@@ -18,6 +18,7 @@ from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, sender_lines, write, write_pair
 from support.summaries import config as configured
 
+from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import find_runs
 from quiver_fast.analysis.sets import run_figures
 from quiver_fast.analysis.sources import Wanted
@@ -90,7 +91,7 @@ def comparable(value: Any) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+    return json.loads(json.dumps(value, default=listed))
 
 
 def check(spark: SparkSession, run: RunFiles, split_size: int = SPLIT) -> dict[str, Any]:
