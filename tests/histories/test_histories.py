@@ -1,7 +1,8 @@
-"""Producers, consumers and transactions while the server is killed, stopped and cut off.
+"""Producers, consumers and transactions while servers are killed, stopped and cut off.
 
-What they did and saw is judged at the end (support.history). QUIVER_FAST_HISTORY says for
-how many seconds each policy is tried.
+Their wall clocks step meanwhile, forth and back. What clients did and saw is judged at the
+end (support.history): of one server, and of two that serve each other's consumers.
+QUIVER_FAST_HISTORY says for how many seconds each case is tried.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from support.durable_client import (
     encoded,
 )
 from support.history import History, Key
+from support.preload import compile_preload, preloading
 from support.processes import Running, free_port, wait_until
 from support.server import command, is_ready
 
@@ -32,51 +34,113 @@ QUEUES = ("a", "b")
 PRODUCER = 10_000_000
 WINDOW = 20
 PATIENCE = 90.0
+# Steps of a wall clock, in seconds: within a second, an hour, and over days, which are cycles
+# of the queues' files.
+STEPS = (-200_000, -3600, -0.4, 0.4, 3600, 90_000)
 
 
 def key_of(number: int, queue: str) -> Key:
     return Key(number // PRODUCER, number % PRODUCER, queue)
 
 
-class World:
-    """A server that dies and comes back, and what its clients know."""
+class Clock:
+    """The wall clock of a server's processes, which the test steps."""
 
-    def __init__(self, folder: Path, durability: str, seed: str) -> None:
-        self.folder, self.durability = folder, durability
+    def __init__(self, folder: Path, library: Path) -> None:
+        self.path = folder / "clock"
+        self.environment = {"QUIVER_CLOCK": str(self.path), **preloading(library)}
+        self.ahead = 0
+        self.step(0)
+
+    def step(self, seconds: float) -> None:
+        """Step by so many seconds, at once."""
+        self.ahead += int(seconds * 1e9)
+        data = self.ahead.to_bytes(8, "little", signed=True)
+        # In place: the server has the file in its memory.
+        with self.path.open("r+b" if self.path.exists() else "wb") as file:
+            file.write(data)
+
+
+class Site:
+    """A server that dies and comes back over the store that it left.
+
+    Args:
+        folder: of its own.
+        clock: of its own, too.
+        seed: of what happens to it, and when.
+        keys: of the server.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, seed: str, **keys: object) -> None:
+        self.folder, self.clock, self.keys = folder, clock, keys
         self.moments = random.Random(seed)
-        self.history = History()
         self.port = free_port()
         self.life = 0
-        self.over = threading.Event()
-        self.failures: list[BaseException] = []
+        self.steps = 0
         self.words: list[str] = []
 
-    def start(self) -> Running:
+    def start(self, **keys: object) -> Running:
         """Start a server over the store that the last one left."""
         ready = self.folder / "ready"
         ready.unlink(missing_ok=True)
         self.life += 1
         words = command(
-            self.port, ready, store=self.folder / "store", durability=self.durability,
-            path="a", roll_size=65536,
+            self.port, ready, store=self.folder / "store", path="a", roll_size=65536,
+            **{**self.keys, **keys},
         )  # fmt: skip
-        running = Running(words)
+        running = Running(words, env=self.clock.environment)
         wait_until(lambda: is_ready(ready) or running.process.poll() is not None, "ready", PATIENCE)
         assert running.process.poll() is None, running.wait()
         return running
 
-    def live(self) -> None:
+    def live(self, over: threading.Event) -> None:
         """Have a server serve for a while, stopped now and then, and killed at the end."""
         with self.start() as running:
             end = time.monotonic() + self.moments.uniform(0.2, 2.0)
-            while time.monotonic() < end and not self.over.is_set():
+            while time.monotonic() < end and not over.is_set():
                 time.sleep(self.moments.uniform(0.02, 0.3))
-                if self.moments.random() < 0.2:
+                chance = self.moments.random()
+                if chance < 0.2:
                     running.send_signal(signal.SIGSTOP)
                     time.sleep(self.moments.uniform(0.01, 0.3))
                     running.send_signal(signal.SIGCONT)
+                elif chance < 0.3:
+                    self.clock.step(self.moments.choice(STEPS))
+                    self.steps += 1
             running.process.kill()
             self.words.append(running.wait().stderr)
+
+
+class World:
+    """Servers, and what their clients know."""
+
+    def __init__(self, sites: list[Site]) -> None:
+        self.sites = sites
+        self.history = History()
+        self.over = threading.Event()
+        self.failures: list[BaseException] = []
+
+    def guard(self, work: Callable[[], None]) -> None:
+        """Do something again and again until all is over; what fails ends it."""
+        try:
+            while not self.over.is_set():
+                work()
+        except BaseException as error:
+            self.failures.append(error)
+            self.over.set()
+
+    def live(self, seconds: float) -> None:
+        """Have all servers live and die for a time."""
+        threads = [
+            threading.Thread(target=self.guard, args=[lambda site=site: site.live(self.over)])
+            for site in self.sites
+        ]
+        for thread in threads:
+            thread.start()
+        self.over.wait(seconds)
+        self.over.set()
+        for thread in threads:
+            thread.join()
 
 
 class Worker:
@@ -84,20 +148,19 @@ class Worker:
 
     def __init__(self, world: World, number: int) -> None:
         self.world, self.number, self.sent = world, number, 0
+        # Of two servers, one has consumers of the queues of the other's producers.
+        self.site = world.sites[number // 2 % len(world.sites)]
+        self.life = 0
         self.moments = random.Random(number)
-        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread = threading.Thread(target=world.guard, args=[self.run], daemon=True)
 
     def run(self) -> None:
+        self.life = self.site.life
         try:
-            while not self.world.over.is_set():
-                self.life = self.world.life
-                try:
-                    with DurableClient(self.world.port) as client:
-                        self.work(client)
-                except (LostError, OSError):
-                    time.sleep(0.02)
-        except BaseException as error:
-            self.world.failures.append(error)
+            with DurableClient(self.site.port) as client:
+                self.work(client)
+        except (LostError, OSError):
+            time.sleep(0.02)
 
     def goes_on(self) -> bool:
         """Say whether to go on with this connection: now and then one just goes."""
@@ -258,36 +321,73 @@ def workers(world: World) -> list[Worker]:
     return [kind(world, number) for number, kind in enumerate(kinds, 1)]
 
 
-@pytest.mark.parametrize("durability", ["none", "interval:5", "group"])
-@pytest.mark.timeout(300 + 3 * SECONDS)
-def test_history(tmp_path: Path, durability: str) -> None:
-    world = World(tmp_path, durability, f"{durability} {SECONDS}")
+def watch(world: World) -> None:
+    """Have clients and servers at it for a time, and then take what is left."""
     clients = workers(world)
     for worker in clients:
         worker.thread.start()
-    end = time.monotonic() + SECONDS
-    try:
-        while time.monotonic() < end and not world.failures:
-            world.live()
-    finally:
-        world.over.set()
-        for worker in clients:
-            worker.thread.join(PATIENCE)
+    world.live(SECONDS)
+    for worker in clients:
+        worker.thread.join(PATIENCE)
     assert not any(worker.thread.is_alive() for worker in clients), "a client hangs"
-    rest = Rest(world, 0)
-    with world.start() as running, DurableClient(world.port) as client:
-        rest.life = world.life
-        rest.work(client)
-        running.process.kill()
-        running.wait()
+    for site in world.sites:
+        rest = Rest(world, 0)
+        # Nothing goes from one to the other any more.
+        with site.start(connect=None) as running, DurableClient(site.port) as client:
+            rest.life = site.life
+            rest.work(client)
+            running.process.kill()
+            running.wait()
     if world.failures:
         raise world.failures[0]
+
+
+def say(name: str, world: World) -> None:
     history = world.history
     committed = [transaction.committed for transaction in history.transactions]
-    print(f"{durability}: {world.life} lives, {len(history.accepted)} accepted, "
-          f"{len(history.events)} events, {len(committed)} transactions, "
-          f"{committed.count(True)} committed, {committed.count(None)} in doubt")  # fmt: skip
-    assert world.words == [""] * len(world.words)
-    assert history.faults() == []
-    assert history.accepted
-    assert True in committed
+    print(f"{name}: {sum(site.life for site in world.sites)} lives, "
+          f"{sum(site.steps for site in world.sites)} steps of clocks, "
+          f"{len(history.accepted)} accepted, {len(history.events)} events, "
+          f"{len(committed)} transactions, {committed.count(True)} committed, "
+          f"{committed.count(None)} in doubt")  # fmt: skip
+
+
+def site(tmp_path: Path, name: str, library: Path, **keys: object) -> Site:
+    folder = tmp_path / name
+    folder.mkdir()
+    return Site(folder, Clock(folder, library), f"{name} {keys} {SECONDS}", **keys)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What steps a server's clock."""
+    return compile_preload(Path(__file__).with_name("clock_steps.c"), tmp_path_factory.mktemp("so"))
+
+
+@pytest.mark.parametrize("durability", ["none", "interval:5", "group"])
+@pytest.mark.timeout(300 + 3 * SECONDS)
+def test_history(tmp_path: Path, library: Path, durability: str) -> None:
+    world = World([site(tmp_path, "alone", library, durability=durability)])
+    watch(world)
+    say(durability, world)
+    assert world.sites[0].words == [""] * len(world.sites[0].words)
+    assert world.history.faults() == []
+    assert world.history.accepted
+    assert any(transaction.committed for transaction in world.history.transactions)
+
+
+@pytest.mark.timeout(300 + 3 * SECONDS)
+def test_history_of_a_trunk(tmp_path: Path, library: Path) -> None:
+    near = site(tmp_path, "near", library, durability="group")
+    far = site(
+        tmp_path, "far", library, durability="group", connect=f"127.0.0.1:{near.port}"
+    )  # fmt: skip
+    world = World([near, far])
+    watch(world)
+    say("trunk", world)
+    assert world.history.faults(trunks=True) == []
+    assert world.history.accepted
+    assert any(transaction.committed for transaction in world.history.transactions)
+    # Something has passed from one to the other.
+    passed = {event.key.producer for event in world.history.events if event.consumer == 5}
+    assert 3 in passed

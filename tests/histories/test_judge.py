@@ -95,6 +95,19 @@ def test_a_rollback_that_is_there() -> None:
     assert kinds(made) == ["rolled back but there"]
 
 
+def test_of_several_servers_copies_may_come_again_but_nothing_is_lost_or_half_there() -> None:
+    again = history(("received", A), ("removed", A), ("received", A, 2), ("received", A, 3))
+    assert again.faults(trunks=True) == []
+    half = history(("received", A))
+    half.accepted |= {A, MOVED}
+    transaction = half.begin(1)
+    transaction.sent, transaction.committed = [A, B], None
+    back = half.begin(1)
+    back.sent, back.committed = [A], False
+    kinds_of = [fault.partition(":")[0] for fault in half.faults(trunks=True)]
+    assert kinds_of == ["lost", "half there", "rolled back but there"]
+
+
 def moved(committed: bool | None, *events: tuple[str, Key]) -> History:
     """A transaction that takes A away and sends MOVED."""
     made = history(("received", A))
