@@ -161,7 +161,9 @@ class Reader:
 
 
 def rest_is_comments(rest: str) -> bool:
-    return re.fullmatch(r"(?:[ \t\r\n]|(?<=[ \t\r\n])(?:#|//)[^\n]*)*", rest) is not None
+    # A comment ends with its line: only one way to read it, or this takes for ever.
+    comment = r"(?<=[ \t\r\n])(?:#|//)[^\n]*(?![^\n])"
+    return re.fullmatch(rf"(?:[ \t\r\n]|{comment})*", rest) is not None
 
 
 def stored_form(text: bytes) -> bytes | None:
