@@ -477,3 +477,16 @@ def test_html_opens_in_a_browser(report):
     dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     drawn = re.findall(r'<figure id="([^"]*)"><svg', dom)
     assert set(drawn) == EXPECTED_IDS
+
+
+def test_a_name_that_is_not_utf_8(tmp_path, capsys):
+    """Each was a traceback."""
+    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is optional")
+    run = tmp_path / "run\udcff"
+    write_run(run)
+    page, folder = tmp_path / "report.html", tmp_path / "records"
+    assert main([str(run), "--quiet", "--html", str(page), "--parquet", str(folder)]) == 0
+    assert "run\\udcff</h2>" in page.read_text("utf-8")
+    (name,) = set(parquet.read_table(folder / "runs.parquet")["run"].to_pylist())
+    assert name.endswith("run\\udcff")

@@ -100,6 +100,7 @@ def _lines_of(
 ) -> Iterator[tuple[tuple[str, ...], _Lines]]:
     """Yield (run, role, unit, kind) and the lines of all batches that have some."""
     for run in runs:
+        name = run.name.encode(errors="backslashreplace").decode()
         for path, operation in ((run.sender, SEND), (run.receiver, RECEIVE), (run.other, None)):
             if path is None:
                 continue
@@ -111,7 +112,7 @@ def _lines_of(
                 ):
                     if len(lines.count):
                         unit = time_unit(int((batch.sent if times is None else times)[0]))
-                        yield (run.name, role, unit, kind), lines
+                        yield (name, role, unit, kind), lines
 
 
 def _transfers(batch: RunBatch) -> _Lines:

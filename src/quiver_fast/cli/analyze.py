@@ -238,7 +238,8 @@ def _warn(run: RunData) -> None:
 def _export(args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]) -> None:
     """Write the files that were asked for."""
     if args.html:
-        text = analysis.html().encode()
+        # Names of files need not be UTF-8; the report is.
+        text = analysis.html().encode(errors="backslashreplace")
         export.replace(Path(args.html), partial(_write, text))
     for form in ("png", "svg"):
         directory = getattr(args, form)
