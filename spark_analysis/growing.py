@@ -248,7 +248,10 @@ class _Update:
             ranges = self._output / _RANGES_PART
             shutil.rmtree(ranges, ignore_errors=True)
             if self._write_ranges(ranges):
-                tables += self._of_ranges(ranges, before)
+                # Each fact looks at all of them.
+                found = self._spark.read.schema(RECONCILED).parquet(str(ranges)).persist()
+                stack.callback(found.unpersist)
+                tables += self._of_ranges(found, before)
             table = transforms.together(tables).select(*schema.FACTS.fieldNames())
             write_table(table.coalesce(1), part, "fact")
         if ranges.exists():
@@ -283,9 +286,8 @@ class _Update:
         write_table(transforms.together(tables).coalesce(1), folder)
         return True
 
-    def _of_ranges(self, folder: Path, before: DataFrame | None) -> list[DataFrame]:
+    def _of_ranges(self, found: DataFrame, before: DataFrame | None) -> list[DataFrame]:
         """Return the facts of the runs that are kept by ranges and have new records."""
-        found = self._spark.read.schema(RECONCILED).parquet(str(folder))
         tables = []
         if self._near and before is not None and self._folder is not None:
             of_run = self._of(self._near)[1]

@@ -204,7 +204,7 @@ def test_pairs_of_other_clocks(spark: SparkSession, tmp_path: Path, unit: str) -
 def test_fifty_batches_of_a_pair_cost_the_same(
     spark: SparkSession, tmp_path: Path, record_format: str
 ) -> None:
-    growing = Growing(spark, tmp_path, pairs(50 * 1000, record_format, rate=1000))
+    growing = Growing(spark, tmp_path, pairs(50 * LINES, record_format, rate=LINES))
     rows = growing.take(*parts(50))
     growing.check(record_format)
     print(record_format, rows)
