@@ -19,13 +19,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support.amqp_frames import FrameClient, composite, decode_frame, encode_frame
+import psutil
+
+from support.amqp_frames import FrameClient, composite, encode_frame
 from support.processes import free_port
 from support.remote import END_OF_STREAM
-from support.server import Server, running_server
+from support.server import running_server
 from support.watcher import cpu_seconds
 
-__all__ = ["MIB", "Bench", "Cost", "Flood", "Operation", "TextFlood", "measure"]
+__all__ = [
+    "MIB",
+    "Bench",
+    "Cost",
+    "Flood",
+    "Operation",
+    "Servers",
+    "TextFlood",
+    "measure",
+    "serving",
+]
 
 MIB = 1 << 20
 # Descriptors of performatives, part 2.7.
@@ -38,7 +50,22 @@ READ_SIZE = 1 << 18
 ECHO_HANDLE = 9
 WAIT_SECONDS = 100.0
 # A server that does less than this share of the time is idle: timers may fire.
-QUIET_SECONDS, QUIET_SHARE = 0.1, 0.02
+QUIET_SECONDS, QUIET_SHARE = 0.05, 0.02
+IDLE_TIMES = 20
+# Of N there are so many runs, and of what takes less CPU than this together, more.
+ROUNDS, MOST_ROUNDS, ENOUGH_SECONDS = 2, 6, 0.02
+# Runs more of both before a ratio that is too large is believed.
+AGAIN = 2
+
+# Four times as many cost four times as much, and a half more for caches and noise.
+RATIO = 6.0
+# A bystander's longest round trip but for one in a thousand, in ms of the server's CPU.
+TRIP = 50.0
+# Share of a core that a server uses when it only holds something.
+IDLE = 0.01
+# Memory that is kept for what comes next, and for the allocator's and Python's own.
+KEPT = 24 * MIB
+TO_IDLE_SECONDS = 5.0
 
 
 class Flood(FrameClient):
@@ -80,8 +107,7 @@ class Flood(FrameClient):
                 name = NAMES.get(code, "other")
                 self.seen[name] += 1
                 if code == DISPOSITION:
-                    told = decode_frame(data[at : at + size]).fields
-                    self.settled += told.get("last", told["first"]) - told["first"] + 1
+                    self.settled += deliveries(data, at + 11)
                 if name == "close":
                     self.last = bytes(data[at : at + size])
                 if name in self.kept:
@@ -151,6 +177,23 @@ class Flood(FrameClient):
         self.pump(attach + detach, lambda: self.seen["detach"] > before)
 
 
+def deliveries(data: bytes, at: int) -> int:
+    """Return of how many deliveries a disposition tells, whose list begins at ``at``."""
+    # Behind the list's size and count, and the role of one byte (parts 1.6.22 and 2.7.6).
+    at += 1 + 2 * (1 if data[at] == 0xC0 else 4) + 1
+    first, at = uint(data, at)
+    last, _ = uint(data, at)
+    return (first if last is None else last) - first + 1
+
+
+def uint(data: bytes, at: int) -> tuple[Any, int]:
+    """Return a uint or null (part 1.6.5), and where the next value begins."""
+    code = data[at]
+    if code == 0x70:
+        return int.from_bytes(data[at + 1 : at + 5], "big"), at + 5
+    return {0x43: (0, at + 1), 0x52: (data[at + 1], at + 2)}.get(code, (None, at + 1))
+
+
 class TextFlood:
     """A client of the queue protocol that sends much, and counts the bytes of its answers."""
 
@@ -187,18 +230,67 @@ class TextFlood:
         self.socket.close()
 
 
+class Watch:
+    """A bystander in a process of its own (support.watcher), which times its round trips."""
+
+    def __init__(self, port: int, pid: int) -> None:
+        words = [sys.executable, "-m", "support.watcher", str(port), str(pid)]
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd=Path(__file__).parent.parent,
+        )  # fmt: skip
+        assert self.read() == "watching\n"
+
+    def read(self) -> str:
+        """Return the next line; its end means that something was wrong."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the bystander noticed"
+        return line
+
+    def start(self) -> None:
+        """Have it begin."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def stop(self) -> list[tuple[float, float]]:
+        """Have it stop; return its round trips: milliseconds, and those of CPU."""
+        self.start()
+        found = []
+        while (line := self.read()) != ".\n":
+            wall, cpu = line.split()
+            found.append((float(wall), float(cpu)))
+        return found
+
+    def close(self) -> None:
+        """End it."""
+        self.process.communicate("", timeout=WAIT_SECONDS)
+        assert self.process.returncode == 0, "the bystander noticed"
+
+
 @dataclass
 class Bench:
-    """One server, and the clients of the operation that is being measured."""
+    """A process that serves, and the clients of the operation that is being measured.
 
-    server: Server
+    Attributes:
+        pid: of the process.
+        port: where it speaks AMQP.
+        csp_port: where it speaks the queue protocol.
+        watch: its bystander; None where nobody watches.
+        runs: how many times an operation was run here: what has its number is new.
+    """
+
+    pid: int
+    port: int = 0
     csp_port: int = 0
+    watch: Watch | None = None
+    runs: int = 0
     clients: list[Any] = field(default_factory=list)
 
-    @property
-    def pid(self) -> int:
-        """The server's process."""
-        return self.server.running.process.pid
+    def fresh(self, name: str) -> str:
+        """Return an address that no earlier run has used."""
+        return f"{name}-{self.runs}"
 
     def cpu(self) -> float:
         """Return the seconds of CPU that the server has used."""
@@ -206,11 +298,11 @@ class Bench:
 
     def memory(self) -> int:
         """Return the server's resident memory, in bytes."""
-        return int(self.server.process.memory_info().rss)
+        return int(psutil.Process(self.pid).memory_info().rss)
 
     def client(self, **how: Any) -> Flood:
         """Return a client with a session, which `close` closes."""
-        client = Flood(self.server.port)
+        client = Flood(self.port)
         self.clients.append(client)
         return client.start(**how)
 
@@ -231,6 +323,20 @@ class Bench:
             if began > deadline:
                 raise TimeoutError("the server is never idle")
 
+    def idle_share(self) -> float:
+        """Return the share of a core that the server uses: the least of several short times.
+
+        What it does once, such as giving memory back, is not in all of them.
+        """
+        least = 1.0
+        for _ in range(IDLE_TIMES):
+            began, cpu = time.monotonic(), self.cpu()
+            time.sleep(QUIET_SECONDS)
+            least = min(least, (self.cpu() - cpu) / (time.monotonic() - began))
+            if least <= IDLE:
+                break
+        return least
+
     def close(self) -> None:
         """Cut the operation's connections."""
         for client in self.clients:
@@ -245,10 +351,11 @@ class Operation(NamedTuple):
         name: what the table calls it.
         run: does it so many times, and returns when the server has done all of it.
         count: N in the short form.
-        scale: how many times N the long form does.
+        scale: how many times N the long form does; 1 where a limit of the server's is near.
         keys: of the server.
         waits: whether what the server does after `run` belongs to it as well.
-        stays: whether the server has to keep what it made, when its clients are gone.
+        leaves: messages stay behind, so that the server is used for nothing else.
+        stays: the server has to keep what it made, when its clients are gone.
     """
 
     name: str
@@ -257,6 +364,7 @@ class Operation(NamedTuple):
     scale: int = 8
     keys: dict[str, object] | None = None
     waits: bool = False
+    leaves: bool = False
     stays: bool = False
 
 
@@ -264,7 +372,8 @@ class Cost(NamedTuple):
     """What it cost.
 
     Attributes:
-        small, large: seconds of the server's CPU, for N and for 4 N.
+        small, large: seconds of the server's CPU, for N and for 4 N: the least of several.
+        larger: those for 16 N, where the other two left a doubt; else 0.
         idle: share of a core that the server used when all was done and still held.
         trips: the bystander's round trips: milliseconds, and those of the server's CPU.
         kept: bytes of memory that the server had more when all was over.
@@ -279,38 +388,94 @@ class Cost(NamedTuple):
     kept: int
     peak: int
     to_idle: float
+    larger: float = 0.0
 
     @property
     def ratio(self) -> float:
-        """How many times more 4 N cost."""
-        return self.large / self.small
+        """How many times more 4 N cost.
+
+        Where N just fits into the caches it costs less than its share, once. A cost that grows
+        with N does so from 4 N to 16 N as well, and more.
+        """
+        ratio = self.large / self.small
+        return min(ratio, self.larger / self.large) if self.larger else ratio
 
     def worst(self, which: int) -> float:
         """Return the longest round trip but for one in a thousand: of the clock 0, of CPU 1."""
         ordered = sorted(trip[which] for trip in self.trips)
         return ordered[min(len(ordered) - 1, int(len(ordered) * 0.999))] if ordered else 0.0
 
+    def faults(self) -> list[str]:
+        """Return what is wrong with it, in words."""
+        judged = [
+            (self.ratio <= RATIO, f"4 N cost {self.ratio:.1f} times as much as N"),
+            (self.worst(1) <= TRIP, f"a bystander waited for {self.worst(1):.1f} ms of work"),
+            (self.idle <= IDLE, f"{self.idle:.1%} of a core for nothing"),
+            (self.kept <= may_keep(self.peak), f"{self.kept} of {self.peak} bytes are kept"),
+            (self.to_idle <= TO_IDLE_SECONDS, f"{self.to_idle:.1f} s until it rests"),
+        ]
+        return [words for good, words in judged if not good]
+
+
+def may_keep(peak: int) -> int:
+    """Return how many bytes may stay of so many: for what comes next, and the allocator's own."""
+    return max(KEPT, peak // 4)
+
 
 @contextlib.contextmanager
-def watching(bench: Bench) -> Iterator[list[tuple[float, float]]]:
-    """Have a bystander watch; its round trips are there afterwards."""
-    trips: list[tuple[float, float]] = []
-    words = [sys.executable, "-m", "support.watcher", str(bench.server.port), str(bench.pid)]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parent.parent,
-        text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline() == "watching\n"
-        yield trips
-        said, _ = process.communicate("", timeout=WAIT_SECONDS)
-        assert process.returncode == 0, "the bystander noticed"
-        for line in said.splitlines():
-            wall, cpu = line.split()
-            trips.append((float(wall), float(cpu)))
+def serving(directory: Path, keys: dict[str, object] | None) -> Iterator[Bench]:
+    """Run a server for operations, and its bystander."""
+    keys = {"queue_limit": 4096 * MIB, **(keys or {})}
+    if keys.get("store") is True:
+        keys["store"] = directory / "store"
+    if keys.get("csp_port") is True:
+        keys["csp_port"] = free_port()
+    with running_server(directory, end_seconds=60, **keys) as server:
+        watch = Watch(server.port, server.running.process.pid)
+        csp_port = int(str(keys.get("csp_port", 0)))
+        try:
+            yield Bench(server.running.process.pid, server.port, csp_port, watch)
+        finally:
+            watch.close()
 
 
-def _do(bench: Bench, operation: Operation, count: int) -> float:
+class Servers:
+    """Servers for operations one after the other, which share those of their keys.
+
+    Args:
+        folder: returns a new one for each.
+    """
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self.folder = folder
+        self.running: dict[str, tuple[Bench, contextlib.ExitStack]] = {}
+
+    @contextlib.contextmanager
+    def use(self, operation: Operation) -> Iterator[Bench]:
+        """Give an operation its server, which ends if messages are left there or it failed."""
+        keys = repr(operation.keys)
+        if keys not in self.running:
+            stack = contextlib.ExitStack()
+            bench = stack.enter_context(serving(self.folder(), operation.keys))
+            self.running[keys] = bench, stack
+        good = False
+        try:
+            yield self.running[keys][0]
+            good = not operation.leaves
+        finally:
+            if not good:
+                self.running.pop(keys)[1].close()
+
+    def close(self) -> None:
+        """End what still runs."""
+        for _, stack in self.running.values():
+            stack.close()
+        self.running.clear()
+
+
+def cost_of(bench: Bench, operation: Operation, count: int) -> float:
+    """Return the seconds of CPU of one run."""
+    bench.runs += 1
     before = bench.cpu()
     operation.run(bench, count)
     if operation.waits:
@@ -318,32 +483,56 @@ def _do(bench: Bench, operation: Operation, count: int) -> float:
     return bench.cpu() - before
 
 
-def measure(directory: Path, operation: Operation, count: int) -> Cost:
-    """Run an operation ``count`` times and four times that, on one server."""
-    keys = {"queue_limit": 4096 * MIB, **(operation.keys or {})}
-    if keys.get("store") is True:
-        keys["store"] = directory / "store"
-    if keys.get("csp_port") is True:
-        keys["csp_port"] = free_port()
-    with running_server(directory, end_seconds=60, **keys) as server:
-        bench = Bench(server, int(str(keys.get("csp_port", 0))))
-        with watching(bench) as trips:
-            small = _do(bench, operation, count)
-            bench.close()
-            bench.wait_until_quiet()
-            before = bench.memory()
-            large = _do(bench, operation, 4 * count)
-            bench.wait_until_quiet()
-            peak = bench.memory() - before
-        began, cpu = time.monotonic(), bench.cpu()
-        time.sleep(0.3)
-        idle = (bench.cpu() - cpu) / (time.monotonic() - began)
-        began = time.monotonic()
+def least(bench: Bench, operation: Operation, count: int, rounds: int) -> float:
+    """Return the least cost of some runs, each with new clients; of cheap ones there are more.
+
+    Other work takes caches and time away and so makes single runs dearer, never cheaper. A
+    cost that grows with N is in each of them.
+    """
+    costs: list[float] = []
+    while len(costs) < rounds or (len(costs) < MOST_ROUNDS and sum(costs) < ENOUGH_SECONDS):
         bench.close()
-        to_idle = max(bench.wait_until_quiet() - began, 0.0)
-        # The server gives memory back when it has had no use for it for half a second.
-        deadline = time.monotonic() + 2
-        while bench.memory() - before > 4 * MIB and time.monotonic() < deadline:
-            time.sleep(0.1)
-        kept = bench.memory() - before
-    return Cost(small, large, idle, trips, kept, peak, to_idle)
+        bench.wait_until_quiet()
+        costs.append(cost_of(bench, operation, count))
+    return min(costs)
+
+
+def watched(
+    bench: Bench, operation: Operation, count: int
+) -> tuple[float, list[tuple[float, float]]]:
+    """Return the cost of a run, and the round trips of its bystander, if there is one."""
+    if bench.watch is None:
+        return cost_of(bench, operation, count), []
+    bench.watch.start()
+    cost = cost_of(bench, operation, count)
+    return cost, bench.watch.stop()
+
+
+def measure(bench: Bench, operation: Operation, count: int) -> Cost:
+    """Run an operation ``count`` times and four times that, on one server."""
+    small = least(bench, operation, count, ROUNDS)
+    bench.close()
+    bench.wait_until_quiet()
+    before = bench.memory()
+    large, trips = watched(bench, operation, 4 * count)
+    bench.wait_until_quiet()
+    peak = bench.memory() - before
+    idle = bench.idle_share()
+    began = time.monotonic()
+    bench.close()
+    to_idle = max(bench.wait_until_quiet() - began, 0.0)
+    # The server gives memory back when it has had no use for it for half a second.
+    deadline = time.monotonic() + 2
+    while bench.memory() - before > may_keep(peak) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    kept = 0 if operation.stays else bench.memory() - before
+    for _ in range(AGAIN):
+        if large / small <= RATIO:
+            break
+        small = min(small, least(bench, operation, count, 1))
+        large = min(large, least(bench, operation, 4 * count, 1))
+    larger = 0.0
+    if large / small > RATIO and operation.scale > 1:
+        larger = least(bench, operation, 16 * count, 1)
+    bench.close()
+    return Cost(small, large, idle, trips, kept, peak, to_idle, larger)

@@ -47,10 +47,10 @@ def heartbeats(bench: Bench, count: int) -> None:
 
 def stored(bench: Bench, count: int) -> None:
     """Send durable messages to one queue and accept them."""
-    producer = Producer(bench, f"stored-{count}")
+    producer = Producer(bench, bench.fresh("stored"))
     producer.send(count, header(durable=True) + BODY)
     client = bench.client()
-    client.attach_receiver(f"stored-{count}")
+    client.attach_receiver(bench.fresh("stored"))
     client.pump(flow(count), lambda: client.seen["transfer"] >= count)
     client.pump(dispositions(range(count), "accepted"))
     client.echo()
@@ -60,7 +60,7 @@ def new_stored(bench: Bench, count: int) -> None:
     """Send a durable message to each of very many new queues, all before any is there."""
     producer = Producer(bench, None)
     for number in range(count):
-        address = to(f"made-{count}-{number}")
+        address = to(f"{bench.fresh('made')}-{number}")
         producer.send(1, header(durable=True) + address + BODY, settled=False)
     producer.client.pump(b"", lambda: producer.client.settled >= count)
 
@@ -68,15 +68,17 @@ def new_stored(bench: Bench, count: int) -> None:
 def new_submitted(bench: Bench, count: int) -> None:
     """Submit an entry to each of very many new queues."""
     data = b"".join(
-        request('submit: "an entry"', csp=f"//h/made-{count}-{number}#appender", tid=1)
+        request('submit: "an entry"', csp=f"//h/{bench.fresh('made')}-{number}#appender", tid=1)
         for number in range(count)
     )
     bench.text_client().pump(data + LAST, ANSWERED)
 
 
 TEXT_OPERATIONS: list[Operation] = [
-    Operation("new durable queues, pipelined", new_stored, 25, keys=STORED, stays=True),
-    Operation("csp new queues, pipelined", new_submitted, 25, keys=SERVED, stays=True),
+    Operation(
+        "new durable queues, pipelined", new_stored, 25, keys=STORED, leaves=True, stays=True
+    ),
+    Operation("csp new queues, pipelined", new_submitted, 25, keys=SERVED, leaves=True, stays=True),
     Operation("csp submit", submits, 40000, keys=SERVED),
     Operation("csp createAppender and close", appenders, 5000, keys=SERVED),
     Operation("csp lastWrittenIndex", last_indexes, 40000, keys=SERVED),

@@ -2,10 +2,10 @@
 
     python -m support.watcher PORT PID
 
-It ends with its standard input, and prints two numbers for each round trip: the
-milliseconds that it took, and those of the server's CPU meanwhile. Others who use the
-machine's cores lengthen the first; the second is what the server itself did before it
-came to this client.
+It begins at a line on its standard input, and stops at the next; with the input it ends. At
+a stop it prints two numbers for each round trip, and a line with a dot: the milliseconds that
+it took, and those of the server's CPU meanwhile. Others who use the machine's cores lengthen
+the first; the second is what the server itself did before it came to this client.
 """
 
 from __future__ import annotations
@@ -29,18 +29,26 @@ def cpu_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    """Time round trips until the input ends."""
+    """Time round trips from one line of the input to the next, until it ends."""
     port, pid = int(sys.argv[1]), int(sys.argv[2])
     bystander = Bystander(port)
     bystander.client.socket.settimeout(120)
-    trips = []
     print("watching", flush=True)
-    while not select.select([sys.stdin], [], [], PAUSE_SECONDS)[0]:
-        began, cpu = time.monotonic(), cpu_seconds(pid)
-        bystander.check()
-        trips.append((time.monotonic() - began, cpu_seconds(pid) - cpu))
+    while sys.stdin.readline():
+        trips = []
+        while not select.select([sys.stdin], [], [], PAUSE_SECONDS)[0]:
+            began, cpu = time.monotonic(), cpu_seconds(pid)
+            bystander.check()
+            trips.append((time.monotonic() - began, cpu_seconds(pid) - cpu))
+        sys.stdin.readline()
+        tell(trips)
+
+
+def tell(trips: list[tuple[float, float]]) -> None:
+    """Print what was timed."""
     for seconds, cpu in trips:
         print(f"{seconds * 1000:.3f} {cpu * 1000:.3f}")
+    print(".", flush=True)
 
 
 if __name__ == "__main__":
