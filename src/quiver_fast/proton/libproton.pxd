@@ -75,6 +75,8 @@ cdef extern from "proton/codec.h" nogil:
         PN_BINARY
         PN_MAP
         PN_ARRAY
+    pn_data_t *pn_data(size_t capacity)
+    void pn_data_free(pn_data_t *data)
     void pn_data_clear(pn_data_t *data)
     void pn_data_rewind(pn_data_t *data)
     bint pn_data_next(pn_data_t *data)

@@ -8,14 +8,14 @@ from libc.stdint cimport UINT64_MAX
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
     PN_COORDINATOR, PN_DIST_MODE_COPY, PN_EXPIRE_WITH_LINK, PN_NONDURABLE, PN_RCV_FIRST,
-    PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_clear, pn_data_t, pn_link_close, pn_link_condition,
+    PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_t, pn_link_close, pn_link_condition,
     pn_link_detach,
     pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
     pn_link_remote_snd_settle_mode, pn_link_remote_source,
     pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
     pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
     pn_link_target, pn_session_close, pn_session_condition, pn_session_get_context,
-    pn_terminus_capabilities, pn_terminus_copy, pn_terminus_filter, pn_terminus_get_address,
+    pn_terminus_capabilities, pn_terminus_copy, pn_terminus_get_address,
     pn_terminus_get_distribution_mode, pn_terminus_get_durability, pn_terminus_get_type,
     pn_terminus_has_expiry_policy, pn_terminus_is_dynamic, pn_terminus_set_address,
     pn_terminus_set_durability, pn_terminus_set_dynamic, pn_terminus_set_expiry_policy,
@@ -28,6 +28,7 @@ from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_receive
 from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.demand cimport demand_began, demand_ended, demand_join, demand_leave
+from quiver_fast.server.filter cimport filter_take
 from quiver_fast.server.inlet cimport inlet_detached
 from quiver_fast.server.lifetime cimport (
     maker_left, node_join, node_leave, read_lifetime, set_lifetime,
@@ -38,11 +39,12 @@ from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.queue cimport consumer_join
 from quiver_fast.server.refusal import Refusal
 from quiver_fast.server.retire cimport queue_left
+from quiver_fast.server.sourcefilter cimport choose, origin_of, read_filters, write_filters
 from quiver_fast.server.structures cimport (
     COORDINATOR, INLET, OUTLET, Coordinator, Inlet, Link, LinkKind, Outlet, Peer, Queue, peer_dirty,
 )
 from quiver_fast.server.subscription cimport (
-    known_subscription, subscription_closed, subscription_of,
+    container_of, known_subscription, subscription_closed, subscription_of,
 )
 from quiver_fast.server.trunk cimport trunk_detached, trunks_announce, trunks_withdraw
 
@@ -159,8 +161,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     cdef Outlet *outlet
     pn_terminus_copy(pn_link_source(link), theirs)
     pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
-    # Part 2.6.3: our source names what is really in place, and no filter is.
-    pn_data_clear(pn_terminus_filter(pn_link_source(link)))
+    asked = read_filters(theirs)
     claim_nothing(pn_link_source(link))
     if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
         queue = known_subscription(broker, peer, link)
@@ -172,6 +173,8 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     if queue.multicast:
         queue = subscription_of(broker, peer, link, queue)
         queue.trunk = peer.trunk
+        if queue.subscription == NULL:
+            choose(queue, asked, container_of(peer))
     outlet = <Outlet *>new_link(peer, link, OUTLET, sizeof(Outlet))
     if pn_terminus_is_dynamic(theirs):
         outlet.base.made = node_of_queue(queue)
@@ -180,6 +183,10 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     outlet.consumer.trunk = peer.trunk
     outlet.consumer.browser = (
         pn_terminus_get_distribution_mode(theirs) == PN_DIST_MODE_COPY and queue.topic == NULL)
+    if asked.selector is not None and queue.topic == NULL:
+        outlet.consumer.filter = filter_take(asked.selector)
+    # Part 2.6.3: our source names what is really in place.
+    write_filters(asked, queue.topic != NULL, pn_link_source(link))
     consumer_join(queue, &outlet.consumer)
     queue.links += 1
     pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
@@ -207,6 +214,7 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         queue = node_of(broker, theirs, pn_link_target(link))
     inlet = <Inlet *>new_link(peer, link, INLET, sizeof(Inlet))
     inlet.queue = queue
+    inlet.origin = origin_of(container_of(peer))
     # Another server attaches without an address for streams, which say where they go.
     inlet.routed = peer.trunk and queue == NULL
     if inlet.routed or has_capability(

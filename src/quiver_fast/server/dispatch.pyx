@@ -1,13 +1,19 @@
 """Which entry goes to which consumer: one each in turn, streams to who has fewest."""
 
-from quiver_fast.proton.libproton cimport PN_RELEASED, pn_link_drained, pn_link_get_drain
+from libc.stdint cimport int64_t
+
+from quiver_fast.proton.libproton cimport (
+    PN_RELEASED, pn_link_credit, pn_link_drained, pn_link_get_drain,
+)
 from quiver_fast.server.barring cimport lane_barred
 from quiver_fast.server.heap cimport heap_first
+from quiver_fast.server.message cimport Message
 from quiver_fast.server.outcome cimport apply_outcome, entry_done
 from quiver_fast.server.outlet cimport outlet_idle, outlet_send, serve_consumer
 from quiver_fast.server.queue cimport (
     consumer_browse, consumer_drain, consumer_unready, entry_copy, queue_acquire,
 )
+from quiver_fast.server.selective cimport is_unwanted, selective_next, wants
 from quiver_fast.server.stream cimport stream_leave
 from quiver_fast.server.streamlink cimport stream_outlet
 from quiver_fast.server.structures cimport Consumer, Entry, Lane, Outlet, Queue, peer_dirty
@@ -15,6 +21,8 @@ from quiver_fast.server.timer cimport timer_advance
 
 # Entries whose time is over that are dropped in one turn, so that others have theirs.
 cdef int EXPIRE_STEP = 4096
+# What asking selectors about messages may cost in one turn: some 2,000 questions.
+cdef int64_t SELECT_STEP = 24576
 
 
 cdef void queue_dispatch(Queue *queue) noexcept nogil:
@@ -24,6 +32,8 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
         expire(queue)
     if queue.browsers != NULL:
         serve_browsers(queue)
+    if queue.selecting != NULL:
+        serve_selective(queue)
     if queue.streams and (queue.sweep or queue.consumer_count == 0):
         sweep(queue)
     queue.sweep = False
@@ -121,13 +131,13 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     if is_stranded(queue, entry):
         release_stream(queue, entry)
         return True
-    if entry.message.complete and queue.ready != NULL:
-        # It came to its end before it was sent on: no stream any more.
-        dispatch_entry(queue, entry)
+    if is_unwanted(queue, entry.message):
+        release_stream(queue, entry)
         return True
     if entry.message.complete:
-        return False
-    consumer = least_busy(queue, queue.local_count == 0)
+        # It came to its end before it was sent on: no stream any more.
+        return dispatch_complete(queue, entry)
+    consumer = least_busy(queue, entry.message, queue.local_count == 0)
     if consumer == NULL:
         return False
     outlet = consumer.outlet
@@ -144,7 +154,22 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     return True
 
 
-cdef Consumer *least_busy(Queue *queue, bint trunks) noexcept nogil:
+cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
+    """Give what was a stream to a ready consumer; False if there is none for it."""
+    cdef Consumer *consumer = queue.selective
+    if queue.ready != NULL:
+        dispatch_entry(queue, entry)
+        return True
+    while consumer != NULL and not (consumer.ready and wants(consumer, entry.message)):
+        consumer = consumer.next_selective
+    if consumer == NULL:
+        return False
+    queue_acquire(queue, entry)
+    outlet_send(consumer.outlet, entry)
+    return True
+
+
+cdef Consumer *least_busy(Queue *queue, const Message *message, bint trunks) noexcept nogil:
     """Return who runs the fewest streams, of those that can take one more; NULL if nobody can.
 
     Args:
@@ -155,7 +180,8 @@ cdef Consumer *least_busy(Queue *queue, bint trunks) noexcept nogil:
     while consumer != NULL:
         if consumer.trunk == trunks and (
                 consumer.ready or consumer.outlet.base.peer.streaming_links):
-            if best == NULL or consumer.outlet.streams < best.outlet.streams:
+            if (best == NULL or consumer.outlet.streams < best.outlet.streams) and (
+                    wants(consumer, message)):
                 best = consumer
         consumer = consumer.next
     return best
@@ -176,17 +202,61 @@ cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
 
 cdef void serve_browsers(Queue *queue) noexcept nogil:
     cdef Consumer *consumer = queue.browsers
+    cdef int64_t budget = SELECT_STEP
     while consumer != NULL:
         while outlet_idle(consumer.outlet):
-            if not send_copy(consumer):
+            if not send_copy(consumer, &budget):
                 break
         consumer = consumer.next
+    if budget <= 0:
+        dispatch_again(queue)
 
 
-cdef bint send_copy(Consumer *browser) noexcept nogil:
+cdef void dispatch_again(Queue *queue) noexcept nogil:
+    """Have the queue dispatched in the next turn as well, so that others have theirs."""
+    timer_advance(queue.container, &queue.timer, 0)
+
+
+cdef void serve_selective(Queue *queue) noexcept nogil:
+    """Give consumers with selectors what matches, one each in turn."""
+    cdef Consumer *consumer = queue.selecting
+    # The first of those in a row that found nothing.
+    cdef Consumer *content = NULL
+    cdef Entry *entry
+    cdef int64_t budget = SELECT_STEP
+    while consumer != NULL and consumer != content:
+        entry = selective_next(consumer, &budget)
+        if entry != NULL:
+            queue.selecting = consumer.next_ready
+            send_selected(queue, consumer, entry)
+            content = NULL
+            consumer = queue.selecting
+            continue
+        if content == NULL:
+            content = consumer
+        consumer = consumer.next_ready
+    if budget <= 0:
+        if queue.selecting != NULL:
+            queue.selecting = queue.selecting.next_ready
+        dispatch_again(queue)
+
+
+cdef void send_selected(Queue *queue, Consumer *consumer, Entry *entry) noexcept nogil:
+    queue_acquire(queue, entry)
+    if entry.message.expires and entry.message.expires <= queue.container.now_ms:
+        entry_done(entry)
+        return
+    outlet_send(consumer.outlet, entry)
+
+
+cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
     """Send a browser its next copy, whose outcome changes nothing here (part 3.5.3)."""
-    cdef Entry *entry = consumer_browse(browser)
+    cdef Entry *entry
     cdef Entry *copy
+    if browser.filter != NULL:
+        entry = selective_next(browser, budget)
+    else:
+        entry = consumer_browse(browser)
     if entry == NULL:
         return False
     # A stream passes by; there is nothing to come back to.
@@ -223,7 +293,8 @@ cdef void answer_drains(Queue *queue) noexcept nogil:
         following = consumer.next_draining
         consumer.draining = False
         if pn_link_get_drain(consumer.outlet.base.link):
-            if consumer.outlet.sending != NULL or consumer.outlet.clogged:
+            if consumer.outlet.sending != NULL or consumer.outlet.clogged or (
+                    consumer.behind and pn_link_credit(consumer.outlet.base.link) > 0):
                 consumer_drain(consumer)
             else:
                 pn_link_drained(consumer.outlet.base.link)

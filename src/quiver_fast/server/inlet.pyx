@@ -155,6 +155,7 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         message = message_in_parts() if partial else message_new(pending)
         if message == NULL:
             return out_of_memory(inlet)
+        message.origin = inlet.origin
         inlet.receiving = message
         inlet_bind(inlet, NULL)
         message.routed = inlet.base.peer.trunk
@@ -279,7 +280,8 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     if queue.kept_subscriptions:
         # Each gets it when it is whole: its consumer may come later.
         return False
-    if not (inlet.streaming or queue.multicast or queue.consumer_count):
+    if not (inlet.streaming or queue.multicast or (
+            queue.consumer_count > queue.selective_count)):
         # Its queue keeps it for a consumer to come.
         return False
     inlet_bind(inlet, queue)

@@ -1,8 +1,9 @@
 """A lane: available entries in the order of their sequence.
 
-What comes first goes last, and what comes back finds its old place. Only entries that
-came back are in the lane's index, a treap by sequence: entries that nobody had yet are
-behind all of them, because whoever takes one takes the first.
+What comes first goes last, and what comes back finds its old place: behind the last entry
+with a smaller sequence that is in the lane's index, a treap by sequence. What came back is
+in there. So is whatever is before a gap, where an entry was taken from the middle: by a
+consumer with a selector, or because its time was over.
 """
 
 from libc.stdint cimport uint64_t
@@ -61,7 +62,7 @@ cdef void index_remove(Lane *lane, Entry *entry) noexcept nogil:
 
 
 cdef Entry *index_before(const Lane *lane, uint64_t sequence) noexcept nogil:
-    """Return the last entry that came back with a smaller sequence; NULL for none."""
+    """Return the last indexed entry with a smaller sequence; NULL for none."""
     cdef Entry *node = lane.root
     cdef Entry *found = NULL
     while node != NULL:
@@ -113,6 +114,8 @@ cdef void lane_remove(Lane *lane, Entry *entry) noexcept nogil:
         lane.head = entry.next
     else:
         entry.prev.next = entry.next
+        if not entry.prev.indexed:
+            index_add(lane, entry.prev)
     if entry.next == NULL:
         lane.tail = entry.prev
     else:
@@ -125,3 +128,9 @@ cdef Entry *lane_after(const Lane *lane, uint64_t sequence) noexcept nogil:
     """Return the first entry of a lane of returned ones with a larger sequence; NULL for none."""
     cdef Entry *before = index_before(lane, sequence + 1)
     return lane.head if before == NULL else before.next
+
+
+cdef Entry *lane_find(const Lane *lane, uint64_t sequence) noexcept nogil:
+    """Return the entry of this sequence that came back and is in the lane; NULL for none."""
+    cdef Entry *entry = index_before(lane, sequence + 1)
+    return entry if entry != NULL and entry.sequence == sequence else NULL

@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from quiver_fast.engine.scanner cimport ScanResult
 
@@ -38,6 +38,8 @@ cdef struct Message:
     # Entries that have still to send it.
     uint32_t readers
     Header header
+    # What its sender's container is known by, for no-local; 0 without one.
+    uint64_t origin
     # When its time to live is over (monotonic ms); 0 for never.
     int64_t expires
     # Bytes received, and of these still held.

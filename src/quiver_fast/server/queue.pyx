@@ -12,9 +12,11 @@ from libc.string cimport memcpy
 
 from quiver_fast.server.balance cimport ENTRY, freed, made
 from quiver_fast.server.barring cimport lane_leave, lanes_forget
+from quiver_fast.server.filter cimport filter_release
 from quiver_fast.server.heap cimport heap_first, heap_free, heap_put, heap_take
 from quiver_fast.server.lane cimport lane_after, lane_append, lane_remove, lane_return
 from quiver_fast.server.message cimport STREAM_HIGH, Chunk, Message, message_release
+from quiver_fast.server.selective cimport selective_join, selective_leave, selective_returned
 from quiver_fast.server.structures cimport (
     Consumer, Container, Entry, Lane, Queue, Timer, queue_dirty,
 )
@@ -32,7 +34,11 @@ cdef int64_t MILLISECOND = 1000000
 
 cdef void wake(Timer *timer, int64_t now) noexcept nogil:
     # A queue's first member.
-    queue_dirty(<Queue *>timer)
+    cdef Queue *queue = <Queue *>timer
+    queue_dirty(queue)
+    # It may have rung for something else than what expires.
+    if queue.expiry.count and heap_first(&queue.expiry) * MILLISECOND > now:
+        timer_advance(queue.container, timer, heap_first(&queue.expiry) * MILLISECOND)
 
 
 cdef Queue *queue_new(
@@ -70,6 +76,7 @@ cdef void queue_free(Queue *queue) noexcept nogil:
         queue.container.queues = queue.next
     if queue.next != NULL:
         queue.next.prev = queue.prev
+    filter_release(queue.filter)
     free(queue.address)
     free(queue)
 
@@ -147,8 +154,8 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     queue.bytes += entry.bytes
     if message.expires:
         note_expiry(queue, entry)
-    if queue.browsers != NULL:
-        show_to_browsers(queue, entry)
+    if queue.watchers:
+        show_entry(queue, entry)
     return entry
 
 
@@ -164,8 +171,8 @@ cdef void note_expiry(Queue *queue, Entry *entry) noexcept nogil:
 
 cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil:
     """Take an available entry out of its lane."""
-    if queue.browsers != NULL:
-        step_browsers_off(queue, entry)
+    if queue.watchers:
+        hide_entry(queue, entry)
     lane_remove(entry.lane, entry)
     if entry.expiry:
         heap_take(&queue.expiry, &entry.expiry)
@@ -183,8 +190,9 @@ cdef void queue_restore(Entry *entry) noexcept nogil:
     queue.available += 1
     if entry.message.expires:
         note_expiry(queue, entry)
-    if queue.browsers != NULL:
-        show_to_browsers(queue, entry)
+    if queue.watchers:
+        show_entry(queue, entry)
+        selective_returned(queue, entry)
 
 
 cdef void entry_drop(Entry *entry) noexcept nogil:
@@ -215,11 +223,15 @@ cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
     if first[0] != NULL:
         first[0].prev = consumer
     first[0] = consumer
-    if consumer.browser:
+    if consumer.browser or consumer.filter != NULL:
+        queue.watchers += 1
         consumer.place = queue.main.head
         consumer.seen = 0
+    if consumer.browser:
         return
     queue.consumer_count += 1
+    if consumer.filter != NULL:
+        selective_join(queue, consumer)
     if not consumer.trunk:
         join_locally(queue)
 
@@ -249,13 +261,19 @@ cdef void consumer_leave(Consumer *consumer) noexcept nogil:
         queue.browsers = consumer.next
     else:
         queue.consumers = consumer.next
+    if consumer.browser or consumer.filter != NULL:
+        queue.watchers -= 1
     if not consumer.browser:
+        if consumer.filter != NULL:
+            selective_leave(queue, consumer)
         lanes_forget(queue, consumer.outlet.base.serial)
         queue.consumer_count -= 1
         if not consumer.trunk:
             queue.local_count -= 1
             if queue.topic != NULL:
                 queue.topic.local_count -= 1
+    filter_release(consumer.filter)
+    consumer.filter = NULL
     consumer.queue = NULL
 
 
@@ -275,17 +293,22 @@ cdef void stop_draining(Consumer *consumer) noexcept nogil:
     consumer.draining = False
 
 
+cdef inline Consumer **ring_of(Consumer *consumer) noexcept nogil:
+    """Return the ring that a consumer is in while it is ready."""
+    return &consumer.queue.ready if consumer.filter == NULL else &consumer.queue.selecting
+
+
 cdef void consumer_ready(Consumer *consumer) noexcept nogil:
     """Put a consumer into the ring, last in turn."""
-    cdef Queue *queue = consumer.queue
-    cdef Consumer *first = queue.ready
+    cdef Consumer **ring = ring_of(consumer)
+    cdef Consumer *first = ring[0]
     if consumer.ready:
         return
     consumer.ready = True
     if first == NULL:
         consumer.next_ready = consumer
         consumer.prev_ready = consumer
-        queue.ready = consumer
+        ring[0] = consumer
         return
     consumer.next_ready = first
     consumer.prev_ready = first.prev_ready
@@ -295,21 +318,21 @@ cdef void consumer_ready(Consumer *consumer) noexcept nogil:
 
 cdef void consumer_unready(Consumer *consumer) noexcept nogil:
     """Take a consumer out of the ring: no credit, no room, or gone."""
-    cdef Queue *queue = consumer.queue
+    cdef Consumer **ring = ring_of(consumer)
     if not consumer.ready:
         return
     consumer.ready = False
     if consumer.next_ready == consumer:
-        queue.ready = NULL
+        ring[0] = NULL
         return
     consumer.prev_ready.next_ready = consumer.next_ready
     consumer.next_ready.prev_ready = consumer.prev_ready
-    if queue.ready == consumer:
-        queue.ready = consumer.next_ready
+    if ring[0] == consumer:
+        ring[0] = consumer.next_ready
 
 
 cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
-    """Return the browser's next entry and step on; NULL at the end for now."""
+    """Return what a browser or selective consumer looks at next; NULL at the end for now."""
     cdef Entry *entry = consumer.place
     cdef Entry *other
     cdef const Lane *lane = consumer.queue.lanes
@@ -326,20 +349,36 @@ cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
     return entry
 
 
-cdef void show_to_browsers(Queue *queue, Entry *entry) noexcept nogil:
-    """Let browsers see an entry that came, or came back, at or before their place."""
-    cdef Consumer *consumer = queue.browsers
-    while consumer != NULL and entry.lane == &queue.main:
-        if entry.sequence > consumer.seen and (
-                consumer.place == NULL or consumer.place.sequence > entry.sequence):
-            consumer.place = entry
+cdef void show_entry(Queue *queue, Entry *entry) noexcept nogil:
+    """Let who goes through the queue see an entry that came, or came back, before its place."""
+    cdef Consumer *consumer
+    if entry.lane != &queue.main:
+        return
+    consumer = queue.browsers
+    while consumer != NULL:
+        show_to(consumer, entry)
         consumer = consumer.next
+    consumer = queue.selective
+    while consumer != NULL:
+        show_to(consumer, entry)
+        consumer = consumer.next_selective
 
 
-cdef void step_browsers_off(Queue *queue, Entry *entry) noexcept nogil:
-    """Move browsers that stand on an entry that leaves its lane."""
+cdef inline void show_to(Consumer *consumer, Entry *entry) noexcept nogil:
+    if entry.sequence > consumer.seen and (
+            consumer.place == NULL or consumer.place.sequence > entry.sequence):
+        consumer.place = entry
+
+
+cdef void hide_entry(Queue *queue, Entry *entry) noexcept nogil:
+    """Move who stands on an entry that leaves its lane."""
     cdef Consumer *consumer = queue.browsers
     while consumer != NULL:
         if consumer.place == entry:
             consumer.place = entry.next
         consumer = consumer.next
+    consumer = queue.selective
+    while consumer != NULL:
+        if consumer.place == entry:
+            consumer.place = entry.next
+        consumer = consumer.next_selective

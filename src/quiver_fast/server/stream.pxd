@@ -1,15 +1,23 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_delivery_t
+from quiver_fast.server.filter cimport Filter, filter_matches
 from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.structures cimport Entry, Inlet, Outlet, Queue, Stream
 
 cdef inline Stream *stream_of(const Message *message) noexcept nogil:
     return <Stream *>message.stream
 
+cdef inline bint is_chosen(const Queue *subscription, const Message *message) noexcept nogil:
+    if subscription.not_from and subscription.not_from == message.origin:
+        return False
+    return subscription.filter == NULL or filter_matches(
+        <Filter *>subscription.filter, message)
+
 cdef inline bint is_for(const Queue *subscription, const Message *message) noexcept nogil:
     # What came from another server goes to none: it would come back.
-    return not (subscription.trunk and message.routed)
+    return not (subscription.trunk and message.routed) and (
+        not subscription.choosy or is_chosen(subscription, message))
 
 cdef inline int subscription_count(const Queue *topic, const Message *message) noexcept nogil:
     cdef const Queue *subscription = topic.subscriptions

@@ -13,6 +13,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.server.balance cimport DELIVERY, freed, made
 from quiver_fast.server.chain cimport ChainReader
+from quiver_fast.server.filter cimport Filter
 from quiver_fast.server.heap cimport Heap
 from quiver_fast.server.memory cimport Holder
 from quiver_fast.server.message cimport Chunk, Message
@@ -76,8 +77,19 @@ cdef struct Consumer:
     bint trunk
     # Browsers copy (distribution mode `copy`) and have a place of their own in the list.
     bint browser
+    # Browsers and selective consumers: what they look at next in the main lane, and up to
+    # where they have looked at everything. `behind` if there was no time for the rest.
     Entry *place
     uint64_t seen
+    bint behind
+    # What its selector asks for; NULL for everything.
+    Filter *filter
+    Consumer *prev_selective
+    Consumer *next_selective
+    # Sequences of what came back behind its place and matches: a heap, the first on top.
+    uint64_t *returned
+    size_t returned_count
+    size_t returned_capacity
 
 cdef struct Queue:
     # For what expires first, and for what is left to do in the next turn.
@@ -106,12 +118,22 @@ cdef struct Queue:
     Consumer *browsers
     Consumer *ready
     size_t consumer_count
+    # Consumers with a selector, those of them that are ready; these and browsers.
+    Consumer *selective
+    Consumer *selecting
+    size_t selective_count
+    size_t watchers
     # Consumers that are no trunk's; a topic's are those of its subscriptions.
     size_t local_count
     # Our links to other servers by which messages of this address come here.
     Inlet *trunk_inlets
     # A subscription of another server's.
     bint trunk
+    # What a subscription is for: NULL for everything, and whose messages it leaves out, as
+    # of Message.origin. `choosy` if there is any of this.
+    Filter *filter
+    uint64_t not_from
+    bint choosy
     # Producers that wait for room.
     Inlet *waiting
     # Links without a queue of their own whose message is on its way here.
@@ -258,6 +280,8 @@ cdef struct Inlet:
     Link base
     # NULL for an anonymous terminus: each message names its address.
     Queue *queue
+    # Message.origin of what comes by it.
+    uint64_t origin
     # Among those that the peer attached to that queue.
     Inlet *prev_inlet
     Inlet *next_inlet

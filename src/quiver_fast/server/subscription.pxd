@@ -23,3 +23,4 @@ cdef bint spread(Transaction *transaction) noexcept nogil
 # The index of a topic's message whose copies in subscriptions' files are made.
 cdef enum:
     SPREAD = -2
+cdef bytes container_of(Peer *peer)

@@ -35,6 +35,7 @@ from quiver_fast.server.message cimport (
     message_space,
 )
 from quiver_fast.server.refusal import Refusal
+from quiver_fast.server.sourcefilter cimport choose_encoded
 from quiver_fast.server.store cimport store_append, store_part, store_remove
 from quiver_fast.server.structures cimport Peer, Queue, Transaction, Work, queue_dirty
 from quiver_fast.server.subscription_files import Description
@@ -155,6 +156,7 @@ cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
     """Give a subscription its queue, and that its file and what is in it."""
     cdef bint kept = made.key[2]
     made.queue = broker.subscribe(topic)
+    choose_encoded(made.queue, made.what.filter, made.key[0])
     made.queue.subscription = <void *>made
     made.queue.temporary = made.queue.temporary and not kept
     made.queue.kept = kept

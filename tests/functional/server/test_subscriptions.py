@@ -41,13 +41,19 @@ class Client(FrameClient):
         self.taken: Counter[int] = Counter()
 
     def subscribe(
-        self, topic: str, name: str, *capabilities: str, expiry: str = "never", durable: int = 2
+        self,
+        topic: str,
+        name: str,
+        *capabilities: str,
+        expiry: str = "never",
+        durable: int = 2,
+        **more: Value,
     ) -> Frame:
         """Attach a consumer; return the answer. `handles` - 1 is its handle."""
         self.handles += 1
         source = composite(
             "source", address=topic, durable=durable, expiry_policy=expiry,
-            distribution_mode="copy", capabilities=symbols("topic", *capabilities),
+            distribution_mode="copy", capabilities=symbols("topic", *capabilities), **more,
         )  # fmt: skip
         return self.attach_receiver(topic, handle=self.handles - 1, name=name, source=source)
 
@@ -422,3 +428,34 @@ def commit(client: Client, number: int, *, fail: bool) -> None:
 def value(what: Value) -> bytes:
     """Return a message of an amqp-value section."""
     return encode(Value("described", (Value("ulong", 0x77), what)))
+
+
+def test_a_selector_is_kept_with_its_subscription(
+    start: Start, tmp_path: Path, address: str
+) -> None:
+    """What is published after a restart, and before its consumer is there, is filtered too."""
+    selector = Value("described", (
+        Value("symbol", "apache.org:selector-filter:string"), Value("string", "n > 1"),
+    ))  # fmt: skip
+    asked = Value("map", ((Value("symbol", "jms"), selector),))
+    topic = f"topic/{address}"
+    server = start(store=tmp_path / "store")
+    with Client(server) as client:
+        client.subscribe(topic, "some", filter=asked)
+        client.detach(closed=False)
+    server.end()
+    server = start(store=tmp_path / "store")
+    with Client(server, "publisher") as client:
+        client.attach_sender(
+            topic, target=composite("target", address=topic, capabilities=symbols("topic"))
+        )
+        client.wait_for_credit()
+        for number in range(4):
+            properties = Value("map", ((Value("string", "n"), Value("int", number)),))
+            section = encode(Value("described", (Value("ulong", 0x74), properties)))
+            client.transfer(number, DURABLE_HEADER + section + message(b"%d" % number))
+            assert client.expect("disposition").fields["state"].name == "accepted"
+    with Client(server) as client:
+        client.subscribe(topic, "some", filter=asked)
+        assert client.take(2) == bodies(2, 3)
+        assert client.is_empty()
