@@ -23,7 +23,11 @@ cdef class LiveEntries:
     # What the transaction removes, and how it is known elsewhere.
     cdef list tentative
     cdef object prepared
+    # What the documents of states say, as they came.
+    cdef object noted
+    cdef readonly dict states
 
+    cdef bint is_removed(self, int64_t index) except -1
     cdef bint next(self, const char **start, size_t *size, int64_t *index) except -1
     cdef int take_note(self, const char *start, size_t size, int64_t index) except -1
     cdef int take_ranges(self, const char *start, size_t size, int64_t cycle) except -1
@@ -35,4 +39,6 @@ cdef int write_mark(Appender appender, Mark mark) noexcept nogil
 cdef int write_prepared(
     Appender appender, uint64_t id, const char *home, size_t size) noexcept nogil
 cdef int write_decision(Appender appender, uint64_t id) noexcept nogil
+cdef int write_state(
+    Appender appender, uint64_t index, uint64_t end, uint64_t failures) noexcept nogil
 cdef int set_bits(bytearray bits, int64_t first, int64_t last) except -1

@@ -14,6 +14,7 @@ class LiveEntries:
     owed: Mark
     removed: dict[int, bytearray]
     oldest: dict[int, int]
+    states: dict[int, tuple[int, int]]
     def __init__(
         self, directory: str | Path, committed: Callable[[int, str], bool] | None = None
     ) -> None: ...

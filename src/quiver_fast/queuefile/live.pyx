@@ -1,7 +1,7 @@
 """What of a queue is still to be delivered: removals as meta-data documents, and their reading.
 
 A queue file is only appended to, so what a consumer accepted is written down as
-removed. Five documents, all binary wire, which every other reader skips:
+removed. Six documents, all binary wire, which every other reader skips:
 
     quiver.removed    !!binary: pairs of u64, first and last index of a range
     quiver.begin      a transaction's entries and removals follow
@@ -9,6 +9,8 @@ removed. Five documents, all binary wire, which every other reader skips:
                       another queue. !!binary: its id, u64, and that queue's name
     quiver.commit     they count. !!binary: the id, where other queues look for it
     quiver.rollback   they do not count
+    quiver.state      !!binary: three u64, the index of an entry, when its time to live is
+                      over (ms since 1970; 0: never), and how many deliveries of it failed
 
 A transaction that none of the last two ends does not count either: a crash cut it
 short. Whoever writes next ends it first, so that nothing that follows is taken for
@@ -35,6 +37,8 @@ cdef const char *PREPARED = b"\xb9\x0fquiver.prepared\x82"
 cdef const char *COMMIT = b"\xb9\x0dquiver.commit"
 cdef const char *COMMIT_ID = b"\xb9\x0dquiver.commit\x82"
 cdef const char *ROLLBACK = b"\xb9\x0fquiver.rollback"
+cdef const char *STATE = b"\xb9\x0cquiver.state\x82"
+cdef size_t STATE_SIZE = 15
 cdef size_t REMOVED_SIZE = 17
 cdef size_t BEGIN_SIZE = 14
 cdef size_t PREPARED_SIZE = 18
@@ -131,6 +135,19 @@ cdef int write_decision(Appender appender, uint64_t id) noexcept nogil:
     return write_block(appender, COMMIT_ID, COMMIT_SIZE + 1, id, NULL, 0)
 
 
+cdef int write_state(
+        Appender appender, uint64_t index, uint64_t end, uint64_t failures) noexcept nogil:
+    """Write what an entry's next owner has to know besides its bytes; return 0, or -1."""
+    cdef char[64] document
+    cdef uint64_t[3] numbers
+    numbers[0], numbers[1], numbers[2] = index, end, failures
+    memcpy(document, STATE, STATE_SIZE)
+    put32(document + STATE_SIZE, <unsigned>(1 + sizeof(numbers)))
+    document[STATE_SIZE + BLOCK_HEAD - 1] = <char>0x8A
+    memcpy(document + STATE_SIZE + BLOCK_HEAD, numbers, sizeof(numbers))
+    return appender.append_meta(document, STATE_SIZE + BLOCK_HEAD + sizeof(numbers))
+
+
 cdef bint is_decision(const char *start, size_t size, uint64_t *id) noexcept nogil:
     if size != COMMIT_SIZE + 1 + BLOCK_HEAD + sizeof(uint64_t) or (
             memcmp(start, COMMIT_ID, COMMIT_SIZE + 1) != 0):
@@ -176,6 +193,7 @@ cdef class LiveEntries:
             else is written; 0 for none.
         removed: bit maps of the removed sequences, by cycle.
         oldest: the oldest cycle with an entry that a cycle's file removes, by cycle.
+        states: when the time of an entry is over, and how many deliveries failed, by index.
 
     Raises:
         OutputError: the files cannot be read.
@@ -191,6 +209,7 @@ cdef class LiveEntries:
         self.tentative = []
         self.prepared = None
         self.owed = MARK_NONE
+        self.noted = array.array("Q")
         self.tailer = Tailer(directory)
         self.read_notes()
         if self.open_from >= 0:
@@ -198,6 +217,12 @@ cdef class LiveEntries:
                 committed(*self.prepared))
             self.owed = MARK_COMMIT if is_kept else MARK_ROLLBACK
             self.end_transaction(is_kept)
+        self.states = {
+            index: (end, failures)
+            for index, end, failures in zip(*[iter(self.noted)] * 3, strict=True)
+            if not self.is_removed(index)
+        }
+        del self.noted[:]
 
     def read_notes(self) -> None:
         """Find what is removed."""
@@ -232,6 +257,8 @@ cdef class LiveEntries:
             size -= PREPARED_SIZE + BLOCK_HEAD + sizeof(id)
             memcpy(&id, start, sizeof(id))
             self.prepared = id, start[sizeof(id):sizeof(id) + size].decode("utf-8", "replace")
+        elif size == STATE_SIZE + BLOCK_HEAD + 24 and memcmp(start, STATE, STATE_SIZE) == 0:
+            self.noted.frombytes(start[STATE_SIZE + BLOCK_HEAD:size])
         elif size > HEAD and memcmp(start, REMOVED, REMOVED_SIZE) == 0:
             self.take_ranges(start + HEAD, size - HEAD, index >> self.tailer.shift)
         return 0
@@ -272,17 +299,19 @@ cdef class LiveEntries:
                 bits.extend(bytes(max((end >> 3) + 1 - len(bits), len(bits))))
             set_bits(bits, begin, end)
 
+    cdef bint is_removed(self, int64_t index) except -1:
+        """Say whether what was read has an entry as removed."""
+        cdef int64_t sequence = index & ((<int64_t>1 << self.tailer.shift) - 1)
+        cdef bytearray bits = self.removed.get(index >> self.tailer.shift)
+        if bits is None or sequence >> 3 >= len(bits):
+            return False
+        return bits[sequence >> 3] >> (sequence & 7) & 1
+
     cdef bint next(self, const char **start, size_t *size, int64_t *index) except -1:
         """Read the next live entry's bytes, as they are in the file; False at the end."""
-        cdef bytearray bits
-        cdef int64_t sequence
         cdef Step step = self.tailer.next(start, size, index)
         while step == TAILER_FOUND:
-            sequence = index[0] & ((<int64_t>1 << self.tailer.shift) - 1)
-            bits = self.removed.get(index[0] >> self.tailer.shift)
-            if bits is None or sequence >> 3 >= len(bits):
-                return True
-            if not bits[sequence >> 3] >> (sequence & 7) & 1:
+            if not self.is_removed(index[0]):
                 return True
             step = self.tailer.next(start, size, index)
         self.tailer.check(step)

@@ -5,6 +5,7 @@ from libc.stdint cimport uint64_t
 from quiver_fast.proton.libproton cimport PN_MODIFIED, PN_RELEASED
 from quiver_fast.server.barring cimport entry_bar
 from quiver_fast.server.queue cimport entry_drop, queue_restore
+from quiver_fast.server.state cimport note_failure
 from quiver_fast.server.store cimport store_remove
 from quiver_fast.server.stream cimport stream_decide, stream_of
 from quiver_fast.server.structures cimport Entry, Queue, queue_dirty
@@ -50,6 +51,8 @@ cdef void apply_outcome(
     if outcome == PN_MODIFIED:
         if failed:
             entry.failures += 1
+            if entry.queue != NULL and entry.message.index >= 0:
+                note_failure(entry)
         if undeliverable and entry.queue != NULL:
             entry_bar(entry, serial)
     if outcome == PN_MODIFIED or outcome == PN_RELEASED:

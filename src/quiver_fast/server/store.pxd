@@ -47,6 +47,11 @@ cdef class Store:
     cdef int restore(self, Queue *queue, object committed) except -1
     cdef bint wants_sync(self) noexcept nogil
 
+# Before the bytes of a raw entry (A.6).
+cdef enum:
+    RAW_HEAD = 6
+
+cdef int64_t end_of_life(const Queue *queue, const Message *message) noexcept nogil
 cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil
 cdef bint store_append(Queue *queue, Message *message) noexcept nogil
 cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil

@@ -21,18 +21,16 @@ from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, pn_delivery_local, pn_delivery_settle, pn_delivery_t,
     pn_delivery_update, pn_disposition_set_failed,
 )
+from quiver_fast.proton.libsys cimport realtime_ns
 from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
-from quiver_fast.queuefile.cyclefile cimport get32
 from quiver_fast.queuefile.live cimport (
-    MARK_NONE, LiveEntries, let_file_go, write_mark, write_removals,
+    MARK_NONE, LiveEntries, let_file_go, write_mark, write_removals, write_state,
 )
 from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.chain cimport Chain, ChainRestorer, chain_is_part, chain_write
-from quiver_fast.server.message cimport (
-    HEADER_READ, Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
-    message_release, message_space,
-)
-from quiver_fast.server.queue cimport entry_drop, queue_acquire, queue_append
+from quiver_fast.server.message cimport Chunk, Message, chunk_bytes
+from quiver_fast.server.queue cimport entry_drop, queue_acquire
+from quiver_fast.server.state cimport is_raw, restore_message, restore_whole
 from quiver_fast.server.structures cimport (
     INLET, Container, Entry, Inlet, Link, Pending, Queue, inlet_wake, peer_dirty,
 )
@@ -40,8 +38,6 @@ from quiver_fast.server.syncer cimport SyncJob, Syncer, finish_sync
 
 # Removals gathered before they are written down in the midst of a turn.
 cdef size_t REMOVALS = 8192
-# Before the bytes of a raw entry (A.6).
-cdef size_t RAW_HEAD = 6
 # What a message leaves of the disk space that the file has: on a full disk messages are
 # refused while removals can still be written.
 cdef size_t NOTES_ROOM = 262144
@@ -109,11 +105,11 @@ cdef class Store:
             start += RAW_HEAD
             size -= RAW_HEAD
             if not chain_is_part(start, size):
-                restore_message(queue, start, size, index)
+                restore_message(queue, start, size, index, live.states)
                 continue
             whole = chains.add(start, size, index, queue.container.now_ms)
             if whole != NULL:
-                restore_whole(queue, whole)
+                restore_whole(queue, whole, live.states)
         self.retention = Retention(
             self.appender, live.removed, live.oldest, queue.container.roll_size)
         if live.owed != MARK_NONE:
@@ -206,37 +202,6 @@ cdef class Store:
         self.retention.note_all(range(first, end))
 
 
-cdef bint is_raw(const char *start, size_t size) noexcept nogil:
-    """Say whether an entry is bytes that were submitted as such: form 2 of A.6."""
-    return (
-        size >= RAW_HEAD and <unsigned char>start[0] == 0x82
-        and get32(start + 1) == size - 5 and <unsigned char>start[5] == 0x8A)
-
-
-cdef int restore_message(
-        Queue *queue, const char *start, size_t size, int64_t index) except -1:
-    """Queue a message from the file, if it is one: others may write to the file as well."""
-    cdef Message *message = message_new(size)
-    cdef size_t room
-    if message == NULL:
-        raise MemoryError("no memory for a stored message")
-    memcpy(message_space(message, size, &room), start, size)
-    message_filled(message, size)
-    message.complete = True
-    message.index = index
-    if message_read_header(message, queue.container.now_ms) != HEADER_READ:
-        message_release(message)
-        return 0
-    return restore_whole(queue, message)
-
-
-cdef int restore_whole(Queue *queue, Message *message) except -1:
-    if queue_append(queue, message) == NULL:
-        message_release(message)
-        raise MemoryError("no memory for a stored message")
-    return 0
-
-
 cdef void mark_dirty(Container *container, void *store) noexcept nogil:
     """Have a store seen to at the end of the turn."""
     if not (<Store>store).dirty:
@@ -271,9 +236,24 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
     if message.index < 0:
         report(<Store>queue.store)
         return False
+    stored(queue, message)
+    return True
+
+
+cdef void stored(Queue *queue, const Message *message) noexcept nogil:
+    """Do what is due when a queue's file has a message."""
+    if message.expires:
+        # A full disk gives it all its time again after a start.
+        write_state((<Store>queue.store).appender, message.index, end_of_life(queue, message), 0)
     (<Store>queue.store).failing = False
     mark_dirty(queue.container, queue.store)
-    return True
+
+
+cdef int64_t end_of_life(const Queue *queue, const Message *message) noexcept nogil:
+    """Return when a message's time to live is over, in ms since 1970; 0 for never."""
+    if not message.expires:
+        return 0
+    return message.expires - queue.container.now_ms + realtime_ns() // 1000000
 
 
 cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil:
@@ -292,6 +272,8 @@ cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil:
         return False
     if last:
         message.index = (<Store>queue.store).appender.last_index()
+        stored(queue, message)
+        return True
     (<Store>queue.store).failing = False
     mark_dirty(queue.container, queue.store)
     return True
