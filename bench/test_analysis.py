@@ -35,9 +35,11 @@ import re, sys, time
 from pathlib import Path
 from quiver_fast.analysis.local import analyze_runs
 from quiver_fast.analysis.summary import receiver_sections
+from quiver_fast.cli.json_text import json_text
 from quiver_fast.records.splits import scan_file
 started = time.perf_counter()
-receiver_sections(analyze_runs(scan_file(sys.argv[1], threads=int(sys.argv[2]))))
+# Its series is made while it is written.
+json_text(receiver_sections(analyze_runs(scan_file(sys.argv[1], threads=int(sys.argv[2])))))
 seconds = time.perf_counter() - started
 # Not ru_maxrss: that begins with what the parent had.
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
