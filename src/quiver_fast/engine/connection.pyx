@@ -18,8 +18,9 @@ from quiver_fast.engine.security cimport conclude_sasl, is_hello, is_tls, peer_i
 from quiver_fast.errors import PeerError, SecurityError
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_CLOSED, PN_MAP, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE,
-    PN_SASL_OK, PN_STRING, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_get_description, pn_condition_get_name,
-    pn_condition_is_set, pn_condition_t, pn_connection_close, pn_connection_collect,
+    PN_SASL_OK, PN_STRING, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_get_description,
+    pn_condition_get_name, pn_condition_is_set, pn_condition_t, pn_connection_close,
+    pn_connection_collect,
     pn_connection_driver_bind, pn_connection_driver_destroy, pn_connection_driver_init,
     pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized,
     pn_connection_driver_read_close, pn_connection_driver_read_closed,
