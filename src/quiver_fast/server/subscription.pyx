@@ -37,6 +37,7 @@ from quiver_fast.server.message cimport (
 from quiver_fast.server.refusal import Refusal
 from quiver_fast.server.sourcefilter cimport choose_encoded
 from quiver_fast.server.store cimport store_append, store_part, store_remove
+from quiver_fast.server.stream cimport is_for
 from quiver_fast.server.structures cimport Peer, Queue, Transaction, Work, queue_dirty
 from quiver_fast.server.subscription_files import Description
 from quiver_fast.server.trunk cimport trunks_withdraw
@@ -331,7 +332,7 @@ cdef bint store_copies(Queue *topic, Message *message) noexcept nogil:
     """
     cdef Queue *subscription = topic.subscriptions
     while subscription != NULL:
-        if subscription.store != NULL:
+        if subscription.store != NULL and is_for(subscription, message):
             subscription.incoming = copied(message)
             if subscription.incoming == NULL or not store(subscription, subscription.incoming):
                 drop_copies(topic)
@@ -370,7 +371,8 @@ cdef bint spread(Transaction *transaction) noexcept nogil:
                 work.message.header.durable and work.message.index != SPREAD):
             subscription = work.queue.subscriptions
             while subscription != NULL:
-                if subscription.store != NULL and not add_copy(transaction, work, subscription):
+                if subscription.store != NULL and is_for(subscription, work.message) and (
+                        not add_copy(transaction, work, subscription)):
                     return False
                 subscription = subscription.next_subscription
             work.message.index = SPREAD

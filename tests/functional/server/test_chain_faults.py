@@ -247,7 +247,8 @@ class TestInATransaction:
         "outcome", [Delivery.ACCEPTED, Delivery.REJECTED, Delivery.RELEASED, Delivery.MODIFIED]
     )
     def test_each_outcome(self, tmp_path: Path, outcome: int, fail: bool, crash: bool) -> None:
-        keys = {"store": tmp_path / "store"}
+        # The queue has its file before the message: so that is written as it comes.
+        keys = {"store": tmp_path / "store", "path": QUEUE}
         body = os.urandom(600_000)
         with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
             controller = controller_of(clients, body)
@@ -270,7 +271,8 @@ class TestInATransaction:
         assert live(tmp_path / "store") == []
 
     def test_a_crash_before_its_end(self, tmp_path: Path) -> None:
-        keys = {"store": tmp_path / "store"}
+        # The queue has its file before the message: so that is written as it comes.
+        keys = {"store": tmp_path / "store", "path": QUEUE}
         body = os.urandom(600_000)
         with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
             controller = controller_of(clients, body)

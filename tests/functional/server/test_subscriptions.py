@@ -455,6 +455,9 @@ def test_a_selector_is_kept_with_its_subscription(
             section = encode(Value("described", (Value("ulong", 0x74), properties)))
             client.transfer(number, DURABLE_HEADER + section + message(b"%d" % number))
             assert client.expect("disposition").fields["state"].name == "accepted"
+    # What is not for it is not in its file either.
+    server.kill()
+    server = start(store=tmp_path / "store")
     with Client(server) as client:
         client.subscribe(topic, "some", filter=asked)
         assert client.take(2) == bodies(2, 3)
