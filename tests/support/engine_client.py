@@ -29,6 +29,7 @@ from proton import (
 
 TIMEOUT = 30.0
 TRUNK = symbol("quiver.trunk")
+RELAY = symbol("ANONYMOUS-RELAY")
 STREAMING_LINKS = symbol("qd.streaming-links")
 STREAMING_DELIVERIES = symbol("qd.streaming-deliveries")
 
@@ -40,6 +41,7 @@ class EngineClient:
         port: where the server listens.
         streaming_links: offer ``qd.streaming-links``.
         trunk: pass for another server of ours.
+        relay: pass for a router.
         channel_max: the highest channel to allow; None for the engine's own limit.
         max_frame: bytes of the largest frame to take; None for the engine's own limit.
     """
@@ -50,6 +52,7 @@ class EngineClient:
         *,
         streaming_links: bool = False,
         trunk: bool = False,
+        relay: bool = False,
         channel_max: int | None = None,
         max_frame: int | None = None,
     ) -> None:
@@ -67,7 +70,7 @@ class EngineClient:
             self.transport.channel_max = channel_max
         self.transport.bind(self.connection)
         self.connection.container = "engine-client"
-        offered = [STREAMING_LINKS] * streaming_links + [TRUNK] * trunk
+        offered = [STREAMING_LINKS] * streaming_links + [TRUNK] * trunk + [RELAY] * relay
         if offered:
             self.connection.offered_capabilities = offered
         self.connection.open()

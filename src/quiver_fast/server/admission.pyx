@@ -6,15 +6,14 @@ from posix.unistd cimport close
 
 from quiver_fast.engine.security cimport SaslExchange
 from quiver_fast.proton.libproton cimport (
-    PN_SYMBOL, pn_bytes, pn_connection_driver_bind, pn_connection_driver_init,
-    pn_connection_offered_capabilities, pn_connection_open, pn_connection_set_container,
-    pn_connection_set_hostname, pn_data_enter, pn_data_exit, pn_data_put_array,
-    pn_data_put_symbol, pn_data_t, pn_transport_set_channel_max, pn_transport_set_idle_timeout,
-    pn_transport_set_max_frame, pn_transport_set_server,
+    pn_connection_driver_bind, pn_connection_driver_init, pn_connection_open,
+    pn_connection_set_container, pn_connection_set_hostname, pn_transport_set_channel_max,
+    pn_transport_set_idle_timeout, pn_transport_set_max_frame, pn_transport_set_server,
 )
 from quiver_fast.proton.libsys cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT
 from quiver_fast.server.balance cimport CONNECTION, made
 from quiver_fast.server.broker cimport Broker
+from quiver_fast.server.capability cimport offer_capabilities
 from quiver_fast.server.holding cimport peer_holds
 from quiver_fast.server.keeping cimport peer_ring
 from quiver_fast.server.peer cimport peer_cut, peer_read, wants_input
@@ -82,7 +81,7 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
     pn_transport_set_idle_timeout(transport, peer.container.limits.idle_timeout)
     pn_transport_set_channel_max(transport, min(<int>peer.container.limits.sessions, 32767))
     pn_connection_set_container(connection, broker.container_id)
-    offer(pn_connection_offered_capabilities(connection))
+    offer_capabilities(connection, True)
     try:
         exchange.security.apply(exchange, transport, hostname)
     except Exception:
@@ -94,18 +93,6 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
         pn_connection_set_hostname(connection, hostname)
         pn_connection_open(connection)
     return 0
-
-
-cdef void offer(pn_data_t *data) noexcept nogil:
-    pn_data_put_array(data, False, PN_SYMBOL)
-    pn_data_enter(data)
-    pn_data_put_symbol(data, pn_bytes(15, b"ANONYMOUS-RELAY"))
-    pn_data_put_symbol(data, pn_bytes(11, b"SHARED-SUBS"))
-    pn_data_put_symbol(data, pn_bytes(29, b"sole-connection-for-container"))
-    pn_data_put_symbol(data, pn_bytes(18, b"qd.streaming-links"))
-    # To another server: let us be a trunk.
-    pn_data_put_symbol(data, pn_bytes(12, b"quiver.trunk"))
-    pn_data_exit(data)
 
 
 cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:

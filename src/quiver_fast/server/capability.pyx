@@ -1,11 +1,57 @@
-"""Capabilities as connections and termini carry them: one symbol, or an array of them."""
+"""Capabilities as connections and termini carry them: one symbol, or an array of them.
+
+Between routers `qd.streaming-links` means links without addresses whose messages are told
+where to go in sections that only routers write. So it is neither offered to a router nor
+used toward one: its streams come and go by the links that it attached, like messages.
+"""
 
 from libc.string cimport memcmp, strlen
 
 from quiver_fast.proton.libproton cimport (
-    PN_ARRAY, PN_SYMBOL, pn_bytes_t, pn_data_enter, pn_data_get_symbol, pn_data_next,
+    PN_ARRAY, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_connection_offered_capabilities,
+    pn_connection_remote_offered_capabilities, pn_connection_t, pn_data_clear, pn_data_enter,
+    pn_data_exit, pn_data_get_symbol, pn_data_next, pn_data_put_array, pn_data_put_symbol,
     pn_data_rewind, pn_data_t, pn_data_type,
 )
+
+cdef const char *ANONYMOUS_RELAY = b"ANONYMOUS-RELAY"
+cdef const char *SHARED_SUBSCRIPTIONS = b"SHARED-SUBS"
+cdef const char *SOLE_CONTAINER = b"sole-connection-for-container"
+cdef const char *STREAMING_LINKS = b"qd.streaming-links"
+# To another server: let us be a trunk.
+cdef const char *TRUNK = b"quiver.trunk"
+
+
+cdef bint is_trunk(pn_connection_t *connection) noexcept nogil:
+    """Say whether the peer, whose open frame came, is another server of ours."""
+    return has_capability(pn_connection_remote_offered_capabilities(connection), TRUNK)
+
+
+cdef bint is_router(pn_connection_t *connection) noexcept nogil:
+    """Say whether the peer is a router of another kind: it relays messages, as no client does."""
+    return not is_trunk(connection) and has_capability(
+        pn_connection_remote_offered_capabilities(connection), ANONYMOUS_RELAY)
+
+
+cdef bint takes_streaming_links(pn_connection_t *connection) noexcept nogil:
+    """Say whether streams may go to the peer by links that this server attaches for them."""
+    return not is_router(connection) and has_capability(
+        pn_connection_remote_offered_capabilities(connection), STREAMING_LINKS)
+
+
+cdef void offer_capabilities(pn_connection_t *connection, bint streaming_links) noexcept nogil:
+    """Say in the open frame what this server can."""
+    cdef pn_data_t *data = pn_connection_offered_capabilities(connection)
+    pn_data_clear(data)
+    pn_data_put_array(data, False, PN_SYMBOL)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(strlen(ANONYMOUS_RELAY), ANONYMOUS_RELAY))
+    pn_data_put_symbol(data, pn_bytes(strlen(SHARED_SUBSCRIPTIONS), SHARED_SUBSCRIPTIONS))
+    pn_data_put_symbol(data, pn_bytes(strlen(SOLE_CONTAINER), SOLE_CONTAINER))
+    if streaming_links:
+        pn_data_put_symbol(data, pn_bytes(strlen(STREAMING_LINKS), STREAMING_LINKS))
+    pn_data_put_symbol(data, pn_bytes(strlen(TRUNK), TRUNK))
+    pn_data_exit(data)
 
 
 cdef bint has_capability(pn_data_t *data, const char *wanted) noexcept nogil:

@@ -5,15 +5,16 @@ from quiver_fast.proton.libproton cimport (
     PN_CONNECTION_REMOTE_CLOSE, PN_CONNECTION_REMOTE_OPEN, PN_DELIVERY, PN_LINK_FLOW,
     PN_LINK_REMOTE_CLOSE, PN_LINK_REMOTE_DETACH, PN_LINK_REMOTE_OPEN, PN_LOCAL_CLOSED,
     PN_LOCAL_UNINIT, PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN,
-    pn_connection_driver_next_event, pn_connection_open,
-    pn_connection_remote_offered_capabilities, pn_connection_state, pn_delivery_link, pn_delivery_t,
-    pn_delivery_updated, pn_event_delivery, pn_event_link, pn_event_session, pn_event_t,
-    pn_event_type, pn_link_free, pn_link_get_context, pn_link_t, pn_session_close,
+    pn_connection_driver_next_event, pn_connection_open, pn_connection_state, pn_delivery_link,
+    pn_delivery_t, pn_delivery_updated, pn_event_delivery, pn_event_link, pn_event_session,
+    pn_event_t, pn_event_type, pn_link_free, pn_link_get_context, pn_link_t, pn_session_close,
     pn_session_condition, pn_session_free, pn_session_get_context, pn_session_open,
     pn_session_state, pn_session_t,
 )
 from quiver_fast.server.attach cimport attach, closed_by_peer, detach
-from quiver_fast.server.capability cimport has_capability
+from quiver_fast.server.capability cimport (
+    is_router, offer_capabilities, takes_streaming_links,
+)
 from quiver_fast.server.coordinator cimport coordinator_receive
 from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.inlet cimport inlet_receive
@@ -64,9 +65,9 @@ cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
         peer.opened = True
         # The peer's idle time-out is known now.
         timer_set(peer.container, &peer.timer, 0)
-        peer.streaming_links = has_capability(
-            pn_connection_remote_offered_capabilities(peer.driver.connection),
-            b"qd.streaming-links")
+        peer.streaming_links = takes_streaming_links(peer.driver.connection)
+        if is_router(peer.driver.connection):
+            offer_capabilities(peer.driver.connection, False)
         if not claim_container(peer):
             refuse_container(peer)
             return

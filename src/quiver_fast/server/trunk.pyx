@@ -16,11 +16,11 @@ from libc.string cimport strcmp
 
 from quiver_fast.proton.libproton cimport (
     pn_bytes, pn_connection_get_container, pn_connection_remote_container,
-    pn_connection_remote_offered_capabilities, pn_data_put_symbol, pn_link_close, pn_link_open,
-    pn_link_source, pn_link_t, pn_link_target, pn_receiver, pn_session_close, pn_session_t,
-    pn_terminus_capabilities, pn_terminus_set_address,
+    pn_data_put_symbol, pn_link_close, pn_link_open, pn_link_source, pn_link_t, pn_link_target,
+    pn_receiver, pn_session_close, pn_session_t, pn_terminus_capabilities,
+    pn_terminus_set_address,
 )
-from quiver_fast.server.capability cimport has_capability
+from quiver_fast.server.capability cimport is_trunk
 from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.links cimport (
     NAME_MAX, awaits_begin, is_usable, link_new, same_server, session_for, write_name,
@@ -34,8 +34,7 @@ cdef const char *NAME = b"quiver-trunk-"
 cdef void trunk_opened(Peer *peer) noexcept nogil:
     """The peer's open frame came: if it is another server, begin to serve its addresses."""
     cdef Container *container = peer.container
-    peer.trunk = has_capability(
-        pn_connection_remote_offered_capabilities(peer.driver.connection), b"quiver.trunk")
+    peer.trunk = is_trunk(peer.driver.connection)
     if not peer.trunk:
         if peer.dial != NULL:
             peer_close(peer, b"amqp:not-allowed", b"this is not a server of ours")
