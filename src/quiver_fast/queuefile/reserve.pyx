@@ -39,9 +39,10 @@ def check_descriptors() -> None:
     held = []
     try:
         for _ in range(OF_NEW_QUEUE):
-            held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            held.append(fd)
             # The limit is one of descriptors' numbers.
-            if users and held[-1] >= usual:
+            if users and fd >= usual:
                 raise OSError(EMFILE, os.strerror(EMFILE))
     finally:
         for fd in held:
