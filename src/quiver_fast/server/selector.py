@@ -2,8 +2,8 @@
 
 A selector is read once, when its consumer attaches, into steps for a stack machine:
 operands come before their operator. `filter.pyx` takes the steps for each message. The
-parser is ours because a parser library costs 0.1 s at its first use, in which the server
-would serve nobody.
+parser is ours, because the server serves nobody while it loads a parser library and that
+library prepares its tables.
 """
 
 from __future__ import annotations
