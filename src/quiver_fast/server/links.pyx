@@ -271,6 +271,7 @@ cdef bint is_usable(Peer *peer) noexcept nogil:
 
 cdef bint same_server(Peer *one, Peer *other) noexcept nogil:
     """Say whether two trunk connections lead to the same server."""
-    return one.trunk and other.trunk and strcmp(
-        pn_connection_remote_container(one.driver.connection),
-        pn_connection_remote_container(other.driver.connection)) == 0
+    cdef const char *here = pn_connection_remote_container(one.driver.connection)
+    cdef const char *there = pn_connection_remote_container(other.driver.connection)
+    return one.trunk and other.trunk and here != NULL and there != NULL and (
+        strcmp(here, there) == 0)

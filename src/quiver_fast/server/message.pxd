@@ -12,10 +12,10 @@ cdef struct Chunk:
 
 # What the header section says, AMQP 1.0 part 3.2.1.
 cdef struct Header:
-    bint durable
-    bint has_priority
+    uint8_t durable
+    uint8_t has_priority
     uint8_t priority
-    bint has_ttl
+    uint8_t has_ttl
     uint32_t ttl
     uint32_t delivery_count
     # Where the bare message begins: the length of the header section, 0 without one.
@@ -24,11 +24,11 @@ cdef struct Header:
 cdef struct Message:
     int refs
     # All its bytes are here; otherwise it is still being received.
-    bint complete
+    uint8_t complete
     # Its sender aborted it or went away: it must never pass for a whole message.
-    bint aborted
+    uint8_t aborted
     # It came over a trunk; as a stream, or by a topic, it goes to nobody by another.
-    bint routed
+    uint8_t routed
     # Of a message that passes through while it is being received: its Stream, else NULL.
     # What all its entries have sent is dropped, so it cannot be sent again.
     void *stream

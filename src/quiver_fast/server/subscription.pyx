@@ -66,7 +66,7 @@ cdef Queue *subscription_of(
         and not (peer.trunk or is_dynamic(topic)))
     if peer.trunk or not (shared or kept):
         return broker.subscribe(topic)
-    name = <bytes>pn_link_name(link)
+    name = name_of(link)
     container = container_of(peer)
     if shared:
         name = name.partition(b"|")[0]
@@ -92,6 +92,14 @@ cdef Queue *subscription_of(
     if kept:
         claim(pn_link_source(link), found.what)
     return found.queue
+
+
+cdef bytes name_of(pn_link_t *link):
+    """Return a link's name, which every attach has to have (part 2.7.3)."""
+    cdef const char *name = pn_link_name(link)
+    if name == NULL:
+        raise Refusal(b"amqp:invalid-field", "the attach has no name")
+    return name
 
 
 cdef bytes container_of(Peer *peer):
@@ -188,7 +196,7 @@ cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) excep
     cdef pn_terminus_t *ours = pn_link_source(link)
     cdef pn_data_t *data = pn_terminus_capabilities(ours)
     cdef Subscription found
-    name = <bytes>pn_link_name(link)
+    name = name_of(link)
     if name.endswith(b"|global"):
         found = broker.subscriptions.get((None, name[:-len(b"|global")], True))
     else:
