@@ -200,6 +200,22 @@ def test_unsubscribing_as_jms_does(either: Server, address: str) -> None:
         assert client.refusal() == NOT_FOUND
 
 
+@pytest.mark.parametrize("way", ["looked up", "kept", "shared"])
+def test_an_attach_without_a_name_is_refused(either: Server, address: str, way: str) -> None:
+    """A name is mandatory (part 2.7.3); the fuzzer found that its absence crashed the server."""
+    nameless: Any = Value("null", None)
+    with Client(either) as client:
+        if way == "looked up":
+            answer = client.look_up(nameless)
+        else:
+            wanted = ["shared"] if way == "shared" else []
+            answer = client.subscribe(f"topic/{address}", nameless, *wanted)
+        assert answer.fields.get("source") is None
+        assert client.refusal() == "amqp:invalid-field"
+    with Client(either) as client:
+        client.subscribe(f"topic/{address}", "with-a-name")
+
+
 def test_one_in_use_is_not_unsubscribed(either: Server, address: str) -> None:
     topic = f"topic/{address}"
     with Client(either) as user, Client(either) as other:
