@@ -6,9 +6,10 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from support.complexity import MIB, Bench, Cost, Operation, measure
+from support.complexity import MIB, Bench, Cost, Operation, measure, serving
 
 # Says `done` after the work of a line: a name and a number.
 WORKER = """
@@ -113,3 +114,12 @@ def test_each_limit() -> None:
     assert len(GOOD._replace(kept=40 * MIB, peak=80 * MIB).faults()) == 1
     assert GOOD._replace(kept=40 * MIB, peak=200 * MIB).faults() == []
     assert len(GOOD._replace(to_idle=6.0).faults()) == 1
+
+
+def test_a_bystander_watches_even_the_shortest_run(tmp_path: Path) -> None:
+    """Nobody waits for a bystander that missed its stop."""
+    with serving(tmp_path, None) as bench:
+        assert bench.watch is not None
+        for _ in range(100):
+            bench.watch.start()
+            assert isinstance(bench.watch.stop(), list)

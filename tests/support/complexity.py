@@ -249,19 +249,24 @@ class Watch:
         return line
 
     def start(self) -> None:
-        """Have it begin."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        """Have it begin, and wait until it has."""
+        self.tell()
+        assert self.read() == "begun\n"
 
     def stop(self) -> list[tuple[float, float]]:
         """Have it stop; return its round trips: milliseconds, and those of CPU."""
-        self.start()
+        self.tell()
         found = []
         while (line := self.read()) != ".\n":
             wall, cpu = line.split()
             found.append((float(wall), float(cpu)))
         return found
+
+    def tell(self) -> None:
+        """Write it a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
 
     def close(self) -> None:
         """End it."""

@@ -2,10 +2,10 @@
 
     python -m support.watcher PORT PID
 
-It begins at a line on its standard input, and stops at the next; with the input it ends. At
-a stop it prints two numbers for each round trip, and a line with a dot: the milliseconds that
-it took, and those of the server's CPU meanwhile. Others who use the machine's cores lengthen
-the first; the second is what the server itself did before it came to this client.
+It begins at a line on its standard input, says so, and stops at the next line; with the input
+it ends. At a stop it prints two numbers for each round trip, and a line with a dot: the
+milliseconds that it took, and those of the server's CPU meanwhile. Others who use the machine's
+cores lengthen the first; the second is what the server itself did before it came to this client.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ def main() -> None:
     bystander.client.socket.settimeout(120)
     print("watching", flush=True)
     while sys.stdin.readline():
+        # The next line comes only after this answer, so that `select` below sees it: a line
+        # that came together with the first would be in Python's buffer, where it sees none.
+        print("begun", flush=True)
         trips = []
         while not select.select([sys.stdin], [], [], PAUSE_SECONDS)[0]:
             began, cpu = time.monotonic(), cpu_seconds(pid)
