@@ -39,7 +39,7 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: FORCE help run dev check test test-all peers install uninstall wheel wheels sdist lint format \
+.PHONY: FORCE help run dev check docs test test-all peers install uninstall wheel wheels sdist lint format \
 	annotate bench instructions sanitize sanitize-short fuzz analysis-demo clean
 
 # What `make check` runs of the tests: nothing that builds, measures or starts a broker.
@@ -129,6 +129,9 @@ sanitize-short: $(VENV)/.test ## As much of it as CI has time for
 
 fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwire|recovery|records with clang
 	sh buildtools/fuzz.sh $(BIN) $(TARGET) $(TIME)
+
+docs: $(VENV)/.installed ## Write the blocks of the documents that follow from code and figures
+	$(BIN)/python -m buildtools.documents
 
 analysis-demo: $(VENV)/.java ## Measure two pairs; analyse them here and on Spark: equal answers
 	$(BIN)/python buildtools/analysis_demo.py $(DURATION)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from quiver_fast.analysis.discovery import is_url
-from quiver_fast.cli.engines import spark_setting
+from quiver_fast.cli.engines import add_spark_options
 from quiver_fast.errors import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -99,20 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("paths", metavar="PATH", nargs="+", help="Files, folders or patterns, or URLs of such")
     add("--output", metavar="DIR", type=_folder, required=True, help="Where the results go")
-    add(
-        "--master",
-        metavar="URL",
-        help="The Spark master, or sc://HOST:PORT of a Spark Connect server "
-        "(default local[*], or spark-submit's)",
-    )
-    add(
-        "--conf",
-        metavar="NAME=VALUE",
-        type=spark_setting,
-        action="append",
-        default=[],
-        help="A setting of Spark, such as spark.executor.memory=4g (may be repeated)",
-    )
+    add_spark_options(parser)
     add(
         "--shuffle-partitions",
         metavar="COUNT",

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from quiver_fast.contract import USAGE, ArrowConfig, parse
+from quiver_fast.contract import ArrowConfig, parse, usage
 from quiver_fast.engine import interrupt, sockets
 from quiver_fast.engine.connection import Connection
 from quiver_fast.engine.control import Control
@@ -44,7 +44,7 @@ UNKNOWN_PEER = {"product": None, "version": None, "container": None}
 
 def main(argv: list[str] | None = None) -> int:
     """Run the arrow with ``argv`` (default: the process's) and return its exit code."""
-    return run_program(PROGRAM, argv, USAGE, lambda: describe(PROGRAM), start)
+    return run_program(PROGRAM, argv, usage, lambda: describe(PROGRAM), start)
 
 
 def start(words: list[str]) -> None:

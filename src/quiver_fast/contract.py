@@ -16,8 +16,11 @@ import os
 
 from quiver_fast import arguments
 from quiver_fast.errors import UsageError
+from quiver_fast.options import option
+from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.options.option import keys
 
-__all__ = ["CSP_BODY_LIMIT", "DEFAULT_PORTS", "USAGE", "ArrowConfig", "parse"]
+__all__ = ["CSP_BODY_LIMIT", "DEFAULT_PORTS", "ArrowConfig", "parse", "usage"]
 
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 
@@ -27,52 +30,14 @@ CSP_BODY_LIMIT = (16 << 20) - 512
 # One Data section's limit (part 1.6.19); only streaming bodies have several.
 LARGEST_SECTION = 2**32 - 1
 
-USAGE = """\
+_HEAD = """\
 Usage: quiver-arrow-pyfast KEY=VALUE...
        quiver-arrow-pyfast OUTPUT-DIR MODE OPERATION HOST PORT PATH MESSAGES BYTES CREDIT
 
 Send or receive AMQP 1.0 messages, or values of a remote queue (scheme=csp), over
 one connection and print one record per transfer to standard output. Without
-arguments, print what this arrow is. An optional key with an empty value is as
-absent; an unknown key is told in a warning and ignored.
-
-Required:
-  connection-mode=client|server   connect, or listen for one peer
-  channel-mode=active|passive     open session and link, or wait for the peer to
-  operation=send|receive
-  host=TEXT
-  path=TEXT                       the address (often a queue)
-
-What wrappers pass besides (default):
-  id=TEXT (made up)               container id and link name
-  port=NUMBER|- (-)               '-' is the scheme's default port
-
-Limits and load (default):
-  duration=SECONDS (0: no limit)  count=MESSAGES (0: no limit)
-  rate=PER-SECOND (0: no limit; open loop: latency counts from the intended time)
-  body-size=BYTES (100)           credit-window=MESSAGES (1000)
-  transaction-size=MESSAGES (0)   durable=0|1 (0)   presettled=0|1 (0)
-  set-message-id=0|1 (0)          settlement=0|1 (0: v2 records only)
-  streaming=0|1 (0)               bodies of any size; first bytes and progress recorded
-
-Security:
-  scheme=amqp|amqps|csp (amqp)    username=TEXT  password=TEXT | password-fd=NUMBER
-  cert=FILE  key=FILE             this side's certificate (server: required for amqps)
-  trust-store=FILE                authorities to trust (server: require a client's)
-  tls-verify=0|1 (1)              sasl-mechanisms='NAME NAME' (strongest that fits)
-
-Records and limits of the protocol:
-  record-format=v1|v2|v3          (by the arguments' revision)
-  time-unit=ms|us|ns (ms)         run-id=TEXT   report-file=FILE
-  max-frame-size=BYTES (65536)    idle-timeout=SECONDS (60; 0: none)
-  tail-from=start|end (start)     csp receivers: from the first entry, or only new ones
-  run-start=MILLISECONDS          receivers: messages sent before it (epoch) or, where records
-                                  have ids, without this run-id are taken, and not counted
-  pacing=exact|sleep              keep the rate awake, or asleep (by unit: ms sleeps)
-  control-fd=NUMBER               a stream socket: see docs/arrows.md
-  address=TEXT                    used as it is in place of path, which RabbitMQ 4 may get as
-                                  /queues/PATH
-  purge=0|1 (0)                   receivers: take and settle all that is there, record nothing
+arguments, print what this arrow is. An optional key with an empty value counts as
+absent. An unknown key is named in a warning and ignored.
 """
 
 POSITIONAL = (
@@ -80,45 +45,13 @@ POSITIONAL = (
     "credit-window",
 )  # fmt: skip
 REQUIRED = ("connection-mode", "channel-mode", "operation", "host", "path")
+KNOWN = keys(ARROW_OPTIONS)
+DEFAULTS = {one.key: one.default for one in ARROW_OPTIONS}
 
-CHOICES = {
-    "connection-mode": ("client", "server"),
-    "channel-mode": ("active", "passive"),
-    "operation": ("send", "receive"),
-    "scheme": ("amqp", "amqps", "csp"),
-    "tail-from": ("start", "end"),
-    "record-format": ("v1", "v2", "v3"),
-    "time-unit": ("ms", "us", "ns"),
-    "pacing": ("exact", "sleep"),
-}
-# key: (default, least, most)
-NUMBERS = {
-    "duration": (0, 0, 2**40),
-    "count": (0, 0, 2**62),
-    "rate": (0, 0, 1_000_000_000),
-    "body-size": (100, 0, 2**62),
-    "credit-window": (1000, 1, 2**31 - 1),
-    "transaction-size": (0, 0, 2**31 - 1),
-    "max-frame-size": (65536, 512, 2**31 - 1),
-    "idle-timeout": (60, 0, 2**21),
-    # In nanoseconds it still fits 64 bits.
-    "run-start": (0, 0, 2**63 // 10**6),
-}
-SWITCHES = {
-    "durable": False,
-    "set-message-id": False,
-    "settlement": False,
-    "presettled": False,
-    "streaming": False,
-    "tls-verify": True,
-    "purge": False,
-}
-TEXTS = (
-    "id", "host", "port", "path", "username", "password", "cert", "key", "trust-store",
-    "sasl-mechanisms", "password-fd", "run-id", "report-file", "control-fd",
-    "address",
-)  # fmt: skip
-KNOWN = {*TEXTS, *NUMBERS, *SWITCHES, *CHOICES}
+
+def usage() -> str:
+    """Return the text of ``--help``."""
+    return option.usage(_HEAD, ARROW_OPTIONS)
 
 
 class ArrowConfig:
@@ -214,41 +147,16 @@ def _positional(words: list[str]) -> arguments.Given:
     return arguments.split([*named, f"channel-mode={mode}"], KNOWN, REQUIRED)
 
 
-def _choice(key: str, text: str) -> str:
-    return arguments.choice(key, text, CHOICES[key])
-
-
 def _values(given: dict[str, str], revision: str) -> dict[str, object]:
-    scheme = _choice("scheme", given.get("scheme", "amqp"))
-    values: dict[str, object] = {
-        key: arguments.number(key, given[key], least, most) if key in given else default
-        for key, (default, least, most) in NUMBERS.items()
-    }
-    for key, switch in SWITCHES.items():
-        values[key] = arguments.switch(key, given[key]) if key in given else switch
-    for key in ("connection-mode", "channel-mode", "operation"):
-        values[key] = _choice(key, given[key])
-    for key in ("host", "path"):
-        values[key] = given[key]
+    values = option.values(ARROW_OPTIONS, given)
     values["id"] = given.get("id", f"quiver-{given['operation']}-{os.getpid()}")
-    for key in ("username", "cert", "key", "trust-store", "report-file", "address"):
-        values[key] = given.get(key)
-    values["scheme"] = scheme
-    values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[scheme])
+    values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[str(values["scheme"])])
     values["password"] = arguments.password(given)
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
-    values["record-format"] = _choice("record-format", given.get("record-format", revision))
-    values["time-unit"] = _choice("time-unit", given.get("time-unit", "ms"))
-    values["tail-from"] = _choice("tail-from", given.get("tail-from", "start"))
-    finest = values["time-unit"] != "ms"
+    values["record-format"] = values["record-format"] or revision
     # Milliseconds do not show what a sleep adds; finer records do.
-    values["pacing"] = _choice("pacing", given.get("pacing", "exact" if finest else "sleep"))
-    descriptor = given.get("control-fd")
-    values["control-fd"] = (
-        -1 if descriptor is None else arguments.number("control-fd", descriptor, 0, 2**31 - 1)
-    )
-    values["run-id"] = given.get("run-id", "")
+    values["pacing"] = values["pacing"] or ("sleep" if values["time-unit"] == "ms" else "exact")
     return values
 
 
@@ -294,8 +202,8 @@ def _check_csp(config: ArrowConfig) -> None:
         "address": config.address,
         "username": config.username,
         "sasl-mechanisms": config.sasl_mechanisms,
-        "max-frame-size": config.max_frame_size != NUMBERS["max-frame-size"][0],
-        "idle-timeout": config.idle_timeout != NUMBERS["idle-timeout"][0],
+        "max-frame-size": config.max_frame_size != DEFAULTS["max-frame-size"],
+        "idle-timeout": config.idle_timeout != DEFAULTS["idle-timeout"],
     }
     unfit = [key for key, given in amqp_only.items() if given]
     if unfit:

@@ -14,7 +14,7 @@ __all__ = ["describe", "run_program", "warn_of_unknown"]
 def run_program(
     name: str,
     argv: list[str] | None,
-    usage: str,
+    usage: Callable[[], str],
     description: Callable[[], str],
     work: Callable[[list[str]], None],
 ) -> int:
@@ -25,7 +25,7 @@ def run_program(
     Args:
         name: what the program is called.
         argv: its arguments; None for the process's own.
-        usage: the text of ``--help``.
+        usage: makes the text of ``--help``.
         description: makes the text that describes the program.
         work: does what the arguments say.
     """
@@ -34,7 +34,7 @@ def run_program(
         sys.stdout.write(description())
         return EXIT_OK
     if words[0] in ("-h", "--help"):
-        sys.stdout.write(usage)
+        sys.stdout.write(usage())
         return EXIT_OK
     try:
         work(words)

@@ -3,13 +3,13 @@ import sys
 import pytest
 
 from quiver_fast.cli.implementations import (
-    SERVER_EXTENSIONS,
     all_arrows,
     all_servers,
     find_arrow,
     find_server,
 )
 from quiver_fast.errors import UsageError
+from quiver_fast.options.server import SERVER_EXTENSIONS
 
 
 def make(directory, *names):

@@ -22,6 +22,7 @@ PROJECT = "quiver_fast"
 FLOORS = {
     "": 0,  # quiver_fast/__init__.py: the version and the features
     "errors": 0,
+    "options": 1,
     "arguments": 1,
     "process": 1,
     "program": 1,

@@ -127,7 +127,9 @@ def main(broker: Broker, words: list[str]) -> int:
         with contextlib.suppress(SignalError):
             _serve(broker, config, program)
 
-    usage = _USAGE.format(program=program, product=broker.product)
+    def usage() -> str:
+        return _USAGE.format(program=program, product=broker.product)
+
     return run_program(program, words, usage, lambda: _description(broker, program), work)
 
 

@@ -35,10 +35,10 @@ from quiver_fast.cli.common import (
 from quiver_fast.cli.console import Console
 from quiver_fast.cli.engines import (
     ENGINES,
+    add_spark_options,
     choose_engine,
     engine_of,
     find_files,
-    spark_setting,
 )
 from quiver_fast.cli.progress import Progress
 from quiver_fast.cli.thresholds import THRESHOLD_HELP, breach_text, incomplete, threshold
@@ -48,7 +48,7 @@ from quiver_fast.records.layout import malformed_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _NAME = "quiver-analyze"
 
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = _parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     if args.allow_incomplete and not args.fail_if:
         raise UsageError("--allow-incomplete has no effect without --fail-if")
     if args.compare is None and len(args.paths) == 1:
@@ -281,7 +281,8 @@ def _window(text: str) -> int:
     return int(seconds)
 
 
-def _parser() -> ArgumentParser:
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
     parser = ArgumentParser(_NAME, _DESCRIPTION, f"{THRESHOLD_HELP}\n{_EPILOG}")
     add = parser.add_argument
     add(
@@ -325,19 +326,7 @@ def _parser() -> ArgumentParser:
         help="Analyse here (local; numpy is the same) or with Spark "
         "(default auto: local below about a thousand million records)",
     )
-    add(
-        "--master",
-        metavar="URL",
-        help="The Spark master, or sc://HOST:PORT of a Spark Connect server (default local[*])",
-    )
-    add(
-        "--conf",
-        metavar="NAME=VALUE",
-        type=spark_setting,
-        action="append",
-        default=[],
-        help="A setting of Spark, such as spark.driver.memory=4g (may be repeated)",
-    )
+    add_spark_options(parser)
     _add_outputs(parser)
     add_tool_options(parser)
     return parser

@@ -12,6 +12,7 @@ from quiver_fast.cli.common import (
     ArgumentParser,
     add_arrow_options,
     add_implementation_options,
+    add_option,
     add_tls_options,
     add_tool_options,
     report_warning,
@@ -28,8 +29,9 @@ from quiver_fast.cli.summary_text import arrow_summary_text
 from quiver_fast.cli.supervisor import SignalWatch, Supervisor
 from quiver_fast.cli.verdict import judge, summary_warnings
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+from quiver_fast.options.arrow import ARROW_OPTIONS
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _NAME = "quiver-arrow"
 
@@ -69,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    parser = _parser()
+    parser = make_parser()
     # Options may stand between the words, and `impl=NAME` may be one of them.
     args = parser.parse_intermixed_args(argv)
     implementation = find_arrow(_implementation_name(args))
@@ -158,7 +160,8 @@ def _plan(
     )
 
 
-def _parser() -> ArgumentParser:
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
     epilog = "\n".join(
         (
             help_text.OPERATIONS,
@@ -182,11 +185,8 @@ def _parser() -> ArgumentParser:
     add("--id", metavar="ID", help="Use ID as the client or server identity")
     add("--server", action="store_true", help="Operate in server mode")
     add("--passive", action="store_true", help="Operate in passive mode")
-    add(
-        "--tail-from",
-        choices=["start", "end"],
-        help="Receive from a csp URL all entries, or only new ones (default start; pyfast)",
-    )
+    tail_from = next(option for option in ARROW_OPTIONS if option.key == "tail-from")
+    add_option(parser, tail_from)
     add_arrow_options(parser)
     add_queue_options(parser)
     add_tls_options(parser)

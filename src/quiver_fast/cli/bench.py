@@ -27,7 +27,7 @@ from quiver_fast.cli.output import check_output_dir, make_output_dir, write_json
 from quiver_fast.cli.supervisor import SignalWatch
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _NAME = "quiver-bench"
 _DOCUMENT, _TEXT, _HTML = "bench.json", "bench.txt", "bench.html"
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = _parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     _check(args)
     cells = bench_cells(args)
     if args.resume:
@@ -115,7 +115,7 @@ def _check_options(args: argparse.Namespace) -> None:
         begun = json.loads(file.read_text(encoding="utf-8"))["options"]
     except FileNotFoundError:
         raise UsageError(f"--resume: there is no {file}") from None
-    usual = vars(_parser().parse_args([]))
+    usual = vars(make_parser().parse_args([]))
     for name, value in _options(args).items():
         # An option that is newer than the bench was not given.
         if begun.get(name, usual[name]) != value:
@@ -199,7 +199,8 @@ class _Bench:
         return EXIT_FAILURE if failures else EXIT_OK
 
 
-def _parser() -> ArgumentParser:
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
     epilog = "\n".join(
         (
             help_text.FORMATS,

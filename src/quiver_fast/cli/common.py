@@ -5,17 +5,24 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from quiver_fast import __version__
+from quiver_fast.cli.completion import bash_completion
 from quiver_fast.cli.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
+from quiver_fast.options import arrow
+from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.options.option import NUMBER, SWITCH, Option, default_text
 
 __all__ = [
     "ArgumentParser",
     "add_arrow_options",
+    "add_completion_option",
     "add_implementation_options",
+    "add_option",
+    "add_options",
     "add_pair_options",
     "add_password_options",
     "add_tls_options",
@@ -117,6 +124,26 @@ def duration(text: str) -> int:
     return _with_unit(text, _DURATION_UNITS)
 
 
+class _Completion(argparse.Action):
+    """Prints a script for bash, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(bash_completion(parser), end="")
+        parser.exit()
+
+
+def add_completion_option(group: argparse._ActionsContainer) -> None:
+    """Add the option that prints what completes the command in a shell."""
+    group.add_argument(
+        "--completion",
+        action=_Completion,
+        nargs=0,
+        dest=argparse.SUPPRESS,
+        help="Print a script that completes the options in bash, and exit: "
+        'eval "$(COMMAND --completion)"',
+    )
+
+
 def _with_unit(text: str, units: dict[str, int]) -> int:
     factor = units.get(text[-1:], 1)
     digits = text[:-1] if text[-1:] in units else text
@@ -127,139 +154,81 @@ def _with_unit(text: str, units: dict[str, int]) -> int:
 
 def add_arrow_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a measurement: how much, how fast, of what kind."""
-    group = parser.add_argument_group("test options")
-    add = group.add_argument
-    add(
-        "-d",
-        "--duration",
-        metavar="DURATION",
-        type=duration,
-        default=30,
-        help="Stop after DURATION (default 30s; 0 means no limit)",
-    )
-    add(
-        "-c",
-        "--count",
-        metavar="COUNT",
-        type=count,
-        default=0,
-        help="Send or receive COUNT messages (default 0, no limit)",
-    )
-    add(
-        "--rate",
-        metavar="COUNT",
-        type=count,
-        default=0,
-        help="Target a rate of COUNT messages per second (default 0, disabled)",
-    )
-    add(
-        "--body-size",
-        metavar="COUNT",
-        type=count,
-        default=100,
-        help="Send message bodies containing COUNT bytes (default 100)",
-    )
-    add(
-        "--credit",
-        metavar="COUNT",
-        type=positive_count,
-        default=1000,
-        help="Sustain credit for COUNT incoming messages (default 1000)",
-    )
-    add(
-        "--transaction-size",
-        metavar="COUNT",
-        type=count,
-        default=0,
-        help="Transfer batches of COUNT messages inside transactions (default 0, disabled)",
-    )
-    add("--durable", action="store_true", help="Require persistent store-and-forward transfers")
-    add(
-        "--set-message-id",
-        action="store_true",
-        help="Send each message with a message ID and read it on receive",
-    )
-    add(
-        "--timeout",
-        metavar="DURATION",
-        type=duration,
-        default=10,
-        help="Fail after DURATION without transfers (default 10s; 0 means never)",
-    )
-    add(
-        "--streaming",
-        action="store_true",
-        help="Stream bodies of any size; show throughput and first-byte latency (pyfast)",
-    )
-    add("--presettled", action="store_true", help="Send messages settled, at most once (pyfast)")
-    add(
-        "--record-format",
-        choices=["v1", "v2", "v3"],
-        help="The revision of the transfer records; v1 and v2 have message IDs (pyfast)",
-    )
-    add(
-        "--settlement",
-        action="store_true",
-        help="Record when each sent message is settled, where the sender can; with pyfast "
-        "implies --record-format v2",
-    )
-    add(
-        "--time-unit",
-        choices=["ms", "us", "ns"],
-        help="The clock unit of the transfer records (pyfast). The default is ms, which "
-        "tools of upstream read, but us for a pair whose ends are both pyfast, because most "
-        "of its latencies are fractions of a ms",
-    )
-    add(
-        "--max-frame-size",
-        metavar="COUNT",
-        type=positive_count,
-        help="The largest AMQP frame in bytes (pyfast)",
-    )
+    add_options(parser, arrow.LOAD, ARROW_OPTIONS)
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a measurement that has both ends."""
-    group = parser.add_argument_group("pair options")
-    group.add_argument(
-        "--drain-timeout",
-        metavar="DURATION",
-        type=duration,
-        default=30,
-        help="When the sender has ended, receive what it sent for up to DURATION "
-        "(default 30s; 0 leaves the rest unreceived; pyfast)",
-    )
+    add_options(parser, arrow.PAIR, ARROW_OPTIONS)
 
 
 def add_tls_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of authentication and transport security."""
-    group = parser.add_argument_group("security options")
-    add = group.add_argument
-    add("--cert", metavar="FILE", help="The TLS certificate file of the arrow")
-    add("--key", metavar="FILE", help="The TLS private key file of the arrow")
-    add_trust_options(group)
-    add("--username", metavar="NAME", help="Authenticate as NAME; may also be in the URL")
-    add_password_options(group)
-    add(
-        "--sasl-mechanisms",
-        metavar="NAMES",
-        help="The SASL mechanisms to allow, separated by spaces (pyfast)",
-    )
+    add_password_options(add_options(parser, arrow.SECURITY, ARROW_OPTIONS))
 
 
 def add_trust_options(group: argparse._ActionsContainer) -> None:
     """Add the options about whom an arrow trusts."""
-    add = group.add_argument
-    add(
-        "--trust-store",
-        metavar="FILE",
-        help="The certificates to trust (default: the system's; pyfast)",
+    for option in ARROW_OPTIONS:
+        if option.key in ("trust-store", "tls-verify"):
+            add_option(group, option)
+
+
+def add_options(
+    parser: argparse.ArgumentParser, heading: str, options: Iterable[Option]
+) -> argparse._ArgumentGroup:
+    """Add the options of ``options`` that are under ``heading``, and return their group."""
+    group = parser.add_argument_group(heading)
+    for option in options:
+        if option.flag and option.group == heading:
+            add_option(group, option)
+    return group
+
+
+def add_option(group: argparse._ActionsContainer, option: Option) -> None:
+    """Add one declared option to the command line."""
+    flags = [flag for flag in (option.letter, option.flag) if flag]
+    if option.kind == SWITCH:
+        group.add_argument(*flags, action="store_true", help=_help(option))
+        return
+    group.add_argument(
+        *flags,
+        metavar=option.metavar or None,
+        choices=option.choices or None,
+        type=_type(option),
+        default=option.initial,
+        help=_help(option),
     )
-    add(
-        "--tls-insecure",
-        action="store_true",
-        help="Do not verify the peer's certificate; the summary records it (pyfast)",
-    )
+
+
+def _type(option: Option) -> Callable[[str], int | str]:
+    if option.kind != NUMBER:
+        return str
+    if option.metavar == "DURATION":
+        return duration
+    # Where 0 has no meaning to the command, it has none to the user.
+    return positive_count if option.least or option.shown not in ("", "none") else count
+
+
+def _help(option: Option) -> str:
+    """Return the help of an option: what it does, its default, what 0 means, who has it."""
+    notes = []
+    if option.kind != SWITCH and (default := initial_text(option)):
+        notes.append(f"default {default}")
+    if option.zero:
+        if notes == ["default 0"]:
+            notes = [f"default 0, {option.zero}"]
+        else:
+            notes.append(f"0 means {option.zero}")
+    if option.extension:
+        notes.append(DEFAULT_IMPLEMENTATION)
+    return f"{option.help} ({'; '.join(notes)})" if notes else option.help
+
+
+def initial_text(option: Option) -> str:
+    """Return what holds where the flag is not given; empty for nothing that can be told."""
+    text = default_text(option) if option.initial is None else str(option.initial)
+    return f"{text}s" if text and option.metavar == "DURATION" else text
 
 
 def add_password_options(group: argparse._ActionsContainer) -> None:
@@ -300,6 +269,7 @@ def add_tool_options(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="Print nothing to the console")
     add("--verbose", action="store_true", help="Print details to the console")
     add("--init-only", action="store_true", help="Initialize and exit")
+    add_completion_option(group)
     add(
         "--version",
         action="version",

@@ -15,8 +15,8 @@ from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.frames import read_index
 
 __all__ = [
-    "ENGINES", "Engine", "choose_engine", "engine_of", "estimated_records", "find_files",
-    "spark_setting",
+    "ENGINES", "Engine", "add_spark_options", "choose_engine", "engine_of", "estimated_records",
+    "find_files", "spark_setting",
 ]  # fmt: skip
 
 ENGINES = ("auto", "local", "numpy", "spark")
@@ -122,6 +122,25 @@ def estimated_records(runs: Sequence[RunFiles]) -> int:
         OSError: a file cannot be read.
     """
     return sum(_text_size(path) for run in runs for path in run.paths) // _BYTES_PER_RECORD
+
+
+def add_spark_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options about Spark itself."""
+    add = parser.add_argument
+    add(
+        "--master",
+        metavar="URL",
+        help="The Spark master, or sc://HOST:PORT of a Spark Connect server "
+        "(default local[*], or spark-submit's)",
+    )
+    add(
+        "--conf",
+        metavar="NAME=VALUE",
+        type=spark_setting,
+        action="append",
+        default=[],
+        help="A setting of Spark, such as spark.driver.memory=4g (may be repeated)",
+    )
 
 
 def spark_setting(text: str) -> tuple[str, str]:

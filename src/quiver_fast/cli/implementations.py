@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quiver_fast.errors import UsageError
+from quiver_fast.options.server import SERVER_EXTENSIONS
 
 __all__ = [
     "ARROW_ALIASES",
     "BROKERS",
     "DEFAULT_IMPLEMENTATION",
     "SERVER_ALIASES",
-    "SERVER_EXTENSIONS",
     "Implementation",
     "all_arrows",
     "all_servers",
@@ -70,41 +70,6 @@ BROKERS = {
 }
 """Our launchers of other projects' brokers, by the name of the server, and their modules."""
 
-SERVER_EXTENSIONS = frozenset(
-    {
-        "addresses",
-        "allow-insecure-plain",
-        "connect",
-        "connect-count",
-        "connect-tls-verify",
-        "connect-trust-store",
-        "connect-user",
-        "credit",
-        "csp-port",
-        "durability",
-        "handshake-timeout",
-        "idle-timeout",
-        "max-connections",
-        "max-frame-size",
-        "max-links",
-        "max-transactions",
-        "max-queues",
-        "max-message-size",
-        "max-sessions",
-        "memory-limit",
-        "no-create",
-        "queue-limit",
-        "retain",
-        "roll",
-        "roll-size",
-        "sasl-mechanisms",
-        "store",
-        "stream-sessions",
-        "verify",
-    }
-)
-"""The contract keys that only our own server takes."""
-
 _CLIENT_ONLY = frozenset(
     {
         "activemq-artemis-jms",
@@ -126,7 +91,7 @@ class Implementation:
         command: the words that start it.
         extensions: whether it takes our own contract keys besides upstream's.
         client_only: whether it is known to have no server mode.
-        keys: the keys of :data:`SERVER_EXTENSIONS` that it takes.
+        keys: the keys of :data:`quiver_fast.options.server.SERVER_EXTENSIONS` that it takes.
         unavailable: in one line, why it cannot run here; None where it can.
     """
 

@@ -34,7 +34,7 @@ from quiver_fast.cli.thresholds import THRESHOLD_HELP, breach_text
 from quiver_fast.cli.verdict import pair_warnings
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _NAME = "quiver"
 
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = _parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     check_set_options(args)
     return _run_once(args) if args.runs is None else _run_set(args)
 
@@ -116,7 +116,8 @@ def _run_set(args: argparse.Namespace) -> int:
     return RunSet(_NAME, args, sides, Console(args)).run()
 
 
-def _parser() -> ArgumentParser:
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
     epilog = "\n".join(
         (
             help_text.URLS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from quiver_fast.cli.implementations import Implementation
 from quiver_fast.cli.url import AddressUrl
 from quiver_fast.contract import CSP_BODY_LIMIT
 from quiver_fast.errors import UsageError
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, SECURITY
+from quiver_fast.options.option import SWITCH, Option
 
 __all__ = [
     "ArrowOptions",
@@ -28,6 +31,10 @@ __all__ = [
     "summary_config",
 ]
 
+# What both arrows of a pair are told; the others are of a plan.
+_OF_BOTH = tuple(
+    option for option in ARROW_OPTIONS if option.flag and option.group in (LOAD, SECURITY)
+)
 _EXTENSION_SCHEMES = ("amqp", "amqps", "csp")
 _JMS_PORT = 61616
 _JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
@@ -87,28 +94,15 @@ class ArrowOptions:
             if value and not url.secure:
                 raise UsageError(f"{flag} has no effect without an amqps URL")
         users = {"--username": args.username, "the URL": url.username}
+        values: dict[str, Any] = {
+            option.name: not getattr(args, option.dest)
+            if option.inverted
+            else getattr(args, option.dest)
+            for option in _OF_BOTH
+        }
+        values["username"] = only_one("both name a user", users)
         return cls(
-            duration=args.duration,
-            count=args.count,
-            rate=args.rate,
-            body_size=args.body_size,
-            credit_window=args.credit,
-            transaction_size=args.transaction_size,
-            durable=args.durable,
-            set_message_id=args.set_message_id,
-            timeout=args.timeout,
-            streaming=args.streaming,
-            presettled=args.presettled,
-            record_format=args.record_format,
-            settlement=args.settlement,
-            time_unit=args.time_unit,
-            max_frame_size=args.max_frame_size,
-            cert=args.cert,
-            key=args.key,
-            trust_store=args.trust_store,
-            tls_verify=not args.tls_insecure,
-            sasl_mechanisms=args.sasl_mechanisms,
-            username=only_one("both name a user", users),
+            **values,
             password=read_password(args.password_file, {"the URL": url.password}),
             expose_password=args.expose_password,
         )
@@ -196,7 +190,7 @@ class ArrowPlan:
         if self.url.scheme == "csp":
             raise UsageError(f"implementation '{name}' does not support csp URLs")
         for flag, value in _extension_flags(self.options, self.operation).items():
-            if value:
+            if value is not None:
                 raise UsageError(f"implementation '{name}' does not support {flag}")
         check_exposure(self.implementation, self.options.password, self.options.expose_password)
 
@@ -250,7 +244,7 @@ def contract_arguments(
         report_file: where an implementation with extensions writes its report.
         control_fd: where a controlled one reads what the wrapper says.
     """
-    options = plan.options
+    ours = plan.implementation.extensions
     arguments: dict[str, Any] = {
         "connection-mode": "server" if plan.server else "client",
         "channel-mode": "passive" if plan.passive else "active",
@@ -260,27 +254,22 @@ def contract_arguments(
         "host": plan.url.host,
         "port": plan.port,
         "path": plan.url.path,
-        "duration": options.duration,
-        "count": options.count,
-        "rate": options.rate,
-        "body-size": options.body_size,
-        "credit-window": options.credit_window,
-        "transaction-size": options.transaction_size,
-        "durable": int(options.durable),
-        "set-message-id": int(options.set_message_id),
-        "username": options.username,
-        "password": None if plan.implementation.extensions else options.password,
-        "key": options.key,
-        "cert": options.cert,
     }
-    if plan.implementation.extensions:
-        arguments |= _extension_arguments(plan)
+    values = vars(plan.options) | {"tail_from": plan.tail_from}
+    if ours:
+        values["password"] = None
+    for option in ARROW_OPTIONS:
+        if option.key and option.name in values and not (option.extension or option.side):
+            value = values[option.name]
+            arguments[option.key] = int(value) if option.kind == SWITCH else value
+    if ours:
+        arguments |= _extension_arguments(plan, values)
         arguments |= {
             "password-fd": password_fd,
             "report-file": report_file,
             "control-fd": control_fd,
         }
-    elif options.settlement:
+    elif plan.options.settlement:
         # The second revision of the contract has the key, for senders and receivers.
         arguments["settlement"] = 1
     return [f"{key}={value}" for key, value in arguments.items() if value is not None]
@@ -330,34 +319,31 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
 
 
 def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
-    """Return the flags that only implementations with extensions support, with their values."""
+    """Return the flags that only implementations with extensions support, with what was given."""
     return {
-        "--presettled": options.presettled and operation == "send",
-        "--streaming": options.streaming,
-        "--record-format": options.record_format,
-        "--time-unit": options.time_unit,
-        "--max-frame-size": options.max_frame_size,
-        "--trust-store": options.trust_store,
-        "--tls-insecure": not options.tls_verify,
-        "--sasl-mechanisms": options.sasl_mechanisms,
+        option.flag: _given(option, getattr(options, option.name), operation)
+        for option in _OF_BOTH
+        if option.extension
     }
 
 
-def _extension_arguments(plan: ArrowPlan) -> dict[str, Any]:
-    options = plan.options
-    return {
-        "trust-store": options.trust_store,
-        "tls-verify": int(options.tls_verify) if plan.url.secure else None,
-        "sasl-mechanisms": options.sasl_mechanisms,
-        "streaming": 1 if options.streaming else None,
-        "presettled": 1 if options.presettled and plan.operation == "send" else None,
-        "max-frame-size": options.max_frame_size,
-        "record-format": plan.record_format,
-        # Only senders learn of settlement; v2 receivers have no such records.
-        "settlement": 1 if options.settlement and plan.operation == "send" else None,
-        "time-unit": options.time_unit,
-        "pacing": options.pacing if plan.operation == "send" else None,
-        "tail-from": plan.tail_from,
+def _given(option: Option, value: Any, operation: str) -> Any:
+    """Return the value of an option that this arrow is to be told; None for none."""
+    if option.side not in ("", operation):
+        return None
+    # A switch is told where it is not as it is anyway.
+    return None if option.kind == SWITCH and value == option.default else value
+
+
+def _extension_arguments(plan: ArrowPlan, values: Mapping[str, Any]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for option in ARROW_OPTIONS:
+        if option.key and option.name in values and (option.extension or option.side):
+            value = _given(option, values[option.name], plan.operation)
+            arguments[option.key] = int(value) if isinstance(value, bool) else value
+    arguments["record-format"] = plan.record_format
+    arguments["tls-verify"] = int(plan.options.tls_verify) if plan.url.secure else None
+    return arguments | {
         "address": plan.url.path if plan.url.verbatim else None,
         "run-id": plan.run_id,
         "run-start": plan.run_start if plan.operation == "receive" else None,

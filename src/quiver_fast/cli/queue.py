@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from quiver_fast import __version__
-from quiver_fast.cli.common import ArgumentParser, duration, run_command
+from quiver_fast.cli.common import ArgumentParser, add_completion_option, duration, run_command
 from quiver_fast.cli.progress import Progress
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.queuefile.appender import Appender
@@ -21,7 +21,7 @@ from quiver_fast.remote import client
 from quiver_fast.remote.client import Entry, Value
 from quiver_fast.remote.textwire import stored_form, text_check
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _NAME = "quiver-queue"
 
@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = _parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     if args.values and args.operation != "append":
         raise UsageError(f"{args.operation} takes no values (see {_NAME} --help)")
     if args.start is not None and args.operation in ("append", "verify"):
@@ -271,7 +271,8 @@ def _show_index(index: int, args: argparse.Namespace) -> None:
         print(json.dumps({"index": index}) if args.json else index)
 
 
-def _parser() -> ArgumentParser:
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
     parser = ArgumentParser(_NAME, _DESCRIPTION, _EPILOG)
     add = parser.add_argument
     add("operation", metavar="OPERATION", choices=["dump", "tail", "verify", "append"],
@@ -284,6 +285,7 @@ def _parser() -> ArgumentParser:
         help="tail: when the server is lost, try again for TIME, such as 5m")  # fmt: skip
     add("--json", action="store_true", help="Print one JSON object per line")
     add("--quiet", action="store_true", help="Print no progress and no indexes")
+    add_completion_option(parser)
     add("--version", action="version", version=f"%(prog)s {__version__}",
         help="Print the version and exit")  # fmt: skip
     return parser

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 
@@ -10,11 +9,9 @@ from quiver_fast.cli import help_text
 from quiver_fast.cli.common import (
     ArgumentParser,
     add_implementation_options,
+    add_options,
     add_password_options,
     add_tool_options,
-    count,
-    duration,
-    positive_count,
     run_command,
 )
 from quiver_fast.cli.implementations import find_server
@@ -24,9 +21,10 @@ from quiver_fast.cli.start import print_information
 from quiver_fast.cli.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.url import parse_url
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+from quiver_fast.options.server import LIMITS, OTHERS, SECURITY, SERVER_OPTIONS, STORAGE
 from quiver_fast.process import exit_text
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _NAME = "quiver-server"
 
@@ -63,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = _parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     implementation = find_server(args.impl)
     if args.info:
         return print_information(implementation)
@@ -91,7 +89,8 @@ def _serve(plan: ServerPlan) -> int:
     return EXIT_OK
 
 
-def _parser() -> ArgumentParser:
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
     epilog = "\n".join(
         (help_text.URLS, help_text.FORMATS, help_text.server_implementations(), _EXAMPLES)
     )
@@ -104,180 +103,11 @@ def _parser() -> ArgumentParser:
         metavar="FILE",
         help="The file that gets the line 'ready' when the server is",
     )
-    _add_security_options(parser)
-    _add_storage_options(parser)
-    _add_connect_options(parser)
-    _add_limit_options(parser)
+    add_password_options(add_options(parser, SECURITY, SERVER_OPTIONS))
+    for heading in (STORAGE, OTHERS, LIMITS):
+        add_options(parser, heading, SERVER_OPTIONS)
     add_tool_options(parser)
     return parser
-
-
-def _add_security_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("security options")
-    add = group.add_argument
-    add("--user", metavar="NAME", help="The user that clients must authenticate as")
-    add(
-        "--password",
-        metavar="PASSWORD",
-        help="The password of that user; whoever lists processes sees it, --password-file hides it",
-    )
-    add_password_options(group)
-    add("--cert", metavar="FILE", help="The server's TLS certificate file")
-    add("--key", metavar="FILE", help="The server's TLS private key file")
-    add("--trust-store", metavar="FILE", help="Require client certificates that FILE vouches for")
-    add(
-        "--allow-insecure-plain",
-        action="store_true",
-        help="Take passwords without TLS from other hosts as well (pyfast)",
-    )
-    add(
-        "--sasl-mechanisms",
-        metavar="NAMES",
-        help="The only SASL mechanisms to offer, separated by spaces (pyfast)",
-    )
-
-
-def _add_storage_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("storage options").add_argument
-    add("--store", metavar="DIR", help="Keep durable messages in DIR/QUEUE/ (pyfast)")
-    add("--durability", metavar="POLICY", help="When to synchronise them with the disk (pyfast)")
-    add("--roll", metavar="CYCLE", help="How long a file of new queues lasts (pyfast)")
-    add(
-        "--roll-size",
-        metavar="BYTES",
-        type=positive_count,
-        help="End a file of BYTES that is mostly removed, to give its space back (pyfast)",
-    )
-    add(
-        "--retain",
-        metavar="CYCLES",
-        type=positive_count,
-        help="Delete the files of remote queues that are older than CYCLES (pyfast)",
-    )
-    add(
-        "--verify",
-        action="store_true",
-        help="Read all stored files wholly at the start, not only their ends (pyfast)",
-    )
-    add("--csp-port", metavar="PORT", type=count, help="Serve the stored queues at PORT (pyfast)")
-
-
-def _add_connect_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("other servers").add_argument
-    add("--connect", metavar="URL", help="Exchange messages with the server at URL (pyfast)")
-    add(
-        "--connect-count",
-        metavar="COUNT",
-        type=positive_count,
-        help="Connect to it COUNT times; streams share the connections (pyfast)",
-    )
-    add("--connect-user", metavar="NAME", help="Authenticate there as NAME (pyfast)")
-    add(
-        "--connect-password-file",
-        metavar="FILE",
-        help="Read the password for it from the first line of FILE (pyfast)",
-    )
-    add(
-        "--connect-trust-store",
-        metavar="FILE",
-        help="The certificates to trust there (default: the system's; pyfast)",
-    )
-    add(
-        "--connect-tls-insecure",
-        dest="connect_tls_verify",
-        action="store_const",
-        const=0,
-        help="Do not verify that server's certificate (pyfast)",
-    )
-
-
-def _add_limit_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("limits").add_argument
-    add(
-        "--addresses",
-        metavar="NAMES",
-        help="The only addresses besides that of the URL, separated by commas "
-        "(',' for none; pyfast)",
-    )
-    add("--no-create", action="store_true", help="Let no client of remote queues make one (pyfast)")
-    add(
-        "--queue-limit",
-        metavar="BYTES",
-        type=positive_count,
-        help="Stop the producers of a queue that holds BYTES (pyfast)",
-    )
-    add(
-        "--memory-limit",
-        metavar="BYTES",
-        type=positive_count,
-        help="Hold BYTES for all connections besides what is in queues; beyond that the one "
-        "that holds most is not read, then closed (pyfast)",
-    )
-    add(
-        "--max-message-size",
-        metavar="BYTES",
-        type=count,
-        help="Refuse messages above BYTES; 0 means no limit (pyfast)",
-    )
-    add(
-        "--credit",
-        metavar="COUNT",
-        type=positive_count,
-        help="Let a producer send COUNT messages ahead (pyfast)",
-    )
-    add(
-        "--stream-sessions",
-        choices=("own", "shared"),
-        help="Give each link for a stream a session of its own (default), or share one (pyfast)",
-    )
-    add(
-        "--max-connections",
-        metavar="COUNT",
-        type=positive_count,
-        help="Refuse connections beyond COUNT (pyfast)",
-    )
-    add(
-        "--max-sessions",
-        metavar="COUNT",
-        type=positive_count,
-        help="Refuse sessions of a connection beyond COUNT (pyfast)",
-    )
-    add(
-        "--max-links",
-        metavar="COUNT",
-        type=positive_count,
-        help="Refuse links of a connection beyond COUNT (pyfast)",
-    )
-    add(
-        "--max-transactions",
-        metavar="COUNT",
-        type=positive_count,
-        help="Refuse open transactions of a connection beyond COUNT (pyfast)",
-    )
-    add(
-        "--max-queues",
-        metavar="COUNT",
-        type=positive_count,
-        help="Refuse queues that clients make beyond COUNT (pyfast)",
-    )
-    add(
-        "--max-frame-size",
-        metavar="BYTES",
-        type=positive_count,
-        help="The largest AMQP frame to take (pyfast)",
-    )
-    add(
-        "--handshake-timeout",
-        metavar="DURATION",
-        type=duration,
-        help="Close connections that are not open after DURATION (pyfast)",
-    )
-    add(
-        "--idle-timeout",
-        metavar="DURATION",
-        type=duration,
-        help="Close connections that are silent for DURATION; 0 means never (pyfast)",
-    )
 
 
 if __name__ == "__main__":

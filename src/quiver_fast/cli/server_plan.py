@@ -12,33 +12,17 @@ from quiver_fast.cli.credentials import (
     only_one,
     read_password,
 )
-from quiver_fast.cli.implementations import SERVER_EXTENSIONS, Implementation
+from quiver_fast.cli.implementations import Implementation
 from quiver_fast.cli.start import prelude_words
 from quiver_fast.cli.url import AddressUrl
 from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.options.option import keys
+from quiver_fast.options.server import SERVER_EXTENSIONS, SERVER_OPTIONS
 
 __all__ = ["ServerPlan", "server_arguments", "server_plan"]
 
-# What remote queues have of SERVER_EXTENSIONS.
-_CSP_EXTENSIONS = frozenset(
-    {
-        "durability",
-        "max-connections",
-        "max-links",
-        "max-queues",
-        "memory-limit",
-        "no-create",
-        "retain",
-        "roll",
-        "store",
-        "verify",
-    }
-)
-
-
-def _flag(key: str) -> str:
-    """Return the option that sets a key of the server contract."""
-    return "--connect-tls-insecure" if key == "connect-tls-verify" else f"--{key}"
+_FLAGS = {option.key: option.flag for option in SERVER_OPTIONS if option.flag}
+_CSP_KEYS = keys(option for option in SERVER_OPTIONS if option.csp)
 
 
 @dataclass(frozen=True)
@@ -87,7 +71,7 @@ class ServerPlan:
         for key in self.extensions:
             if key not in implementation.keys:
                 raise UsageError(
-                    f"implementation '{implementation.name}' does not support {_flag(key)}"
+                    f"implementation '{implementation.name}' does not support {_FLAGS[key]}"
                 )
         if self.connect_password is not None and "connect" not in implementation.keys:
             raise UsageError(
@@ -119,7 +103,7 @@ class ServerPlan:
             "--trust-store": self.trust_store,
             "--connect-password-file": self.connect_password is not None,
         }
-        amqp_only |= {_flag(key): key not in _CSP_EXTENSIONS for key in self.extensions}
+        amqp_only |= {_FLAGS[key]: key not in _CSP_KEYS for key in self.extensions}
         for flag, value in amqp_only.items():
             if value:
                 raise UsageError(f"a csp URL does not go with {flag}")
@@ -137,7 +121,11 @@ def server_plan(
     check_certificate(args.cert, args.key)
     users = {"--user": args.user, "the URL": url.username}
     passwords = {"--password": args.password, "the URL": url.password}
-    given = {key: getattr(args, key.replace("-", "_")) for key in sorted(SERVER_EXTENSIONS)}
+    given = [
+        (option, getattr(args, option.dest))
+        for option in SERVER_OPTIONS
+        if option.key in SERVER_EXTENSIONS
+    ]
     return ServerPlan(
         implementation=implementation,
         url=url,
@@ -150,7 +138,9 @@ def server_plan(
         trust_store=args.trust_store,
         # 0 is a value: it means no limit.
         extensions={
-            key: value for key, value in given.items() if value is not None and value is not False
+            option.key: 0 if option.inverted else value
+            for option, value in given
+            if value is not None and value is not False
         },
         connect_password=read_password(args.connect_password_file, {}, "--connect-password-file"),
         prelude=prelude_words(args.prelude),

@@ -7,126 +7,32 @@ from urllib.parse import urlsplit
 
 from quiver_fast import arguments
 from quiver_fast.errors import UsageError
+from quiver_fast.options import option
+from quiver_fast.options.option import keys
+from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.queuefile.folders import folder_of, is_plain
 
-__all__ = ["KNOWN", "REQUIRED", "USAGE", "ServerConfig", "Target", "parse"]
+__all__ = ["KNOWN", "REQUIRED", "ServerConfig", "Target", "parse", "usage"]
 
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 REQUIRED = ("host", "path")
 
-USAGE = """\
+_HEAD = """\
 Usage: quiver-server-pyfast KEY=VALUE...
 
 Serve AMQP 1.0 queues, remote queues (csp), or both. Without arguments, print what this server is.
-An optional key with an empty value is as absent; an unknown key is told in a warning and ignored.
-
-Required:
-  host=TEXT                       where to listen
-  path=TEXT                       a queue (or topic...) that is there from the start
-
-What wrappers pass besides (default):
-  port=NUMBER|- (-)               '-' is the scheme's default port
-  ready-file=FILE|- (-: none)     gets the line 'ready' when connections are accepted
-
-Security:
-  scheme=amqp|amqps|csp (amqp)    user=TEXT  password=TEXT | password-fd=NUMBER
-  cert=FILE  key=FILE             the server's certificate (required for amqps)
-  trust-store=FILE                require clients to have a certificate it vouches for
-  sasl-mechanisms='NAME NAME'     the only mechanisms to offer
-  allow-insecure-plain=0|1 (0)    offer PLAIN without TLS off the loopback as well
-
-Addresses and messages:
-  addresses=NAME,NAME...          the only addresses, besides path (default: any, on demand);
-                                  ',' for none besides path
-  queue-limit=BYTES (256 MiB)     a queue that holds so much stops its producers
-  memory-limit=BYTES (a quarter of the machine's memory)
-                                  what connections may hold besides what is in queues: messages
-                                  that are not complete, open transactions, unread replies;
-                                  beyond it the largest holder is not read, then closed
-  max-message-size=BYTES (0: what the queue limit lets in; streams of any size)
-  credit=MESSAGES (1000)          what a producer may send ahead
-  store=DIRECTORY                 durable messages are kept in DIRECTORY/<queue>/
-  durability=none|interval:MS|group (none)
-                                  accept them when they are written, or synced to disk
-  roll-size=BYTES (256 MiB)       end a queue's file that is so large and mostly removed;
-                                  a file goes when everything in it is
-  verify=0|1 (0)                  read every file of store wholly before serving it
-
-Remote queues:
-  csp-port=NUMBER                 serve the queues of store on this port besides, to anybody:
-                                  not with user, trust-store or amqps; with
-                                  scheme=csp they are all that is served (port 9876), without
-                                  store from a temporary directory that goes with the server
-  no-create=0|1 (0)               csp clients may not create queues
-  roll=NAME (FAST_DAILY)          how often a new queue's csp writer begins a new file
-  retain=CYCLES (0: all)          keep the files of so many cycles of each queue; scheme=csp
-
-Other servers:
-  connect=[amqp[s]://]HOST[:PORT],...
-                                  route to this server's consumers what others take in, and
-                                  the other way
-  connect-count=N (1)             connections to each; streams share them
-  connect-user=TEXT  connect-password=TEXT | connect-password-fd=NUMBER
-  connect-trust-store=FILE        authorities to trust   connect-tls-verify=0|1 (1)
-
-Limits of the protocol:
-  max-connections=N (50000, and as many of csp)
-  max-sessions=N (1024, per connection)
-  max-links=N (4096, per connection; of csp, appenders and tailers)
-  max-transactions=N (1000, open ones of a connection)
-  max-queues=N (250000, those that clients make on demand are refused beyond)
-  stream-sessions=own|shared (own)
-                                  a session for each link that is attached for a stream, or
-                                  one for those of a connection
-  max-frame-size=BYTES (65536)    idle-timeout=SECONDS (30; 0: none)
-  handshake-timeout=SECONDS (10)
-  quiet=0|1 (0)  verbose=0|1 (0)
+An optional key with an empty value counts as absent. An unknown key is named in a warning and
+ignored.
 """
 
-MEBIBYTE = 1 << 20
-# key: (default, least, most)
-NUMBERS = {
-    "queue-limit": (256 * MEBIBYTE, 65536, 2**50),
-    "memory-limit": (0, 0, 2**50),
-    "max-message-size": (0, 0, 2**50),
-    "roll-size": (256 * MEBIBYTE, 65536, 2**50),
-    "retain": (0, 0, 2**31 - 1),
-    "credit": (1000, 1, 1_000_000),
-    "max-connections": (50_000, 1, 1_000_000),
-    "max-sessions": (1024, 1, 32768),
-    "max-links": (4096, 1, 1_000_000),
-    "max-transactions": (1000, 1, 1_000_000),
-    "max-queues": (250_000, 1, 10_000_000),
-    "max-frame-size": (65536, 512, 2**24),
-    "idle-timeout": (30, 0, 2**21),
-    "handshake-timeout": (10, 1, 3600),
-    "csp-port": (0, 0, 65535),
-    "connect-count": (1, 1, 64),
-}
-SWITCHES = {
-    "allow-insecure-plain": "0",
-    "connect-tls-verify": "1",
-    "quiet": "0",
-    "verbose": "0",
-    "no-create": "0",
-    "verify": "0",
-}
-TEXTS = (
-    "host", "port", "path", "ready-file", "scheme", "user", "password", "password-fd", "cert",
-    "key", "trust-store", "sasl-mechanisms", "addresses",
-    "store", "durability", "roll", "connect", "connect-user", "connect-password",
-    "connect-password-fd", "connect-trust-store", "stream-sessions",
-)  # fmt: skip
-KNOWN = {*TEXTS, *NUMBERS, *SWITCHES}
-
+KNOWN = keys(SERVER_OPTIONS)
 # What remote queues have of all this: no users, no TLS, and the limits of their protocol.
-CSP_KEYS = frozenset(
-    {
-        *REQUIRED, "port", "ready-file", "scheme", "store", "durability", "roll", "retain",
-        "verify", "no-create", "max-connections", "max-links", "max-queues", "memory-limit",
-        "quiet", "verbose",
-    }
-)  # fmt: skip
+CSP_KEYS = keys(one for one in SERVER_OPTIONS if one.csp)
+
+
+def usage() -> str:
+    """Return the text of ``--help``."""
+    return option.usage(_HEAD, SERVER_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -169,6 +75,7 @@ class ServerConfig:
 
     unknown: tuple[str, ...]
     host: str
+    path: str
     port: int
     scheme: str
     ready_file: str | None
@@ -223,34 +130,11 @@ class ServerConfig:
 
 
 def _values(given: dict[str, str]) -> dict[str, object]:
-    values: dict[str, object] = {
-        key: arguments.number(key, given[key], least, most) if key in given else default
-        for key, (default, least, most) in NUMBERS.items()
-    }
-    for key, default in SWITCHES.items():
-        values[key] = arguments.switch(key, given.get(key, default))
-    for key in (
-        "host",
-        "user",
-        "cert",
-        "key",
-        "trust-store",
-        "store",
-        "connect-user",
-        "connect-trust-store",
-    ):
-        values[key] = given.get(key)
-    scheme = arguments.choice("scheme", given.get("scheme", "amqp"), tuple(DEFAULT_PORTS))
-    values["scheme"] = scheme
-    values["stream-sessions"] = arguments.choice(
-        "stream-sessions", given.get("stream-sessions", "own"), ("own", "shared")
-    )
-    values["durability"] = given.get("durability", "none")
-    values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[scheme])
+    values = option.values(SERVER_OPTIONS, given)
+    values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[str(values["scheme"])])
     ready_file = given.get("ready-file", "-")
     values["ready-file"] = None if ready_file == "-" else ready_file
     values["password"] = arguments.password(given)
-    values["roll"] = given.get("roll", "FAST_DAILY")
     values["connect"] = [target(url) for url in given.get("connect", "").split(",") if url]
     values["connect-password"] = arguments.password(given, "connect-password")
     mechanisms = given.get("sasl-mechanisms")

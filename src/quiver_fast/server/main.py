@@ -20,7 +20,7 @@ from quiver_fast.queuefile.reserve import keep_descriptors
 from quiver_fast.ready_file import write_ready
 from quiver_fast.server import balance
 from quiver_fast.server.broker import Broker
-from quiver_fast.server.config import USAGE, ServerConfig, parse
+from quiver_fast.server.config import ServerConfig, parse, usage
 from quiver_fast.server.connector import Connector
 from quiver_fast.server.listener import Listener, Turn
 from quiver_fast.server.machine import memory_of_machine
@@ -45,7 +45,7 @@ MEMORY_SHARE = 4
 
 def main(argv: list[str] | None = None) -> int:
     """Run the server with ``argv`` (default: the process's) and return its exit code."""
-    return run_program(PROGRAM, argv, USAGE, lambda: describe(PROGRAM, "queues", "topics"), start)
+    return run_program(PROGRAM, argv, usage, lambda: describe(PROGRAM, "queues", "topics"), start)
 
 
 def start(words: list[str]) -> None:

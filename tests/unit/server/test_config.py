@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.errors import UsageError
+from quiver_fast.options.option import NUMBER
+from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.server import config as config_module
-from quiver_fast.server.config import KNOWN, NUMBERS, USAGE, ServerConfig, parse
+from quiver_fast.server.config import KNOWN, ServerConfig, parse, usage
 
+NUMBERS = {option.key: option for option in SERVER_OPTIONS if option.kind == NUMBER}
 REQUIRED = ["host=h", "port=1", "path=q", "ready-file=r"]
 
 
@@ -78,7 +81,7 @@ def test_pinned_addresses(word: str, addresses: list[str]) -> None:
 
 @given(key=st.sampled_from(sorted(NUMBERS)), value=st.integers(-10, 2**51))
 def test_numbers_have_bounds(key: str, value: int) -> None:
-    _, least, most = NUMBERS[key]
+    least, most = NUMBERS[key].least, NUMBERS[key].most
     # Remote queues are files, so their port needs a store; only they forget by age.
     words = [f"{key}={value}", "store=s", *(["scheme=csp"] if key == "retain" else [])]
     if least <= value <= most:
@@ -88,9 +91,9 @@ def test_numbers_have_bounds(key: str, value: int) -> None:
             config(*words)
 
 
-@pytest.mark.parametrize("key", sorted(NUMBERS))
-def test_every_number_is_in_the_usage(key: str) -> None:
-    assert f"{key}=" in USAGE
+@pytest.mark.parametrize("key", sorted(KNOWN))
+def test_every_key_is_in_the_usage(key: str) -> None:
+    assert f"{key}=" in usage()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,162 @@
+"""One option: the key of a contract, the flag of a command, and what is said of both.
+
+From a declaration follow the parser of a contract, its usage text, the options of the commands,
+the arguments that they pass on, the tables of the documents, and completion in a shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from quiver_fast import arguments
+
+__all__ = [
+    "CHOICE", "NUMBER", "SWITCH", "TEXT", "Option", "default_text", "key_text", "keys",
+    "number_text", "usage", "values",
+]  # fmt: skip
+
+NUMBER, SWITCH, CHOICE, TEXT = "number", "switch", "choice", "text"
+
+_MEBIBYTE = 1 << 20
+_WIDTH = 100
+_COLUMN = 34
+
+
+class Option(NamedTuple):
+    """One option.
+
+    Attributes:
+        key: what a contract calls it; empty for what no implementation is told.
+        kind: ``NUMBER``, ``SWITCH``, ``CHOICE`` or ``TEXT``.
+        unit: what a value is: ``BYTES``, ``MESSAGES``, ``SECONDS``, ``FILE``.
+        about: what the contract's usage text says.
+        default: the contract's; of a switch False or True, None for no value.
+        shown: that default in words, where the value does not tell.
+        zero: what the number 0 means, where it is special.
+        least: the smallest number.
+        most: the largest number.
+        choices: the values of a ``CHOICE``.
+        section: the heading in the contract's usage text.
+        csp: remote queues have it too.
+        extension: only our own implementation takes the key.
+        flag: the option of the commands; empty for a key that no option sets.
+        letter: its short form, such as ``-d``.
+        metavar: what its value is called there.
+        initial: the value that a command passes on when the flag is not given; None for none.
+        inverted: the flag turns the switch off.
+        side: the only operation whose arrow is told, ``send`` or ``receive``.
+        group: the heading in the help of the commands.
+        help: what the help of the commands says, without default and limits.
+    """
+
+    key: str
+    kind: str
+    unit: str = ""
+    about: str = ""
+    default: int | bool | str | None = None
+    shown: str = ""
+    zero: str = ""
+    least: int = 0
+    most: int = 2**62
+    choices: tuple[str, ...] = ()
+    section: str = ""
+    csp: bool = False
+    extension: bool = False
+    flag: str = ""
+    letter: str = ""
+    metavar: str = ""
+    initial: int | str | None = None
+    inverted: bool = False
+    side: str = ""
+    group: str = ""
+    help: str = ""
+
+    @property
+    def name(self) -> str:
+        """The key as an attribute; the flag, where there is no key."""
+        return (self.key or self.flag.lstrip("-")).replace("-", "_")
+
+    @property
+    def dest(self) -> str:
+        """The attribute of the parsed command line."""
+        return self.flag.lstrip("-").replace("-", "_")
+
+
+def keys(options: Iterable[Option]) -> frozenset[str]:
+    """Return the contract's keys among ``options``."""
+    return frozenset(option.key for option in options if option.key)
+
+
+def values(options: Iterable[Option], given: Mapping[str, str]) -> dict[str, object]:
+    """Return the value of each key, checked and of its type; the default where it is not given.
+
+    Raises:
+        UsageError: a value is not what its key takes; the message names the key.
+    """
+    return {
+        option.key: _value(option, given[option.key]) if option.key in given else option.default
+        for option in options
+        if option.key
+    }
+
+
+def _value(option: Option, text: str) -> object:
+    if option.kind == NUMBER:
+        return arguments.number(option.key, text, option.least, option.most)
+    if option.kind == SWITCH:
+        return arguments.switch(option.key, text)
+    if option.kind == CHOICE:
+        return arguments.choice(option.key, text, option.choices)
+    return text
+
+
+def usage(head: str, options: Iterable[Option]) -> str:
+    """Return the usage text of a contract: ``head``, then the keys under their headings."""
+    sections: dict[str, list[str]] = {}
+    for option in options:
+        if option.key:
+            sections.setdefault(option.section, []).extend(_usage_lines(option))
+    blocks = ["\n".join([f"{section}:", *lines]) for section, lines in sections.items()]
+    return "\n\n".join([head.rstrip("\n"), *blocks]) + "\n"
+
+
+def _usage_lines(option: Option) -> list[str]:
+    # An arrow starts without it; only --help needs it.
+    import textwrap
+
+    default = default_text(option)
+    note = f"({default}{f': {option.zero}' if option.zero and default == '0' else ''})"
+    label = f"  {key_text(option)}{f' {note}' if default else ''}"
+    about = option.about
+    if option.zero and default != "0":
+        about += f"; 0: {option.zero}"
+    indent = " " * _COLUMN
+    if len(label) < _COLUMN:
+        whole = textwrap.wrap(about, _WIDTH - _COLUMN) or [""]
+        return [f"{label:<{_COLUMN}}{whole[0]}".rstrip(), *(indent + line for line in whole[1:])]
+    return [label, *(indent + line for line in textwrap.wrap(about, _WIDTH - _COLUMN))]
+
+
+def key_text(option: Option) -> str:
+    """Return ``KEY=VALUE``, as usage texts and documents write a key."""
+    value = {SWITCH: "0|1", CHOICE: "|".join(option.choices)}.get(option.kind, option.unit)
+    return f"{option.key}={value}"
+
+
+def default_text(option: Option) -> str:
+    """Return the contract's default for people to read; empty where there is none."""
+    if option.shown:
+        return option.shown
+    if option.default is None:
+        return ""
+    if option.kind == SWITCH:
+        return str(int(option.default))
+    return number_text(option, option.default)
+
+
+def number_text(option: Option, number: int | str) -> str:
+    """Return a default with its unit, where that is not the one of the key."""
+    if option.unit == "BYTES" and isinstance(number, int) and number and number % _MEBIBYTE == 0:
+        return f"{number // _MEBIBYTE} MiB"
+    return str(number)

@@ -1,0 +1,76 @@
+"""The documents say what the code does: generated blocks, defaults in prose, options."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from buildtools.documents import BLOCKS, PAGES, blocks_in, rewritten
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_generated_blocks_are_as_the_code_says(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert rewritten(text) == text, "run `make docs`"
+
+
+def test_every_block_is_in_a_document() -> None:
+    used = [name for page in PAGES for name in blocks_in(page.read_text(encoding="utf-8"))]
+    assert sorted(used) == sorted({*used} & BLOCKS.keys())
+    assert BLOCKS.keys() == {*used}
+
+
+def test_a_stale_block_is_noticed() -> None:
+    """A pattern that finds nothing would prove nothing."""
+    text = "a\n<!-- generated: keys of the server -->\n\nstale row\n<!-- end -->\nb\n"
+    new = rewritten(text)
+    assert "stale row" not in new
+    assert "`queue-limit=BYTES`" in new
+    assert rewritten(new) == new
+
+
+# What prose says, and the constant of the code: page, phrase, file, name.
+FACTS = [
+    ("server", "From {} on, a message for which", "message.pxd", "STREAM_SIZE"),
+    ("streaming", "or {} of it have come", "message.pxd", "STREAM_SIZE"),
+    ("server", "A selector has at most {} characters", "selector.py", "LENGTH_MAX"),
+    ("server", "A producer with {} messages that wait for the disk", "credit.pyx", "UNSYNCED_MAX"),
+    ("server", "fills its socket and {}", "outlet.pyx", "OUTGOING_MAX"),
+    ("server", "has 1 to {} bytes of UTF-8", "folders.py", "ADDRESS_MAX"),
+    ("server", "{} of each file are kept for removals", "store.pyx", "NOTES_ROOM"),
+    ("queue-files", "An entry has at most {}", "appender.pyx", "MAX_ENTRY"),
+    ("queue-files", "Files grow by {}, then more", "space.pyx", "STEP_MIN"),
+    ("queue-files", "up to {} at a time", "space.pyx", "STEP_MAX"),
+    ("queues", "Limits: {} cids", "store.pyx", "MAX_LINKS"),
+    ("queues", "or {} a batch", "tailing.pyx", "MAX_BATCH_BYTES"),
+    ("queues", "beyond {} of unsent replies", "outbox.pyx", "MAX_OUTPUT"),
+    ("performance", "Reads of {}", "connection.pyx", "READ_SIZE"),
+    ("performance", "never more than {} ahead", "sender.pyx", "OUTGOING_LIMIT"),
+    ("arrows", "at least {} s", "arrow.py", "PEER_TIMEOUT"),
+]
+UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+
+
+def constant(file: str, name: str) -> int:
+    found = [
+        match[1]
+        for path in (ROOT / "src").rglob(file)
+        for match in re.finditer(rf"\b{name} = ([\d_. <]+)", path.read_text())
+    ]
+    assert len(found) == 1, f"{name} is in {len(found)} files {file}"
+    shifted = [int(float(part)) for part in found[0].split("<<")]
+    return shifted[0] << shifted[1] if shifted[1:] else shifted[0]
+
+
+@pytest.mark.parametrize(("page", "phrase", "file", "name"), FACTS)
+def test_numbers_in_prose_are_the_codes(page: str, phrase: str, file: str, name: str) -> None:
+    text = " ".join((ROOT / "docs" / f"{page}.md").read_text().split())
+    before, after = map(re.escape, phrase.split("{}"))
+    found = re.search(rf"{before}([\d,]+)(?: (KiB|MiB))?{after}", text)
+    assert found, f"{page}.md does not say it any more"
+    said = int(found[1].replace(",", "")) * UNITS[found[2] or ""]
+    assert said == constant(file, name)

@@ -1,0 +1,142 @@
+"""Options are declared once: contracts, commands, plans and completion follow from that."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from quiver_fast import contract
+from quiver_fast.cli import analyze, arrow, bench, pair, queue, server
+from quiver_fast.cli.common import initial_text
+from quiver_fast.cli.implementations import Implementation
+from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, summary_config
+from quiver_fast.cli.url import parse_url
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, PAIR, SECURITY
+from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, Option, keys, usage, values
+from quiver_fast.options.server import SERVER_OPTIONS
+from quiver_fast.server import config as server_config
+
+COMMANDS = {
+    "quiver": pair, "quiver-analyze": analyze, "quiver-arrow": arrow, "quiver-bench": bench,
+    "quiver-queue": queue, "quiver-server": server,
+}  # fmt: skip
+# Of the contract, and not of the configuration: they become another attribute.
+READ_OTHERWISE = {"password-fd", "connect-password-fd"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "config"),
+    [(ARROW_OPTIONS, contract.ArrowConfig), (SERVER_OPTIONS, server_config.ServerConfig)],
+)
+def test_a_configuration_has_what_is_declared(declared, config) -> None:
+    expected = {key.replace("-", "_") for key in keys(declared) - READ_OTHERWISE}
+    made = {"revision", "unknown", "pinned"}
+    assert set(config.__annotations__) - made == expected
+
+
+def test_the_options_of_both_arrows_are_what_is_declared() -> None:
+    expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in (LOAD, SECURITY)}
+    fields = {field.name for field in dataclasses.fields(ArrowOptions)}
+    assert fields == expected | {"password", "expose_password", "pacing"}
+
+
+def test_a_summary_has_every_option_that_is_no_secret() -> None:
+    args = arrow.make_parser().parse_args(["send", "q"])
+    url = parse_url("q")
+    plan = ArrowPlan(
+        "send", Implementation("x", ("x",)), url, ArrowOptions.from_arguments(args, url), "id"
+    )
+    config = summary_config(plan, Path("out"))
+    expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in (LOAD, PAIR)}
+    assert expected <= config.keys()
+
+
+@pytest.mark.parametrize("options", [ARROW_OPTIONS, SERVER_OPTIONS])
+def test_no_option_is_declared_twice(options) -> None:
+    for attribute in ("key", "flag", "letter"):
+        names = [getattr(one, attribute) for one in options if getattr(one, attribute)]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("option", [*ARROW_OPTIONS, *SERVER_OPTIONS], ids=lambda one: one.name)
+def test_a_declaration_is_whole(option: Option) -> None:
+    assert option.kind != CHOICE or option.choices
+    if option.kind == NUMBER and option.key and option.default != -1:
+        assert option.least <= option.default <= option.most
+    if option.flag:
+        assert option.help
+        assert option.kind in (SWITCH, CHOICE) or option.metavar
+        # A number that is none for the command would be a surprise.
+        assert option.initial is None or option.kind == NUMBER
+    assert not option.inverted or option.default is True
+
+
+@pytest.mark.parametrize("module", [arrow, pair, bench, server], ids=lambda one: one.__name__)
+def test_help_tells_the_default_of_every_declared_option(module) -> None:
+    parser = module.make_parser()
+    declared = {one.flag: one for one in (SERVER_OPTIONS if module is server else ARROW_OPTIONS)}
+    seen = 0
+    for action in parser._actions:
+        option = declared.get(action.option_strings[-1]) if action.option_strings else None
+        if option is None or (module is bench and option.name in ("cert", "key")):
+            continue
+        seen += 1
+        assert action.default == (False if option.kind == SWITCH else option.initial)
+        text = initial_text(option)
+        if text and option.kind != SWITCH:
+            assert f"default {text}" in action.help
+    assert seen > 15
+
+
+def test_values_are_checked_and_have_their_types() -> None:
+    options = (
+        Option("a", NUMBER, default=3, most=9),
+        Option("b", SWITCH, default=True),
+        Option("c", CHOICE, choices=("x", "y")),
+        Option("", NUMBER, flag="--d", metavar="N"),
+    )
+    assert values(options, {}) == {"a": 3, "b": True, "c": None}
+    assert values(options, {"a": "9", "b": "0", "c": "y"}) == {"a": 9, "b": False, "c": "y"}
+    for wrong in ({"a": "10"}, {"b": "yes"}, {"c": "z"}):
+        with pytest.raises(contract.UsageError, match=f"{next(iter(wrong))} must be"):
+            values(options, wrong)
+
+
+def test_usage_has_sections_in_order_and_wraps() -> None:
+    options = (
+        Option("one", NUMBER, "BYTES", "first", 1 << 20, section="A"),
+        Option("two", NUMBER, "SECONDS", "second", 0, zero="never", section="B"),
+        Option("three", NUMBER, "SECONDS", "third " * 20, 5, zero="never", section="A"),
+    )
+    text = usage("Usage: x\n", options)
+    assert text.index("one=BYTES (1 MiB)") < text.index("three=SECONDS (5)") < text.index("\nB:")
+    assert "two=SECONDS (0: never)" in text
+    assert "0: never\n\nB:" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("command", "words", "expected"),
+    [
+        ("quiver", ["--dur"], ["--durable", "--duration"]),
+        ("quiver-arrow", ["--record-format", "v"], ["v1", "v2", "v3"]),
+        ("quiver-server", ["--impl", "rabb"], ["rabbitmq", "rabbitmq-4"]),
+        ("quiver-bench", ["--rate", ""], []),
+        ("quiver-analyze", ["--engine", "lo"], ["local"]),
+        ("quiver-queue", ["--j"], ["--json"]),
+    ],
+)
+def test_bash_completes(command: str, words: list[str], expected: list[str], capsys) -> None:
+    assert COMMANDS[command].main(["--completion"]) == 0
+    script = capsys.readouterr().out
+    function = "_" + command.replace("-", "_")
+    line = " ".join(f"'{word}'" for word in [command, *words])
+    script += f'COMP_WORDS=({line}); COMP_CWORD={len(words)}; {function}; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == expected
+    assert done.stderr == ""
