@@ -21,14 +21,12 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from buildtools import proton_engine, toolchain  # noqa: E402
+from buildtools import modules, proton_engine, toolchain  # noqa: E402
 from buildtools.cython_options import DIRECTIVES  # noqa: E402
 
 SOURCE = Path("src")
 BUILD = ROOT / "build"
 JOBS = os.cpu_count() or 1
-# Modules on these floors are plain C; all others talk to the engine.
-WITHOUT_ENGINE = {"records", "queuefile", "analysis"}
 
 # Debug information would name the machine that built the wheel.
 COMPILE_ARGS = [
@@ -43,11 +41,6 @@ def generated_c_dir() -> str:
     return f"build/cython-{hashlib.sha256(decisive.encode()).hexdigest()[:12]}"
 
 
-def needs_engine(path: Path) -> bool:
-    """Say whether the module at ``path`` calls the engine."""
-    return path.parent.name not in WITHOUT_ENGINE
-
-
 def extensions() -> list[Extension]:
     """Declare one extension per .pyx file; the file's place is its module name."""
     found = []
@@ -55,11 +48,12 @@ def extensions() -> list[Extension]:
         relative = path.relative_to(ROOT / SOURCE)
         module = ".".join(relative.with_suffix("").parts)
         source = SOURCE / relative
-        headers = [str(header) for header in sorted(source.parent.glob("*.h"))]
+        folders = modules.include_dirs(source, SOURCE)
+        headers = [str(header) for folder in folders for header in sorted(folder.glob("*.h"))]
         extension = Extension(
             module,
             [str(source)],
-            include_dirs=[str(source.parent)],
+            include_dirs=[str(folder) for folder in folders],
             extra_compile_args=list(COMPILE_ARGS),
             depends=["setup.py", *headers],
         )
@@ -67,19 +61,19 @@ def extensions() -> list[Extension]:
     return found
 
 
-def translate(modules: list[Extension]) -> None:
+def translate(extensions: list[Extension]) -> None:
     """Have Cython write the C of all modules, and name it as their source."""
     translated = cythonize(
-        modules,
+        extensions,
         compiler_directives=DIRECTIVES,
         include_path=[str(SOURCE)],
         build_dir=generated_c_dir(),
         nthreads=JOBS,
         quiet=True,
     )
-    sources = {extension.name: extension.sources for extension in translated}
-    for module in modules:
-        module.sources = sources[module.name]
+    sources = {one.name: one.sources for one in translated}
+    for extension in extensions:
+        extension.sources = sources[extension.name]
 
 
 def remove_all(paths: set[Path]) -> None:
@@ -116,7 +110,7 @@ class BuildWithEngine(build_ext):
             raise SystemExit(f"quiver-fast: {error}") from None
         stamp = self._stamp(engine)
         for extension in self.extensions:
-            if needs_engine(Path(extension.sources[0])):
+            if modules.needs_engine(Path(extension.sources[0]), SOURCE):
                 self._link_engine(extension, engine, stamp)
         super().run()
 
@@ -146,6 +140,11 @@ class BuildWithEngine(build_ext):
         extension.libraries += engine.libraries
         extension.extra_compile_args += engine.compile_args
         extension.extra_link_args += engine.link_args
+        if engine.bundled:
+            origin = "@loader_path" if proton_engine.MACOS else "$ORIGIN"
+            extension.extra_link_args.append(
+                f"-Wl,-rpath,{modules.run_path(extension.name, origin)}"
+            )
         extension.define_macros += [
             ("QUIVER_ENGINE_BUNDLED", str(int(engine.bundled))),
             # The work list is deprecated in favour of events, which cost more.

@@ -97,7 +97,11 @@ LINK_FLAGS = (
 
 
 class Engine(NamedTuple):
-    """What an extension module needs to compile and link against the engine."""
+    """What an extension module needs to compile and link against the engine.
+
+    A bundled engine's library is in the package: a module finds it by
+    :func:`buildtools.modules.run_path`.
+    """
 
     include_dirs: list[str]
     library_dirs: list[str]
@@ -410,13 +414,12 @@ def _bundled_engine(build_dir: Path, package_dir: Path) -> Engine:
     root = unpack_source(build_dir)
     library = _compiled_once(build_dir, root)
     _install_library(library, package_dir)
-    origin = "@loader_path" if MACOS else "$ORIGIN"
     return Engine(
         include_dirs=[str(root / "include"), str(OWN)],
         library_dirs=[str(library.parent)],
         libraries=["quiver-proton"],
         compile_args=[],
-        link_args=[f"-Wl,-rpath,{origin}/../proton"],
+        link_args=[],
         bundled=True,
     )
 

@@ -1,0 +1,88 @@
+"""What each Cython module needs, told by what it cimports: the engine, and folders of headers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["cimported", "include_dirs", "needs_engine", "run_path"]
+
+ENGINE_FOLDER = Path("quiver_fast", "proton")
+
+_CIMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+cimport[ \t]+(?P<names>\([^)]*\)|[^\n#]+)"
+    r"|cimport[ \t]+(?P<modules>[\w., \t]+))",
+    re.MULTILINE,
+)
+_ENGINE_HEADER = re.compile(r"^[ \t]*cdef extern from [\"']<?proton/", re.MULTILINE)
+
+
+def cimported(module: Path, source: Path) -> set[Path]:
+    """Return ``module`` and all declarations that it cimports, theirs included.
+
+    Args:
+        module: a `.pyx` file.
+        source: the folder that its package is in.
+    """
+    found: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found.add(path)
+        own = path.with_suffix(".pxd")
+        waiting += [own] if own.is_file() else []
+        waiting += _declarations(path, source)
+    return found
+
+
+def _declarations(path: Path, source: Path) -> Iterator[Path]:
+    """Yield the `.pxd` files that one file cimports and that are in ``source``."""
+    for match in _CIMPORT.finditer(path.read_text(encoding="utf-8")):
+        if match["modules"]:
+            names = [word.split()[0] for word in match["modules"].split(",") if word.strip()]
+        else:
+            package = _absolute(match["module"], path, source)
+            words = re.sub(r"#[^\n]*|[()]", "", match["names"])
+            members = [word.split()[0] for word in words.split(",") if word.strip()]
+            # A name may be a module of the package, or of the module.
+            names = [package, *(f"{package}.{member}" for member in members)]
+        for name in names:
+            declarations = source.joinpath(*name.split(".")).with_suffix(".pxd")
+            if declarations.is_file():
+                yield declarations
+
+
+def _absolute(name: str, path: Path, source: Path) -> str:
+    """Return the dotted name that a cimport in ``path`` means, relative ones included."""
+    level = len(name) - len(name.lstrip("."))
+    if level == 0:
+        return name
+    parts = path.relative_to(source).parent.parts
+    base = parts[: len(parts) - (level - 1)]
+    return ".".join([*base, *filter(None, [name.lstrip(".")])])
+
+
+def needs_engine(module: Path, source: Path) -> bool:
+    """Say whether a module is compiled with declarations of the engine."""
+    return any(_ENGINE_HEADER.search(path.read_text()) for path in cimported(module, source))
+
+
+def include_dirs(module: Path, source: Path) -> list[Path]:
+    """Return the folders of the headers that a module or what it cimports may include."""
+    folders = {path.parent for path in cimported(module, source)}
+    return sorted(folder for folder in folders if any(folder.glob("*.h")))
+
+
+def run_path(name: str, origin: str) -> str:
+    """Return where the module ``name`` finds the engine's library, from its own folder.
+
+    Args:
+        name: its dotted name.
+        origin: what the loader takes for the module's folder, ``$ORIGIN`` on Linux.
+    """
+    folder = Path(*name.split(".")[:-1])
+    return f"{origin}/{os.path.relpath(ENGINE_FOLDER, folder)}"

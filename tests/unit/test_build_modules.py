@@ -1,0 +1,86 @@
+"""What a module needs follows from its cimports, wherever it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from buildtools.modules import cimported, include_dirs, needs_engine, run_path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A package with rooms at several depths."""
+    files = {
+        "proton/lib.pxd": 'cdef extern from "proton/link.h" nogil:\n    pass\n',
+        "proton/sys.pxd": 'cdef extern from "<poll.h>" nogil:\n    pass\n',
+        "wire/peer.pxd": "from quiver_fast.proton.lib cimport (\n    pn_link_t,  # a link\n)\n",
+        "wire/peer.pyx": "x = 1\n",
+        "wire/deep/far.pyx": "from ..peer cimport Peer\n",
+        "wire/deep/near.pyx": "from quiver_fast.proton cimport sys, lib\n",
+        "lists/plain.pyx": "from quiver_fast.proton.sys cimport poll\nimport quiver_fast.wire\n",
+        "lists/named.pyx": "cimport cython, quiver_fast.wire.peer as peer\n",
+        "lists/rows.h": "",
+        "lists/rows.pxd": 'cdef extern from "rows.h":\n    pass\n',
+        "wire/uses.pyx": "from quiver_fast.lists.rows cimport rows\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "quiver_fast" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("wire/peer.pyx", True),
+        ("wire/deep/far.pyx", True),
+        ("wire/deep/near.pyx", True),
+        ("lists/named.pyx", True),
+        ("lists/plain.pyx", False),
+        ("wire/uses.pyx", False),
+    ],
+)
+def test_who_cimports_the_engine_needs_it(tree: Path, name: str, needed: bool) -> None:
+    assert needs_engine(tree / "quiver_fast" / name, tree) is needed
+
+
+def test_headers_come_with_declarations(tree: Path) -> None:
+    module = tree / "quiver_fast" / "wire" / "uses.pyx"
+    assert include_dirs(module, tree) == [tree / "quiver_fast" / "lists"]
+
+
+def test_the_modules_of_this_package_are_told_apart() -> None:
+    package = SOURCE / "quiver_fast"
+    needing = {path.stem for path in package.rglob("*.pyx") if needs_engine(path, SOURCE)}
+    assert {"sender", "receiver", "info", "listener"} <= needing
+    assert not needing & {"tally", "pacer", "parser", "writer", "appender", "textwire"}
+    declared = cimported(package / "engine" / "sender.pyx", SOURCE)
+    assert package / "proton" / "libproton.pxd" in declared
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["quiver_fast.proton.info", "quiver_fast.engine.sender", "quiver_fast.server.wire.peer",
+     "quiver_fast.server.wire.deep.er.peer"],
+)  # fmt: skip
+def test_the_library_is_found_from_any_depth(name: str) -> None:
+    path = run_path(name, "/site/" + "/".join(name.split(".")[:-1]))
+    assert os.path.normpath(path) == "/site/quiver_fast/proton"
+    assert run_path(name, "$ORIGIN").startswith("$ORIGIN/")
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    """A folder without `__init__.py` is left out of the wheel, with its declarations."""
+    suffixes = {".py", ".pyx", ".pxd", ".pyi"}
+    folders = {path.parent for path in SOURCE.rglob("*") if path.suffix in suffixes}
+    assert len(folders) > 5
+    assert {folder for folder in folders if not (folder / "__init__.py").is_file()} == {
+        folder for folder in folders if folder.suffix == ".egg-info"
+    }
