@@ -11,6 +11,7 @@ from datetime import date
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from bench import record
 from bench.cases import QUICK
 from bench.comparison import METRICS, Comparison, Figures, Limit, Row, load_floors, rows_of, table
 from bench.reference import build
@@ -20,6 +21,7 @@ QUICK_ROUNDS = 3
 FULL_ROUNDS = 7
 
 ROWS = pytest.StashKey[list[Row]]()
+ROUNDS = pytest.StashKey[dict[str, int]]()
 
 
 class RatioClock:
@@ -48,12 +50,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("bench")
     group.addoption("--bench-full", action="store_true", help="all cases, longer, 7 rounds")
     group.addoption("--bench-rounds", type=int, help="rounds of each case")
+    group.addoption(
+        "--bench-record", action="store_true", help="write the figures that the documents quote"
+    )
     group.addoption("--bench-arrow", help="command to measure instead of the product's arrow")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: only with --bench-full")
     config.stash[ROWS] = []
+    config.stash[ROUNDS] = {}
     # pytest-benchmark's own table would show ratios as seconds; ours is printed instead.
     config.option.benchmark_quiet = True
 
@@ -72,6 +78,7 @@ class Bench:
     def __init__(self, benchmark: BenchmarkFixture, config: pytest.Config) -> None:
         self._benchmark = benchmark
         self._rows = config.stash[ROWS]
+        self._rounds = config.stash[ROUNDS]
         self.full: bool = config.getoption("--bench-full")
         self.rounds: int = config.getoption("--bench-rounds") or (
             FULL_ROUNDS if self.full else QUICK_ROUNDS
@@ -112,6 +119,7 @@ class Bench:
     def _conclude(self, case: str, comparison: Comparison, limits: dict[str, Limit]) -> None:
         rows = rows_of(case, comparison, limits)
         self._rows.extend(rows)
+        self._rounds[case] = self.rounds
         self._benchmark.extra_info |= {
             row.metric: {"ours": row.ours, "reference": row.reference, "gated": row.gated}
             for row in rows
@@ -164,3 +172,6 @@ def pytest_terminal_summary(
     )
     for line in table(rows):
         terminalreporter.line(line)
+    if config.getoption("--bench-record"):
+        words = [word for word in config.invocation_params.args if word != "--bench-record"]
+        record.save(rows, config.stash[ROUNDS], shlex.join(["pytest", *words]))

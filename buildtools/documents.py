@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from bench import record
 from quiver_fast.cli import bench, pair
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import Option, default_text, key_text
@@ -94,11 +95,113 @@ def _of_bench() -> str:
     return options_table(bench.make_parser(), shared - {"--cert", "--key"})
 
 
+def _server_figures() -> str:
+    found = record.load()
+    hundred, paced = found["server-100"], found["server-paced"]
+    rows = [
+        ("100-byte messages through the server", *_both(hundred["rate"], _rate)),
+        ("server's CPU for each of them", *_both(hundred["server_cpu"], _micro)),
+        ("server's memory at its peak", *_both(hundred["server_rss"], _megabytes)),
+        ("memory at its peak, 50,000 messages a second", *_both(paced["server_rss"], _megabytes)),
+    ]
+    for name, size in (("server-1k", "1,000"), ("server-10k", "10,000")):
+        rates, used = _both(found[name]["rate"], _rate), _both(found[name]["server_cpu"], _micro)
+        rows.append((f"{size}-byte messages", *map(", ".join, zip(rates, used, strict=True))))
+    return table(("", "ours", "example broker"), rows)
+
+
+def _durable_figures() -> str:
+    rows = []
+    for policy in ("none", "group"):
+        case = record.load()[f"durable-{policy}"]
+        rates, used = _both(case["rate"], _rate), _both(case["server_cpu"], _micro)
+        per_sync = case["per_sync"].ours if "per_sync" in case else 1
+        batches = f", {per_sync:,.0f} messages per sync" if per_sync and per_sync > 1 else ""
+        stored, other = map(", ".join, zip(rates, used, strict=True))
+        rows.append((f"`{policy}`", stored + batches, other, f"{case['rate'].ratio:.2f}"))
+    return table(("", "stored", "not stored", "share (median of rounds)"), rows)
+
+
+def _server_in_short() -> str:
+    found = record.load()
+    rate, cpu = found["server-100"]["rate"], found["server-100"]["server_cpu"]
+    stored = {name: found[f"durable-{name}"]["rate"].ratio for name in ("none", "group")}
+    lines = [
+        f"It passes {(rate.ours or 0) / 1000:.1f} million 100-byte messages a second at "
+        f"{_micro(cpu.ours)} of CPU each, on two cores that it shares with both arrows:",
+        f"{rate.ratio:.0f} times as many as the Proton C example broker with the same arrows.",
+        f"Durable messages pass at {stored['none']:.0%} of the rate of others, and at "
+        f"{stored['group']:.0%} where each is on disk before it is",
+        "accepted ([figures](docs/server.md#figures)).",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+_ARROW_ROWS = {
+    "100-byte bodies, credit 1000": ("body-100",),
+    "with message ids": ("message-ids",),
+    "with settlement records (v2)": ("settlement",),
+    "body 0 / 1 B": ("body-0", "body-1"),
+    "body 1 kB / 10 kB": ("body-1k", "body-10k"),
+    "body 100 kB / 1 MB": ("body-100k", "body-1m"),
+    "credit 1 / 10 / 100": ("credit-1", "credit-10", "credit-100"),
+    "credit 10 k / 100 k": ("credit-10k", "credit-100k"),
+}
+
+
+def _arrow_figures() -> str:
+    found = record.load()
+    rows = []
+    for label, cases in _ARROW_ROWS.items():
+        cells = []
+        for metric, shown in (("rate", _rate), ("sender_cpu", _nano), ("receiver_cpu", _nano)):
+            figures = [found[case][metric] for case in cases]
+            ours = figures[0].ours if len(figures) == 1 else None
+            ratios = " / ".join(f"{figure.ratio:.2f}" for figure in figures)
+            cells.append(ratios if ours is None else f"{ratios} ({shown(ours)})")
+        rows.append((label, *cells))
+    return table(("workload", "rate, ratio to the reference", "sender CPU", "receiver CPU"), rows)
+
+
+def _latency_figures() -> str:
+    rows = []
+    for rate in ("10k", "50k", "100k"):
+        case = record.load()[f"latency-{rate}"]
+        cells = [f"{case[one].ours:.0f} ({case[one].ratio:.2f})" for one in ("p50", "p99", "p99.9")]
+        rows.append((f"{rate[:-1]} k/s", *cells))
+    return table(("rate", "p50", "p99", "p99.9"), rows)
+
+
+def _both(figure: record.Figure, shown: Callable[[float | None], str]) -> tuple[str, str]:
+    return shown(figure.ours), shown(figure.reference)
+
+
+def _rate(thousands: float | None) -> str:
+    return f"{thousands or 0:,.0f} k/s"
+
+
+def _micro(nanoseconds: float | None) -> str:
+    return f"{(nanoseconds or 0) / 1000:.2g} µs"
+
+
+def _nano(nanoseconds: float | None) -> str:
+    return f"{nanoseconds or 0:.0f} ns"
+
+
+def _megabytes(megabytes: float | None) -> str:
+    return f"{megabytes or 0:.0f} MB"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "options of quiver": lambda: options_table(pair.make_parser()),
     "options of quiver-bench": _of_bench,
     "keys of the arrow": lambda: keys_table(ARROW_OPTIONS, "quiver-arrow"),
     "keys of the server": lambda: keys_table(SERVER_OPTIONS, "quiver-server"),
+    "figures of the server": _server_figures,
+    "figures of durable messages": _durable_figures,
+    "the server in short": _server_in_short,
+    "figures of the arrow": _arrow_figures,
+    "figures of latency": _latency_figures,
 }
 
 

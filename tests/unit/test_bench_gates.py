@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench import cases, comparison, instructions, runner  # noqa: E402
+from bench import cases, comparison, instructions, record, runner  # noqa: E402
 from bench.comparison import Comparison, FloorsError, Limit  # noqa: E402
 from bench.runner import Case, RunError, Side  # noqa: E402
 
@@ -149,3 +149,24 @@ def test_instruction_baselines_survive_a_round_trip(tmp_path: Path) -> None:
 
 def test_start_up_is_what_two_lengths_of_run_have_in_common() -> None:
     assert instructions.per_item(lambda items: 5_000 + 7 * items, 100, repeats=1) == 7
+
+
+def test_a_run_replaces_the_figures_of_its_cases(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    path.write_text(record.RESULTS.read_text())
+    before = record.load(path)
+    rows = comparison.rows_of("server-100", rounds((30.0, 10.0), (40.0, 10.0), (61.0, 10.0)), {})
+    record.save(rows, {"server-100": 3}, "pytest bench", path)
+    after = record.load(path)
+    assert after.pop("server-100") == {"rate": record.Figure(40.0, 10.0, 4.0)}
+    before.pop("server-100")
+    assert after == before
+
+
+def test_every_recorded_figure_is_of_a_case_and_can_be_told() -> None:
+    floors = comparison.load_floors()
+    for case, figures in record.load().items():
+        assert case in floors
+        for metric, figure in figures.items():
+            assert metric in comparison.METRICS
+            assert figure.ratio > 0
