@@ -20,6 +20,7 @@ from support.bulk import (
 )
 from support.complexity import Bench, Flood, Operation
 from support.fast_frames import DIGITS, NUMBER, copies
+from support.more_operations import MORE_OPERATIONS
 from support.text_operations import TEXT_OPERATIONS
 
 __all__ = ["OPERATIONS"]
@@ -432,12 +433,6 @@ def connections(bench: Bench, count: int) -> None:
         bench.close()
 
 
-def idle_connections(bench: Bench, count: int) -> None:
-    """Hold connections that do nothing."""
-    for _ in range(count):
-        bench.client()
-
-
 OPERATIONS: list[Operation] = [
     Operation("attach and detach, unread", unread_links, 4000, waits=True),
     Operation("begin and end, unread", unread_sessions, 4000, waits=True),
@@ -450,7 +445,6 @@ OPERATIONS: list[Operation] = [
     Operation("begin and end beside many links", sessions_with_links, 150, scale=1),
     Operation("flow", flows, 10000),
     Operation("flow with drain", drains, 10000),
-    Operation("idle connections", idle_connections, 60),
     Operation("connections that come and go", connections, 100),
     Operation("messages sent settled", sent_settled, 10000, leaves=True),
     Operation("messages sent unsettled", sent_unsettled, 10000, leaves=True),
@@ -482,4 +476,5 @@ OPERATIONS: list[Operation] = [
     Operation("subscriptions of a topic", subscriptions, 150, scale=1),
     Operation("messages that a subscriber leaves", unread_topic, 5000),
     *TEXT_OPERATIONS,
+    *MORE_OPERATIONS,
 ]

@@ -1,0 +1,210 @@
+"""What clients can repeat with trunks, streams, stored queues and very many connections."""
+
+from __future__ import annotations
+
+from support.amqp_codec import Value
+from support.amqp_frames import composite, encode_frame
+from support.bulk import BODY, Producer, dispositions, flow, header, transfers
+from support.complexity import Bench, Flood, Operation
+from support.fast_frames import DIGITS, NUMBER, copies
+from support.remote import request
+from support.text_operations import ANSWERED, APPENDER, LAST, QUEUE, SERVED
+
+__all__ = ["MORE_OPERATIONS"]
+
+# Of one connection, below max-links; what needs more of them takes more connections.
+LINKS = 500
+TRUNK = {"offered_capabilities": Value("symbol", b"quiver.trunk")}
+GROUP: dict[str, object] = {"store": True, "durability": "group"}
+
+
+def attach_many(client: Flood, template: bytes, count: int) -> None:
+    """Attach links and wait for the answers."""
+    before = client.seen["attach"]
+    client.pump(copies(template, range(count)), lambda: client.seen["attach"] >= before + count)
+
+
+def detach_many(client: Flood, count: int) -> None:
+    """Detach links in the order in which they were attached, and wait for the answers."""
+    before = client.seen["detach"]
+    detach = encode_frame("detach", handle=NUMBER, closed=True)
+    client.pump(copies(detach, range(count)), lambda: client.seen["detach"] >= before + count)
+
+
+def stream_senders(address: str) -> bytes:
+    """Return the attach of a sender of streams."""
+    capability = Value("symbol", b"qd.streaming-deliveries")
+    return encode_frame(
+        "attach", name=DIGITS, handle=NUMBER, role=False, initial_delivery_count=0,
+        source=composite("source"),
+        target=composite("target", address=address, capabilities=capability),
+    )  # fmt: skip
+
+
+def receivers(address: str) -> bytes:
+    """Return the attach of a consumer."""
+    return encode_frame(
+        "attach", name=DIGITS, handle=NUMBER, role=True,
+        source=composite("source", address=address), target=composite("target"),
+    )  # fmt: skip
+
+
+def parts(count: int) -> list[int]:
+    """Return how many links each of several connections has."""
+    return [min(LINKS, count - at) for at in range(0, count, LINKS)]
+
+
+def senders_of_streams(bench: Bench, count: int) -> None:
+    """Attach senders of streams to one address, and detach them."""
+    template = stream_senders(bench.fresh("streams"))
+    clients = [(bench.client(), part) for part in parts(count)]
+    for client, part in clients:
+        attach_many(client, template, part)
+    for client, part in clients:
+        detach_many(client, part)
+
+
+def consumers_beside_senders(bench: Bench, count: int) -> None:
+    """Attach consumers to an address that has senders of streams, and detach them."""
+    address = bench.fresh("demand")
+    for part in parts(count):
+        attach_many(bench.client(), stream_senders(address), part)
+    client = bench.client()
+    client.attach_receiver(address, handle=LINKS)
+    attach_many(client, receivers(address), LINKS)
+    detach_many(client, LINKS)
+
+
+def streams(bench: Bench, count: int) -> None:
+    """Send streams in two parts to a consumer."""
+    address = bench.fresh("stream")
+    client = bench.client()
+    client.attach_receiver(address)
+    client.pump(flow(count))
+    producer = Producer(bench, address, handle=0)
+    first = {"settled": True, "more": True}
+    for start in range(0, count, 20):
+        stop = min(start + 20, count)
+        frames = b"".join(
+            transfers([number], BODY, **first)
+            + encode_frame("transfer", handle=0, delivery_id=number, more=False, payload=b"")
+            for number in range(start, stop)
+        )
+        while producer.credit() < stop:
+            producer.client.pump(b"", lambda: bool(producer.client.frames))
+        producer.client.pump(frames)
+    client.pump(b"", lambda: client.seen["transfer"] >= count)
+
+
+def draining_consumers(bench: Bench, count: int) -> None:
+    """Have consumers drain while a message is on its way to none, and go."""
+    address = bench.fresh("draining")
+    drain = encode_frame(
+        "flow", next_incoming_id=0, incoming_window=2**31 - 1, next_outgoing_id=0,
+        outgoing_window=2**31 - 1, handle=NUMBER, delivery_count=0, link_credit=5, drain=True,
+    )  # fmt: skip
+    for part in parts(count):
+        client = bench.client()
+        attach_many(client, receivers(address), part)
+        client.pump(copies(drain, range(part)))
+        detach_many(client, part)
+
+
+def trunks(bench: Bench, count: int) -> None:
+    """Connect as another server, again and again, beside consumers of many addresses."""
+    for part in parts(LINKS):
+        client = bench.client()
+        attach_many(client, receivers(f"{bench.fresh('trunk')}-{DIGITS}"), part)
+    for _ in range(count):
+        Flood(bench.port).start(**TRUNK).socket.close()
+
+
+def consumers_beside_connections(bench: Bench, count: int) -> None:
+    """Hold connections, one of them another server's, and attach and detach consumers."""
+    for _ in range(count):
+        bench.client()
+    bench.client(**TRUNK)
+    client = bench.client()
+    for _ in range(4):
+        attach_many(client, receivers(bench.fresh("held")), LINKS)
+        detach_many(client, LINKS)
+
+
+def waiting_for_a_sync(bench: Bench, count: int) -> None:
+    """Send durable messages by a link each, which goes before they are on disk."""
+    client = bench.client()
+    attach = encode_frame(
+        "attach", name=DIGITS, handle=0, role=False, initial_delivery_count=0,
+        source=composite("source"), target=composite("target", address=bench.fresh("group")),
+    )  # fmt: skip
+    transfer = encode_frame(
+        "transfer", handle=0, delivery_id=NUMBER, delivery_tag=DIGITS.encode(), message_format=0,
+        settled=False, payload=header(durable=True) + BODY,
+    )  # fmt: skip
+    one = attach + transfer + encode_frame("detach", handle=0, closed=True)
+    client.pump(copies(one, range(count)), lambda: client.seen["detach"] >= count)
+
+
+def synced(bench: Bench, count: int) -> None:
+    """Send durable messages and wait for the outcomes, which come with a sync."""
+    producer = Producer(bench, bench.fresh("synced"))
+    producer.send(count, header(durable=True) + BODY, settled=False)
+    producer.client.pump(b"", lambda: producer.client.settled >= count)
+
+
+def many_files(bench: Bench, count: int) -> None:
+    """Send and accept durable messages over very many small files."""
+    address = bench.fresh("files")
+    producer = Producer(bench, address)
+    producer.send(count, header(durable=True) + BODY)
+    client = bench.client()
+    client.attach_receiver(address)
+    client.pump(flow(count), lambda: client.seen["transfer"] >= count)
+    client.pump(dispositions(range(count), "accepted"))
+    client.echo()
+
+
+def held_connections(bench: Bench, count: int) -> None:
+    """Hold connections that do nothing."""
+    for _ in range(count):
+        bench.client()
+
+
+def tailers(bench: Bench, count: int) -> None:
+    """Create tailers and close them."""
+    data = b"".join(
+        request("createTailer: { }\n", csp=QUEUE, tid=1)
+        + request("close: { }\n", cid=number, tid=2)
+        for number in range(1, count + 1)
+    )
+    bench.text_client().pump(data + LAST, ANSWERED)
+
+
+def entries(bench: Bench, count: int) -> None:
+    """Submit entries and read them from the first to the last."""
+    client = bench.text_client()
+    one = request('submit: "an entry"', csp=APPENDER, tid=1)
+    client.pump(one * count + LAST, ANSWERED)
+    data = request("createTailer: { }\n", csp=QUEUE, tid=1)
+    data += request("hasNext: { batch: 50 }\n", cid=1, tid=2) * (count // 50)
+    client.pump(data + LAST, ANSWERED)
+
+
+MORE_OPERATIONS: list[Operation] = [
+    Operation("senders of streams", senders_of_streams, 400, scale=4),
+    Operation("consumers beside senders of streams", consumers_beside_senders, 400, scale=4),
+    Operation("streams", streams, 1000),
+    Operation("consumers that drain and go", draining_consumers, 400, scale=4),
+    Operation("trunks that come and go", trunks, 30),
+    Operation("consumers beside connections and a trunk", consumers_beside_connections, 60),
+    Operation("links that go before the sync", waiting_for_a_sync, 1000, keys=GROUP),
+    Operation("messages accepted after a sync", synced, 3000, keys=GROUP, leaves=True),
+    Operation(
+        "durable messages over many files", many_files, 3000,
+        keys={"store": True, "roll_size": 65536},
+    ),
+    Operation("csp createTailer and close", tailers, 2000, keys=SERVED),
+    Operation("csp hasNext", entries, 5000, keys=SERVED),
+    # 10,000 of them in the long form.
+    Operation("connections that are held", held_connections, 60, scale=41),
+]  # fmt: skip
