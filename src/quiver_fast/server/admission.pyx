@@ -101,9 +101,10 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
         return
     if events & EPOLLOUT:
         peer.full = False
-    if events & (EPOLLERR | EPOLLHUP) and not wants_input(peer):
+    # While events are left, the system tells again of what there is to read, or of the end.
+    if events & (EPOLLERR | EPOLLHUP) and not (peer.behind or wants_input(peer)):
         peer_cut(peer)
-    elif events & ~EPOLLOUT:
+    elif events & ~EPOLLOUT and not peer.behind:
         take_input(peer)
     peer_dirty(peer)
 

@@ -18,7 +18,7 @@ from quiver_fast.server.address cimport publish
 from quiver_fast.server.outcome cimport apply_outcome, return_entry
 from quiver_fast.server.peer cimport set_condition
 from quiver_fast.server.retire cimport queue_left
-from quiver_fast.server.store cimport accept_later, forget_pending, is_stored
+from quiver_fast.server.store cimport is_stored
 from quiver_fast.server.structures cimport (
     Coordinator, Link, Queue, Transaction, Work, delivery_hold, peer_dirty,
 )
@@ -26,6 +26,7 @@ from quiver_fast.server.transaction cimport (
     take_id, transaction_find, transaction_free, transaction_new,
 )
 from quiver_fast.server.twophase cimport ends_message, transaction_write
+from quiver_fast.server.unsynced cimport accept_later, forget_pending
 
 cdef int CREDIT = 100
 # Declare and discharge are a few bytes; what is longer is neither.

@@ -12,28 +12,43 @@ from quiver_fast.server.structures cimport Inlet, Queue, peer_dirty
 
 cdef void demand_join(Inlet *inlet) noexcept nogil:
     """Put a sender of streams into its queue's list."""
-    inlet.next_streaming = inlet.queue.streaming_inlets
+    cdef Inlet *first = inlet.queue.streaming_inlets
+    inlet.next_streaming = first
+    if first != NULL:
+        first.prev_streaming = inlet
     inlet.queue.streaming_inlets = inlet
 
 
 cdef void demand_leave(Inlet *inlet) noexcept nogil:
     """Take a link that is detached out of its queue's list, if it is in one."""
-    cdef Inlet **place
-    if inlet.queue == NULL:
+    if inlet.queue == NULL or (
+            inlet.prev_streaming == NULL and inlet.queue.streaming_inlets != inlet):
         return
-    place = &inlet.queue.streaming_inlets
-    while place[0] != NULL and place[0] != inlet:
-        place = &place[0].next_streaming
-    if place[0] == inlet:
-        place[0] = inlet.next_streaming
+    if inlet.next_streaming != NULL:
+        inlet.next_streaming.prev_streaming = inlet.prev_streaming
+    if inlet.prev_streaming != NULL:
+        inlet.prev_streaming.next_streaming = inlet.next_streaming
+    else:
+        inlet.queue.streaming_inlets = inlet.next_streaming
+    inlet.prev_streaming = NULL
+    inlet.next_streaming = NULL
 
 
 cdef void demand_began(Queue *queue) noexcept nogil:
-    """A consumer has attached: senders of streams may begin."""
+    """A consumer has attached: if it is the first, senders of streams may begin."""
     cdef Inlet *inlet = queue.streaming_inlets
+    if not is_first(queue):
+        return
     while inlet != NULL:
         inlet_top_up(inlet)
         inlet = inlet.next_streaming
+
+
+cdef bint is_first(const Queue *queue) noexcept nogil:
+    """Say whether there was no demand before the last consumer."""
+    if queue.multicast:
+        return queue.subscriptions != NULL and queue.subscriptions.next_subscription == NULL
+    return queue.consumer_count == 1 and not queue.storable
 
 
 cdef void demand_ended(Queue *queue) noexcept nogil:

@@ -23,7 +23,7 @@ from quiver_fast.server.outlet cimport sole_reader, stream_abort, stream_advance
 from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
 from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
 from quiver_fast.server.store cimport (
-    accept_later, forget_pending, is_stored, must_wait, store_append, store_part, store_remove,
+    is_stored, must_wait, store_append, store_part, store_remove,
 )
 from quiver_fast.server.stream cimport (
     stream_begin, stream_decide, stream_of, stream_orphan, stream_received, subscription_count,
@@ -35,6 +35,7 @@ from quiver_fast.server.structures cimport (
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
 )
+from quiver_fast.server.unsynced cimport accept_later, forget_pending
 from quiver_fast.server.waiting cimport (
     end_waiting, inlet_must_wait, refuse_for_now, refuse_waiting, wait_for_file,
 )

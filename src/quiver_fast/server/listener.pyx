@@ -135,6 +135,7 @@ cdef class Turn:
         cdef Peer *peer = self.broker.container.peers
         while peer != NULL:
             peer_cut(peer)
+            take_rest(peer)
             declare_dead(peer)
             peer.dirty = False
             peer = peer.next
@@ -215,11 +216,17 @@ cdef void write_one(Container *container, Peer *peer) noexcept nogil:
     peer_write(peer)
     # The engine makes events of its own, such as the end of the transport.
     peer_process(peer)
-    if peer_finished(peer):
+    if peer_finished(peer) and not peer.behind:
         declare_dead(peer)
         return
     if peer.clogged != NULL and not peer.full:
         outlets_drained(peer)
+
+
+cdef void take_rest(Peer *peer) noexcept nogil:
+    """Take all events that are left: outcomes count, though nobody hears of it."""
+    while peer.behind:
+        peer_process(peer)
 
 
 cdef void bury(Container *container) noexcept nogil:

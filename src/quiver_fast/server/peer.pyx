@@ -105,7 +105,8 @@ cdef void peer_flush(Peer *peer) noexcept nogil:
 
 
 cdef bint wants_input(const Peer *peer) noexcept nogil:
-    return not peer.holder.slowed and (not peer.full or peer.unanswered < UNANSWERED_MAX)
+    return not (peer.behind or peer.holder.slowed) and (
+        not peer.full or peer.unanswered < UNANSWERED_MAX)
 
 
 cdef void write_some(Peer *peer) noexcept nogil:

@@ -18,7 +18,9 @@ from quiver_fast.server.capability cimport (
 from quiver_fast.server.coordinator cimport coordinator_receive
 from quiver_fast.server.credit cimport inlet_top_up
 from quiver_fast.server.inlet cimport inlet_receive
-from quiver_fast.server.links cimport channels, open_session, session_delete, session_new
+from quiver_fast.server.links cimport (
+    channels, open_session, same_server, session_delete, session_new,
+)
 from quiver_fast.server.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.peer cimport peer_close, peer_flush, peer_refuse, set_condition
 from quiver_fast.server.sole cimport claim_container, leave_container, refuse_container
@@ -29,17 +31,26 @@ from quiver_fast.server.structures cimport (
 from quiver_fast.server.timer cimport timer_set
 from quiver_fast.server.trunk cimport announce_all, trunk_opened
 
+# Events of one peer in one round: a disposition may bring one for each of 100,000 deliveries.
+cdef int EVENTS = 4096
 # Sessions that may end before their end is answered.
 cdef size_t ENDING_MAX = 64
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
-    """Take all events that reading brought."""
+    """Take the events that reading brought; of very many, the rest has to wait for a round more."""
+    cdef int left = EVENTS
     cdef pn_event_t *event = pn_connection_driver_next_event(&peer.driver)
     while event != NULL:
         take_event(peer, event)
+        left -= 1
+        if left == 0:
+            break
         event = pn_connection_driver_next_event(&peer.driver)
-    if peer.beginning != NULL:
+    peer.behind = event != NULL
+    if peer.behind:
+        peer_dirty(peer)
+    elif peer.beginning != NULL:
         open_sessions(peer)
 
 
@@ -161,15 +172,33 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
 
 cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
     """The peer answered a begin of ours: links that wait for its handle-max may follow."""
-    cdef Queue *queue = peer.container.queues
+    cdef Peer *other = peer.container.trunks
     if session != peer.shared_session:
         return
-    while queue != NULL:
-        if queue.available:
-            queue_dirty(queue)
-        queue = queue.next
-    if peer.trunk:
-        announce_all(peer.container)
+    offer_again(peer)
+    if not peer.trunk:
+        return
+    while other != NULL:
+        # Streams to its consumers may go by this connection.
+        if same_server(other, peer):
+            offer_again(other)
+        other = other.next_trunk
+    announce_all(peer.container)
+
+
+cdef void offer_again(Peer *peer) noexcept nogil:
+    """Dispatch the queues that the peer has consumers of."""
+    cdef Session *session = peer.sessions
+    cdef Link *link
+    cdef Queue *queue
+    while session != NULL:
+        link = session.links
+        while link != NULL:
+            queue = (<Outlet *>link).consumer.queue if link.kind == OUTLET else NULL
+            if queue != NULL and queue.available:
+                queue_dirty(queue)
+            link = link.next
+        session = session.next
 
 
 cdef void open_sessions(Peer *peer) noexcept nogil:

@@ -11,6 +11,7 @@ cdef void queue_restore(Entry *entry) noexcept nogil
 cdef void entry_drop(Entry *entry) noexcept nogil
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil
 cdef void consumer_leave(Consumer *consumer) noexcept nogil
+cdef void want(Queue *node, int by) noexcept nogil
 cdef void consumer_drain(Consumer *consumer) noexcept nogil
 cdef void consumer_ready(Consumer *consumer) noexcept nogil
 cdef void consumer_unready(Consumer *consumer) noexcept nogil

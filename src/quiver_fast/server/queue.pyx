@@ -239,13 +239,38 @@ cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
 cdef void join_locally(Queue *queue) noexcept nogil:
     """Count a consumer of this server's own, and let other servers wait behind it."""
     cdef Consumer *consumer = queue.consumers
-    queue.local_count += 1
-    if queue.topic != NULL:
-        queue.topic.local_count += 1
+    count_local(queue, 1)
     while queue.local_count == 1 and consumer != NULL:
         if consumer.trunk:
             consumer_unready(consumer)
         consumer = consumer.next
+
+
+cdef void count_local(Queue *queue, int by) noexcept nogil:
+    """Count consumers of a queue, or of a topic by its subscription."""
+    if queue.topic != NULL:
+        queue.local_count += by
+        want(queue.topic, by)
+    else:
+        want(queue, by)
+
+
+cdef void want(Queue *node, int by) noexcept nogil:
+    """Count who wants the messages of an address here; list the address while there is one."""
+    node.local_count += by
+    if by > 0 and node.local_count == 1:
+        node.prev_wanted = NULL
+        node.next_wanted = node.container.wanted
+        if node.next_wanted != NULL:
+            node.next_wanted.prev_wanted = node
+        node.container.wanted = node
+    elif node.local_count == 0:
+        if node.next_wanted != NULL:
+            node.next_wanted.prev_wanted = node.prev_wanted
+        if node.prev_wanted != NULL:
+            node.prev_wanted.next_wanted = node.next_wanted
+        else:
+            node.container.wanted = node.next_wanted
 
 
 cdef void consumer_leave(Consumer *consumer) noexcept nogil:
@@ -269,9 +294,7 @@ cdef void consumer_leave(Consumer *consumer) noexcept nogil:
         lanes_forget(queue, consumer.outlet.base.serial)
         queue.consumer_count -= 1
         if not consumer.trunk:
-            queue.local_count -= 1
-            if queue.topic != NULL:
-                queue.topic.local_count -= 1
+            count_local(queue, -1)
     filter_release(consumer.filter)
     consumer.filter = NULL
     consumer.queue = NULL
@@ -281,15 +304,20 @@ cdef void consumer_drain(Consumer *consumer) noexcept nogil:
     """Note that a consumer wants what there is, and then its credit gone (part 2.6.7)."""
     if not consumer.draining:
         consumer.draining = True
+        consumer.prev_draining = NULL
         consumer.next_draining = consumer.queue.draining
+        if consumer.next_draining != NULL:
+            consumer.next_draining.prev_draining = consumer
         consumer.queue.draining = consumer
 
 
 cdef void stop_draining(Consumer *consumer) noexcept nogil:
-    cdef Consumer **place = &consumer.queue.draining
-    while place[0] != consumer:
-        place = &place[0].next_draining
-    place[0] = consumer.next_draining
+    if consumer.next_draining != NULL:
+        consumer.next_draining.prev_draining = consumer.prev_draining
+    if consumer.prev_draining != NULL:
+        consumer.prev_draining.next_draining = consumer.next_draining
+    else:
+        consumer.queue.draining = consumer.next_draining
     consumer.draining = False
 
 

@@ -1,11 +1,10 @@
 from libc.stdint cimport int64_t, uint64_t
 
-from quiver_fast.proton.libproton cimport pn_delivery_t
 from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.queuefile.live cimport Mark
 from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.message cimport Message
-from quiver_fast.server.structures cimport Container, Link, Queue
+from quiver_fast.server.structures cimport Container, Queue
 
 cdef class Store:
     cdef Queue *queue
@@ -63,8 +62,6 @@ cdef bint flush_removals(Store store) noexcept nogil
 cdef bint write_owed(Store store) noexcept nogil
 cdef void mark_dirty(Container *container, void *store) noexcept nogil
 cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil
-cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil
 cdef void stores_flush(Container *container) noexcept nogil
 cdef void stores_finish(Container *container) noexcept nogil
 cdef void synced(void *container) noexcept nogil
-cdef void forget_pending(Link *link) noexcept nogil

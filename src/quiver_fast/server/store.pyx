@@ -10,17 +10,13 @@ specification A.11).
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcpy, memset
 from posix.unistd cimport close
 
 import os
 import sys
 
 from quiver_fast.errors import QuiverError
-from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, pn_delivery_local, pn_delivery_settle, pn_delivery_t,
-    pn_delivery_update, pn_disposition_set_failed,
-)
 from quiver_fast.proton.libsys cimport realtime_ns
 from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
 from quiver_fast.queuefile.live cimport (
@@ -31,10 +27,9 @@ from quiver_fast.server.chain cimport Chain, ChainRestorer, chain_is_part, chain
 from quiver_fast.server.message cimport Chunk, Message, chunk_bytes
 from quiver_fast.server.queue cimport entry_drop, queue_acquire
 from quiver_fast.server.state cimport is_raw, restore_message, restore_whole
-from quiver_fast.server.structures cimport (
-    INLET, Container, Entry, Inlet, Link, Pending, Queue, inlet_wake, peer_dirty,
-)
+from quiver_fast.server.structures cimport Container, Entry, Queue
 from quiver_fast.server.syncer cimport SyncJob, Syncer, finish_sync
+from quiver_fast.server.unsynced cimport settle_pending
 
 # Removals gathered before they are written down in the midst of a turn.
 cdef size_t REMOVALS = 8192
@@ -343,35 +338,6 @@ cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil:
         message.index >= 0 or queue.stored_subscriptions > 0 and message.header.durable)
 
 
-cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:
-    """Accept a delivery after a sync. False without memory."""
-    cdef Container *container = link.peer.container
-    cdef size_t capacity
-    cdef Pending *grown
-    if container.pending_count == container.pending_capacity:
-        capacity = 2 * container.pending_capacity + 1024
-        grown = <Pending *>realloc(container.pending, capacity * sizeof(Pending))
-        if grown == NULL:
-            return False
-        container.pending = grown
-        container.pending_capacity = capacity
-    container.pending[container.pending_count].link = link
-    container.pending[container.pending_count].delivery = delivery
-    container.pending_count += 1
-    if link.kind == INLET:
-        (<Inlet *>link).unsynced += 1
-    return True
-
-
-cdef void forget_pending(Link *link) noexcept nogil:
-    """The link is gone, and nobody is there to be told."""
-    cdef Container *container = link.peer.container
-    cdef size_t i
-    for i in range(container.pending_count):
-        if container.pending[i].link == link:
-            container.pending[i].link = NULL
-
-
 cdef bint write_owed(Store store) noexcept nogil:
     """End in the file the transaction that could not be ended there before."""
     if store.owed == MARK_NONE:
@@ -492,33 +458,6 @@ cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
         if syncer.jobs[i].appender != NULL:
             good = good and not (<Appender>syncer.jobs[i].appender).broken
     return good
-
-
-cdef void settle_pending(Container *container, bint good) noexcept nogil:
-    """Accept what waited for the sync; after one that failed nobody knows: modified."""
-    cdef Pending *pending
-    cdef size_t count = container.syncing_count
-    cdef size_t i
-    for i in range(count):
-        pending = &container.pending[i]
-        if pending.link == NULL:
-            continue
-        if good:
-            pn_delivery_update(pending.delivery, PN_ACCEPTED)
-        else:
-            pn_disposition_set_failed(pn_delivery_local(pending.delivery), True)
-            pn_delivery_update(pending.delivery, PN_MODIFIED)
-        pn_delivery_settle(pending.delivery)
-        peer_dirty(pending.link.peer)
-        if pending.link.kind == INLET:
-            (<Inlet *>pending.link).unsynced -= 1
-            # It may have more credit now.
-            inlet_wake(<Inlet *>pending.link)
-    container.syncing_count = 0
-    container.pending_count -= count
-    if container.pending_count:
-        memmove(container.pending, container.pending + count,
-                container.pending_count * sizeof(Pending))
 
 
 cdef void stores_finish(Container *container) noexcept nogil:

@@ -52,11 +52,11 @@ cdef Peer *least_busy(Peer *trunk) noexcept nogil:
     One that has no room for a link of its own session comes after those that have.
     """
     cdef Peer *best = trunk
-    cdef Peer *peer = trunk.container.peers
+    cdef Peer *peer = trunk.container.trunks
     while peer != NULL:
         if is_usable(peer) and same_server(peer, trunk) and is_better(peer, best):
             best = peer
-        peer = peer.next
+        peer = peer.next_trunk
     return best
 
 

@@ -69,6 +69,7 @@ cdef struct Consumer:
     Consumer *next
     # In its queue's list of those whose credit is to go.
     bint draining
+    Consumer *prev_draining
     Consumer *next_draining
     Queue *queue
     Outlet *outlet
@@ -123,8 +124,11 @@ cdef struct Queue:
     Consumer *selecting
     size_t selective_count
     size_t watchers
-    # Consumers that are no trunk's; a topic's are those of its subscriptions.
+    # Consumers that are no trunk's; a topic's are those of its subscriptions. An address that
+    # has some is in the container's list.
     size_t local_count
+    Queue *prev_wanted
+    Queue *next_wanted
     # Our links to other servers by which messages of this address come here.
     Inlet *trunk_inlets
     # A subscription of another server's.
@@ -217,6 +221,8 @@ cdef struct Link:
     Link *next
     # Never used twice while the server runs.
     uint64_t serial
+    # Once a delivery of it waited for a sync.
+    Waiter *waiter
     # We detached it with an error: what still comes by it counts for nothing.
     bint refused
     # We attached it, not the peer.
@@ -294,12 +300,14 @@ cdef struct Inlet:
     size_t counted
     # The target has the capability qd.streaming-deliveries.
     bint streaming
+    Inlet *prev_streaming
     Inlet *next_streaming
     # Streams whose outcome its sender waits for, or that are still arriving.
     Stream *streams
     int stream_count
     # We attached it to another server for its queue's consumers; in the queue's list.
     bint announced
+    Inlet *prev_trunk
     Inlet *next_trunk
     # Another server attached it for streams; where the one that is arriving goes.
     bint routed
@@ -369,6 +377,8 @@ cdef struct Peer:
     size_t unanswered
     # The last events had so many of them that less is read at a time.
     bint costly
+    # Events are left that wait for the next round; until then nothing is read.
+    bint behind
     # Freed at the end of the turn.
     bint dead
     Peer *next_dead
@@ -387,6 +397,8 @@ cdef struct Peer:
     # A connection to another of our servers, and what made it if it was us.
     bint trunk
     Dial *dial
+    Peer *prev_trunk
+    Peer *next_trunk
     # Open transactions by the low bits of their ids; what is free is chained.
     Transaction **transactions
     uint32_t transaction_capacity
@@ -410,9 +422,14 @@ cdef struct Work:
     bint failed
     bint undeliverable
 
-# A delivery that is accepted when what it brought is on disk; link NULL: nobody waits.
-cdef struct Pending:
+# A link of which deliveries wait for a sync, and how many; link NULL: it is gone.
+cdef struct Waiter:
     Link *link
+    size_t count
+
+# A delivery that is accepted when what it brought is on disk.
+cdef struct Pending:
+    Waiter *waiter
     pn_delivery_t *delivery
 
 # A link to the coordinator, and the transactions that were declared on it.
@@ -484,11 +501,13 @@ cdef struct Container:
     size_t pending_capacity
     Peer *peers
     Queue *queues
+    # Addresses that have consumers here.
+    Queue *wanted
     # How many have gone: what was looked up before may be one of these.
     uint64_t queues_gone
     size_t peer_count
     # Of these, connections to other servers.
-    size_t trunk_count
+    Peer *trunks
     # Peers that ended in this turn.
     Peer *dead
     Heap timers

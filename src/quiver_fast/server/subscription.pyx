@@ -34,6 +34,7 @@ from quiver_fast.server.message cimport (
     Chunk, Message, chunk_bytes, message_filled, message_in_parts, message_new, message_release,
     message_space,
 )
+from quiver_fast.server.queue cimport want
 from quiver_fast.server.refusal import Refusal
 from quiver_fast.server.sourcefilter cimport choose_encoded
 from quiver_fast.server.store cimport store_append, store_part, store_remove
@@ -174,7 +175,7 @@ cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
         return 0
     topic.kept_subscriptions += 1
     # Other servers send it what its consumer is to find.
-    topic.local_count += 1
+    want(topic, 1)
     if made.folder is None:
         return 0
     try:
@@ -298,7 +299,7 @@ cdef int end(Broker broker, Subscription subscription) noexcept:
     if queue.store != NULL:
         topic.stored_subscriptions -= 1
     topic.kept_subscriptions -= 1
-    topic.local_count -= 1
+    want(topic, -1)
     queue.kept = False
     queue.temporary = True
     forget(broker, subscription)

@@ -43,7 +43,10 @@ cdef void trunk_opened(Peer *peer) noexcept nogil:
         peer.trunk = False
         peer_close(peer, b"amqp:not-allowed", b"this server is connected to itself")
         return
-    container.trunk_count += 1
+    peer.next_trunk = container.trunks
+    if container.trunks != NULL:
+        container.trunks.prev_trunk = peer
+    container.trunks = peer
     announce_all(container)
 
 
@@ -56,30 +59,38 @@ cdef bint is_ourselves(Peer *peer) noexcept nogil:
 cdef void trunk_lost(Peer *peer) noexcept nogil:
     """A connection that is no more: other connections to its server take over its links."""
     if peer.trunk:
-        peer.container.trunk_count -= 1
+        leave_trunks(peer)
         announce_all(peer.container)
     if peer.dial != NULL:
         peer.dial.lost(peer.dial, peer)
 
 
+cdef void leave_trunks(Peer *peer) noexcept nogil:
+    if peer.next_trunk != NULL:
+        peer.next_trunk.prev_trunk = peer.prev_trunk
+    if peer.prev_trunk != NULL:
+        peer.prev_trunk.next_trunk = peer.next_trunk
+    else:
+        peer.container.trunks = peer.next_trunk
+
+
 cdef void announce_all(Container *container) noexcept nogil:
-    cdef Queue *queue = container.queues
+    cdef Queue *queue = container.wanted
     while queue != NULL:
-        if queue.topic == NULL:
-            trunks_announce(queue)
-        queue = queue.next
+        trunks_announce(queue)
+        queue = queue.next_wanted
 
 
 cdef void trunks_announce(Queue *queue) noexcept nogil:
     """Have a link for the address from every server, while it has consumers here."""
     cdef Peer *peer
-    if queue.container.trunk_count == 0 or queue.local_count == 0 or queue.container.closing:
+    if queue.local_count == 0 or queue.container.closing:
         return
-    peer = queue.container.peers
+    peer = queue.container.trunks
     while peer != NULL:
-        if peer.trunk and is_usable(peer) and not is_announced(queue, peer):
+        if is_usable(peer) and not is_announced(queue, peer):
             attach_receiver(peer, queue)
-        peer = peer.next
+        peer = peer.next_trunk
 
 
 cdef bint is_announced(Queue *queue, Peer *peer) noexcept nogil:
@@ -122,6 +133,8 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
     inlet.queue = queue
     inlet.announced = True
     inlet.next_trunk = queue.trunk_inlets
+    if inlet.next_trunk != NULL:
+        inlet.next_trunk.prev_trunk = inlet
     queue.trunk_inlets = inlet
     pn_link_open(link)
     inlet_top_up(inlet)
@@ -144,14 +157,17 @@ cdef void trunks_withdraw(Queue *queue) noexcept nogil:
 
 cdef void trunk_detached(Inlet *inlet) noexcept nogil:
     """Take a link that is detached out of its queue's list."""
-    cdef Inlet **place
-    if not inlet.announced:
+    if not inlet.announced or (
+            inlet.prev_trunk == NULL and inlet.queue.trunk_inlets != inlet):
         return
-    place = &inlet.queue.trunk_inlets
-    while place[0] != NULL and place[0] != inlet:
-        place = &place[0].next_trunk
-    if place[0] == inlet:
-        place[0] = inlet.next_trunk
+    if inlet.next_trunk != NULL:
+        inlet.next_trunk.prev_trunk = inlet.prev_trunk
+    if inlet.prev_trunk != NULL:
+        inlet.prev_trunk.next_trunk = inlet.next_trunk
+    else:
+        inlet.queue.trunk_inlets = inlet.next_trunk
+    inlet.prev_trunk = NULL
+    inlet.next_trunk = NULL
 
 
 cdef void trunks_top_up(Queue *queue) noexcept nogil:
