@@ -47,10 +47,13 @@ cdef void peer_process(Peer *peer) noexcept nogil:
         if left == 0:
             break
         event = pn_connection_driver_next_event(&peer.driver)
+    if event != NULL or peer.behind:
+        # To go on, or to read again.
+        peer_dirty(peer)
     peer.behind = event != NULL
     if peer.behind:
-        peer_dirty(peer)
-    elif peer.beginning != NULL:
+        return
+    if peer.beginning != NULL:
         open_sessions(peer)
 
 
