@@ -54,8 +54,8 @@ QUIET_SECONDS, QUIET_SHARE = 0.05, 0.02
 IDLE_TIMES = 20
 # Of N there are so many runs, and of what takes less CPU than this together, more.
 ROUNDS, MOST_ROUNDS, ENOUGH_SECONDS = 2, 6, 0.02
-# Runs more of both before a ratio that is too large is believed.
-AGAIN = 2
+# Runs more of both before a ratio that is near the limit is believed.
+AGAIN, NEAR = 3, 4.8
 
 # Four times as many cost four times as much, and a half more for caches and noise.
 RATIO = 6.0
@@ -532,7 +532,7 @@ def measure(bench: Bench, operation: Operation, count: int) -> Cost:
         time.sleep(0.1)
     kept = 0 if operation.stays else bench.memory() - before
     for _ in range(AGAIN):
-        if large / small <= RATIO:
+        if large / small <= NEAR:
             break
         small = min(small, least(bench, operation, count, 1))
         large = min(large, least(bench, operation, 4 * count, 1))

@@ -14,7 +14,9 @@ __all__ = ["MORE_OPERATIONS"]
 
 # Of one connection, below max-links; what needs more of them takes more connections.
 LINKS = 500
-TRUNK = {"offered_capabilities": Value("symbol", b"quiver.trunk")}
+# Transfers that a session takes before it says how many more.
+IN_WINDOW = 50
+TRUNK = {"offered_capabilities": Value("symbol", "quiver.trunk")}
 GROUP: dict[str, object] = {"store": True, "durability": "group"}
 
 
@@ -33,7 +35,7 @@ def detach_many(client: Flood, count: int) -> None:
 
 def stream_senders(address: str) -> bytes:
     """Return the attach of a sender of streams."""
-    capability = Value("symbol", b"qd.streaming-deliveries")
+    capability = Value("symbol", "qd.streaming-deliveries")
     return encode_frame(
         "attach", name=DIGITS, handle=NUMBER, role=False, initial_delivery_count=0,
         source=composite("source"),
@@ -82,6 +84,8 @@ def streams(bench: Bench, count: int) -> None:
     client.attach_receiver(address)
     client.pump(flow(count))
     producer = Producer(bench, address, handle=0)
+    # Of frames, as the flow tells it: here a delivery has two.
+    producer.window = 0
     first = {"settled": True, "more": True}
     for start in range(0, count, 20):
         stop = min(start + 20, count)
@@ -90,7 +94,7 @@ def streams(bench: Bench, count: int) -> None:
             + encode_frame("transfer", handle=0, delivery_id=number, more=False, payload=b"")
             for number in range(start, stop)
         )
-        while producer.credit() < stop:
+        while producer.credit() < stop or producer.window < 2 * stop:
             producer.client.pump(b"", lambda: bool(producer.client.frames))
         producer.client.pump(frames)
     client.pump(b"", lambda: client.seen["transfer"] >= count)
@@ -131,7 +135,13 @@ def consumers_beside_connections(bench: Bench, count: int) -> None:
 
 
 def waiting_for_a_sync(bench: Bench, count: int) -> None:
-    """Send durable messages by a link each, which goes before they are on disk."""
+    """Send durable messages by a link each, which goes before they are on disk.
+
+    Very many others wait for the disk meanwhile.
+    """
+    durable = header(durable=True) + BODY
+    producer = Producer(bench, bench.fresh("waiting"))
+    producer.send(count, durable, settled=False)
     client = bench.client()
     attach = encode_frame(
         "attach", name=DIGITS, handle=0, role=False, initial_delivery_count=0,
@@ -139,10 +149,13 @@ def waiting_for_a_sync(bench: Bench, count: int) -> None:
     )  # fmt: skip
     transfer = encode_frame(
         "transfer", handle=0, delivery_id=NUMBER, delivery_tag=DIGITS.encode(), message_format=0,
-        settled=False, payload=header(durable=True) + BODY,
+        settled=False, payload=durable,
     )  # fmt: skip
     one = attach + transfer + encode_frame("detach", handle=0, closed=True)
-    client.pump(copies(one, range(count)), lambda: client.seen["detach"] >= count)
+    for start in range(0, count, IN_WINDOW):
+        stop = min(start + IN_WINDOW, count)
+        client.pump(copies(one, range(start, stop)), lambda end=stop: client.seen["detach"] >= end)
+    producer.client.pump(b"", lambda: producer.client.settled >= count)
 
 
 def synced(bench: Bench, count: int) -> None:

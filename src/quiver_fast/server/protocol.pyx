@@ -75,23 +75,34 @@ cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
     elif kind == PN_SESSION_REMOTE_CLOSE:
         peer.unanswered += 1
         end(peer, pn_event_session(event))
-    elif kind == PN_CONNECTION_REMOTE_OPEN and conclude_sasl(peer.driver.transport):
-        peer.opened = True
-        # The peer's idle time-out is known now.
-        timer_set(peer.container, &peer.timer, 0)
-        peer.streaming_links = takes_streaming_links(peer.driver.connection)
-        if is_router(peer.driver.connection):
-            offer_capabilities(peer.driver.connection, False)
-        if not claim_container(peer):
-            refuse_container(peer)
-            return
-        pn_connection_open(peer.driver.connection)
-        trunk_opened(peer)
-        peer_dirty(peer)
+    elif kind == PN_CONNECTION_REMOTE_OPEN:
+        opened(peer)
     elif kind == PN_CONNECTION_REMOTE_CLOSE:
         # Its client may come again before this one is gone.
         leave_container(peer)
         peer_close(peer, NULL, NULL)
+
+
+cdef void opened(Peer *peer) noexcept nogil:
+    """The peer's open frame came."""
+    if peer.opened:
+        # The engine takes a second one (part 2.4.1).
+        peer_refuse(peer, b"amqp:illegal-state", b"the connection is open already")
+        return
+    if not conclude_sasl(peer.driver.transport):
+        return
+    peer.opened = True
+    # The peer's idle time-out is known now.
+    timer_set(peer.container, &peer.timer, 0)
+    peer.streaming_links = takes_streaming_links(peer.driver.connection)
+    if is_router(peer.driver.connection):
+        offer_capabilities(peer.driver.connection, False)
+    if not claim_container(peer):
+        refuse_container(peer)
+        return
+    pn_connection_open(peer.driver.connection)
+    trunk_opened(peer)
+    peer_dirty(peer)
 
 
 cdef inline Link *link_of(pn_link_t *link) noexcept nogil:

@@ -378,15 +378,23 @@ def test_a_handle_used_twice_harms_only_its_connection(client: FrameClient) -> N
     assert found.name == "attach" or found.condition in (HANDLE_IN_USE, INVALID_FIELD)
 
 
-@pytest.mark.parametrize("name", ["open", "begin"])
-def test_opening_twice_harms_only_its_connection(client: FrameClient, name: str) -> None:
-    """Parts 2.4.6 and 2.5.6 have no such transition; the engine takes it for the newer one."""
+def test_beginning_twice_harms_only_its_connection(client: FrameClient) -> None:
+    """Part 2.5.6 has no such transition; the engine takes it for the newer one."""
     client.open()
     client.begin()
-    windows = {"next_outgoing_id": 0, "incoming_window": 1, "outgoing_window": 1}
-    client.send(name, **({"container_id": "again"} if name == "open" else windows))
+    client.send("begin", next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     client.send("close")
     assert closing(client).condition in (None, ILLEGAL_STATE, NOT_ALLOWED, FRAMING)
+
+
+@pytest.mark.parametrize("trunk", [False, True])
+def test_a_connection_is_opened_once(client: FrameClient, trunk: bool) -> None:
+    """Part 2.4.6 has no such transition."""
+    opened = {"offered_capabilities": Value("symbol", "quiver.trunk")} if trunk else {}
+    client.open(**opened)
+    client.begin()
+    client.send("open", container_id="again", **opened)
+    assert closing(client).condition == ILLEGAL_STATE
 
 
 def test_a_transfer_to_a_sender_harms_only_its_connection(client: FrameClient) -> None:
