@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.complexity import MIB, Bench, Cost, Operation, measure, serving
@@ -61,8 +62,9 @@ def worker() -> Iterator[tuple[Bench, subprocess.Popen[str]]]:
         process.kill()
 
 
-def faults(name: str, count: int = 200) -> list[str]:
+def faults(name: str, count: int = 200, watch: Any = None) -> list[str]:
     with worker() as (bench, process):
+        bench.watch = watch
         assert process.stdin is not None
         assert process.stdout is not None
 
@@ -114,6 +116,27 @@ def test_each_limit() -> None:
     assert len(GOOD._replace(kept=40 * MIB, peak=80 * MIB).faults()) == 1
     assert GOOD._replace(kept=40 * MIB, peak=200 * MIB).faults() == []
     assert len(GOOD._replace(to_idle=6.0).faults()) == 1
+
+
+class Watched:
+    """A bystander whose round trips are known."""
+
+    def __init__(self, *trips: float) -> None:
+        self.trips = list(trips)
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> list[tuple[float, float]]:
+        milliseconds = self.trips.pop(0)
+        return [(milliseconds, milliseconds)]
+
+
+@pytest.mark.parametrize(
+    ("trips", "found"), [((60, 1), 0), ((60, 70, 80, 1), 0), ((60, 70, 80, 90), 1)]
+)
+def test_a_bystander_that_waits_each_time(trips: tuple[float, ...], found: int) -> None:
+    assert len(faults("linear", watch=Watched(*trips))) == found
 
 
 def test_a_bystander_watches_even_the_shortest_run(tmp_path: Path) -> None:

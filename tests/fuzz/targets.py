@@ -239,15 +239,9 @@ def recovery() -> Callable[[bytes], None]:
             return
         assert expected is not None
         for again in (False, True):
-            # Words that a damaged head puts over its own text are its end. An index that was
-            # no good is empty after the first repair, and made by the next.
+            # Words that a damaged head puts over its own text are its end.
             if again and head_of(expected.content) is None:
                 return
-            if again:
-                expected = recovered(
-                    expected.content, newest=newest, whole=whole, trusted=trusted, roll=ROLL
-                )
-                assert expected is not None
             entries = repair_file(
                 path, trusted if judged else INT64_MAX, whole or bool(rebuilt), not newest
             )

@@ -21,6 +21,7 @@ from support.bulk import (
 from support.complexity import Bench, Flood, Operation
 from support.fast_frames import DIGITS, NUMBER, copies
 from support.more_operations import MORE_OPERATIONS
+from support.selector_operations import SELECTOR_OPERATIONS
 from support.text_operations import TEXT_OPERATIONS
 
 __all__ = ["OPERATIONS"]
@@ -477,4 +478,5 @@ OPERATIONS: list[Operation] = [
     Operation("messages that a subscriber leaves", unread_topic, 5000),
     *TEXT_OPERATIONS,
     *MORE_OPERATIONS,
+    *SELECTOR_OPERATIONS,
 ]

@@ -1,0 +1,102 @@
+"""What clients can repeat with selectors."""
+
+from __future__ import annotations
+
+from support.amqp_codec import Value, encode
+from support.amqp_frames import composite, encode_frame
+from support.bulk import BODY, WINDOW, Producer, dispositions, fill, flow, shuffled
+from support.complexity import Bench, Operation
+from support.fast_frames import DIGITS, NUMBER, copies
+
+__all__ = ["SELECTOR_OPERATIONS"]
+
+# The application-properties section of a message that no selector here asks for (part 3.2.5).
+RED = encode(
+    Value(
+        "described",
+        (Value("ulong", 0x74), Value("map", ((Value("string", "color"), Value("string", "red")),))),
+    )
+)
+
+
+def selective(address: str, selector: str) -> Value:
+    """Return a source with a selector."""
+    filters = Value(
+        "described",
+        (Value("symbol", "apache.org:selector-filter:string"), Value("string", selector)),
+    )
+    return composite(
+        "source", address=address, filter=Value("map", ((Value("symbol", "selector"), filters),))
+    )
+
+
+def beside_a_selector(bench: Bench, count: int) -> None:
+    """Take the messages of a queue, none of which is what another consumer asks for."""
+    address = bench.fresh("selector")
+    other = bench.client()
+    other.attach_receiver("", source=selective(address, "color = 'blue'"))
+    other.pump(flow(count))
+    fill(bench, address, count, RED + BODY)
+    client = bench.client()
+    client.attach_receiver(address)
+    client.pump(flow(count), lambda: client.seen["transfer"] >= count)
+    client.pump(dispositions(range(count), "accepted"))
+    client.echo()
+    assert other.seen["transfer"] == 0
+
+
+def selectors_beside_a_queue(bench: Bench, count: int) -> None:
+    """Have consumers look through a queue in vain, and go."""
+    address = bench.fresh("searched")
+    fill(bench, address, count, RED + BODY)
+    client = bench.client()
+    for _ in range(4):
+        client.attach_receiver("", source=selective(address, "color = 'blue'"))
+        client.pump(flow(10))
+        bench.wait_until_quiet()
+        client.pump(encode_frame("detach", handle=0, closed=True))
+        client.echo()
+
+
+def many_selectors(bench: Bench, count: int) -> None:
+    """Attach consumers with a selector each, send what none of them asks for, and detach."""
+    address = bench.fresh("selectors")
+    client = bench.client()
+    attach = encode_frame(
+        "attach", name=DIGITS, handle=NUMBER, role=True, target=composite("target"),
+        source=selective(address, f"color = '{DIGITS}'"),
+    )  # fmt: skip
+    credit = encode_frame(
+        "flow", next_incoming_id=0, incoming_window=WINDOW, next_outgoing_id=0,
+        outgoing_window=WINDOW, handle=NUMBER, delivery_count=0, link_credit=5,
+    )  # fmt: skip
+    client.pump(copies(attach, range(count)), lambda: client.seen["attach"] >= count)
+    client.pump(copies(credit, range(count)))
+    producer = Producer(bench, address)
+    producer.send(20, RED + BODY)
+    producer.client.echo()
+    detach = encode_frame("detach", handle=NUMBER, closed=True)
+    client.pump(copies(detach, range(count)), lambda: client.seen["detach"] >= count)
+
+
+def released_beside_a_selector(bench: Bench, count: int) -> None:
+    """Release in random order what a consumer with a selector asks for and has passed."""
+    address = bench.fresh("passed")
+    fill(bench, address, count, RED + BODY)
+    holder = bench.client()
+    holder.attach_receiver("", source=selective(address, "color = 'red'"))
+    holder.pump(flow(count), lambda: holder.seen["transfer"] >= count)
+    other = bench.client()
+    other.attach_receiver("", source=selective(address, "color <> 'blue'"))
+    other.pump(flow(count))
+    other.echo()
+    holder.pump(dispositions(shuffled(count), "released"))
+    other.pump(b"", lambda: other.seen["transfer"] >= count)
+
+
+SELECTOR_OPERATIONS: list[Operation] = [
+    Operation("messages beside a selector", beside_a_selector, 2000),
+    Operation("selectors beside a queue", selectors_beside_a_queue, 5000, leaves=True),
+    Operation("selectors of a queue", many_selectors, 120, scale=1),
+    Operation("released beside a selector", released_beside_a_selector, 1500, leaves=True),
+]
