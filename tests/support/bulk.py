@@ -6,8 +6,9 @@ import numpy as np
 
 from support.amqp_codec import Value, encode
 from support.amqp_frames import composite, decode_frame, encode_frame, message
-from support.complexity import Bench, Flood
+from support.complexity import Bench
 from support.fast_frames import DIGITS, NUMBER, copies
+from support.floods import Flood
 
 __all__ = [
     "BODY", "WINDOW", "Producer", "dispositions", "fill", "flow", "header", "holding", "shuffled",

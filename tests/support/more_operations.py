@@ -5,15 +5,16 @@ from __future__ import annotations
 from support.amqp_codec import Value
 from support.amqp_frames import composite, encode_frame
 from support.bulk import BODY, Producer, dispositions, flow, header, transfers
-from support.complexity import Bench, Flood, Operation
+from support.complexity import Bench, Operation
 from support.fast_frames import DIGITS, NUMBER, copies
+from support.floods import Flood
 from support.remote import request
 from support.text_operations import ANSWERED, APPENDER, LAST, QUEUE, SERVED
 
 __all__ = ["MORE_OPERATIONS"]
 
 # Of one connection, below max-links; what needs more of them takes more connections.
-LINKS = 500
+LINKS = 100
 # Transfers that a session takes before it says how many more.
 IN_WINDOW = 50
 TRUNK = {"offered_capabilities": Value("symbol", "quiver.trunk")}

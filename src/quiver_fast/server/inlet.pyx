@@ -14,6 +14,7 @@ from quiver_fast.server.broker cimport Absence, inlet_bind
 from quiver_fast.server.credit cimport inlet_top_up, note_size
 from quiver_fast.server.holding cimport inlet_holds
 from quiver_fast.server.links cimport widen_session
+from quiver_fast.server.limits cimport Limits
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
     message_filled, message_in_parts, message_new, message_read_header, message_release,
@@ -29,12 +30,11 @@ from quiver_fast.server.stream cimport (
     stream_begin, stream_decide, stream_of, stream_orphan, stream_received, subscription_count,
     sweep_streams,
 )
-from quiver_fast.server.structures cimport (
-    Container, Inlet, Limits, Outlet, Queue, memory_freed, peer_dirty,
-)
+from quiver_fast.server.structures cimport Container, Inlet, Outlet, Queue, peer_dirty
 from quiver_fast.server.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
 )
+from quiver_fast.server.trim cimport memory_freed
 from quiver_fast.server.unsynced cimport accept_later, forget_pending
 from quiver_fast.server.waiting cimport (
     end_waiting, inlet_must_wait, refuse_for_now, refuse_waiting, wait_for_file,

@@ -31,8 +31,9 @@ from quiver_fast.server.reactor cimport Watch, watch_add, watch_change, watch_re
 from quiver_fast.server.retire cimport queue_retire
 from quiver_fast.server.sole cimport leave_container
 from quiver_fast.server.store cimport stores_flush
-from quiver_fast.server.structures cimport Container, Peer, Queue, memory_freed
+from quiver_fast.server.structures cimport Container, Peer, Queue
 from quiver_fast.server.timer cimport timer_clear, timers_ring
+from quiver_fast.server.trim cimport memory_freed
 from quiver_fast.server.trunk cimport trunk_lost, trunks_top_up
 
 cdef int64_t MILLISECOND = 1000000

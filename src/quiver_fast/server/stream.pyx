@@ -19,8 +19,9 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.balance cimport STREAM, made
 from quiver_fast.server.message cimport Chunk, Message, message_leave
 from quiver_fast.server.structures cimport (
-    Inlet, Outlet, Queue, Stream, inlet_wake, memory_freed, peer_dirty, queue_dirty,
+    Inlet, Outlet, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
 )
+from quiver_fast.server.trim cimport memory_freed
 
 
 cdef bint stream_begin(

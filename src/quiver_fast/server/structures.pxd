@@ -15,6 +15,7 @@ from quiver_fast.server.balance cimport DELIVERY, freed, made
 from quiver_fast.server.chain cimport ChainReader
 from quiver_fast.server.filter cimport Filter
 from quiver_fast.server.heap cimport Heap
+from quiver_fast.server.limits cimport Limits
 from quiver_fast.server.memory cimport Holder
 from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.reactor cimport Hook, Watch
@@ -457,20 +458,6 @@ cdef struct Transaction:
     # Work that belongs to it was refused: it can only be rolled back.
     bint incomplete
 
-cdef struct Limits:
-    size_t queue_bytes
-    uint64_t message_size
-    int credit
-    size_t connections
-    size_t sessions
-    # Links that we attach share one session of each connection.
-    bint shared_sessions
-    size_t links
-    uint32_t transactions
-    uint32_t frame_size
-    uint32_t idle_timeout
-    int64_t handshake_ns
-
 # All connections and queues of one server.
 cdef struct Container:
     Limits limits
@@ -521,11 +508,6 @@ cdef struct Container:
     int epoll
 
 
-cdef enum:
-    # How long freed memory is kept for what comes next, in ms.
-    TRIM = 500
-
-
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:
     """Have the queue dispatched at the end of the turn."""
     if not queue.dirty:
@@ -553,12 +535,6 @@ cdef inline void delivery_let_go(pn_delivery_t *delivery) noexcept nogil:
     if pn_delivery_get_context(delivery) != NULL:
         freed(DELIVERY)
     pn_delivery_set_context(delivery, NULL)
-
-
-cdef inline void memory_freed(Container *container) noexcept nogil:
-    """Have freed memory given back to the system soon, if it is not used again by then."""
-    if container.trim_at == 0:
-        container.trim_at = (container.now_ms + TRIM) * 1000000
 
 
 cdef inline void inlet_wake(Inlet *inlet) noexcept nogil:
