@@ -5,9 +5,7 @@ import hashlib
 import json
 import re
 import shutil
-import socket
 import subprocess
-import threading
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -24,7 +22,6 @@ from quiver_fast.brokers import (
     skrouterd,
 )
 from quiver_fast.brokers.debian_root import DebianRoot
-from quiver_fast.brokers.probe import accepts_amqp
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.server.config import parse
 
@@ -373,24 +370,3 @@ def test_skrouterd_configuration(tmp_path):
 def test_skrouterd_takes_no_passwords(tmp_path):
     with pytest.raises(UsageError, match="cannot be given user"):
         skrouterd.BROKER.prepare(config_of("user=u", "password=p"), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("answer", "accepts"), [(b"AMQP\x03\x01\x00\x00", True), (b"HTTP/1.1", False), (b"AM", False)]
-)
-def test_the_probe_wants_an_amqp_header(answer, accepts):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve():
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(8)
-                connection.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        port = listener.getsockname()[1]
-        config = parse(["host=127.0.0.1", f"port={port}", "path=q", "ready-file=-"])
-        assert accepts_amqp(config) is accepts
-        thread.join(5)
-    assert accepts_amqp(config) is False

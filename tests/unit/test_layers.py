@@ -203,3 +203,18 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
             continue
         found = forbidden.search(text)
         assert found is None, f"{path.relative_to(ROOT)} names {found and found[0]!r}"
+
+
+def test_unit_tests_start_no_servers() -> None:
+    """They are what `make check` runs after each edit: quick, and free of ports."""
+    starts = re.compile(
+        r"create_server\(|\.listen\(|^from support\.(?:server|clients|scripted_peer|frame_peer|"
+        r"arrows|engine_client|processes|sasl_server|network)\b",
+        re.MULTILINE,
+    )
+    found = {
+        str(path.relative_to(ROOT)): match[0]
+        for path in (ROOT / "tests" / "unit").rglob("*.py")
+        if (match := starts.search(path.read_text())) and path != Path(__file__)
+    }
+    assert found == {}
