@@ -39,7 +39,7 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: FORCE help run dev check docs test test-all peers install uninstall wheel wheels sdist lint format \
+.PHONY: FORCE help run dev check docs coverage test test-all peers install uninstall wheel wheels sdist lint format \
 	annotate bench instructions sanitize sanitize-short fuzz analysis-demo clean
 
 # What `make check` runs of the tests: nothing that builds, measures or starts a broker.
@@ -130,6 +130,9 @@ sanitize-short: $(VENV)/.test ## As much of it as CI has time for
 fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwire|recovery|records with clang
 	sh buildtools/fuzz.sh $(BIN) $(TARGET) $(TIME)
 
+coverage: $(VENV)/.test $(VENV)/.coverage ## Tell which lines of Python and Cython the tests run; TESTS="tests/unit" for some
+	sh buildtools/coverage.sh $(BIN)/python $(TESTS)
+
 docs: $(VENV)/.installed ## Write the blocks of the documents that follow from code and figures
 	$(BIN)/python -m buildtools.documents
 
@@ -196,7 +199,8 @@ $(VENV)/.installed: build/wheel.stamp
 	@$(PIP) install dist/*.whl
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.spark: $(VENV)/.%: \
+$(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.coverage \
+		$(VENV)/.spark: $(VENV)/.%: \
 		$(VENV)/.installed
 	@echo "quiver-fast: installing what \"$*\" needs"
 	@$(PIP) install "$$(echo dist/*.whl)[$*]"

@@ -35,9 +35,14 @@ COMPILE_ARGS = [
 ]  # fmt: skip
 
 
+# For `make coverage`: gcov counts lines of C, which Cython then names by those of the .pyx.
+COVERAGE = os.environ.get("QUIVER_FAST_COVERAGE") == "1"
+COVERAGE_ARGS = ["--coverage", "-O0"] if COVERAGE else []
+
+
 def generated_c_dir() -> str:
     """Return where Cython writes; another Cython or other directives write elsewhere."""
-    decisive = repr((Cython.__version__, sorted(DIRECTIVES.items())))
+    decisive = repr((Cython.__version__, sorted(DIRECTIVES.items()), COVERAGE))
     return f"build/cython-{hashlib.sha256(decisive.encode()).hexdigest()[:12]}"
 
 
@@ -54,7 +59,8 @@ def extensions() -> list[Extension]:
             module,
             [str(source)],
             include_dirs=[str(folder) for folder in folders],
-            extra_compile_args=list(COMPILE_ARGS),
+            extra_compile_args=[*COMPILE_ARGS, *COVERAGE_ARGS],
+            extra_link_args=list(COVERAGE_ARGS),
             depends=["setup.py", *headers],
         )
         found.append(extension)
@@ -70,6 +76,7 @@ def translate(extensions: list[Extension]) -> None:
         build_dir=generated_c_dir(),
         nthreads=JOBS,
         quiet=True,
+        emit_linenums=COVERAGE,
     )
     sources = {one.name: one.sources for one in translated}
     for extension in extensions:

@@ -134,7 +134,7 @@ cdef void link_flow(pn_link_t *engine_link) noexcept nogil:
     if link.kind == OUTLET:
         outlet_flow(<Outlet *>link)
     elif link.kind == INLET:
-        # Drained credit: meanwhile there may be a use for it.
+        # The peer may have given drained credit back; the queue may have room for more by now.
         inlet_top_up(<Inlet *>link)
 
 

@@ -478,7 +478,7 @@ cdef struct Container:
     # Detach a consumer whose link's name was attached anew.
     void (*steal)(Link *link) noexcept nogil
     Pending *pending
-    # Of these, those that the sync under way is for: the first.
+    # How many of `pending`, from its first on, wait for the sync that is under way.
     size_t syncing_count
     # A file of that sync could not even be tried.
     bint sync_failed
