@@ -42,7 +42,9 @@ COVERAGE_ARGS = ["--coverage", "-O0"] if COVERAGE else []
 
 def generated_c_dir() -> str:
     """Return where Cython writes; another Cython or other directives write elsewhere."""
-    decisive = repr((Cython.__version__, sorted(DIRECTIVES.items()), COVERAGE))
+    decisive = repr((Cython.__version__, sorted(DIRECTIVES.items())))
+    if COVERAGE:
+        decisive += "with lines"
     return f"build/cython-{hashlib.sha256(decisive.encode()).hexdigest()[:12]}"
 
 
