@@ -4,8 +4,9 @@
 
 A case is named `v2 sender low ms`; with words only cases that have all of them are measured.
 `low` is a message per millisecond, so that no line repeats the one before; `high` are two million
-messages per second. `records` reads the rows of the data source, `summary` folds the split as
-the analysis of one end without ids does. Peaks are those of the kernel (VmHWM), with all that
+messages per second; `jittered`, of receivers only, is a message per millisecond, each of another
+latency within a second. `records` reads the rows of the data source, `summary` folds the split
+as the analysis of one end without ids does. Peaks are those of the kernel (VmHWM), with all that
 the worker imports.
 """
 
@@ -30,24 +31,27 @@ from spark_analysis.reading import read_records
 from spark_analysis.session import make_session
 
 TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-RATES = {"low": 1_000, "high": 2_000_000}
+RATES = {"low": 1_000, "high": 2_000_000, "jittered": 1_000}
 START = 1_700_000_000
 # A message is received, and settled, so many ticks and messages later.
 LATER = 3
+PRIME = 7919
 IN_FLIGHT = 100
 SAMPLED = 256
 CHUNK = 100_000
 
 
-def lines_of(record_format: str, role: str, rate: int, unit: str) -> Iterator[str]:
+def lines_of(record_format: str, role: str, rate: str, unit: str) -> Iterator[str]:
     """Yield lines without end."""
+    jittered = rate == "jittered"
     ticks = TICKS[unit]
     start, step = START * ticks, ticks
     with_id = record_format != "v3"
     for number in itertools.count():
-        sent = start + number * step // rate
+        sent = start + number * step // RATES[rate]
         if role == "receiver":
-            line = f"{sent},{sent + LATER + number % 7}\n"
+            jitter = number * PRIME % ticks if jittered else number % 7
+            line = f"{sent},{sent + LATER + jitter}\n"
         else:
             line = f"{sent}\n" if with_id else f"{sent},0\n"
         yield f"{number},{line}" if with_id else line
@@ -114,9 +118,11 @@ def main(arguments: list[str]) -> None:
         if not set(arguments) <= set(case):
             continue
         record_format, role, rate, unit = case
+        if (role, rate) == ("sender", "jittered"):
+            continue
         with tempfile.TemporaryDirectory(prefix="quiver-bench-") as folder:
             path = Path(folder, f"{role}-transfers.csv")
-            write(path, lines_of(record_format, role, RATES[rate], unit), size)
+            write(path, lines_of(record_format, role, rate, unit), size)
             print(f"{' '.join(case):24}", end="")
             measure(spark, path, fold=record_format == "v3")
     spark.stop()

@@ -47,6 +47,7 @@ from spark_analysis.hadoop import hadoop_settings
 from spark_analysis.reading import read_records
 from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of
 from spark_analysis.session import SPARK_ERRORS, fit_partitions, make_session, reason
+from spark_analysis.thinning import thinned_facts
 
 __all__ = ["files_elsewhere", "load_run", "run_loader"]
 
@@ -150,7 +151,11 @@ def _facts(
     else:
         fit_partitions(spark, parts_of(files))
         with facts(read_records(spark, files, split_size), files, runs) as found:
-            yield found
+            found.persist()
+            try:
+                yield found
+            finally:
+                found.unpersist()
 
 
 def _analysed(
@@ -162,14 +167,17 @@ def _analysed(
 ) -> AnalysedRun:
     """Have a task make the statistics of the facts."""
 
-    def analyse(table: pa.Table) -> pa.Table:
+    def statistics(table: pa.Table) -> AnalysedRun | Exception:
         try:
-            answer: AnalysedRun | Exception = _statistics(table, files, described, wanted, bounds)
+            return _statistics(table, files, described, wanted, bounds)
         except (QuiverError, OSError) as error:
-            answer = error
-        return pa.table({"answer": [pickle.dumps(answer)]})
+            return error
 
-    rows = found.groupBy("run").applyInArrow(analyse, _ANSWER).collect()
+    def analyse(table: pa.Table) -> pa.Table:
+        return pa.table({"answer": [pickle.dumps(statistics(table))]})
+
+    with thinned_facts(found, statistics, wanted.window_seconds) as few:
+        rows = few.groupBy("run").applyInArrow(analyse, _ANSWER).collect()
     if not rows:  # all files are empty
         return _statistics(
             schema.to_arrow(schema.FACTS).empty_table(), files, described, wanted, bounds

@@ -335,14 +335,14 @@ def _publish(
     runs = {file.run for file in files} if changed is None or not arrows.exists() else changed
     mine = [file for file in files if file.run in runs]
     of_run = F.col("run").isin(*runs)
-    rows = arrow_statistics(known.where(of_run), mine, bounds_of_runs(mine))
-    if arrows.exists():
-        before = spark.read.schema(schema.ARROWS).parquet(str(arrows))
-        rows = rows.unionByName(before.where(~of_run))
     part = output / _PART
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
-    write_statistics(spark, rows.coalesce(1), part, None)
+    with arrow_statistics(known.where(of_run), mine, bounds_of_runs(mine)) as rows:
+        if arrows.exists():
+            before = spark.read.schema(schema.ARROWS).parquet(str(arrows))
+            rows = rows.unionByName(before.where(~of_run))
+        write_statistics(spark, rows.coalesce(1), part, None)
     for result in part.iterdir():
         replace(result, output / result.name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from spark_analysis.placing import new_part, recover, replace
 from spark_analysis.reading import read_records
 from spark_analysis.results import arrow_rows, bounds_of_runs, figures_from_json
 from spark_analysis.session import fit_partitions
+from spark_analysis.thinning import thinned_facts
 
 __all__ = [
     "MARK", "RECORDS", "analyze", "arrow_statistics", "check_free", "write_records",
@@ -99,8 +101,8 @@ def write_results(
     with all_facts(records, files, bounds) as table:
         write_table(table, target / "facts", "fact")
     known = spark.read.schema(schema.FACTS).parquet(str(target / "facts"))
-    arrows = arrow_statistics(known.select(*schema.FACTS.fieldNames()), files, bounds)
-    write_statistics(spark, arrows, target, base)
+    with arrow_statistics(known.select(*schema.FACTS.fieldNames()), files, bounds) as arrows:
+        write_statistics(spark, arrows, target, base)
 
 
 def write_statistics(
@@ -116,10 +118,17 @@ def write_statistics(
     _write_comparisons(spark, target, base)
 
 
+@contextmanager
 def arrow_statistics(
     table: DataFrame, files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]
-) -> DataFrame:
-    """Return the rows of ``ARROWS``: each run's are made where its facts are."""
+) -> Iterator[DataFrame]:
+    """Give the rows of ``ARROWS``: each run's are made where its facts are.
+
+    Args:
+        table: rows of ``FACTS``, which are read several times.
+        files: those of the runs.
+        bounds: what is known of each run.
+    """
     of_run: dict[str, list[RecordFile]] = {}
     for file in files:
         of_run.setdefault(file.run, []).append(file)
@@ -129,7 +138,8 @@ def arrow_statistics(
         run = facts_of_run["run"][0].as_py()
         return pa.Table.from_pylist(list(arrow_rows(of_run[run], facts_of_run, bounds[run])), rows)
 
-    return table.groupBy("run").applyInArrow(statistics, schema.ARROWS)
+    with thinned_facts(table, statistics) as few:
+        yield few.groupBy("run").applyInArrow(statistics, schema.ARROWS)
 
 
 def _write_comparisons(spark: SparkSession, target: Path, base: Path | None) -> None:

@@ -21,21 +21,30 @@ from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.delivery import BY_IDS, delivery_section, receiver_alone
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Distribution, Int64Array
+from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.latency import RANKS
 from quiver_fast.analysis.local import FileAnalysis, with_missing
 from quiver_fast.analysis.reckoning import end_of_sending, in_unit
 from quiver_fast.analysis.sets import RunFigures, run_figures
 from quiver_fast.analysis.settlement import Settlement
 from quiver_fast.analysis.sources import RunData, run_bounds, run_data
-from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies, LatencyRows
+from quiver_fast.analysis.spilled import (
+    Histogram,
+    HistogramRows,
+    Latencies,
+    LatencyRows,
+    SpilledHistogram,
+)
 from quiver_fast.analysis.statistics import run_statistics
 from quiver_fast.analysis.streams import Streams
 from quiver_fast.analysis.ticks import Ticks
+from quiver_fast.analysis.told import Extent, ToldDistribution, ToldHistogram
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records import formats
 from spark_analysis import transforms
 from spark_analysis.delivery import DELIVERY, DISTINCT_IDS, IDS, TICKS
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
+from spark_analysis.thinning import ALL_SETTLED, WHOLE, part_named
 
 __all__ = [
     "alone", "arrow_rows", "bounds_of_runs", "delivery_of", "figures_from_json", "figures_to_json",
@@ -55,14 +64,34 @@ class _Facts:
     def __init__(self, table: pa.Table, arrow: str) -> None:
         self._table = table.filter(pc.equal(table["arrow"], arrow))
 
-    def rows(self, fact: str) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Return (second, value, n) of the rows that say ``fact``; 0 where there is null."""
-        rows = self.table(fact)
+    def rows(self, *facts: str) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return (second, value, n) of the rows that say one of ``facts``; 0 where is null."""
+        rows = self.table(*facts)
         second, value, n = (_numbers(rows[name]) for name in ("second", "value", "n"))
         return second, value, n
 
-    def table(self, fact: str) -> pa.Table:
-        return self._table.filter(pc.equal(self._table["fact"], fact))
+    def table(self, *facts: str) -> pa.Table:
+        return self._table.filter(pc.is_in(self._table["fact"], pa.array(facts)))
+
+    def told(self) -> dict[tuple[str, Extent], ToldDistribution]:
+        """Return the distributions that were told, by what they are of."""
+        rounded = self.table(transforms.TOLD_ROUNDED)
+        found = {}
+        for text in self.table(transforms.TOLD)["text"].to_pylist():
+            document = json.loads(text)
+            name = document.pop("name")
+            rows = rounded.filter(pc.equal(rounded["text"], name))
+            document["samples"] = {int(n): value for n, value in document["samples"].items()}
+            values, n = (_numbers(rows[column]) for column in ("value", "n"))
+            document["rounded"] = Distribution.of_counted(values, n)
+            found[part_named(name)] = ToldDistribution(**document)
+        return found
+
+    def histogram(self, fact: str, unit: str) -> SecondHistogram | SpilledHistogram:
+        """Return the latencies that a fact says, added up."""
+        rows = HistogramRows(unit)
+        rows.add(*self.rows(fact))
+        return rows.total()
 
     def latencies(self, *facts: str) -> Latencies:
         """Return the values of some facts with their counts."""
@@ -105,7 +134,8 @@ def file_analysis(
     facts = _Facts(table, file.arrow)
     received = file.role == RECEIVER
     histogram = histogram_of(file, table) if received else None
-    second, _, n = facts.rows(transforms.LATENCY if received else transforms.SENT)
+    own = (transforms.LATENCY, transforms.THINNED) if received else (transforms.SENT,)
+    second, _, n = facts.rows(*own)
     seconds = Distribution.of_counted(second, n)
     first, last = facts.by_split(transforms.FIRST), facts.by_split(transforms.LAST)
     settlement = _settlement(facts)
@@ -146,9 +176,18 @@ def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
         file: what was read.
         table: ``FACTS`` of its run, at least those of its latencies.
     """
-    rows = HistogramRows(file.unit)
-    rows.add(*_Facts(table, file.arrow).rows(transforms.LATENCY))
-    return rows.total()
+    facts = _Facts(table, file.arrow)
+    if facts.table(transforms.THINNED).num_rows == 0:
+        return facts.histogram(transforms.LATENCY, file.unit)
+    known = {
+        extent: latencies
+        for (of, extent), latencies in facts.told().items()
+        if of == transforms.LATENCY
+    }
+    seconds, windows = (
+        facts.histogram(fact, file.unit) for fact in (transforms.THINNED, transforms.WINDOWED)
+    )
+    return ToldHistogram(file.arrow, seconds, windows, known, WHOLE)
 
 
 def _streams(facts: _Facts) -> Streams | None:
@@ -164,8 +203,10 @@ def _streams(facts: _Facts) -> Streams | None:
 
 
 def _settlement(facts: _Facts) -> Settlement | None:
-    sampled = facts.latencies(transforms.SAMPLED)
-    every = facts.latencies(transforms.SAMPLED, transforms.SETTLED)
+    told = facts.told()
+    sampled = told.get((transforms.SAMPLED, WHOLE)) or facts.latencies(transforms.SAMPLED)
+    both = facts.latencies(transforms.SAMPLED, transforms.SETTLED)
+    every = told.get((ALL_SETTLED, WHOLE)) or both
     unmatched = facts.total(transforms.UNMATCHED)
     if every.total + unmatched == 0:
         return None

@@ -35,10 +35,14 @@ __all__ = [
     "SETTLED",
     "STREAM_END",
     "STREAM_START",
+    "THINNED",
+    "TOLD",
+    "TOLD_ROUNDED",
     "TOP",
     "TRUNCATED",
     "UNMATCHED",
     "UNSETTLED",
+    "WINDOWED",
     "as_facts",
     "counted",
     "edges",
@@ -83,6 +87,11 @@ LATE = "late"  # n receipts after the end of the sending, of which value is the 
 STREAM_START = "stream start"  # the earliest first byte
 STREAM_END = "stream end"  # the latest line
 HASHED_IDS = "hashed ids"  # of splits where some id is no number
+# In place of LATENCY, SETTLED and SAMPLED where these have many rows (thinning.py).
+THINNED = "thinned latency"  # second and value as LATENCY
+WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
+TOLD = "told"  # text: what a ToldDistribution says, and of what
+TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: of what
 FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
 
 

@@ -73,15 +73,18 @@ def test_a_distribution_on_file(values):
     assert ours.percentiles(ranks) == np.percentile(values, ranks).tolist()
 
 
-@given(samples, st.booleans())
+@given(samples, st.booleans(), st.sampled_from([16, 1 << 16]))
 @settings(deadline=None)
-def test_coarse_says_its_step(values, upwards):
-    ours, step = coarse(spilled(values), upwards=upwards)
+def test_coarse_says_its_step(values, upwards, bins):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quiver_fast.analysis.spilled.COARSE_BINS", bins)
+        ours, step = coarse(spilled(values), upwards=upwards)
+    assert step == 1 or len(set(values)) > bins
     shift = step - 1 if upwards else 0
     assert np.repeat(ours.values, ours.counts).tolist() == sorted(
         (value + shift) // step * step for value in values
     )
-    assert len(ours) <= (1 << 16) + 2
+    assert len(ours) <= bins + 2
 
 
 def test_a_histogram_on_file():

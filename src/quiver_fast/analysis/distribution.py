@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Distribution", "Int64Array", "exact_dot", "interpolated"]
+__all__ = [
+    "Distribution", "Int64Array", "deviation", "exact_dot", "interpolated", "neighbours",
+    "percentiles_of",
+]  # fmt: skip
 
 Int64Array = NDArray[np.int64]
 
@@ -26,6 +29,9 @@ _FEW_BINS = 1 << 16
 _INT64_END, _HALF_END = 1 << 63, 1 << 31
 # Elements that are Python's integers at a time.
 _PIECE = 1 << 14
+# A value below 2^54 is cut here, so that both halves have squares below 2^60.
+_LOW_BITS = 24
+_LARGEST_CUT = 1 << 54
 
 
 @dataclass(frozen=True)
@@ -101,10 +107,28 @@ class Distribution:
         """Return the sum of the samples, exact. The distribution must not be empty."""
         return exact_dot(self.values, self.counts)
 
+    def squares(self) -> int:
+        """Return the sum of the squares of the samples, exact. Must not be empty."""
+        largest = max(abs(self.minimum), abs(self.maximum))
+        if largest * largest < _INT64_END:
+            return exact_dot(self.values * self.values, self.counts)
+        if largest < _LARGEST_CUT:
+            high, low = self.values >> _LOW_BITS, self.values & ((1 << _LOW_BITS) - 1)
+            parts = (high * high, 2 * high * low, low * low)
+            words = [exact_dot(part, self.counts) for part in parts]
+            return (((words[0] << _LOW_BITS) + words[1]) << _LOW_BITS) + words[2]
+        pairs = zip(self.values.tolist(), self.counts.tolist(), strict=True)
+        return sum(value * value * count for value, count in pairs)
+
     def stddev(self) -> float:
         """Return sqrt(sum((x - mean)^2) / n), of the population. Must not be empty."""
-        deviations = self.values - self.mean()
-        return math.sqrt(float(np.dot(deviations * deviations, self.counts)) / self.total)
+        return deviation(self.total, self.sum(), self.squares())
+
+    def order_statistics(self, indices: Iterable[int]) -> dict[int, int]:
+        """Return the samples at ``indices`` (from 0) in ascending order."""
+        wanted = np.array(list(indices), np.int64)
+        found = self.values[np.searchsorted(np.cumsum(self.counts), wanted, "right")]
+        return dict(zip(wanted.tolist(), found.tolist(), strict=True))
 
     def percentiles(self, ranks: Iterable[float]) -> list[float]:
         """Return the percentiles at ``ranks`` (0 to 100) as NumPy's default method does.
@@ -114,16 +138,46 @@ class Distribution:
         The floating-point steps are those of :func:`numpy.percentile`, so that
         results are equal bit for bit. The distribution must not be empty.
         """
-        last_index = np.cumsum(self.counts) - 1
-        return [self._percentile(rank, last_index) for rank in ranks]
+        places = neighbours(self.total, ranks)
+        return percentiles_of(self.order_statistics(_indices(places)), places)
 
-    def _percentile(self, rank: float, last_index: Int64Array) -> float:
-        position = int(last_index[-1]) * (rank / 100)
-        index = math.floor(position)
-        above = min(index + 1, int(last_index[-1]))
-        low = int(self.values[np.searchsorted(last_index, index)])
-        high = int(self.values[np.searchsorted(last_index, above)])
-        return interpolated(low, high, position - index)
+
+Places = list[tuple[int, int, float]]
+
+
+def neighbours(total: int, ranks: Iterable[float]) -> Places:
+    """Return for each rank the two samples that its percentile is between, and how far.
+
+    Args:
+        total: the number of samples, above 0.
+        ranks: 0 to 100.
+    """
+    positions = [(total - 1) * (rank / 100) for rank in ranks]
+    lows = [math.floor(position) for position in positions]
+    return [
+        (low, min(low + 1, total - 1), position - low)
+        for low, position in zip(lows, positions, strict=True)
+    ]
+
+
+def _indices(places: Places) -> list[int]:
+    return sorted({index for low, high, _ in places for index in (low, high)})
+
+
+def percentiles_of(samples: Mapping[int, int], places: Places) -> list[float]:
+    """Return percentiles, given the samples that they are between by their indices."""
+    return [interpolated(samples[low], samples[high], fraction) for low, high, fraction in places]
+
+
+def deviation(total: int, first: int, second: int) -> float:
+    """Return the standard deviation of the population, rounded but twice.
+
+    Args:
+        total: the number of samples, above 0.
+        first: their sum.
+        second: the sum of their squares.
+    """
+    return math.sqrt((total * second - first * first) / (total * total))
 
 
 def exact_dot(values: Int64Array, counts: Int64Array) -> int:

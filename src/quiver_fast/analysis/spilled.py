@@ -7,7 +7,6 @@ long runs many seconds. Beyond a few megabytes such tables stand sorted in files
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,11 +14,19 @@ from typing import TypeAlias
 
 import numpy as np
 
-from quiver_fast.analysis.distribution import Distribution, Int64Array, interpolated
+from quiver_fast.analysis.distribution import (
+    Distribution,
+    Int64Array,
+    deviation,
+    neighbours,
+    percentiles_of,
+)
 from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.sorted_rows import Rows, SortedRows, summed
+from quiver_fast.analysis.told import ToldDistribution, ToldHistogram
 
 __all__ = [
+    "COARSE_BINS",
     "Histogram",
     "HistogramRows",
     "Latencies",
@@ -27,9 +34,11 @@ __all__ = [
     "SpilledDistribution",
     "SpilledHistogram",
     "coarse",
+    "coarse_step",
 ]
 
-_COARSE_BINS = 1 << 16
+COARSE_BINS = 1 << 16
+"""Distinct values that are in memory exactly."""
 
 
 class SpilledDistribution:
@@ -73,63 +82,59 @@ class SpilledDistribution:
 
     def mean(self) -> float:
         """Return sum(x) / n, with the sum exact."""
-        return self._mean
+        return self._sum / self.total
 
     @cached_property
-    def _mean(self) -> float:
-        return sum(part.sum() for part in self.parts()) / self.total
+    def _sum(self) -> int:
+        return sum(part.sum() for part in self.parts())
 
     def stddev(self) -> float:
         """Return sqrt(sum((x - mean)^2) / n), of the population."""
-        squares = 0.0
-        for part in self.parts():
-            deviations = part.values - self._mean
-            squares += float(np.dot(deviations * deviations, part.counts))
-        return math.sqrt(squares / self.total)
+        return deviation(self.total, self._sum, sum(part.squares() for part in self.parts()))
 
     def percentiles(self, ranks: Iterable[float]) -> list[float]:
         """Return the percentiles at ``ranks`` as :class:`.distribution.Distribution` does."""
-        positions = [(self.total - 1) * (rank / 100) for rank in ranks]
-        lows = [math.floor(position) for position in positions]
-        highs = [min(low + 1, self.total - 1) for low in lows]
-        found = self._order_statistics(np.unique([*lows, *highs]))
-        return [
-            interpolated(found[low], found[high], position - low)
-            for low, high, position in zip(lows, highs, positions, strict=True)
-        ]
+        places = neighbours(self.total, ranks)
+        wanted = (index for low, high, _ in places for index in (low, high))
+        return percentiles_of(self.order_statistics(wanted), places)
 
-    def _order_statistics(self, indices: Int64Array) -> dict[int, int]:
-        """Return the samples at ``indices`` (from 0, ascending) in ascending order."""
+    def order_statistics(self, indices: Iterable[int]) -> dict[int, int]:
+        """Return the samples at ``indices`` (from 0) in ascending order."""
+        wanted = np.unique(np.array(list(indices), np.int64))
         found: dict[int, int] = {}
         before = 0
         for part in self.parts():
-            ends = before + np.cumsum(part.counts)
-            here = indices[(indices >= before) & (indices < ends[-1])]
-            values = part.values[np.searchsorted(ends, here, "right")]
-            found |= dict(zip(here.tolist(), values.tolist(), strict=True))
-            before = int(ends[-1])
+            end = before + part.total
+            here = wanted[(wanted >= before) & (wanted < end)] - before
+            samples = part.order_statistics(here)
+            found |= {index + before: sample for index, sample in samples.items()}
+            before = end
         return found
 
 
-Latencies: TypeAlias = Distribution | SpilledDistribution
+Latencies: TypeAlias = Distribution | SpilledDistribution | ToldDistribution
 
 
 def coarse(latencies: Latencies, *, upwards: bool = False) -> tuple[Distribution, int]:
     """Return a distribution that fits into memory, and the step of its values.
 
-    One that is in memory comes back as it is, with a step of 1. The values of another are
+    One of few distinct values comes back as it is, with a step of 1. The values of another are
     rounded to multiples of the step, down (or ``upwards``).
     """
-    if isinstance(latencies, Distribution):
-        return latencies, 1
-    span = latencies.maximum - latencies.minimum
-    step = 1 << max((span // _COARSE_BINS).bit_length(), 0)
+    if len(latencies) <= COARSE_BINS:
+        return latencies.in_memory(), 1
+    step = coarse_step(latencies.minimum, latencies.maximum)
     shift = step - 1 if upwards else 0
     rounded = Distribution.none()
     for part in latencies.parts():
         values = (part.values + shift) // step * step
         rounded = rounded.merged(Distribution.of_counted(values, part.counts))
     return rounded, step
+
+
+def coarse_step(minimum: int, maximum: int) -> int:
+    """Return the step of a distribution with too many distinct values between these."""
+    return 1 << ((maximum - minimum) // COARSE_BINS).bit_length()
 
 
 class LatencyRows:
@@ -143,7 +148,7 @@ class LatencyRows:
         together = Distribution.of_counted(values, counts)
         self._rows.add(together.values, together.counts)
 
-    def total(self) -> Latencies:
+    def total(self) -> Distribution | SpilledDistribution:
         """Return the distribution of all."""
         if not self._rows.in_memory:
             return SpilledDistribution(self._rows)
@@ -196,7 +201,7 @@ class SpilledHistogram:
         return together.total()
 
 
-Histogram: TypeAlias = SecondHistogram | SpilledHistogram
+Histogram: TypeAlias = SecondHistogram | SpilledHistogram | ToldHistogram
 
 
 class HistogramRows:
@@ -214,7 +219,7 @@ class HistogramRows:
         """Add messages by epoch second of receipt and latency (int64, any order)."""
         self._rows.add(seconds, latencies, counts)
 
-    def total(self) -> Histogram:
+    def total(self) -> SecondHistogram | SpilledHistogram:
         """Return the histogram of all."""
         if not self._rows.in_memory:
             return SpilledHistogram(self._rows, self._unit)

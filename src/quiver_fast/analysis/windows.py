@@ -15,6 +15,7 @@ from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.filling import Filling
 from quiver_fast.analysis.series import RANKS, percentiles_at, percentiles_per_second
 from quiver_fast.analysis.spilled import Histogram, HistogramRows
+from quiver_fast.analysis.told import ToldHistogram
 from quiver_fast.analysis.units import per_millisecond
 
 __all__ = ["SecondCounts", "latency_windows", "window_section"]
@@ -193,6 +194,8 @@ def window_section(
 
 def _regrouped(histogram: Histogram, seconds: int) -> Histogram:
     """Return ``histogram`` with the first second of its window for each second."""
+    if isinstance(histogram, ToldHistogram):
+        return histogram.regrouped()
     rows = HistogramRows(histogram.unit)
     for part in histogram.parts():
         rows.add(part.seconds // seconds * seconds, part.latencies, part.counts)
