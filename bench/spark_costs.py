@@ -3,10 +3,11 @@
     python -m bench.spark_costs [MESSAGES] [WORD...]
 
 Runs of one, three and ten times MESSAGES (100,000): a receiver alone, pairs with and without ids
-at a low rate (each message has a time of its own), and a pair without ids at a high rate; of
-these all whose names have one of the WORDs. Bytes, tasks
-and rows are Spark's own counts of its stages, so that they say the same on a busy machine;
-``worker`` is the largest of Spark's Python processes, looked at ten times a second.
+at a low rate (each message has a time of its own), a pair without ids at a high rate, and both
+with a clock of microseconds, by which nearly every latency is another; of these all whose names
+have one of the WORDs. Bytes, tasks and rows are Spark's own counts of its stages, so that they
+say the same on a busy machine; ``worker`` is the largest of Spark's Python processes, looked at
+ten times a second.
 """
 
 from __future__ import annotations
@@ -31,8 +32,29 @@ from spark_analysis.session import make_session
 
 # As of a large run: with one partition some of what follows a shuffle needs none.
 PARTITIONS = 8
-START = 1_700_000_000_000
+START = 1_700_000_000
+TICKS = {"ms": 1_000, "us": 1_000_000}
 LOOK_SECONDS = 0.1
+
+
+@dataclass
+class Kind:
+    """A kind of run: messages per second, what its records have, and its clock."""
+
+    rate: int
+    ids: bool
+    pair: bool
+    unit: str = "ms"
+
+
+KINDS = {
+    "receiver alone, v3": Kind(20_000, ids=False, pair=False),
+    "pair with ids, v1, 500/s": Kind(500, ids=True, pair=True),
+    "pair without ids, v3, 500/s": Kind(500, ids=False, pair=True),
+    "pair without ids, v3, 20,000/s": Kind(20_000, ids=False, pair=True),
+    "receiver alone, v3, in us": Kind(20_000, ids=False, pair=False, unit="us"),
+    "pair without ids, v3, 1,000,000/s, in us": Kind(1_000_000, ids=False, pair=True, unit="us"),
+}
 
 
 @dataclass
@@ -45,11 +67,12 @@ class Cost:
     worker: int = 0
 
 
-def write_run(folder: Path, count: int, rate: int, *, ids: bool, pair: bool) -> RunFiles:
-    """Write the records of ``count`` messages sent at ``rate`` a second, one in 1,000 late."""
-    random = np.random.default_rng(count)
-    sent = START + np.arange(count) * 1000 // rate
-    received = np.maximum.accumulate(sent + random.geometric(0.4, count))
+def write_run(folder: Path, count: int, kind: Kind) -> RunFiles:
+    """Write the records of ``count`` messages, one in 1,000 late."""
+    random, ticks, ids = np.random.default_rng(count), TICKS[kind.unit], kind.ids
+    sent = START * ticks + np.arange(count) * ticks // kind.rate
+    took = 1 + (random.exponential(ticks / 500, count)).astype(np.int64)
+    received = np.maximum.accumulate(sent + took) if kind.unit == "ms" else sent + took
     order = np.arange(count)
     late = random.random(count) < 0.001
     order = order[np.argsort(order + np.where(late, 40, 0), kind="stable")]
@@ -64,7 +87,7 @@ def write_run(folder: Path, count: int, rate: int, *, ids: bool, pair: bool) -> 
                 if ids
                 else f"{time_sent},{time_received}\n"
             )
-    if not pair:
+    if not kind.pair:
         return RunFiles("run", receiver=receiver)
     with sender.open("w") as file:
         for number, time_sent in enumerate(sent.tolist()):
@@ -135,20 +158,14 @@ def main(arguments: list[str]) -> None:
     base = int(arguments[0]) if arguments else 100_000
     words = arguments[1:] or [""]
     spark = make_session("local[2]", PARTITIONS, conf={"spark.ui.retainedStages": "100000"})
-    kinds = {
-        "receiver alone, v3": (20_000, False, False),
-        "pair with ids, v1, 500/s": (500, True, True),
-        "pair without ids, v3, 500/s": (500, False, True),
-        "pair without ids, v3, 20,000/s": (20_000, False, True),
-    }
-    chosen = {name: kind for name, kind in kinds.items() if any(word in name for word in words)}
-    for name, (rate, ids, pair) in chosen.items():
+    chosen = {name: kind for name, kind in KINDS.items() if any(word in name for word in words)}
+    for name, kind in chosen.items():
         for times in (1, 3, 10):
             with tempfile.TemporaryDirectory(prefix="quiver-bench-") as folder:
-                files = write_run(Path(folder, "run"), base * times, rate, ids=ids, pair=pair)
+                files = write_run(Path(folder, "run"), base * times, kind)
                 text = sum(path.stat().st_size for path in files.paths)
                 cost = measure(spark, files)
-            print(f"{name:32}{times:4}x {row(text, cost)}", flush=True)
+            print(f"{name:42}{times:4}x {row(text, cost)}", flush=True)
     spark.stop()
 
 

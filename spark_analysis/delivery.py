@@ -56,8 +56,8 @@ GAPS = "gaps"  # n: messages not received although one sent later was
 # A fact of a receiver without a sender.
 DISTINCT_IDS = "distinct ids"
 
-# A range of keys: a million ids, or ticks of a quarter of a second to a second.
-_ID_BITS = 20
+# A range of keys, which a task holds: ids, or ticks of a quarter of a second to a second.
+_ID_BITS = 16
 TICK_BITS = {"ms": 10, "us": 18, "ns": 28}
 
 

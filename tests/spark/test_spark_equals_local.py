@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.discovery import RunFiles
     from spark_analysis.files import RecordFile, Split
 
+# A job of all runs takes a minute; on a busy machine it takes several.
+pytestmark = pytest.mark.timeout(600)
+
 # Holds what the local engine says of a run to what was put into its records.
 Judge = Callable[[dict[str, Any]], None]
 
