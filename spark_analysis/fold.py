@@ -72,7 +72,7 @@ def folded_facts(
     """
     by_place = {(split.file.run, split.file.arrow, split.start): split for split in splits}
     folded = by_splits(spark, splits, lambda one: _fold(one, scan_split(one), bounds), schema.FACTS)
-    folded.persist()
+    kept = [folded.persist()]
     try:
         again = _begin_behind(_stamps(folded), {})
         if again:
@@ -82,11 +82,11 @@ def folded_facts(
                 lambda one: _count_behind(one, scan_split(one), bounds, again),
                 schema.FACTS,
             )
-            yield folded.unionByName(late)
-        else:
-            yield folded
+            kept.append(late.persist())
+        yield transforms.together(kept)
     finally:
-        folded.unpersist()
+        for table in kept:
+            table.unpersist()
 
 
 @contextmanager
@@ -110,18 +110,21 @@ def folded_records(
         for split, found in _by_split(batches, of_number):
             yield from _fold(split, found, bounds)
 
-    folded = records.mapInArrow(facts, schema.FACTS).persist()
+    kept = [records.mapInArrow(facts, schema.FACTS).persist()]
     try:
-        again = _begin_behind(_stamps(folded), tops)
+        again = _begin_behind(_stamps(kept[0]), tops)
 
         def late(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for split, found in _by_split(batches, of_number):
                 if (split.file.run, split.file.arrow, split.start) in again:
                     yield from _count_behind(split, found, bounds, again)
 
-        yield folded.unionByName(records.mapInArrow(late, schema.FACTS)) if again else folded
+        if again:
+            kept.append(records.mapInArrow(late, schema.FACTS).persist())
+        yield transforms.together(kept)
     finally:
-        folded.unpersist()
+        for table in kept:
+            table.unpersist()
 
 
 def top_stamps(facts: DataFrame) -> dict[tuple[str, str], int]:

@@ -12,7 +12,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,6 +49,8 @@ WHOLE: Extent = (-(2**63), 2**63 - 1)
 ALL_SETTLED = "all settled"
 _LARGE = (LATENCY, SETTLED, SAMPLED)
 
+# A batch of few rows costs as much as one of many.
+_SECONDS_AT_ONCE = 1024
 # Buckets of latencies for each doubling.
 _PER_DOUBLING = 2048
 
@@ -161,17 +164,25 @@ def _by_seconds(latencies: DataFrame, window_seconds: int | None) -> DataFrame:
 
 def _thin(batches: Batches) -> Batches:
     """Thin the latencies of each second, whose rows follow each other."""
+    seconds = _thin_seconds(batches)
+    while some := list(islice(seconds, _SECONDS_AT_ONCE)):
+        sizes = [len(few) for *_, few in some]
+        words = ([second[n] for second in some] for n in range(4))
+        columns = [np.repeat(np.array(column, object), sizes) for column in words]
+        for name in ("values", "counts"):
+            columns.append(np.concatenate([getattr(few, name) for *_, few in some]))
+        columns.append(np.full(sum(sizes), None))
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, _FACTS, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_FACTS)
+
+
+def _thin_seconds(batches: Batches) -> Iterator[tuple[str, str, str, int, Distribution]]:
     ranks = sorted({0, *series.RANKS.values()})
-    for (run, arrow, fact, second), pieces in groupby(_stretches(batches), key=lambda it: it[0]):
+    for (run, arrow, fact, second), pieces in groupby(_stretches(batches), key=itemgetter(0)):
         together = LatencyRows()
         for _, rows in pieces:
             together.add(rows.column("value").to_numpy(), rows.column("n").to_numpy())
-        whole = together.total()
-        few = thinned(whole, ranks)
-        size = len(few)
-        columns = [pa.repeat(pa.scalar(word), size) for word in (run, arrow, fact, second)]
-        numbers = [pa.array(few.values), pa.array(few.counts), pa.nulls(size, pa.string())]
-        yield pa.RecordBatch.from_arrays([*columns, *numbers], schema=_FACTS)
+        yield run, arrow, fact, second, thinned(together.total(), ranks)
 
 
 def _stretches(batches: Batches) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:

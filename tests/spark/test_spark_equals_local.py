@@ -381,7 +381,7 @@ def test_a_run(spark: SparkSession, judges: tuple[Path, dict[str, Judge]], name:
     judge[name](check(spark, the_run(top / name), size_of_splits(top / name)))
 
 
-@pytest.mark.parametrize("name", ["faults-v2-us", "jittered"])
+@pytest.mark.parametrize("name", ["jittered", pytest.param("faults-v2-us", marks=pytest.mark.slow)])
 def test_a_run_of_many_latencies(
     spark: SparkSession,
     judges: tuple[Path, dict[str, Judge]],
