@@ -17,7 +17,6 @@ from quiver_fast.server.heap cimport heap_free
 from quiver_fast.server.queue cimport queue_free, queue_new
 from quiver_fast.server.store cimport Store, stores_finish, synced
 from quiver_fast.server.structures cimport Container, Inlet, Queue, queue_dirty
-from quiver_fast.server.subscription cimport restore_subscriptions
 from quiver_fast.server.syncer cimport Syncer
 
 # Nodes of this name are as short-lived as their links, so they have no file.
@@ -73,7 +72,13 @@ cdef class Broker:
         self.opener = opener
         if files is not None:
             self.use_files()
-        for address in config.addresses:
+
+    def complete(self) -> None:
+        """Make the configured addresses, and give back the space that stores do not need.
+
+        To be called once, after everything that the files hold has been made.
+        """
+        for address in self.config.addresses:
             if address not in self.refused:
                 self.configure(address.encode())
         for store in self.stores:
@@ -91,7 +96,6 @@ cdef class Broker:
         container.want_store = want_store
         for name in self.files.names():
             self.restore(name)
-        restore_subscriptions(self)
 
     def restore(self, name: str) -> None:
         """Make a queue that has files. One that cannot be opened is refused, the others serve.

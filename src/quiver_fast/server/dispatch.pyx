@@ -6,12 +6,13 @@ from quiver_fast.proton.libproton cimport (
     PN_RELEASED, pn_link_credit, pn_link_drained, pn_link_get_drain,
 )
 from quiver_fast.server.barring cimport lane_barred
+from quiver_fast.server.browser cimport consumer_browse
 from quiver_fast.server.heap cimport heap_first
 from quiver_fast.server.message cimport Message
 from quiver_fast.server.outcome cimport apply_outcome, entry_done
 from quiver_fast.server.outlet cimport outlet_idle, outlet_send, serve_consumer
 from quiver_fast.server.queue cimport (
-    consumer_browse, consumer_drain, consumer_unready, entry_copy, queue_acquire,
+    consumer_drain, consumer_unready, entry_copy, queue_acquire,
 )
 from quiver_fast.server.selective cimport is_unwanted, selective_next, wants
 from quiver_fast.server.stream cimport stream_leave

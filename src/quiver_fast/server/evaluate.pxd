@@ -1,6 +1,6 @@
 from libc.stdint cimport uint8_t
 
-from quiver_fast.server.filter cimport Filter
+from quiver_fast.server.steps cimport Filter
 
 cdef inline bint is_tail(uint8_t byte) noexcept nogil:
     """Say whether a byte of UTF-8 goes on with a character."""

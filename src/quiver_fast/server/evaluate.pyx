@@ -7,7 +7,7 @@ there gives.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
-from quiver_fast.server.filter cimport (
+from quiver_fast.server.steps cimport (
     ADD, AMONG, AND, BETWEEN, DIVIDE, EQUAL, LESS, LESS_EQUAL, LIKE, LITERAL, MORE,
     MORE_EQUAL, MULTIPLY, NAME, NEGATE, NOT, OR, OTHER, REAL, SUBTRACT, TEXT, TRUTH, UNEQUAL,
     UNKNOWN, WHOLE, Code, Filter, Pattern, Step, Value,

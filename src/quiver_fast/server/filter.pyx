@@ -20,8 +20,11 @@ from quiver_fast.server.message cimport (
     Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
     message_release,
 )
-
 from quiver_fast.server.selector import HEADERS, PROPERTIES, parse
+from quiver_fast.server.steps cimport (
+    NAME, OTHER, PROPERTY_COUNT, REAL, TEXT, TRUTH, UNKNOWN, WHOLE, Filter, Name, Pattern, Step,
+    Value,
+)
 
 cdef int SECTION_PROPERTIES = 0x73
 cdef int SECTION_APPLICATION_PROPERTIES = 0x74

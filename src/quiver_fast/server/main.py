@@ -27,6 +27,7 @@ from quiver_fast.server.machine import memory_of_machine
 from quiver_fast.server.memory import MemoryLimit
 from quiver_fast.server.opener import Opener
 from quiver_fast.server.reactor import Reactor
+from quiver_fast.server.subscription import restore_subscriptions
 from quiver_fast.server.syncer import Syncer
 
 if TYPE_CHECKING:
@@ -222,6 +223,9 @@ class AmqpService:
         )
         security.prepare_server()
         self._broker = Broker(reactor, config, security, files, syncer, opener)
+        if files is not None:
+            restore_subscriptions(self._broker)
+        self._broker.complete()
         sockets = listen(config.host, config.port, backlog=BACKLOG)
         self._listeners = [Listener(self._broker, sock) for sock in sockets]
         self._turn = Turn(self._broker)

@@ -15,4 +15,3 @@ cdef void want(Queue *node, int by) noexcept nogil
 cdef void consumer_drain(Consumer *consumer) noexcept nogil
 cdef void consumer_ready(Consumer *consumer) noexcept nogil
 cdef void consumer_unready(Consumer *consumer) noexcept nogil
-cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil

@@ -12,9 +12,10 @@ from libc.string cimport memcpy
 
 from quiver_fast.server.balance cimport ENTRY, freed, made
 from quiver_fast.server.barring cimport lane_leave, lanes_forget
+from quiver_fast.server.browser cimport hide_entry, show_entry
 from quiver_fast.server.filter cimport filter_release
 from quiver_fast.server.heap cimport heap_first, heap_free, heap_put, heap_take
-from quiver_fast.server.lane cimport lane_after, lane_append, lane_remove, lane_return
+from quiver_fast.server.lane cimport lane_append, lane_remove, lane_return
 from quiver_fast.server.message cimport STREAM_HIGH, Chunk, Message, message_release
 from quiver_fast.server.selective cimport selective_join, selective_leave, selective_returned
 from quiver_fast.server.structures cimport (
@@ -357,56 +358,3 @@ cdef void consumer_unready(Consumer *consumer) noexcept nogil:
     consumer.next_ready.prev_ready = consumer.prev_ready
     if ring[0] == consumer:
         ring[0] = consumer.next_ready
-
-
-cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
-    """Return what a browser or selective consumer looks at next; NULL at the end for now."""
-    cdef Entry *entry = consumer.place
-    cdef Entry *other
-    cdef const Lane *lane = consumer.queue.lanes
-    while lane != NULL:
-        other = lane_after(lane, consumer.seen)
-        if other != NULL and (entry == NULL or other.sequence < entry.sequence):
-            entry = other
-        lane = lane.next
-    if entry == NULL:
-        return NULL
-    consumer.seen = entry.sequence
-    if entry == consumer.place:
-        consumer.place = entry.next
-    return entry
-
-
-cdef void show_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Let who goes through the queue see an entry that came, or came back, before its place."""
-    cdef Consumer *consumer
-    if entry.lane != &queue.main:
-        return
-    consumer = queue.browsers
-    while consumer != NULL:
-        show_to(consumer, entry)
-        consumer = consumer.next
-    consumer = queue.selective
-    while consumer != NULL:
-        show_to(consumer, entry)
-        consumer = consumer.next_selective
-
-
-cdef inline void show_to(Consumer *consumer, Entry *entry) noexcept nogil:
-    if entry.sequence > consumer.seen and (
-            consumer.place == NULL or consumer.place.sequence > entry.sequence):
-        consumer.place = entry
-
-
-cdef void hide_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Move who stands on an entry that leaves its lane."""
-    cdef Consumer *consumer = queue.browsers
-    while consumer != NULL:
-        if consumer.place == entry:
-            consumer.place = entry.next
-        consumer = consumer.next
-    consumer = queue.selective
-    while consumer != NULL:
-        if consumer.place == entry:
-            consumer.place = entry.next
-        consumer = consumer.next_selective

@@ -9,10 +9,11 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, qsort, realloc
 
 from quiver_fast.server.barring cimport lane_barred
-from quiver_fast.server.filter cimport Filter, filter_cost, filter_matches
+from quiver_fast.server.browser cimport consumer_browse
+from quiver_fast.server.filter cimport filter_cost, filter_matches
 from quiver_fast.server.lane cimport lane_find
 from quiver_fast.server.message cimport Message
-from quiver_fast.server.queue cimport consumer_browse
+from quiver_fast.server.steps cimport Filter
 from quiver_fast.server.structures cimport Consumer, Entry, Lane, Queue
 
 cdef size_t FIRST_CAPACITY = 16

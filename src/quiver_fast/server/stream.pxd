@@ -1,8 +1,9 @@
 from libc.stdint cimport uint64_t
 
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_delivery_t
-from quiver_fast.server.filter cimport Filter, filter_matches
+from quiver_fast.server.filter cimport filter_matches
 from quiver_fast.server.message cimport Chunk, Message
+from quiver_fast.server.steps cimport Filter
 from quiver_fast.server.structures cimport Entry, Inlet, Outlet, Queue, Stream
 
 cdef inline Stream *stream_of(const Message *message) noexcept nogil:

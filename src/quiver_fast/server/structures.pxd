@@ -13,12 +13,12 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.server.balance cimport DELIVERY, freed, made
 from quiver_fast.server.chain cimport ChainReader
-from quiver_fast.server.filter cimport Filter
 from quiver_fast.server.heap cimport Heap
 from quiver_fast.server.limits cimport Limits
 from quiver_fast.server.memory cimport Holder
 from quiver_fast.server.message cimport Chunk, Message
 from quiver_fast.server.reactor cimport Hook, Watch
+from quiver_fast.server.steps cimport Filter
 
 # What rings when it is due. The place in the container's heap has to be the first member.
 cdef struct Timer:

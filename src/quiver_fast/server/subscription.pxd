@@ -13,7 +13,6 @@ cdef class Subscription:
 
 cdef Queue *subscription_of(Broker broker, Peer *peer, pn_link_t *link, Queue *topic) except NULL
 cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) except NULL
-cdef int restore_subscriptions(Broker broker) except -1
 cdef bint is_active(const Queue *subscription) noexcept nogil
 cdef void subscription_closed(Queue *queue) noexcept nogil
 cdef void subscription_left(Queue *queue) noexcept nogil

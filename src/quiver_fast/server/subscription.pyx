@@ -222,10 +222,11 @@ cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) excep
     return found.queue
 
 
-cdef int restore_subscriptions(Broker broker) except -1:
+def restore_subscriptions(Broker broker) -> None:
     """Make the subscriptions that the store has. One that cannot be is told, the others serve.
 
-    Raises QueueInUseError: another server has the store.
+    Raises:
+        QueueInUseError: another server has the store.
     """
     cdef Subscription made
     cdef Queue *topic
@@ -246,7 +247,6 @@ cdef int restore_subscriptions(Broker broker) except -1:
             raise
         except (MemoryError, OSError, QuiverError) as error:
             say(f"the subscription in {root / folder} is not served: {error}")
-    return 0
 
 
 cdef void subscription_closed(Queue *queue) noexcept nogil:

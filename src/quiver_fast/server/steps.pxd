@@ -1,0 +1,95 @@
+# What a selector is in C: its steps, the values they work on, and what it asks a message for.
+
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+
+cdef enum ValueKind:
+    UNKNOWN
+    TRUTH
+    WHOLE
+    REAL
+    TEXT
+    # A value that a selector can only ask IS NULL of.
+    OTHER
+
+# A value; a text's bytes are the selector's or the message's.
+cdef struct Value:
+    ValueKind kind
+    # Of a truth 0 or 1.
+    int64_t whole
+    double real
+    const char *text
+    size_t size
+
+# In the order of CODES in filter.pyx.
+cdef enum Code:
+    LITERAL
+    NAME
+    EQUAL
+    UNEQUAL
+    LESS
+    LESS_EQUAL
+    MORE
+    MORE_EQUAL
+    AND
+    OR
+    NOT
+    ADD
+    SUBTRACT
+    MULTIPLY
+    DIVIDE
+    NEGATE
+    BETWEEN
+    AMONG
+    LIKE
+    IS_NULL
+
+# LIKE as an automaton whose states are bits: how many of its characters have matched.
+cdef struct Pattern:
+    uint32_t count
+    # Words of 64 states.
+    uint32_t words
+    # For each byte, the states that it takes to the next: 256 rows of `words`.
+    uint64_t *moves
+    # States before which any text may come, and those behind an underscore, which the rest
+    # of its character leaves where they are.
+    uint64_t *gaps
+    uint64_t *tails
+    uint64_t *now
+
+cdef struct Step:
+    Code code
+    # A name's slot.
+    uint32_t slot
+    Value literal
+    # The strings of AMONG.
+    Value *among
+    uint32_t count
+    Pattern pattern
+
+# An application property that the selector names, and its slot.
+cdef struct Name:
+    const char *text
+    size_t size
+    uint32_t slot
+
+cdef enum:
+    PROPERTY_COUNT = 13
+    FIELD_COUNT = 18
+
+# A selector, ready to be asked about messages. Not for two threads at once.
+cdef struct Filter:
+    # The Selector, which holds the memory of all this.
+    void *owner
+    Step *steps
+    uint32_t step_count
+    # Application properties by hash, with open addressing; an empty one has no text.
+    Name *index
+    uint32_t index_mask
+    uint32_t name_count
+    # One more than the slots of the properties' fields and of HEADERS; 0 for those that the
+    # selector does not name.
+    uint16_t[18] fields
+    bint asks_properties
+    Value *values
+    uint32_t value_count
+    Value *stack

@@ -1,0 +1,3 @@
+from quiver_fast.server.broker import Broker
+
+def restore_subscriptions(broker: Broker) -> None: ...
