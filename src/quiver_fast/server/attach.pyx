@@ -26,8 +26,9 @@ from quiver_fast.server.broker cimport Broker, is_dynamic
 from quiver_fast.server.broker import TooManyQueues
 from quiver_fast.server.capability cimport has_capability
 from quiver_fast.server.coordinator cimport coordinator_detached, coordinator_receive
-from quiver_fast.server.credit cimport inlet_top_up
-from quiver_fast.server.demand cimport demand_began, demand_ended, demand_join, demand_leave
+from quiver_fast.server.credit cimport (
+    demand_began, demand_ended, demand_join, demand_leave, inlet_top_up,
+)
 from quiver_fast.server.filter cimport filter_take
 from quiver_fast.server.inlet cimport inlet_detached
 from quiver_fast.server.lifetime cimport (
