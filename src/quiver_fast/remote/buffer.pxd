@@ -7,6 +7,8 @@ from libc.string cimport memcpy, memmove
 cdef enum:
     # What an emptied buffer may keep; thousands of connections have two each.
     KEPT_CAPACITY = 16384
+    # From here on it grows by what is needed, or by a quarter: unused memory counts as held.
+    LARGE_CAPACITY = 1048576
 
 cdef struct Buffer:
     char *memory
@@ -35,6 +37,10 @@ cdef inline char *reserve(Buffer *buffer, size_t size) noexcept nogil:
         memmove(buffer.memory, buffer.memory + buffer.start, buffer.used - buffer.start)
         buffer.used -= buffer.start
         buffer.start = 0
+    if buffer.used + size > LARGE_CAPACITY:
+        if capacity < buffer.used + size:
+            # With some room for what ends a reply.
+            capacity = max(buffer.used + size + 4096, capacity + capacity // 4)
     while capacity - buffer.used < size:
         capacity = 2 * capacity if capacity else 1024
     if capacity > buffer.capacity:

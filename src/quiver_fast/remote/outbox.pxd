@@ -11,6 +11,12 @@ cdef struct Held:
     Tid tid
     size_t size
 
+# Whether a reply may be made: now, when others have given memory back, or never.
+cdef enum Room:
+    ROOM
+    ROOM_LATER
+    ROOM_NEVER
+
 cdef class Outbox:
     cdef Store store
     cdef Buffer output
@@ -33,4 +39,5 @@ cdef class Outbox:
     cdef void report_loss(self, const Tid *tid) noexcept nogil
     cdef void take_no_more(self) noexcept nogil
     cdef void output_ready(self) noexcept nogil
+    cdef Room room_for(self, size_t size) noexcept nogil
     cdef void free_replies(self) noexcept nogil

@@ -139,6 +139,13 @@ cdef class Outbox:
         """Called when there is output; the owner of a socket sends it."""
         return
 
+    cdef Room room_for(self, size_t size) noexcept nogil:
+        """Say whether there is memory for a reply; the owner of sockets knows.
+
+        `drained` is called when there is, if that is later.
+        """
+        return ROOM
+
     cdef void free_replies(self) noexcept nogil:
         if self.holding:
             self.holding = False

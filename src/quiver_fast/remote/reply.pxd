@@ -37,6 +37,8 @@ cdef bint put_exception(Buffer *buffer, const Tid *tid, Failure failure,
                         const char *message) noexcept nogil
 cdef bint put_nothing_new(Buffer *buffer, const Tid *tid, int64_t index) noexcept nogil
 
+cdef size_t reply_size(const char *entry, size_t size) noexcept nogil
+
 # A batch: begin_batch(), then put_entry() for each, then end_batch().
 cdef ssize_t begin_batch(Buffer *buffer, const Tid *tid, int64_t index) noexcept nogil
 cdef bint put_entry(Buffer *buffer, const char *entry, size_t size) noexcept nogil

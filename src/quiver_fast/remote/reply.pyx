@@ -189,6 +189,11 @@ cdef bint put_entry(Buffer *buffer, const char *entry, size_t size) noexcept nog
     return put_lines(buffer, text.start, text.size)
 
 
+cdef size_t reply_size(const char *entry, size_t size) noexcept nogil:
+    """Return how much `put_entry` writes, but for what it writes before lines."""
+    return encoded_size(size) if size >= RAW_HEAD and is_raw(entry, size) else size
+
+
 cdef bint is_raw(const char *entry, size_t size) noexcept nogil:
     cdef const uint8_t *at = <const uint8_t *>entry
     cdef uint32_t length

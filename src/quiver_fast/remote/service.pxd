@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t
 
+from quiver_fast.remote.outbox cimport Room
 from quiver_fast.remote.session cimport Session
 from quiver_fast.remote.store cimport Store
 from quiver_fast.server.memory cimport Holder
@@ -23,6 +24,11 @@ cdef class Peer(Session):
     cdef void *next
     cdef void *older
     cdef void *younger
+    # In the service's list of those that wait for memory, and for how much.
+    cdef bint starving
+    cdef size_t wanted
+    cdef void *previous_starving
+    cdef void *next_starving
 
     cdef void read(self, char *scratch, int64_t now) noexcept nogil
     cdef bint may_read(self) noexcept nogil
@@ -51,12 +57,18 @@ cdef class Service:
     cdef void *dirty
     cdef void *oldest
     cdef void *youngest
+    # Who waits for memory, the first one first.
+    cdef void *starving
+    cdef void *last_starving
 
     cdef int64_t turn(self, int64_t now) noexcept nogil
     cdef void settle_dirty(self, int64_t now) noexcept nogil
     cdef void settle(self, void *peer, int64_t now) noexcept nogil
     cdef void start_lingering(self, void *peer, int64_t now) noexcept nogil
     cdef void end_lingering(self, int64_t now) noexcept nogil
+    cdef void starve(self, void *peer, size_t wanted) noexcept nogil
+    cdef void feed_starving(self, int64_t now) noexcept nogil
+    cdef void unlink_starving(self, void *peer) noexcept nogil
     cdef int64_t reopen_doors(self, int64_t now) noexcept nogil
     cdef int64_t reopen(self, int64_t now) noexcept
     cdef int add_peer(self, int fd) noexcept

@@ -22,11 +22,14 @@ from quiver_fast.proton.libsys cimport (
     recv, send, setsockopt, shutdown,
 )
 from quiver_fast.remote.buffer cimport discard, pending
+from quiver_fast.remote.outbox cimport ROOM, ROOM_LATER, ROOM_NEVER, Room
 from quiver_fast.remote.reply cimport REJECTED
 from quiver_fast.remote.session cimport Session
 from quiver_fast.remote.store cimport Store
 from quiver_fast.remote.target cimport Wait
-from quiver_fast.server.memory cimport OVER_LIMIT, Holder, holder_add, holder_end
+from quiver_fast.server.memory cimport (
+    OVER_LIMIT, Holder, account, holder_add, holder_end, memory_ever_fits, memory_fits,
+)
 from quiver_fast.server.reactor cimport Reactor, Watch, watch_add, watch_change, watch_remove
 
 cdef size_t SCRATCH = 262144
@@ -43,6 +46,8 @@ cdef class Peer(Session):
     """One connection. Made by a Service, and owned by it until it is buried."""
 
     cdef void output_ready(self) noexcept nogil:
+        # At once: others answer in the same turn.
+        self.count_held()
         if not self.dirty:
             self.dirty = True
             self.next_dirty = (<Service>self.service).dirty
@@ -71,7 +76,17 @@ cdef class Peer(Session):
         cdef size_t bytes = (
             self.input.capacity + self.output.capacity + self.held.capacity + self.marks.capacity
             + self.wait_count * sizeof(Wait))
-        holder_add(&self.holder, <int64_t>(bytes - self.holder.bytes))
+        if bytes != self.holder.bytes:
+            holder_add(&self.holder, <int64_t>(bytes - self.holder.bytes))
+
+    cdef Room room_for(self, size_t size) noexcept nogil:
+        self.count_held()
+        if memory_fits(size):
+            return ROOM
+        if not memory_ever_fits(size):
+            return ROOM_NEVER
+        (<Service>self.service).starve(<void *>self, size)
+        return ROOM_LATER
 
     cdef bint send_some(self) noexcept nogil:
         """Send what the socket takes; say whether it took anything."""
@@ -231,6 +246,7 @@ cdef class Service:
         """End a turn: answer what waits, send, bury; return when there is more to do."""
         cdef int64_t due = self.store.turn(now)
         self.settle_dirty(now)
+        self.feed_starving(now)
         self.end_lingering(now)
         if self.dirty != NULL or self.store.grown != NULL:
             return now
@@ -275,6 +291,47 @@ cdef class Service:
         else:
             self.oldest = peer
         self.youngest = peer
+
+    cdef void starve(self, void *peer, size_t wanted) noexcept nogil:
+        """Have a peer go on when others have given so much memory back."""
+        (<Peer>peer).wanted = wanted
+        if (<Peer>peer).starving:
+            return
+        (<Peer>peer).starving = True
+        (<Peer>peer).next_starving = NULL
+        (<Peer>peer).previous_starving = self.last_starving
+        if self.last_starving != NULL:
+            (<Peer>self.last_starving).next_starving = peer
+        else:
+            self.starving = peer
+        self.last_starving = peer
+        account.starving += 1
+
+    cdef void feed_starving(self, int64_t now) noexcept nogil:
+        """Let those go on, in turn, for whom there is memory now."""
+        cdef void *peer = self.starving
+        while peer != NULL and (account.forced or memory_fits((<Peer>peer).wanted)):
+            self.unlink_starving(peer)
+            account.fed = True
+            (<Peer>peer).drained(now)
+            (<Peer>peer).output_ready()
+            peer = self.starving
+
+    cdef void unlink_starving(self, void *peer) noexcept nogil:
+        cdef void *previous = (<Peer>peer).previous_starving
+        cdef void *following = (<Peer>peer).next_starving
+        if not (<Peer>peer).starving:
+            return
+        (<Peer>peer).starving = False
+        account.starving -= 1
+        if previous != NULL:
+            (<Peer>previous).next_starving = following
+        else:
+            self.starving = following
+        if following != NULL:
+            (<Peer>following).previous_starving = previous
+        else:
+            self.last_starving = previous
 
     cdef void end_lingering(self, int64_t now) noexcept nogil:
         while self.oldest != NULL and (<Peer>self.oldest).linger_until <= now:
@@ -362,6 +419,7 @@ cdef class Service:
             place[0] = (<Peer>peer).next_dirty
         if (<Peer>peer).lingering:
             self.unlink_lingering(peer)
+        self.unlink_starving(peer)
 
     cdef void unlink_lingering(self, void *peer) noexcept nogil:
         cdef void *older = (<Peer>peer).older

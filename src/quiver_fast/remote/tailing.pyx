@@ -4,10 +4,10 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 
 from quiver_fast.remote.buffer cimport Buffer, pending
-from quiver_fast.remote.outbox cimport Outbox
+from quiver_fast.remote.outbox cimport ROOM_LATER, ROOM_NEVER, Outbox, Room
 from quiver_fast.remote.reply cimport (
-    IO_FAILURE, OUT_OF_BOUNDS, Failure, begin_batch, end_batch, put_entry, put_exception,
-    put_nothing_new,
+    IO_FAILURE, OUT_OF_BOUNDS, REJECTED, Failure, begin_batch, end_batch, put_entry,
+    put_exception, put_nothing_new, reply_size,
 )
 from quiver_fast.remote.store cimport (
     FOUND, MESSAGE_SIZE, READ_FAILED, Entry, Found, Queue, Store,
@@ -76,12 +76,15 @@ cdef class Tailing(Outbox):
 
     cdef void answer(self, Target *target, int64_t now) noexcept nogil:
         """Answer what waits on a tailer, in order, as far as can be now."""
+        cdef Answer answer
         clear_timer(&self.store.timers, target)
         while target.first != NULL:
-            if self.is_full():
+            answer = NO_MEMORY_YET if self.is_full() else self.answer_wait(
+                target, target.first, now)
+            if answer == NO_MEMORY_YET:
                 self.congested = True
                 return
-            if not self.answer_wait(target, target.first, now):
+            if answer == NOTHING_YET:
                 if not set_timer(&self.store.timers, target):
                     self.broken = True
                 return
@@ -90,8 +93,8 @@ cdef class Tailing(Outbox):
         if target.cid == 0:
             self.dispose(target)
 
-    cdef bint answer_wait(self, Target *target, const Wait *wait, int64_t now) noexcept nogil:
-        """Answer a request; False if it must wait longer."""
+    cdef Answer answer_wait(self, Target *target, const Wait *wait, int64_t now) noexcept nogil:
+        """Answer a request, if that can be now."""
         cdef int64_t index = position_of(target)
         cdef char[512] message
         cdef Entry entry
@@ -104,15 +107,26 @@ cdef class Tailing(Outbox):
                      (<Queue>target.queue).readers.failure)
             return self.fail_wait(wait, IO_FAILURE, message)
         if found == FOUND:
-            return self.put_batch(target, wait, &entry)
+            return self.put_if_room(target, wait, &entry)
         if now < wait.deadline and not self.ended:
-            return False
+            return NOTHING_YET
         target.position = index
         self.replied(put_nothing_new(&self.output, &wait.tid, index))
         self.output_ready()
-        return True
+        return ANSWERED
 
-    cdef bint put_batch(self, Target *target, const Wait *wait, Entry *entry) noexcept nogil:
+    cdef Answer put_if_room(
+            self, Target *target, const Wait *wait, Entry *entry) noexcept nogil:
+        """Reply with entries if there is memory for the first of them."""
+        cdef Room room = self.room_for(reply_size(entry.start, entry.size))
+        if room == ROOM_LATER:
+            return NO_MEMORY_YET
+        if room == ROOM_NEVER:
+            return self.fail_wait(
+                wait, REJECTED, b"the entry is larger than the server's memory-limit")
+        return self.put_batch(target, wait, entry)
+
+    cdef Answer put_batch(self, Target *target, const Wait *wait, Entry *entry) noexcept nogil:
         """Reply with entries of consecutive indexes, from ``entry`` on (B.6)."""
         cdef Buffer *output = &self.output
         cdef int64_t index = entry.index
@@ -121,6 +135,8 @@ cdef class Tailing(Outbox):
         cdef ssize_t header = begin_batch(output, &wait.tid, index)
         cdef bint done = header >= 0
         while done:
+            if count > 0 and pending(output) - header + entry.size > MAX_BATCH_BYTES:
+                break
             before = pending(output)
             done = put_entry(output, entry.start, entry.size)
             if done and count > 0 and pending(output) - header > MAX_BATCH_BYTES:
@@ -134,13 +150,13 @@ cdef class Tailing(Outbox):
         target.position = index + count
         self.replied(done and end_batch(output, &wait.tid, header))
         self.output_ready()
-        return True
+        return ANSWERED
 
-    cdef bint fail_wait(
+    cdef Answer fail_wait(
             self, const Wait *wait, Failure failure, const char *message) noexcept nogil:
         self.replied(put_exception(&self.output, &wait.tid, failure, message))
         self.output_ready()
-        return True
+        return ANSWERED
 
     cdef void drop_wait(self, Target *target) noexcept nogil:
         pop_wait(target)

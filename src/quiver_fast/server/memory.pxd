@@ -32,6 +32,13 @@ cdef struct Holder:
 cdef struct Account:
     size_t limit
     size_t held
+    # Connections that wait for memory; one of them went on in this turn.
+    size_t starving
+    bint fed
+    # The next one goes on whatever is held.
+    bint forced
+    # Enough was given back that the system may have it.
+    bint freed
     # By bytes, the largest first.
     Heap read
     Heap slowed
@@ -44,6 +51,8 @@ cdef const char *OVER_LIMIT
 
 cdef void holder_add(Holder *holder, int64_t bytes) noexcept nogil
 cdef void holder_end(Holder *holder) noexcept nogil
+cdef bint memory_fits(size_t size) noexcept nogil
+cdef bint memory_ever_fits(size_t size) noexcept nogil
 
 
 cdef inline void hold(Holder *holder, size_t *counted, size_t bytes) noexcept nogil:
@@ -57,5 +66,8 @@ cdef class MemoryLimit:
     cdef Hook hook
     # Since when too much is held, or the last one was refused (monotonic ns); 0: it is not.
     cdef int64_t since
+    # When to give freed memory back to the system (monotonic ns); 0 for nothing to give.
+    cdef int64_t trim_at
 
     cdef int64_t keep(self, int64_t now) noexcept nogil
+    cdef int64_t trim(self, int64_t now) noexcept nogil

@@ -1,15 +1,17 @@
 """The mark for the memory of all connections: the largest holders are slowed, then refused.
 
-Above the mark the connection that holds most is not read, and one more for each sixteenth
-of the mark that comes all the same: others can finish what they began. If that does not
-help within some seconds, or an eighth more than the mark is held, the connection that
-holds most is closed.
+A large reply waits while it would go beyond the mark. Above the mark the connection that
+holds most is not read, and one more for each sixteenth of the mark that comes all the
+same: others can finish what they began. If that does not help within some seconds,
+whether it is too much or somebody waits, or an eighth more than the mark is held, the
+connection that holds most is closed.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t
 
 import sys
 
+from quiver_fast.proton.libsys cimport malloc_trim
 from quiver_fast.server.balance cimport HELD, counted
 from quiver_fast.server.heap cimport heap_first, heap_free, heap_put, heap_take
 from quiver_fast.server.reactor cimport Reactor
@@ -20,6 +22,9 @@ cdef int64_t PATIENCE = 5000000000
 cdef size_t SMALL_SHARE = 64
 # Of the mark; when so much more has come, the next one is slowed.
 cdef size_t STEP_SHARE = 16
+# Given back at once, it goes to the system, when it has had no use for half a second.
+cdef int64_t LARGE = 1048576
+cdef int64_t TRIM = 500000000
 
 cdef Account ACCOUNT
 # What may be held before one more is slowed; 0 for the mark.
@@ -36,6 +41,8 @@ cdef void holder_add(Holder *holder, int64_t bytes) noexcept nogil:
     holder.bytes += bytes
     account.held += bytes
     counted(HELD, bytes)
+    if bytes <= -LARGE:
+        account.freed = True
     change = (
         holder.bytes - holder.ranked if holder.bytes > holder.ranked
         else holder.ranked - holder.bytes)
@@ -55,6 +62,22 @@ cdef void rank(Holder *holder) noexcept nogil:
 cdef void holder_end(Holder *holder) noexcept nogil:
     """Forget a holder that has given everything back."""
     heap_take(&account.slowed if holder.slowed else &account.read, &holder.place)
+
+
+cdef bint memory_fits(size_t size) noexcept nogil:
+    """Say whether so much more may be held. What is small may go a little beyond the mark."""
+    cdef size_t most = account.limit
+    if account.forced:
+        account.forced = False
+        return True
+    if size <= account.limit // SMALL_SHARE:
+        most += account.limit // STEP_SHARE
+    return account.limit == 0 or account.held + size <= most
+
+
+cdef bint memory_ever_fits(size_t size) noexcept nogil:
+    """Say whether so much may be held if there is nothing else."""
+    return account.limit == 0 or size <= account.limit
 
 
 cdef inline Holder *first_of(const Heap *heap) noexcept nogil:
@@ -107,7 +130,7 @@ cdef bint read_again() noexcept nogil:
 
 
 cdef int64_t on_turn(void *owner, int64_t now) noexcept nogil:
-    return (<MemoryLimit>owner).keep(now)
+    return min((<MemoryLimit>owner).keep(now), (<MemoryLimit>owner).trim(now))
 
 
 cdef class MemoryLimit:
@@ -131,16 +154,35 @@ cdef class MemoryLimit:
 
     cdef int64_t keep(self, int64_t now) noexcept nogil:
         """Slow or refuse who holds most; return when that has to be looked at again."""
-        if account.held <= account.limit:
+        cdef bint again = False
+        if account.fed or account.starving == 0 and account.held <= account.limit:
+            account.fed = False
             self.since = 0
-            return now if read_again() else INT64_MAX
+        if account.held <= account.limit:
+            again = read_again()
+            if account.starving == 0:
+                return now if again else INT64_MAX
+        elif account.held > slow_above:
+            slow_largest()
         if self.since == 0:
             self.since = now
-        if account.held > slow_above:
-            slow_largest()
         if largest() == NULL or now - self.since < PATIENCE and (
                 account.held <= account.limit + account.limit // 8):
-            return self.since + PATIENCE
+            return now if again else self.since + PATIENCE
         self.since = now
-        refuse(largest())
+        if account.held <= account.limit and largest().bytes < account.limit // SMALL_SHARE:
+            # Very many hold a little each: nobody is to blame.
+            account.forced = True
+        else:
+            refuse(largest())
         return now
+
+    cdef int64_t trim(self, int64_t now) noexcept nogil:
+        """Give freed memory back to the system; return when that is due."""
+        if account.freed:
+            account.freed = False
+            self.trim_at = self.trim_at or now + TRIM
+        if self.trim_at and self.trim_at <= now:
+            self.trim_at = 0
+            malloc_trim(0)
+        return self.trim_at or INT64_MAX

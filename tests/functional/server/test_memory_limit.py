@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import socket
 from pathlib import Path
 
@@ -152,3 +153,66 @@ def test_unread_replies_count(tmp_path: Path, reads: bool) -> None:
         assert server.process.memory_info().rss - before < LIMIT + LIMIT // 8 + BESIDE
         for reader in readers:
             reader.close()
+
+
+def highest(server: Server) -> int:
+    """Return the most memory that the server ever had, in bytes."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)[1]) * 1024  # type: ignore[index]
+
+
+def submit(port: int, size: int) -> None:
+    """Have an entry of so many bytes in the queue."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+        sock.sendall(request('submit: "' + "x" * size + '"', csp="//h/q#appender", tid=1))
+        assert b"index" in sock.recv(65536)
+
+
+def read_all(readers: list[socket.socket], size: int) -> None:
+    """Read so many bytes from each, from all at once."""
+    left = dict.fromkeys(readers, size)
+    while left:
+        readable, _, _ = select.select(list(left), [], [], 60)
+        assert readable, "nothing comes any more"
+        for reader in readable:
+            data = reader.recv(1 << 20)
+            assert data, "closed"
+            left[reader] -= len(data)
+            if left[reader] <= 0:
+                del left[reader]
+
+
+ASK = request("hasNext: { index: 0, batch: 1 }", csp="//h/q#tailer", tid=2)
+
+
+def test_readers_that_ask_at_once_wait_for_memory(tmp_path: Path) -> None:
+    """Each gets its entry, and never is there more than the mark of them."""
+    size, port = 12 * MIB, free_port()
+    keys = {"store": tmp_path / "store", "csp_port": port, "memory_limit": LIMIT}
+    with running_server(tmp_path, **keys) as server:
+        submit(port, size)
+        # With the entry's file, which is mapped.
+        before = highest(server)
+        readers = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(20)]
+        for reader in readers:
+            reader.sendall(ASK)
+        read_all(readers, size)
+        assert highest(server) - before < LIMIT + size + BESIDE
+        for reader in readers:
+            reader.close()
+
+
+def test_an_entry_that_is_larger_than_the_mark(tmp_path: Path) -> None:
+    port = free_port()
+    keys = {"store": tmp_path / "store", "csp_port": port}
+    with running_server(tmp_path, **keys):
+        submit(port, 3 * MIB)
+    with (
+        running_server(tmp_path, **keys, memory_limit=2 * MIB),
+        socket.create_connection(("127.0.0.1", port), timeout=30) as reader,
+    ):
+        reader.sendall(ASK)
+        assert b"larger than the server's memory-limit" in reader.recv(65536)
+        # The connection goes on.
+        reader.sendall(meta(tid=3) + document("heartbeat: 5\n"))
+        assert b"heartbeatReply" in reader.recv(65536)
