@@ -26,6 +26,25 @@ ECHO_HANDLE = 9
 WAIT_SECONDS = 100.0
 
 
+def ready(
+    sock: socket.socket, *, reads: bool = True, writes: bool = False, seconds: float = 1.0
+) -> tuple[bool, bool]:
+    """Wait until a socket can be read or written; say which of them.
+
+    Its number may be beyond what select takes.
+    """
+    poll = select.poll()
+    poll.register(sock, (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0))
+    found = 0
+    for _, events in poll.poll(seconds * 1000):
+        found = events
+    over = bool(found & (select.POLLERR | select.POLLHUP))
+    return (
+        reads and (over or bool(found & select.POLLIN)),
+        writes and (over or bool(found & select.POLLOUT)),
+    )
+
+
 class Flood(FrameClient):
     """A client that sends very many frames, and counts what it is answered.
 
@@ -87,8 +106,7 @@ class Flood(FrameClient):
                     raise EOFError(f"the server closed: {self.last!r}")
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"saw {dict(self.seen)}, {self.settled} settled")
-                wanted = [self.socket] if view else []
-                readable, writable, _ = select.select([self.socket], wanted, [], 1.0)
+                readable, writable = ready(self.socket, writes=bool(view))
                 if readable:
                     self.read_some()
                 if writable and not self.ended:
@@ -113,7 +131,7 @@ class Flood(FrameClient):
         self.socket.setblocking(False)
         view, deadline = memoryview(data), time.monotonic() + seconds
         while view and time.monotonic() < deadline:
-            if not select.select([], [self.socket], [], 0.5)[1]:
+            if not ready(self.socket, reads=False, writes=True, seconds=0.5)[1]:
                 break
             try:
                 view = view[self.socket.send(view[:READ_SIZE]) :]
@@ -167,8 +185,7 @@ class TextFlood:
         while until not in self.tail:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{until!r} did not come, {self.tail[-200:]!r} did")
-            wanted = [self.socket] if view else []
-            readable, writable, _ = select.select([self.socket], wanted, [], 1.0)
+            readable, writable = ready(self.socket, writes=bool(view))
             if readable:
                 found = self.socket.recv(READ_SIZE)
                 if not found:

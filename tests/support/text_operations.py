@@ -75,10 +75,23 @@ def new_submitted(bench: Bench, count: int) -> None:
 
 
 TEXT_OPERATIONS: list[Operation] = [
+    # Each is synced to disk several times.
     Operation(
-        "new durable queues, pipelined", new_stored, 25, keys=STORED, leaves=True, stays=True
+        "new durable queues, pipelined",
+        new_stored,
+        25,
+        scale=3,
+        keys=STORED,
+        leaves=True,
     ),
-    Operation("csp new queues, pipelined", new_submitted, 25, keys=SERVED, leaves=True, stays=True),
+    Operation(
+        "csp new queues, pipelined",
+        new_submitted,
+        25,
+        scale=3,
+        keys=SERVED,
+        leaves=True,
+    ),
     Operation("csp submit", submits, 40000, keys=SERVED),
     Operation("csp createAppender and close", appenders, 5000, keys=SERVED),
     Operation("csp lastWrittenIndex", last_indexes, 40000, keys=SERVED),
