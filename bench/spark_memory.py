@@ -69,11 +69,12 @@ def write(path: Path, lines: Iterator[str], size: int) -> None:
 
 def workers() -> list[psutil.Process]:
     """Return the Python processes that Spark's JVM started, now."""
-    return [
-        child
-        for child in psutil.Process().children(recursive=True)
-        if "pyspark.daemon" in " ".join(child.cmdline())
-    ]
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it ended meanwhile
+            if "pyspark.daemon" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def peak(action: Callable[[], None]) -> tuple[float, float]:

@@ -149,9 +149,11 @@ def _facts(
         with folded_facts(spark, splits, runs) as found:
             yield found
     else:
-        fit_partitions(spark, parts_of(files))
-        with facts(read_records(spark, files, split_size), files, runs) as found:
-            found.persist()
+        parts = parts_of(files)
+        fit_partitions(spark, parts)
+        with facts(read_records(spark, files, split_size), files, runs) as tables:
+            # A fact is a table with tasks of its own, most of which have next to nothing.
+            found = tables.coalesce(max(parts, 1)).persist()
             try:
                 yield found
             finally:
