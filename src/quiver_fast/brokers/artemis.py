@@ -23,7 +23,7 @@ _VERSION = "2.40.0"
 _VARIABLE = "ARTEMIS_HOME"
 
 _ADMIN = "admin"
-"""Who may log in, with the same word as password, where everyone may come in without."""
+"""User name and password of the broker where everybody may connect without."""
 
 _ENCODED = "ENC("
 """A password that begins so would be taken for an encoded one."""
@@ -114,7 +114,7 @@ def _acceptor(config: ServerConfig, etc: Path) -> str:
     """Return the acceptor's URL. CORE is the protocol of Artemis's own JMS client."""
     options = ["protocols=AMQP,CORE", "amqpCredits=1000", "amqpLowCredits=300"]
     if config.user is not None:
-        # ANONYMOUS would be refused as well, but only after it has been offered.
+        # Without this the broker offers ANONYMOUS, and refuses it afterwards.
         options.append("saslMechanisms=PLAIN")
     if config.scheme == "amqps":
         store = etc / "server.pem"

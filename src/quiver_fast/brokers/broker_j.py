@@ -24,7 +24,7 @@ _MODEL = "9.0"
 """The version of the broker's configuration that this one is written for."""
 
 _NO_DERBY_LOG = "-Dderby.stream.error.file=/dev/null"
-"""One of its stores, which is not used, would leave a log in the current directory."""
+"""An unused store of the broker would leave a log in the current directory."""
 
 
 class BrokerJ(Broker):

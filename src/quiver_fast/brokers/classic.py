@@ -30,7 +30,7 @@ _OPENED = (
     "java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic",
     "java.naming/javax.naming.spi", "java.rmi/sun.rmi.transport.tcp",
 )  # fmt: skip
-"""What of Java the broker looks into, as its own script opens it."""
+"""The parts of Java that the broker needs opened, as its own script opens them."""
 
 _LOGGING = """\
 rootLogger.level = WARN

@@ -2,6 +2,6 @@
 
 import os
 
-# NumPy's BLAS would start a thread for each core, which spins for a while; none of our
-# products is large enough for a second one.
+# NumPy's BLAS would start a thread for each core, and each thread spins for a while. None of
+# our products of matrices is large enough for a second thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -87,7 +87,7 @@ def _run(argv: list[str]) -> int:
     if args.allow_incomplete and not args.fail_if:
         raise UsageError("--allow-incomplete has no effect without --fail-if")
     if args.compare is None and len(args.paths) == 1:
-        # What `quiver --runs --baseline` measured against each other is compared again.
+        # Compare again the two sides that `quiver --runs --baseline` measured.
         sides = both_sides(args.paths[0])
         if sides is not None:
             args.paths, args.compare = [sides[0]], sides[1]
@@ -189,7 +189,7 @@ class _Analysis:
         return EXIT_OK if self._have_records() else EXIT_FAILURE
 
     def _texts(self) -> Iterator[str]:
-        """Yield what is printed of all."""
+        """Yield the texts to print, in order."""
         for document in self.documents:
             yield from run_text(document)
         if self.document["comparison"] is not None:
@@ -200,7 +200,7 @@ class _Analysis:
             yield threshold_text(self.document["thresholds"])
 
     def _have_records(self) -> bool:
-        """Say of which runs there is nothing: a failed run may leave a summary and no records."""
+        """Name the runs without records: a failed run may leave a summary only."""
         empty = [document["name"] for document in self.documents if not _messages(document)]
         for name in empty:
             report_error(_NAME, f"{name} has no records")
@@ -208,7 +208,7 @@ class _Analysis:
 
 
 def _messages(document: dict[str, Any]) -> int:
-    """Return the number of records of both ends, those of other runs' messages among them."""
+    """Return the number of records of both ends, including those of other runs' messages."""
     ends = [document[role] for role in ("sender", "receiver") if document[role] is not None]
     others = document["delivery"] or {}
     own: int = sum(end["results"]["message_count"] for end in ends)

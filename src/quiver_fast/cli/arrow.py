@@ -124,10 +124,10 @@ def _measure(
 
 
 def _needs_address(plan: ArrowPlan) -> bool:
-    """Say whether the broker has to be asked what the URL's path means.
+    """Say whether to ask the broker what the URL's path means.
 
-    Our own arrow asks by itself. A peer that waits for one arrow would take the question
-    for that, so only a path that looks like RabbitMQ's is worth it.
+    Our own arrow asks by itself. A peer that waits for one arrow would take the question for
+    that arrow, so only ask where the path looks like RabbitMQ's.
     """
     looks_so = plan.url.path.startswith(("queues/", "exchanges/"))
     return looks_so and not plan.implementation.extensions and not plan.server

@@ -31,7 +31,7 @@ class Baseline:
     Attributes:
         label: as the user wrote it, without passwords.
         args: the arguments of a measurement by this very program.
-        command: the words of another program, which lack the output directory alone.
+        command: the words of another program, complete but for the output directory.
     """
 
     label: str
@@ -68,7 +68,7 @@ def _with_options(words: Sequence[str], args: argparse.Namespace) -> argparse.Na
     given = {name: value for name, value in parsed.items() if value is not _UNSET}
     if given.get("url") is None:
         given.pop("url", None)
-    # An implementation of both ends takes the place of those of each.
+    # An implementation of both ends replaces those of each end.
     reset = {"sender": None, "receiver": None} if "impl" in given else {}
     return argparse.Namespace(**(vars(args) | reset | given))
 
@@ -91,7 +91,7 @@ def _suggestion(name: str) -> str:
 
 
 def _command(words: Sequence[str], args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the command of a program with what it lacks of the given options and URL."""
+    """Return the command of a program, with the options and URL that it does not set itself."""
     program = shutil.which(words[0])
     if program is None:
         raise UsageError(f"no program '{words[0]}'{_hint(words)}")

@@ -62,8 +62,8 @@ exit codes:
 
 # Sides of a combination, as options name them.
 _KINDS = ("senders", "receivers", "servers")
-# What says which combinations to test, and what to show of it. A bench is resumed with all
-# other options as they were: those make its results comparable.
+# Options that choose combinations, or what to show. All other options must be the same when
+# a bench is resumed, so that its results can be compared.
 _OF_THIS_CALL = {
     "output", "force", "json", "resume", "quiet", "verbose", "init_only",
     "client_server", "peer_to_peer", "mixed_pairs",
@@ -90,7 +90,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse what no combination, or not all of them, could do."""
+    """Refuse options that not all combinations can follow."""
     check_certificate(args.cert, args.key)
     if args.client_server and args.peer_to_peer:
         raise UsageError("--client-server and --peer-to-peer leave nothing to test together")

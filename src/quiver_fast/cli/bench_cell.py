@@ -53,8 +53,8 @@ def run_cell(
 ) -> dict[str, Any] | None:
     """Run ``cell``, keep its files and its result under ``output_dir``, and return the result.
 
-    Whatever goes wrong makes the result a failure, with the reason; nothing is taken for a
-    success that did not do all that was asked. See :func:`_result` for the keys.
+    Any error makes the result a failure, with the reason. Only a run that did all that was
+    asked is a success. See :func:`_result` for the keys.
 
     Args:
         cell: the combination.
@@ -80,7 +80,7 @@ def run_cell(
             except QuiverError as error:
                 reason = str(error)
             except Exception as error:
-                # A fault of ours is a failure too, and must not end the whole bench.
+                # An error of ours is a failure of the cell, and must not end the whole bench.
                 traceback.print_exc(file=log)
                 reason = f"unexpected {type(error).__name__}: {error}"
         if reason is not None:
@@ -121,7 +121,7 @@ class _CellRun:
         try:
             if not server.wait_until_ready(SignalForwarder(self._signals), _READY_PATIENCE):
                 raise QuiverError(self._signals.reason or "")
-            # Neither its start nor its end is part of what it does for a message.
+            # The CPU of the server's start and end is not part of what a message costs.
             before = server.cpu_ms()
             document = self._pair(url)
             server.check_alive()
@@ -161,7 +161,7 @@ class _CellRun:
 def _pair_arguments(
     cell: Cell, args: argparse.Namespace, url: AddressUrl | None
 ) -> argparse.Namespace:
-    """Return the arguments of `quiver` that are this cell's: all of ours, and who and where."""
+    """Return the arguments of `quiver` for this cell."""
     return argparse.Namespace(**{
         **vars(args),
         # The certificate is the server's; arrows have none here.

@@ -1,4 +1,4 @@
-"""What `quiver-bench` runs: every combination that can work of what is there."""
+"""What `quiver-bench` runs: every combination of installed implementations that can work."""
 
 from __future__ import annotations
 

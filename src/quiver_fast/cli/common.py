@@ -76,7 +76,7 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
     except KeyboardInterrupt:  # outside of a run, where nothing is left to save
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output is gone: nobody to tell, and nothing left to flush.
+        # The reader of our output is gone, so there is nobody to write to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except OSError as error:
@@ -206,7 +206,7 @@ def _type(option: Option) -> Callable[[str], int | str]:
         return str
     if option.metavar == "DURATION":
         return duration
-    # Where 0 has no meaning to the command, it has none to the user.
+    # 0 is refused where it has no meaning.
     return positive_count if option.least or option.shown not in ("", "none") else count
 
 

@@ -1,4 +1,4 @@
-"""The wrapper's word with an arrow that runs: it learns of readiness, and says when to end.
+"""The wrapper's end of the control socket: it learns when an arrow is ready, and says when to end.
 
 The two ends are a pair of stream sockets. Lines of text go over them: `ready` from the
 arrow; `sent N` and `stop` to it. An arrow that reads the end of the stream ends as well.
@@ -62,6 +62,6 @@ class Control:
         self._theirs.close()
 
     def _say(self, line: str) -> None:
-        # The arrow may have ended by itself meanwhile: then there is nothing to say.
+        # The arrow may have ended by itself; then nobody reads.
         with contextlib.suppress(ConnectionError):
             self._ours.sendall(line.encode() + b"\n")

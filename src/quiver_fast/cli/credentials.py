@@ -1,4 +1,4 @@
-"""Names, passwords and certificates: from where they may come, and where they may not show."""
+"""Names, passwords and certificates: their sources, and how passwords stay hidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the end of the sender to the end of the receiver: what is under way still comes."""
+"""The end of a run: the sender has ended, and the receiver takes what is on its way."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """JSON for people and programs: indented, but a list of plain values is one line.
 
-A series has a number for each second of a run: one a line, most of it would be indentation.
-The text is made in pieces, for it may be larger than all that it is made from.
+A series has a number for each second of a run. With one number a line, most of the text would
+be indentation. The text is made in pieces, because it may be larger than its document.
 """
 
 from __future__ import annotations

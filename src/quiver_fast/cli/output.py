@@ -26,7 +26,7 @@ __all__ = [
 # The series of a summary have some numbers for each second.
 _SUMMARY_SIZE = 1 << 20
 _SECOND_SIZE = 128
-# A summary of more than a day need not be certain: its space would be hundreds of megabytes.
+# Beyond a day no space is reserved for the series: it would be hundreds of megabytes.
 _MOST_SECONDS = 86_400
 
 
@@ -43,7 +43,7 @@ class ArrowFiles:
 
     @property
     def records(self) -> Path:
-        """The records as they lie there now: compressed, or not yet."""
+        """The file of records: compressed, or not yet."""
         return self.compressed if self.compressed.exists() else self.transfers
 
     def remove(self) -> None:
@@ -53,7 +53,7 @@ class ArrowFiles:
         self.remove_hidden()
 
     def remove_hidden(self) -> None:
-        """Remove what is only there while the arrow runs, or was left by one that was killed."""
+        """Remove files that only a running arrow needs, also those of an arrow that was killed."""
         # An arrow writes its report beside it and renames it.
         reports = self.report.parent.glob(f"{self.report.name}*")
         for file in (self.reserve, *reports):
@@ -74,7 +74,7 @@ def reserve_space(file: Path, seconds: int) -> None:
             os.posix_fallocate(out.fileno(), 0, size)
     except OSError as error:
         file.unlink(missing_ok=True)
-        # The system call knows a descriptor and no name.
+        # An error of the system call does not name the file.
         error.filename = str(file)
         raise
 

@@ -72,7 +72,7 @@ class PairPlans:
             self.queue.refuse("needs a URL: no queue is between peers")
         self._suffix = self.run_id or secrets.token_hex(8)
         self._path: str | None = None
-        # Nothing lies between peers: neither has to be told what is from before the run.
+        # No queue lies between peers, so there are no messages from before the run.
         self.run_start = None if self.peer_to_peer else now_ms()
         self._ids = {operation: new_id(operation) for operation in self._implementations}
         plans = [self.plan(operation) for operation in self._implementations]
@@ -168,7 +168,7 @@ class PairRun:
                 self._plans.prepare_queue(self._queue)
             if not self._signals.count:
                 self._run_arrows()
-        # A signal that comes later meets a run that is over.
+        # A signal that comes later does not change a run that is over.
         self._interruption = self._signals.reason
 
     def _run_arrows(self) -> None:
@@ -266,7 +266,7 @@ class PairRun:
             summaries[run.plan.role] = run.analyse(quiet, sender, bounds)
             sender, both = run.records, run.both
         problems = self._problems(summaries)
-        # First what a full disk must not prevent.
+        # Save first: a full disk must not prevent it.
         for run in self._runs:
             run.save(summaries[run.plan.role])
         for run in self._runs:

@@ -31,7 +31,7 @@ __all__ = [
     "summary_config",
 ]
 
-# What both arrows of a pair are told; the others are of a plan.
+# Options that both arrows of a pair get; the others belong to one arrow's plan.
 _OF_BOTH = tuple(
     option for option in ARROW_OPTIONS if option.flag and option.group in (LOAD, SECURITY)
 )
@@ -110,7 +110,7 @@ class ArrowOptions:
     def in_fine_units(self) -> ArrowOptions:
         """Return the options with times in microseconds, unless another unit was asked for.
 
-        A sender whose user asked for fine times keeps a core awake for them; nobody did here.
+        A sender keeps a core awake for fine times only if its user asked for them.
         """
         if self.time_unit is not None:
             return self
@@ -331,7 +331,7 @@ def _given(option: Option, value: Any, operation: str) -> Any:
     """Return the value of an option that this arrow is to be told; None for none."""
     if option.side not in ("", operation):
         return None
-    # A switch is told where it is not as it is anyway.
+    # A switch is passed on only if it is not at its default.
     return None if option.kind == SWITCH and value == option.default else value
 
 

@@ -1,4 +1,4 @@
-"""The queue of a run: its address, and what is done to it before the run and after it."""
+"""The queue of a run: its address, and what happens to it before and after the run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TICK = 0.01
 _NOT_OF_CSP = (
     "has no effect with a csp URL: its queues are made when first named, and keep their entries"
 )
-# Where a broker is only asked what it is, its arrows say what is wrong with it.
+# When a broker is only asked what it is, errors are left to the arrows.
 _PROBE_SECONDS = 2.0
 
 
@@ -103,7 +103,7 @@ class QueueOptions:
 
 
 class QueueSetup:
-    """Gets the queue of a run ready, and has it go afterwards if that is wanted.
+    """Prepares the queue of a run, and deletes it afterwards if that is asked for.
 
     Call `prepare` before the run, and `close` after it, however it ended.
     """

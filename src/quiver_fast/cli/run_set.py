@@ -34,8 +34,8 @@ _LOG = ".txt"
 def turns(runs: int, sides: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Yield the side and the number, from 1, of each run in order: A B, B A, A B and so on.
 
-    What drifts steadily in two rounds then weighs on both sides alike. Of an odd number of
-    rounds the last has no counterpart; each side has all its runs nevertheless.
+    So a steady drift over two rounds affects both sides alike. With an odd number of rounds
+    the last round has no counterpart; still each side has all its runs.
     """
     for number in range(1, runs + 1):
         for side in sides if number % 2 else reversed(sides):
@@ -62,7 +62,7 @@ class _Run:
 
 
 class RunSet:
-    """Measures a set of runs, and says what they say together."""
+    """Measures a set of runs, and reports on them together."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class RunSet:
         except QuiverError as error:
             return Measured(None, self._signals.reason or str(error))
         except OSError as error:
-            # What was measured before is reported all the same.
+            # Earlier runs are still reported.
             return Measured(None, error_text(error))
 
     def _counts(self, run: _Run) -> bool:

@@ -16,12 +16,12 @@ __all__ = ["TICK", "ServerRun"]
 
 TICK = 0.05
 _READY = "ready\n"
-# A broker writes what it has to its disk before it ends.
+# A broker may have much to write to its disk before it ends.
 _STOP_GRACE = 30.0
 
 
 class ServerRun:
-    """Runs one server, whose end is asked for and not awaited by itself."""
+    """Runs one server. `stop` asks it to end; `end` also waits until it has ended."""
 
     def __init__(self, plan: ServerPlan, output: Path | None = None) -> None:
         """Prepare to run ``plan``; all that it prints goes to ``output``, or where ours does."""

@@ -139,7 +139,7 @@ class _OwnSide:
         run = PairRun(plans, place.directory, console, signals, shown)
         run.run()
         if signals.count:
-            # It counts in nothing: its user need not wait until it is read and compressed.
+            # An interrupted run counts for nothing, so its records are not read and compressed.
             run.leave_unread()
             return Measured(None, signals.reason)
         document = run.analyse()
@@ -199,7 +199,7 @@ class _Program:
         self._interrupted: str | None = None
         self._deadline = math.inf
         try:
-            # It is killed with all that it has started, which Child does not know of.
+            # `kill` also ends the processes that the program started, which Child does not know of.
             self._child = Child(
                 command, os.environ, output=output, append=True, errors=errors, grace=math.inf
             )

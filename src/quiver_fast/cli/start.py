@@ -1,4 +1,4 @@
-"""Starting an implementation: its words, its environment, and the way of its password."""
+"""Starting an implementation: its command line, its environment, and how it gets its password."""
 
 from __future__ import annotations
 

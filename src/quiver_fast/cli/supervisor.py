@@ -1,4 +1,4 @@
-"""Watching one or two arrows until they have ended, whatever happens meanwhile."""
+"""Watching one or two arrows until they have ended."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["judge", "pair_warnings", "summary_warnings"]
 def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
     """Return in one line which arrow failed and why, or None if it did what was asked.
 
-    A summary without a message of the run is marked as incomplete, whatever the arrow says.
+    A summary without a message of the run is marked as incomplete, whatever the arrow reports.
     """
     ending = run.ending()
     who = f"{run.plan.role} ({run.plan.implementation.name})"

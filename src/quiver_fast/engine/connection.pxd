@@ -28,11 +28,11 @@ cdef class Connection:
     # The socket took no more; output is pending.
     cdef bint blocked
     cdef bint closing
-    # Neither has the TLS client begun nor we answered: all else is not to be talked with.
+    # The TLS handshake has not begun: bytes that are no TLS end the connection.
     cdef bint expects_tls
     cdef bint answers_tls
     cdef int64_t next_tick
-    # Waits for which lingering is left out, and how often in a row it was in vain.
+    # How many waits skip lingering, and how often in a row lingering was in vain.
     cdef int64_t linger_pause
     cdef int linger_failures
     cdef readonly str peer
@@ -41,7 +41,7 @@ cdef class Connection:
     cdef Security security
     cdef SaslExchange sasl
     cdef bytes container_id
-    # What the wrapper says ends a wait for the peer.
+    # A word of the wrapper ends a wait for the peer.
     cdef Control control
     cdef bytes hostname
 

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-# A line that is longer is none that we know.
+# Every line that we know is shorter.
 cdef enum:
     LONGEST_LINE = 64
 
@@ -8,7 +8,7 @@ cdef class Control:
     # One end of the socket pair; -1 without a wrapper, or when it is gone.
     cdef readonly int fd
     cdef bint was_given
-    # What has come of a line; `overlong` lets go of the rest of one that is too long.
+    # The part of a line that has come; with `overlong` the rest of the line is discarded.
     cdef char[LONGEST_LINE] line
     cdef size_t size
     cdef bint overlong

@@ -56,7 +56,7 @@ cdef class Control:
         self.look()
 
     cdef int say_ready(self) noexcept nogil:
-        # A socket that takes no 6 bytes is one whose other end is closed: look() sees that.
+        # A socket that does not take 6 bytes has a closed other end: look() sees that.
         if self.fd >= 0:
             send(self.fd, b"ready\n", 6, MSG_DONTWAIT | MSG_NOSIGNAL)
         return 0
@@ -109,10 +109,10 @@ cdef class Control:
         return 0
 
     cdef int lose(self) noexcept nogil:
-        """The wrapper is gone. What it had asked for holds; else end as at a SIGTERM."""
+        """The wrapper is gone: do what it asked for last; else end as at a SIGTERM."""
         self.fd = -1
         if self.total != INT64_MAX:
-            # Nobody is left who could say that no more comes.
+            # Nobody is left to say that no more messages come.
             self.stopped = True
         elif not self.stopped:
             raise_(SIGTERM)

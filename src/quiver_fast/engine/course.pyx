@@ -67,7 +67,7 @@ cdef class Course:
         self.drain_deadline = INT64_MAX
 
     def begin_run_at(self, run_start_ms: int, units: int) -> None:
-        """Set which SendTimes are of this run: all, where its start is not known.
+        """Set which SendTimes belong to this run: all of them if its start is unknown.
 
         Args:
             run_start_ms: see Limits.
@@ -125,7 +125,7 @@ cdef class Course:
         return 0
 
     cdef int notice_wrapper(self, int64_t now) noexcept nogil:
-        """See what the wrapper said, where no wait for the peer has seen it."""
+        """Look at what the wrapper said, for loops that never wait for the peer."""
         if now >= self.next_look:
             self.control.look()
             self.next_look = now + LOOK_PERIOD
@@ -139,5 +139,5 @@ cdef class Course:
         return 0
 
     cdef int tell_progress(self) except -1 nogil:
-        """Record how far messages are that take longer than a flush."""
+        """Record the progress of messages that take longer than a flush."""
         return 0

@@ -1,7 +1,7 @@
 """The engine's log: its last line, for our messages, or all of it on standard error.
 
-Who sets the engine's own variables (`PN_LOG=frame`) wants to see its frames, but not a
-password: what a client answers to SASL is left out, of frames as of their raw bytes.
+A user who sets the engine's own variables (`PN_LOG=frame`) wants to see its frames, but not a
+password: a client's SASL responses are left out, in frames and in raw bytes.
 """
 
 from libc.string cimport memcpy, strlen, strncmp, strstr
@@ -30,7 +30,7 @@ cdef bint in_sasl_dump = False
 
 
 cdef str last_engine_message():
-    """Return the last line that the engine logged: OpenSSL's words are nowhere else."""
+    """Return the last line that the engine logged: only the log has OpenSSL's errors."""
     return latest[:latest_size].decode("utf-8", "replace").strip()
 
 
@@ -73,7 +73,7 @@ cdef bint is_sasl_dump(const char *message) noexcept nogil:
 
 
 def follow_engine_log() -> None:
-    """Take the engine's log: to keep its last line, or to show it where that is wanted."""
+    """Redirect the engine's log: keep its last line, and show all of it if the user wants that."""
     global standard
     wanted = ("PN_LOG", "PN_TRACE_FRM", "PN_TRACE_RAW")
     if not any(name in os.environ for name in wanted):

@@ -64,7 +64,7 @@ cdef class Endpoint(Course):
         else:
             self.open_session(deadline)
             self.attach_actively(deadline)
-        # Without a reference of ours every delivery made and freed moves the counts of
+        # Without this reference, each delivery that is made and freed moves the counts of
         # link, session and connection between zero and one (21 % of the instructions).
         pn_incref(self.link)
         if self.batch_size:
@@ -169,7 +169,7 @@ cdef class Endpoint(Course):
         return 0
 
     cdef int begin(self) noexcept nogil:
-        """Begin the clock of the run, or what comes before: the link is attached."""
+        """Begin the clock of the run, or what has to come before it. The link is attached."""
         return self.start_clock()
 
     def prepare_session(self) -> None:

@@ -18,7 +18,7 @@ cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
 # How long a peer may take to answer a drain, or to send the next message.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
-# The same for a peer that cannot be drained: only its silence tells that it has no more.
+# The same for a peer that cannot be drained: only silence says that it has no more.
 cdef int64_t SILENCE = SECOND
 
 
@@ -82,7 +82,7 @@ cdef class Purger(Endpoint):
         return 0
 
     cdef int take_messages(self, int64_t now) noexcept nogil:
-        """Let all bytes go that the engine has, and settle each message that is whole."""
+        """Discard the bytes that the engine has, and settle each message that is complete."""
         cdef pn_delivery_t *delivery = pn_link_current(self.link)
         while delivery != NULL and pn_delivery_readable(delivery):
             self.silence_end = now + self.patience

@@ -8,7 +8,7 @@ from quiver_fast.proton.libproton cimport pn_delivery_t, pn_link_t
 # What has come of the present delivery of one link.
 cdef struct Inflow:
     pn_link_t *link
-    # The first bytes, as far as SendTime; later ones go to waste.
+    # The first bytes, up to SendTime; later ones are discarded.
     uint8_t *head
     size_t head_size
     size_t head_capacity

@@ -21,7 +21,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 
-# Room for what comes before SendTime; it grows where that is more.
+# Room for the bytes before SendTime; it grows if they are more.
 cdef size_t FIRST_HEAD = 4096
 # Sections before the application properties that are longer than this are no message.
 # The constructors of ulong, uuid and binary (part 1.6): message-ids that are no strings.
@@ -34,7 +34,7 @@ cdef int64_t SECOND = 1000000000
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
 # The same for a peer that cannot be drained: nothing tells that it has no more.
 cdef int64_t SILENCE = SECOND
-# While a transaction is discharged nothing is taken; this many frames may wait for that.
+# While a transaction is discharged no message is taken; so many frames may wait.
 cdef unsigned TRANSACTION_WINDOW = 128
 
 
@@ -203,7 +203,7 @@ cdef class Receiver(Endpoint):
         """
         cdef bint complete = ending or self.batch_received >= self.batch_size
         if self.coordinator.is_discharging():
-            # After a signal nobody waits for an answer beyond the time that it leaves.
+            # After a signal, answers are awaited only until the deadline.
             return self.interrupted and now >= self.drain_deadline
         if self.batch_received and complete:
             self.batch_received = 0
@@ -251,7 +251,7 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef int64_t taken(self) noexcept nogil:
-        """Return the number of all messages, whosever they are."""
+        """Return the number of all messages, those of other runs included."""
         return self.received + self.older + self.foreign
 
     cdef int64_t goal(self) noexcept nogil:
@@ -297,7 +297,7 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef int take_bytes(self, Inflow *flow) except -1 nogil:
-        """Read what there is; keep it until SendTime is found, then let it go."""
+        """Read what has come. Keep it until SendTime is found, then discard it."""
         cdef ssize_t n
         cdef ScanResult result
         while not flow.scanned:
@@ -320,7 +320,7 @@ cdef class Receiver(Endpoint):
         return self.take_rest(flow)
 
     cdef int take_rest(self, Inflow *flow) noexcept nogil:
-        """Look at what has come behind SendTime, and let it go."""
+        """Look at what has come after SendTime, and discard it."""
         cdef pn_bytes_t rest
         while True:
             rest = pnx_take(flow.link, <char *>self.waste, WASTE_SIZE)
@@ -418,7 +418,7 @@ cdef class Receiver(Endpoint):
 
     cdef int record_with_other_id(self, Inflow *flow, bint is_own) except -1:
         raw = (<const char *>flow.message.id)[:flow.message.id_size]
-        # Who did not know of this run need not have given an id that records can have.
+        # A sender of another run need not give an id that records can hold.
         known = is_own or flow.message.id_code in ID_CODES
         other = self.id_of_other_type(flow.message.id_code, raw) if known else b""
         return self.writer.received_with_id(

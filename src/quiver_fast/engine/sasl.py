@@ -29,8 +29,8 @@ def choose_client_mechanism(
 ) -> ClientMechanism:
     """Choose the strongest mechanism that the peer offers and the credentials serve.
 
-    A password is never given up silently: with one, ANONYMOUS is not taken, nor PLAIN
-    where others could read it, unless ``allowed`` names it.
+    A password is never ignored or exposed silently. With a password, ANONYMOUS is not chosen;
+    PLAIN is not chosen where others could read it. ``allowed`` permits both.
 
     Args:
         offered: what the peer offers.
@@ -63,7 +63,7 @@ def choose_client_mechanism(
             "use TLS, or allow that with sasl-mechanisms=PLAIN"
         )
     if name.startswith("SCRAM"):
-        # Its hashes and tables are not on the way of an arrow that needs none.
+        # Imported late, so that an arrow without SCRAM does not load its hashes and tables.
         from quiver_fast.engine.scram import ScramClient
 
         return ScramClient(name, username or "", password or "")

@@ -27,14 +27,14 @@ cdef int BURST = 256
 # More unsent bytes than this make an engine of the system's copy whole buffers at every frame.
 cdef size_t OUTGOING_LIMIT = 131072
 cdef size_t CHUNK = 65536
-# Larger bodies are not copied in a fraction of a microsecond.
+# A larger body takes more than a fraction of a microsecond to copy.
 cdef uint64_t SMALL_BODY = 1024
 # Pieces of a body between two looks at what the peer sent.
 cdef int PIECES = 16
 # Frame header and performative of a transfer (part 2.7.5), with room to spare.
 cdef size_t FRAME_OVERHEAD = 128
 cdef int64_t SECOND = 1000000000
-# Without one outcome for so long a peer is given up at the end of a run.
+# At the end of a run, a peer that sends no outcome for so long is given up.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
 # The least time that a peer has to give its first credit.
 cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
@@ -152,7 +152,7 @@ cdef class Sender(Endpoint):
         return 0
 
     cdef int await_credit(self, int64_t now) except -1 nogil:
-        """Start the clock if there is credit; give a peer up that never gives any."""
+        """Start the clock if there is credit; give up a peer that never gives any."""
         if pn_link_credit(self.link) > 0:
             return self.start_clock()
         if self.time_is_over(now):
@@ -304,7 +304,7 @@ cdef class Sender(Endpoint):
         return 0
 
     cdef int abort_delivery(self) noexcept nogil:
-        """Let the receiver know that no more of the present body comes (part 2.6.14)."""
+        """Abort the present delivery, so that the receiver expects no more of it (part 2.6.14)."""
         self.body_left = 0
         pn_delivery_abort(pn_link_current(self.link))
         return 0
@@ -447,7 +447,7 @@ cdef class Sender(Endpoint):
         if allowance > 0:
             return 0
         if self.schedule is not None and self.sent >= self.schedule.due(now):
-            # Else a transaction is waited for, and the schedule catches up after that.
+            # Otherwise wait for the transaction; the schedule catches up after that.
             wake = min(wake, self.schedule.wake(self.sent))
         return wake
 
@@ -477,7 +477,7 @@ cdef class Sender(Endpoint):
         """Judge an orderly end by the peer: right only at the end of a timed run."""
         unsettled = self.unsettled
         if self.limits.count == 0 and self.near_the_end(now):
-            # Its time is over as ours is; what it left without an outcome is in the report.
+            # The peer's time is over as ours is. The report has what is left without an outcome.
             return 0
         if unsettled == 0 and (self.interrupted or 0 < self.limits.count <= self.sent):
             return 0

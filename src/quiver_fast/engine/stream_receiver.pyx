@@ -186,7 +186,7 @@ cdef class StreamReceiver(Receiver):
         return 0
 
     cdef int set_apart(self, Inflow *flow) except -1 nogil:
-        """Let go of a body that is not of this run, whatever it is made of."""
+        """Discard a body that is not of this run, whatever it contains."""
         self.bytes -= flow.body.size
         flow.begun = False
         return Receiver.set_apart(self, flow)

@@ -1,6 +1,6 @@
 """The controller's side of local transactions, AMQP 1.0 part 4.
 
-Nothing here waits but the attach: a discharge and the declare of the next transaction go out
+Only the attach waits. A discharge and the declare of the next transaction are sent
 together, and the loop of the run takes their answers as they come.
 
     enlist … enlist   discharge + declare   ─── one round trip ───   enlist …

@@ -35,7 +35,7 @@ cdef class Appender:
     cdef readonly size_t max_entry
     # Several documents have to be in one file: the cycle may be over before it ends.
     cdef bint held
-    # Whoever has the file rolled sees to it that it gets to disk.
+    # The caller that rolls the file also syncs it.
     cdef bint sync_elsewhere
     # The file has its end mark and the next one could not be made yet: nothing may be appended.
     cdef bint ended

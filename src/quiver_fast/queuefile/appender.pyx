@@ -1,8 +1,8 @@
 """The one writer of a queue: entries appended, indexed, rolled and synced (part A).
 
-`begin` gives the place in the file itself, `commit` publishes it: an entry is
-copied once. All state that decides is the file's; a crash at any moment leaves
-what `recovery` puts right.
+`begin` returns a place in the mapped file, `commit` publishes what was written there: an
+entry is copied once. The file holds all state that decides. A crash at any moment leaves
+a file that `recovery` puts right.
 """
 
 from libc.errno cimport EBADF, EINVAL, EIO, errno
@@ -146,7 +146,7 @@ cdef class Appender:
         now = self.roll.cycle_at(clock_ns(CLOCK_REALTIME_COARSE) // MILLISECOND)
         cycle = max(now, least)
         while self.path_of(cycle).is_dir():
-            # Not ours: the next number does as well (A.5).
+            # Another writer made this file: take the next number (A.5).
             cycle += 1
         create_cycle_file(self.path_of(cycle), self.roll)
         self.table.list_cycles(cycles_in(self.directory, self.roll))
@@ -155,7 +155,7 @@ cdef class Appender:
     def cycle_after(self, cycle: int) -> int | None:
         """Make the file after one that ended; None if there is no room for it now.
 
-        What is there can be read all the same, and the next append tries again.
+        Readers are not affected, and the next append tries again.
         """
         try:
             return self.create_cycle(cycle + 1)
@@ -187,7 +187,7 @@ cdef class Appender:
         self.file = file
         self.cycle = cycle
         self.cycle_end = (cycle + 1) * self.roll.length_ms
-        # The file's own: Java may have been told another spacing.
+        # From the file: Java may have been configured with another spacing.
         self.capacity = min(
             (<int64_t>1 << self.shift) - 1, file.count * file.count * file.spacing)
         self.tail = extent.tail
@@ -200,7 +200,7 @@ cdef class Appender:
         return 0
 
     cdef void leave_file(self) noexcept nogil:
-        """Close the file, but for a descriptor that is lent."""
+        """Close the file, except for a descriptor that is lent to the syncer."""
         if self.lent:
             self.file.fd = -1
             self.lent = False
@@ -220,7 +220,7 @@ cdef class Appender:
                     self.sync_file()
             if self.broken:
                 raise OSError(self.error, os.strerror(self.error))
-            # A file that a later one follows was synced: rule 8 must be able to tell.
+            # Sync a file before a later one follows it: rule 8 relies on that.
             self.table.sync()
             self.shrink()
             self.open_cycle(self.create_cycle(self.cycle + 1))
@@ -231,7 +231,7 @@ cdef class Appender:
             if self.retained:
                 self.retain(self.retained)
         except OutputError as error:
-            # That old files stay keeps no entry from being written.
+            # Old files that cannot be deleted do not stop writing.
             LOG.warning("%s", error)
         return 0
 
@@ -292,7 +292,7 @@ cdef class Appender:
         return True
 
     cdef bint is_whole(self) noexcept nogil:
-        """Say whether nobody cut the file short; its end is lost, so nothing goes behind it."""
+        """Say whether the file has its full size; nothing is appended to one that was cut."""
         if cycle_cut(&self.file):
             self.error = EIO
             self.broken = True
@@ -392,7 +392,7 @@ cdef class Appender:
     cdef bint write_checkpoint(self) noexcept nogil:
         """Write down the sum of what came since the last one (A.11); False if nothing did.
 
-        Whoever wrote the documents has left room for it.
+        The writer of the documents has left room for it.
         """
         cdef size_t size
         self.checkpoint_due = False
@@ -420,7 +420,7 @@ cdef class Appender:
         A second attempt after a failure would prove nothing: the system may have
         dropped what it could not write (A.11).
         """
-        # What is appended while this runs may miss it.
+        # This sync may miss what is appended while it runs.
         cdef int64_t last = self.last
         if self.broken or not self.is_whole():
             return -1
@@ -436,9 +436,9 @@ cdef class Appender:
         return 0
 
     def sync_now(self) -> None:
-        """Sync without the GIL; a failure is told by the next append.
+        """Sync without the GIL; the next append reports a failure.
 
-        How far it came has to be on disk as well: recovery believes nothing else until the
+        The table's word of how far the sync came is synced too: recovery relies on it until the
         next entry brings a checkpoint (rule 8).
         """
         cdef int64_t before = self.synced
@@ -490,7 +490,7 @@ cdef class Appender:
                 self.broken = True
                 self.error = EBADF
 
-    # For those who are not in a hurry
+    # For Python callers
 
     def append_text(self, text: str) -> int:
         """Append a text-wire value; return its index (A.6, form 1).
@@ -503,7 +503,7 @@ cdef class Appender:
         if 0 in content:
             raise ValueError("a text entry has no NUL")
         if content and content[0] >= 0x80:
-            # Set, the top bit would tell of binary wire.
+            # A first byte with the top bit set would mean binary wire.
             content = b"\n" + content
         return self.checked(self.append(content, len(content)))
 

@@ -1,6 +1,6 @@
 """Checkpoints: meta-data documents that say what was written before a sync (A.11).
 
-After a power loss they tell entries that are whole from such that only look so:
+After a power loss they tell complete entries from those that only look complete:
 
     checkpoint: { seq: <n>, pos: <offset>, crc32c: <hex> }
 
@@ -75,7 +75,7 @@ cdef bint parse_checkpoint(
     if sscanf(text, b"checkpoint: { seq: %lld, pos: %llu, crc32c: %8x }",
               &sequence, &at, &value) != 3:
         return False
-    # What is damaged may still be numbers to sscanf.
+    # Damaged text may still look like numbers to sscanf.
     if put_checkpoint(again, sequence, at, value) != size or memcmp(again, text, size) != 0:
         return False
     position[0] = at

@@ -26,7 +26,7 @@ def create_complete(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         partial.rename(path)
     except OSError:
-        # On a full disk it would take what others need.
+        # On a full disk the half-written file would take space that others need.
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
@@ -34,7 +34,7 @@ def create_complete(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder on disk.
+    """Sync the names in a folder to disk.
 
     Raises:
         OSError: it cannot be written.

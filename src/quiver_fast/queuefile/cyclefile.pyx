@@ -114,7 +114,7 @@ cdef size_t skip_pad(const CycleFile *file, size_t at, size_t end) noexcept nogi
         if <uint8_t>file.base[at] == PAD:
             at += 1
         elif <uint8_t>file.base[at] == PADS and at + 5 <= end:
-            # Wide: a length near 2^32 goes past the end, and not round to where it began.
+            # 64 bits: a length near 2^32 must not wrap around to the start.
             at += 5 + <size_t>get32(file.base + at + 1)
         else:
             break

@@ -1,4 +1,4 @@
-"""Files in memory that another process cuts short: an error of that file, and no SIGBUS.
+"""Mapped files that another process truncates: an error of that file instead of a SIGBUS.
 
 There is one list of them in the process, so it is in this module and nowhere else.
 """
@@ -16,7 +16,7 @@ cdef Guard *guard_new(void *base, size_t size) noexcept nogil:
 
 
 cdef void guard_move(Guard *guard, void *base, size_t size) noexcept nogil:
-    """Note where the file is now, and how much of it is in memory."""
+    """Note where the file is mapped now, and how much of it."""
     quiver_guard_move(guard, base, size)
 
 
@@ -26,5 +26,5 @@ cdef void guard_end(Guard *guard) noexcept nogil:
 
 
 cdef bint guard_cut(const Guard *guard) noexcept nogil:
-    """Say whether the file was met shorter than it was: what was beyond reads as zeros."""
+    """Say whether an access found the file truncated; the missing part reads as zeros."""
     return quiver_guard_cut(guard)

@@ -1,4 +1,4 @@
-"""Heads of cycle files that are damaged, made anew where the entries tell them (A.10 rule 1).
+"""Rebuild damaged heads of cycle files from their entries (A.10 rule 1).
 
 A file begins with three documents that are the same in every file of a roll cycle, but
 for words that recovery sets anyway: the header, the page of pages, the first index page
@@ -28,7 +28,7 @@ cdef bytes fixed_part(size_t at, str name, int64_t count):
 
 
 cdef bint rebuild_head(CycleFile *file, object roll) except -1:
-    """Make a header that cannot be understood anew; False if the entries do not tell it.
+    """Rebuild a header that cannot be read; False if the entries do not determine it.
 
     Args:
         roll: the queue's roll cycle.
@@ -41,7 +41,7 @@ cdef bint rebuild_head(CycleFile *file, object roll) except -1:
 
 
 cdef bint mend_pages(CycleFile *file) except -1:
-    """Make the heads of index documents anew that a walk would not come by; say if any was.
+    """Rebuild the damaged heads of index documents; say whether there was one.
 
     They must be recognised by what is left of them: others' files may have no index.
     """

@@ -1,6 +1,6 @@
 """What a queue's files are made of: roll cycles, names, and the bytes of their headers.
 
-Specification: shared/specs/remote-queue.md, part A; binary wire is A.3.
+Specified in docs/internals/queue-files.md; binary wire is A.3.
 """
 
 from __future__ import annotations

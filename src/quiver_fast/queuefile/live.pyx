@@ -1,7 +1,7 @@
-"""What of a queue is still to be delivered: removals as meta-data documents, and their reading.
+"""Which entries of a queue are still to be delivered: removals, written and read.
 
-A queue file is only appended to, so what a consumer accepted is written down as
-removed. Six documents, all binary wire, which every other reader skips:
+A queue file is only appended to, so a document records that a consumer accepted an entry.
+There are six such documents, all in binary wire; every other reader skips them:
 
     quiver.removed    !!binary: pairs of u64, first and last index of a range
     quiver.begin      a transaction's entries and removals follow
@@ -12,9 +12,8 @@ removed. Six documents, all binary wire, which every other reader skips:
     quiver.state      !!binary: three u64, the index of an entry, when its time to live is
                       over (ms since 1970; 0: never), and how many deliveries of it failed
 
-A transaction that none of the last two ends does not count either: a crash cut it
-short. Whoever writes next ends it first, so that nothing that follows is taken for
-its own.
+A transaction without `commit` or `rollback` does not count either: a crash cut it
+short. The next writer ends it first, so that nothing that follows counts as part of it.
 """
 
 from libc.errno cimport EFBIG
@@ -80,7 +79,7 @@ cdef int write_removals(
 
 
 cdef bint hold_file(Appender appender, int64_t entries) noexcept nogil:
-    """Have all documents up to `let_file_go` in one file, among them so many entries.
+    """Put all documents up to `let_file_go` into one file, among them so many entries.
 
     False, with the appender's error set, if that cannot be.
     """
@@ -137,7 +136,7 @@ cdef int write_decision(Appender appender, uint64_t id) noexcept nogil:
 
 cdef int write_state(
         Appender appender, uint64_t index, uint64_t end, uint64_t failures) noexcept nogil:
-    """Write what an entry's next owner has to know besides its bytes; return 0, or -1."""
+    """Write the state of an entry that its bytes do not have; return 0, or -1."""
     cdef char[64] document
     cdef uint64_t[3] numbers
     numbers[0], numbers[1], numbers[2] = index, end, failures

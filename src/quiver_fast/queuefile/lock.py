@@ -38,7 +38,7 @@ class WriterLock:
 
     Raises:
         QueueInUseError: another process has it.
-        OutputError: it cannot be had.
+        OutputError: the lock file cannot be opened.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -1,7 +1,7 @@
 """What a crash may have left in a cycle file, found and put right (A.10).
 
-Only the headers of documents are truth. Words and index slots are hints that are
-set from the walk; what cannot have been acknowledged is dropped; what can, is kept.
+Only the headers of documents are trusted. Words and index slots are hints, and are set
+from the walk. What may have been acknowledged is kept, and all else is dropped.
 Running it twice changes nothing the second time.
 """
 
@@ -38,7 +38,7 @@ cdef const char *END_TEXT = b"\xc3EOF"
 cdef int PLAUSIBLE = 3
 
 
-# What of a file is known to have reached the disk (rule 8).
+# The part of a file that is known to be on disk (rule 8).
 cdef struct Trust:
     # Entries up to this sequence.
     int64_t sequence
@@ -124,7 +124,7 @@ cdef bint survived(
         if header & META_DATA or trust.text_check == NULL:
             return is_text(content, size)
         return trust.text_check(<const char *>content, size)
-    # Of bytes nobody knows what they should be; an index page is set right anyway.
+    # Raw bytes cannot be checked; an index page is set right anyway.
     return header & META_DATA and (slots_of(file, at) != 0 or is_filler(content, size))
 
 
@@ -299,7 +299,7 @@ cdef int fallocate_all(int fd, size_t start, size_t end) noexcept nogil:
 
 cdef int cycle_end(CycleFile *file, size_t tail) noexcept nogil:
     """Write the end mark at the tail (rule 6, A.8); return 0, or -1 with errno."""
-    # Others' files may have a hole there, where a store on a full disk would be a SIGBUS.
+    # A file of another writer may have a hole there, where a store on a full disk is a SIGBUS.
     errno.errno = fallocate_all(file.fd, tail, tail + 4)
     if errno.errno or cycle_remap(file) != 0:
         return -1

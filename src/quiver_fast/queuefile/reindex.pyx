@@ -1,6 +1,6 @@
 """The index of a cycle file, set right from what a walk found (A.10, rule 7).
 
-What the walk did not come by, before the slot at which it began, is left as it is.
+The index before the slot at which the walk began stays as it is.
 Functions that return bint say whether they changed the file, or whether there was
 memory.
 """

@@ -1,4 +1,4 @@
-"""Descriptors that are kept for what must not fail: the next file of a queue, a stored message.
+"""Descriptors reserved for operations that must not fail, such as opening the next file of a queue.
 
 Connections and new queues could take all that the process may have. So the process
 limits itself to fewer (the soft limit of getrlimit(2)), and takes the rest only here.
@@ -29,7 +29,7 @@ def keep_descriptors(count: int) -> None:
 
 
 def check_descriptors() -> None:
-    """See that a queue can be made: half of one would have to be opened at the next start.
+    """Check that there are descriptors for a new queue, so that no half of one is made.
 
     Any thread may ask. What another one takes of the reserve at the moment does not count.
 

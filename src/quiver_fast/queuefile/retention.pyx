@@ -1,13 +1,13 @@
-"""Disk space given back: files whose entries are all removed go, and large ones end early.
+"""Give disk space back: delete files whose entries are all removed, and end large files early.
 
 An entry that nobody removed keeps its file, whoever wrote it. A removal is written
 in a later place than what it removes, perhaps in a later file; as long as the entry's
 file exists, so must the removal. So before a file goes, what it says about older
 files that stay is written again in the newest.
 
-The newest file never goes (specification A.12). That it does not grow for ever, it is
-ended before its cycle is over when it is large and mostly removed: the next file has
-the next cycle number, as after a full one (A.5).
+The newest file is never deleted (A.12). To keep it from growing for ever, it is ended before
+its cycle is over when it is large and mostly removed. The next file has the next cycle
+number, as after a full one (A.5).
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
@@ -113,14 +113,14 @@ cdef class Retention:
             2 * self.notes_of(self.appender.cycle).removed >= self.appender.sequence)
 
     def is_spent(self) -> bool:
-        """Say whether the newest file is worth its space in no way."""
+        """Say whether the newest file has no live entry and takes much space."""
         return self.appender.tail >= SPENT and (
             self.notes_of(self.appender.cycle).removed >= self.appender.sequence)
 
     def roll(self) -> bool:
         """End the newest file and begin the next; False if that cannot be now.
 
-        After a failure it is due again when the file has grown: it may have to grow on.
+        After a failure it is due again when the file has grown.
         """
         cdef int64_t ended = self.appender.cycle
         if not self.has_next() or not self.appender.rolled():

@@ -97,7 +97,7 @@ cdef class Tailer:
             self.cycle = found
             self.at = file.first_document
             self.sequence = 0
-            # Its end is news: the first look there waits for nothing.
+            # At the end of a new file, look for the next one at once.
             self.looked_at = 0
             return 1
         return 0
@@ -284,7 +284,7 @@ cdef class Tailer:
         self.sequence = 0
         return TAILER_AT_END
 
-    # For those who are not in a hurry
+    # For Python callers
 
     def read(self) -> tuple[int, bytes] | None:
         """Return the next entry's index and bytes as they are in the file; None at the end.

@@ -1,7 +1,7 @@
 """An independent checker of queue files: every deviation from part A, nothing changed.
 
-It shares nothing with the code that writes and reads the files: what both had wrong
-would pass unseen. Plain and slow, about a second per million entries.
+It shares no code with the writer and the reader, because a mistake that both share would
+pass unseen. It is plain and slow: about a second per million entries.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ cdef class Column:
 cdef class HashedRows:
     """Which rows of a column of ids are hashes, and their upper halves (ids.py).
 
-    A file of numbers has none, and pays nothing for it.
+    A file whose ids are all numbers has none, and needs no memory for them.
     """
 
     def __cinit__(self):

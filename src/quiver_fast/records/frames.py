@@ -7,8 +7,8 @@ A file is
 where every frame holds whole lines, about 64 MB of them. The index is that of the zstd
 seekable format: a skippable frame with the sizes of all frames, the marker among them.
 The marker, a skippable frame too, says that frames end at line ends, which the seekable
-format does not promise. The size, another, is that of all lines in bytes, so that a file
-that was cut tells how much is missing. Any zstd reader skips them and reads the lines.
+format does not promise. The size is a skippable frame as well: the bytes of all lines, so that
+a file that was cut tells how much is missing. Any zstd reader skips them and reads the lines.
 """
 
 from __future__ import annotations

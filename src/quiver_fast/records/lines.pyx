@@ -93,7 +93,7 @@ cdef class LineParser:
 
     cdef Py_ssize_t parse_known(
             self, const unsigned char *text, size_t size) except -1 nogil:
-        """Do the same once the layout is known."""
+        """Parse the whole lines at the beginning of ``text``, whose layout is known."""
         self._reserve(size / SHORTEST_LINE + 1)
         return <Py_ssize_t>self._parse_lines(text, size)
 

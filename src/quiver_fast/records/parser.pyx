@@ -85,9 +85,8 @@ cdef class LineBuffer:
             self, int descriptor, size_t most, LineParser parser) except -1:
         """Go on with up to ``most`` bytes of a plain file, all of it without the GIL.
 
-        Threads that take the GIL for every read wait for each other more than they
-        work. Stops where :meth:`feed` must do the next step, and at the end of the file
-        (which it then finds); returns the bytes read.
+        Threads that take the GIL for every read mostly wait for each other. Stops where
+        :meth:`feed` must do the next step, and at the end of the file. Returns the bytes read.
         """
         cdef unsigned char *text = self._memory + TEXT_MARGIN
         cdef size_t room, total = 0

@@ -235,7 +235,7 @@ cdef class RunParser(LineParser):
             self.ids.size = last
 
     cdef void _join_settlement(self, int64_t count) noexcept nogil:
-        """Do the same for the last row of settlements."""
+        """Give the last row of settlements its count, or add it to the row before."""
         cdef size_t last = self.settled_ids.size - 1
         cdef int64_t *counts = self.settled_counts.numbers()
         if (last == 0

@@ -69,8 +69,8 @@ class _PlainSource:
 class _ZstdSource:
     """The bytes in the zstd frames of a file, one frame after the other.
 
-    The frames are decompressed one by one because only then is it known whether the
-    last one is whole; a stream reader over all of them ends in silence.
+    The frames are decompressed one by one, to learn whether the last one is whole. A
+    stream reader over all of them does not report a frame that was cut.
     """
 
     descriptor: int | None = None

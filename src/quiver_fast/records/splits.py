@@ -19,7 +19,7 @@ from quiver_fast.records.transfers import RunBatch
 
 __all__ = ["scan_file"]
 
-# Where lines repeat, a thread scans as much in a millisecond: less is spent on handing over.
+# A thread scans this much in a millisecond where lines repeat.
 _SPLIT_SIZE = 16 << 20
 # Batches that wait for the consumer: 1 MB each where records do not repeat.
 _WAITING = 2
@@ -105,7 +105,7 @@ class _Scan:
     """Scans splits in threads; iterates over the batches of each, in the splits' order.
 
     Thread t takes the splits t, t + threads, ... and hands over through a queue of its
-    own, which holds few batches: so order and memory are kept without further ado.
+    own, which holds few batches. That keeps the order, and bounds the memory.
     """
 
     def __init__(
