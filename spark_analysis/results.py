@@ -22,8 +22,8 @@ from quiver_fast.analysis.delivery import BY_IDS, delivery_section, receiver_alo
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.latency import RANKS
 from quiver_fast.analysis.local import FileAnalysis, with_missing
+from quiver_fast.analysis.ranks import RANKS
 from quiver_fast.analysis.reckoning import end_of_sending, in_unit
 from quiver_fast.analysis.sets import RunFigures, run_figures
 from quiver_fast.analysis.settlement import Settlement

@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from quiver_fast.analysis import latency, series
+from quiver_fast.analysis import ranks
 from quiver_fast.analysis.distribution import Distribution, neighbours
 from quiver_fast.analysis.spilled import COARSE_BINS, LatencyRows, coarse_step
 from quiver_fast.analysis.told import Extent, asking, thinned
@@ -177,12 +177,12 @@ def _thin(batches: Batches) -> Batches:
 
 
 def _thin_seconds(batches: Batches) -> Iterator[tuple[str, str, str, int, Distribution]]:
-    ranks = sorted({0, *series.RANKS.values()})
+    asked = sorted({0, *ranks.PER_SECOND.values()})
     for (run, arrow, fact, second), pieces in groupby(_stretches(batches), key=itemgetter(0)):
         together = LatencyRows()
         for _, rows in pieces:
             together.add(rows.column("value").to_numpy(), rows.column("n").to_numpy())
-        yield run, arrow, fact, second, thinned(together.total(), ranks)
+        yield run, arrow, fact, second, thinned(together.total(), asked)
 
 
 def _stretches(batches: Batches) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
@@ -270,8 +270,8 @@ def _step(sums: Mapping[str, int]) -> int:
 
 def _indices(total: int) -> list[int]:
     """Return which samples the percentiles of a run may be between."""
-    ranks = {*latency.RANKS, *latency.QUARTILES, *latency.NINES, *series.RANKS.values()}
-    return sorted({index for low, high, _ in neighbours(total, ranks) for index in (low, high)})
+    asked = {*ranks.RANKS, *ranks.PER_SECOND.values()}
+    return sorted({index for low, high, _ in neighbours(total, asked) for index in (low, high)})
 
 
 def _sums(values: DataFrame) -> dict[int, dict[str, int]]:

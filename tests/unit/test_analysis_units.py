@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.latency import RANKS, exact_latency
+from quiver_fast.analysis.latency import exact_latency
+from quiver_fast.analysis.ranks import RANKS
 from quiver_fast.analysis.units import fine_text, latency_text, mean_text, three_digits
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from quiver_fast.cli.bench_cell import RANKS, _cpu, _latency, kept_result
+from quiver_fast.analysis.ranks import BENCH as RANKS
+from quiver_fast.cli.bench_cell import _cpu, _latency, kept_result
 from quiver_fast.cli.bench_matrix import Cell, bench_cells
 from quiver_fast.cli.bench_table import bench_html, bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.implementations import BROKERS, Implementation, find_arrow

@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from quiver_fast.analysis.ranks import IN_MICROSECONDS, NAMES, NINES, QUARTILES, RANKS
 from quiver_fast.analysis.spilled import Latencies
 from quiver_fast.analysis.units import PER_SECOND, per_millisecond
 
-__all__ = ["NINES", "QUARTILES", "RANKS", "exact_latency", "upstream_latency"]
-
-QUARTILES = (0, 25, 50, 75, 100)
-NINES = (90, 99, 99.9, 99.99, 99.999)
-RANKS = (0, 25, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
-_IN_US = {
-    "p50_us": 50,
-    "p90_us": 90,
-    "p99_us": 99,
-    "p99_9_us": 99.9,
-    "p99_99_us": 99.99,
-    "p99_999_us": 99.999,
-    "min_us": 0,
-    "max_us": 100,
-}
+__all__ = ["exact_latency", "upstream_latency"]
 
 
 def upstream_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
@@ -60,8 +47,8 @@ def exact_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
     else:
         values = list(latencies.percentiles(RANKS))
         mean, stddev = latencies.mean(), latencies.stddev()
-    percentiles = {str(rank): value for rank, value in zip(RANKS, values, strict=True)}
-    microseconds = {name: percentiles[str(rank)] for name, rank in _IN_US.items()}
+    percentiles = dict(zip(NAMES, values, strict=True))
+    microseconds = {name: percentiles[str(rank)] for name, rank in IN_MICROSECONDS.items()}
     microseconds["mean_us"] = mean
     return {
         "unit": unit,

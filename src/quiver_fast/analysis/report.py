@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quiver_fast.analysis.comparison import NO_DIFFERENCE
 from quiver_fast.analysis.export import svg_text
 from quiver_fast.analysis.html import html_cell, html_grid, html_page, html_verdict
+from quiver_fast.analysis.ranks import NAMES
 from quiver_fast.analysis.units import (
     average_text,
     figure_text,
@@ -29,8 +30,6 @@ __all__ = ["ReportPart", "html_report"]
 
 ReportPart = tuple[Mapping[str, Any], Mapping[str, "Figure"]]
 """The document of a run, and its plots."""
-
-_RANKS = ("0", "25", "50", "75", "90", "99", "99.9", "99.99", "99.999", "100")
 
 
 def html_report(
@@ -194,7 +193,7 @@ def _results(run: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, Any]:
 def _latency(latency: Mapping[str, Any]) -> dict[str, str | None]:
     unit, percentiles = latency["unit"], latency["percentiles"]
     rows = {name: _text(latency[name], unit, mean_text) for name in ("mean", "stddev")}
-    ranks = {f"{rank} %": _text(percentiles[rank], unit, latency_text) for rank in _RANKS}
+    ranks = {f"{rank} %": _text(percentiles[rank], unit, latency_text) for rank in NAMES}
     return rows | ranks
 
 
@@ -238,7 +237,7 @@ def _omission(omission: Mapping[str, Any]) -> dict[str, Any]:
     unit = omission["unit"]
     rows: dict[str, Any] = {"method": omission["method"]}
     rows["expected interval"] = _text(omission["expected_interval"], unit, fine_text)
-    for rank in _RANKS:
+    for rank in NAMES:
         raw, corrected = (
             latency_text(omission[kind]["percentiles"][rank], unit) for kind in ("raw", "corrected")
         )

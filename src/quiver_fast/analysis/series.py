@@ -13,10 +13,10 @@ from quiver_fast.analysis.columns import Column, pieces_of
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.filling import Filling, Pairs
 from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.ranks import PER_SECOND
 from quiver_fast.analysis.spilled import Histogram, Latencies, LatencyRows
 
 __all__ = [
-    "RANKS",
     "latencies_per_second",
     "per_second",
     "percentiles_at",
@@ -24,9 +24,6 @@ __all__ = [
 ]
 
 Float64Array = NDArray[np.float64]
-
-RANKS = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
-"""Percentiles of a second or window, by their name."""
 
 # Silent seconds have rows in series of a day, and where they are no more than the others:
 # one record of a clock that stepped must not ask for fifty years of rows.
@@ -58,7 +55,7 @@ def per_second(counts: Distribution, histogram: Histogram | None) -> dict[str, A
         ),
     }
     if histogram is not None:
-        for name, rank in RANKS.items():
+        for name, rank in PER_SECOND.items():
             columns[name] = rows.column(partial(percentiles_at, histogram, rank), np.nan)
     return columns
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.changepoints import change_points, dependence, detectable_step
 from quiver_fast.analysis.comparison import BETTER, WORSE, Sample, compare
+from quiver_fast.analysis.ranks import PER_SECOND
 from quiver_fast.analysis.sources import AnalysedRun, RunData
 from quiver_fast.analysis.spilled import Histogram
 from quiver_fast.analysis.statistics import arrivals, ending, sending_end, steadiness
@@ -34,7 +35,6 @@ FIGURES = {
 }
 """What is compared, with its unit and whether larger is better."""
 
-_RANKS = {"latency_p50": 50.0, "latency_p99": 99.0, "latency_max": 100.0}
 MINIMUM_RUNS = 12
 """Runs from which a step of 4 standard deviations in their midst is found in 80 of 100 series."""
 _DEPENDENT = 0.05
@@ -170,18 +170,18 @@ def _steady_values(counts: Float64Array, part: Histogram | None) -> dict[str, fl
     """Return the figures of the steady state; none where it has no message."""
     if part is None or part.total == 0:
         return {}
-    percentiles = part.distribution().percentiles(_RANKS.values())
+    percentiles = part.distribution().percentiles(PER_SECOND.values())
     ticks = per_millisecond(part.unit)
-    latencies = {name: value / ticks for name, value in zip(_RANKS, percentiles, strict=True)}
+    latencies = {name: value / ticks for name, value in zip(PER_SECOND, percentiles, strict=True)}
     return {"message_rate": float(counts.mean())} | latencies
 
 
 def _windows(counts: Float64Array, part: Histogram | None) -> dict[str, Float64Array]:
     """Return each figure of each second."""
-    table = np.empty((0, len(_RANKS)))
+    table = np.empty((0, len(PER_SECOND)))
     if part is not None:
-        _, table = latency_windows(part, _RANKS.values())
-    return {"message_rate": counts} | {name: table[:, n] for n, name in enumerate(_RANKS)}
+        _, table = latency_windows(part, PER_SECOND.values())
+    return {"message_rate": counts} | {name: table[:, n] for n, name in enumerate(PER_SECOND)}
 
 
 def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
@@ -253,5 +253,5 @@ def _value(run: RunData, figure: str) -> float:
     if figure == "message_rate":
         return float(_results(run)["message_rate"] or 0)
     latency = (run.receiver or {})["latency"]
-    rank = f"{_RANKS[figure]:g}"
+    rank = f"{PER_SECOND[figure]:g}"
     return float(latency["percentiles"][rank]) / per_millisecond(latency["unit"])

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from quiver_fast.analysis.clock import drift, offset_at_least
-from quiver_fast.analysis.latency import RANKS, exact_latency
+from quiver_fast.analysis.latency import exact_latency
 from quiver_fast.analysis.omission import CorrectedDistribution
+from quiver_fast.analysis.ranks import NAMES, RANKS
 from quiver_fast.analysis.reckoning import planned_end
 from quiver_fast.analysis.sources import AnalysedRun, RunData
 from quiver_fast.analysis.spilled import Latencies, coarse
@@ -268,5 +269,5 @@ def _figures(latencies: Latencies | CorrectedDistribution) -> dict[str, Any]:
     return {
         "count": latencies.total,
         "mean": latencies.mean(),
-        "percentiles": {str(rank): value for rank, value in zip(RANKS, values, strict=True)},
+        "percentiles": dict(zip(NAMES, values, strict=True)),
     }

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from quiver_fast.analysis.columns import Column, pieces_of
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.filling import Filling
-from quiver_fast.analysis.series import RANKS, percentiles_at, percentiles_per_second
+from quiver_fast.analysis.ranks import PER_SECOND
+from quiver_fast.analysis.series import percentiles_at, percentiles_per_second
 from quiver_fast.analysis.spilled import Histogram, HistogramRows
 from quiver_fast.analysis.told import ToldHistogram
 from quiver_fast.analysis.units import per_millisecond
@@ -187,7 +188,7 @@ def window_section(
     }
     if histogram is not None:
         regrouped, ticks = _regrouped(histogram, seconds), per_millisecond(histogram.unit)
-        for name, rank in RANKS.items():
+        for name, rank in PER_SECOND.items():
             columns[name] = rows.column(partial(percentiles_at, regrouped, rank, ticks), np.nan)
     return {"seconds": seconds, **columns}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.analysis.comparison import BETTER, NO_DIFFERENCE, WORSE
+from quiver_fast.analysis.ranks import SECTIONS
 from quiver_fast.analysis.statistics import OF_WHOLE
 from quiver_fast.analysis.units import (
     PER_SECOND,
@@ -15,7 +16,6 @@ from quiver_fast.analysis.units import (
     latency_text,
 )
 from quiver_fast.cli.summary_text import (
-    SHOWN_RANKS,
     arrow_summary_text,
     latency_field,
     latency_lines,
@@ -172,7 +172,7 @@ def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
         unit, whole = raw["latency"]["unit"], raw["latency"]["percentiles"]
         lines += [
             _beside(line, latency_text(whole[rank], unit))
-            for rank, line in zip(SHOWN_RANKS, latency_lines(found["latency"]), strict=True)
+            for rank, line in zip(SECTIONS, latency_lines(found["latency"]), strict=True)
         ]
     return section("STEADY STATE", lines)
 
@@ -242,7 +242,7 @@ def _omission(omission: dict[str, Any] | None) -> str:
         percentiles = omission[kind]["percentiles"]
         lines += [
             latency_field(f"{kind.capitalize()} {rank}%", percentiles[rank], unit)
-            for rank in SHOWN_RANKS
+            for rank in SECTIONS
         ]
     return section("COORDINATED OMISSION", lines)
 

@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.ranks import BENCH
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.cli.bench_matrix import Cell
 from quiver_fast.cli.console import Console
@@ -22,12 +23,9 @@ from quiver_fast.cli.url import AddressUrl, parse_url
 from quiver_fast.engine.sockets import free_port
 from quiver_fast.errors import QuiverError
 
-__all__ = ["FAILED", "PASSED", "RANKS", "kept_result", "run_cell"]
+__all__ = ["FAILED", "PASSED", "kept_result", "run_cell"]
 
 PASSED, FAILED = "PASSED", "FAILED"
-
-RANKS = ("50", "90", "99", "99.9", "100")
-"""The percentiles of latency that a result has."""
 
 _RESULT = "result.json"
 _READY_PATIENCE = 150.0
@@ -220,7 +218,7 @@ def _latency(receiver: dict[str, Any] | None) -> dict[str, float] | None:
     if not latency.get("count"):
         return None
     ticks = per_millisecond(latency["unit"])
-    return {rank: latency["percentiles"][rank] / ticks for rank in RANKS}
+    return {rank: latency["percentiles"][rank] / ticks for rank in BENCH}
 
 
 def _cpu(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, float | None]:

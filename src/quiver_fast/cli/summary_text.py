@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from quiver_fast.analysis.ranks import SECTIONS, STREAMING, SUMMARY
 from quiver_fast.analysis.units import latency_text
 
 __all__ = [
-    "SHOWN_RANKS",
     "arrow_summary_text",
     "latency_field",
     "latency_lines",
@@ -17,12 +17,6 @@ __all__ = [
     "text_field",
 ]
 
-_PERCENTILE_PAIRS = (
-    ("0%", "0", "90.00%", "90"),
-    ("25%", "25", "99.00%", "99"),
-    ("50%", "50", "99.90%", "99.9"),
-    ("100%", "100", "99.99%", "99.99"),
-)
 _DELIVERY_LINES = {
     "Sent": "sent",
     "Received": "received",
@@ -33,8 +27,6 @@ _DELIVERY_LINES = {
     "Foreign": "foreign",
     "Negative latency": "negative_latency",
 }
-SHOWN_RANKS = ("50", "99", "99.9", "100")
-"""The percentiles of our own sections."""
 
 
 def text_field(name: str, value: str) -> str:
@@ -60,7 +52,7 @@ def latency_lines(latency: dict[str, Any], name: str = "Latency") -> list[str]:
     """Return lines of the percentiles of a section that ``exact_latency`` made."""
     return [
         latency_field(f"{name} {rank}%", latency["percentiles"][rank], latency["unit"])
-        for rank in SHOWN_RANKS
+        for rank in SECTIONS
     ]
 
 
@@ -148,12 +140,12 @@ def _results(figures: list[str], latency: dict[str, Any] | None) -> str:
     if latency is None or latency["count"] == 0:
         return text
     lines = ["", "Latencies by percentile:", ""]
-    for left, left_rank, right, right_rank in _PERCENTILE_PAIRS:
+    for ranks in SUMMARY:
         texts = (
-            latency_text(latency["percentiles"][rank], latency["unit"]).split(" ")
-            for rank in (left_rank, right_rank)
+            latency_text(latency["percentiles"][rank], latency["unit"]).split(" ") for rank in ranks
         )
         (low, low_unit), (high, high_unit) = texts
+        left, right = f"{ranks[0]}%", f"{float(ranks[1]):.2f}%"
         cells = f"{left:>12} {' ' + low:.>10} {low_unit:<2} {right:>12} {' ' + high:.>10}"
         lines.append(f"{cells} {high_unit}")
     return text + "\n".join(lines) + "\n"
@@ -214,7 +206,7 @@ def _streaming_lines(streaming: dict[str, Any]) -> list[str]:
         number_field("Bodies", streaming["body_bytes"], "bytes"),
         number_field("Throughput", megabytes, "MB/s", ",.1f"),
     ]
-    for rank in ("50", "99", "100"):
+    for rank in STREAMING:
         name = f"First byte {rank}%"
         lines.append(latency_field(name, latency["percentiles"][rank], latency["unit"]))
     return lines

@@ -9,15 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from quiver_fast.analysis.ranks import NAMES
 from quiver_fast.analysis.units import figure_text, per_millisecond
 
 __all__ = ["THRESHOLD_HELP", "Threshold", "breach_text", "incomplete", "threshold"]
 
-THRESHOLD_HELP = """\
+THRESHOLD_HELP = f"""\
 conditions of --fail-if:
   FIGURE OPERATOR NUMBER[UNIT], the operator one of >, >=, <, <=
 
-  p0 p25 p50 p75 p90 p99 p99.9 p99.99 p99.999 p100, min, mean, max, stddev
+  {" ".join(f"p{rank}" for rank in NAMES)}, min, mean, max, stddev
                       latency; unit ns, us, ms (the default) or s
   rate, sender-rate   messages per second; k and m
   count, unreceived, lost, older, duplicate, reordered, foreign, negative
@@ -43,8 +44,7 @@ _COUNT_UNITS = {"": 1.0, "k": 1e3, "m": 1e6}
 _SECOND_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3}
 _RATE_UNITS = {unit + per: factor for unit, factor in _COUNT_UNITS.items() for per in ("", "/s")}
 
-_RANKS = ("0", "25", "50", "75", "90", "99", "99.9", "99.99", "99.999", "100")
-_PERCENTILES = {f"p{rank}": rank for rank in _RANKS} | {"min": "0", "max": "100"}
+_PERCENTILES = {f"p{rank}": rank for rank in NAMES} | {"min": "0", "max": "100"}
 _MOMENTS = ("mean", "stddev")
 _RATES = {"rate": "receiver", "sender-rate": "sender"}
 _COUNTS = {

@@ -1,0 +1,52 @@
+"""Percentile ranks: those that are computed, and those that each place shows.
+
+Add a rank to :data:`RANKS`: JSON, ``--fail-if``, the report and Spark have it then. Add it to one
+of the others to have it shown there.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BENCH",
+    "IN_MICROSECONDS",
+    "NAMES",
+    "NINES",
+    "PER_SECOND",
+    "QUARTILES",
+    "RANKS",
+    "SECTIONS",
+    "STREAMING",
+    "SUMMARY",
+]
+
+QUARTILES = (0, 25, 50, 75, 100)
+"""Upstream's ``latency_quartiles``."""
+
+NINES = (90, 99, 99.9, 99.99, 99.999)
+"""Upstream's ``latency_nines``."""
+
+RANKS = tuple(sorted({*QUARTILES, *NINES}))
+"""All that are computed of a run, in order."""
+
+NAMES = tuple(map(str, RANKS))
+"""Their names in ``percentiles`` of documents, in order."""
+
+IN_MICROSECONDS = {
+    f"p{rank}_us".replace(".", "_"): rank for rank in RANKS if rank not in (0, 25, 75, 100)
+} | {"min_us": 0, "max_us": 100}
+"""Keys of latencies in microseconds, and their ranks. Quartiles are upstream's alone."""
+
+SUMMARY = (("0", "90"), ("25", "99"), ("50", "99.9"), ("100", "99.99"))
+"""What the summary prints, left and right, as upstream lays it out."""
+
+SECTIONS = ("50", "99", "99.9", "100")
+"""What the other sections of text print, one a line."""
+
+STREAMING = ("50", "99", "100")
+"""Of the first bytes of streamed messages."""
+
+BENCH = ("50", "90", "99", "99.9", "100")
+"""What a result of `quiver-bench` keeps."""
+
+PER_SECOND = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
+"""Of each second or window, by name."""
