@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -212,27 +211,3 @@ def test_fifty_batches_of_a_pair_cost_the_same(
     # Batches 8, 16, ... read what they compact besides.
     plain = [count for number, count in enumerate(rows, 1) if number % 8]
     assert sum(plain[-10:]) <= 1.5 * sum(plain[1:11]), rows
-
-
-def named(lines: list[str]) -> list[str]:
-    """Return records with ids that are no numbers."""
-    return [f"m-{line}" for line in lines]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_what_has_no_ranges_is_read_nine_times_at_most(spark: SparkSession, tmp_path: Path) -> None:
-    """One end with ids, and ids that are hashes: a batch adds a twelfth to what is there."""
-    traffic = Traffic(13, 40 * LINES, rate=LINES)
-    files = {"alone/receiver-transfers.csv": receiver_lines(traffic, "v1")}
-    for role, lines in (("sender", sender_lines), ("receiver", receiver_lines)):
-        files[f"named/{role}-transfers.csv"] = named(lines(traffic, "v1"))
-    growing = Growing(spark, tmp_path, files)
-    shares = [0.02 * 1.0833**n for n in range(49)]
-    rows = growing.take(*pairwise([0.0, *shares]))
-    growing.finish()
-    for run in ("alone", "named"):
-        growing.check(run)
-    print(rows)
-    records = spark.read.parquet(str(tmp_path / "out" / "records")).count()
-    assert sum(rows) <= 10 * records, (records, rows)
