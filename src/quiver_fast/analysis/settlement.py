@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ _Found = tuple[Int64Array, Int64Array, NDArray[np.bool_]]
 
 _BLOCK, _FIRST, _LENGTH, _TIME = range(4)
 _SAMPLED = 4
+_ROWS_AT_ONCE = 1 << 15
 
 
 def _first_sends(rows: Rows) -> Rows:
@@ -100,11 +102,12 @@ class SettlementJoin:
         everything, sampled_only = LatencyRows(), LatencyRows()
         unsettled = unmatched = 0
         for sends, settled in aligned(self._sends, self._settled):
-            (values, counts, sampled), left, rest = _match(settled, sends)
-            everything.add(values, counts)
-            sampled_only.add(values[sampled], counts[sampled])
-            unsettled += left
-            unmatched += rest
+            join = _BlocksJoin(sends)
+            for values, counts, sampled in join.latencies(settled):
+                everything.add(values, counts)
+                sampled_only.add(values[sampled], counts[sampled])
+            unsettled += join.unsettled
+            unmatched += join.unmatched
         return Settlement(everything.total(), sampled_only.total(), unsettled, unmatched)
 
 
@@ -117,26 +120,48 @@ def _rows(
     return [block, *numbers, *(column[origin] for column in values)]
 
 
-def _match(settled: Rows, sends: Rows) -> tuple[_Found, int, int]:
-    """Join the settlements of some blocks of ids to the sends of the same.
+class _BlocksJoin:
+    """Joins the settlements of some blocks of ids to the sends of the same.
 
-    Returns:
-        (latencies, counts, whether sampled) of the settlements of ids that were sent; the
-        number of sends without a settlement, and of settlements without a send.
+    All settlements of an id are joined at once, and a run may have a single id: what is
+    made of them on the way is made for some at a time.
+
+    Attributes:
+        unmatched: settlements without a send, of those joined so far.
     """
-    sent_keys, settled_keys = keys_of(sends, settled)
-    pieces, sizes, origin, place = located_pieces(
-        sent_keys, _lengths(sends), settled_keys, _lengths(settled)
-    )
-    hit = place >= 0
-    unmatched = int(sizes[~hit].sum())
-    if unmatched:
-        pieces, sizes, origin, place = pieces[hit], sizes[hit], origin[hit], place[hit]
-    values = settled[origin, _TIME] - sends[place, _TIME]
-    _, matched, _, _ = disjoint(pieces, sizes)
-    unsettled = int(sends[:, _LENGTH].sum()) - int(matched.sum())
-    found = values, sizes.view(np.int64), settled[origin, _SAMPLED] > 0
-    return found, unsettled, unmatched
+
+    def __init__(self, sends: Rows) -> None:
+        self.unmatched = 0
+        self._sends = sends
+        nothing = np.empty(0, np.uint64)
+        self._settled_ids = nothing, nothing
+
+    def latencies(self, settled: Rows) -> Iterator[_Found]:
+        """Yield (latencies, counts, whether sampled) of the settlements of ids that were sent."""
+        sent_keys, keys = keys_of(self._sends, settled)
+        for start in range(0, len(settled), _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            yield self._located(sent_keys, settled[some], keys[some])
+
+    def _located(self, sent_keys: UInt64Array, settled: Rows, keys: UInt64Array) -> _Found:
+        pieces, sizes, origin, place = located_pieces(
+            sent_keys, _lengths(self._sends), keys, _lengths(settled)
+        )
+        hit = place >= 0
+        left = int(sizes[~hit].sum())
+        if left:
+            self.unmatched += left
+            pieces, sizes, origin, place = pieces[hit], sizes[hit], origin[hit], place[hit]
+        before, lengths = self._settled_ids
+        joined = disjoint(np.concatenate((before, pieces)), np.concatenate((lengths, sizes)))
+        self._settled_ids = joined[:2]
+        values = settled[origin, _TIME] - self._sends[place, _TIME]
+        return values, sizes.view(np.int64), settled[origin, _SAMPLED] > 0
+
+    @property
+    def unsettled(self) -> int:
+        """Sends without any of the settlements that were joined so far."""
+        return int(self._sends[:, _LENGTH].sum()) - int(self._settled_ids[1].sum())
 
 
 def _lengths(rows: Rows) -> UInt64Array:
