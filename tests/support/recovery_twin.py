@@ -400,10 +400,12 @@ def mend_head(data: bytearray, head: Head) -> None:
     expected = cycle_file_head(RollCycle("", 0, "", head.count, head.spacing))
     words = (head.write_position, head.index2index, head.last_index)
     if words == (0x40, 0x98, 0xB0) and header_at(data, 0) == header_at(expected, 0):
-        data[:200] = (
+        mended = (
             expected[:0x40] + data[0x40:0x50] + expected[0x50:0x98] + data[0x98:0xA0]
             + expected[0xA0:0xB0] + data[0xB0:0xB8] + expected[0xB8:]
         )  # fmt: skip
+        # The file may end before the next document would begin.
+        data[:200] = mended[: len(data)]
 
 
 def put(data: bytearray, at: int, value: int) -> None:

@@ -193,7 +193,7 @@ cdef bint mend_head(CycleFile *file) except -1:
             or model.index2index_word != file.index2index_word
             or model.last_index_word != file.last_index_word):
         return False
-    for at in range(4, model.size):
+    for at in range(4, min(model.size, file.size)):
         if file.base[at] != expected[at] and not is_word(file, at):
             file.base[at] = expected[at]
             changed = True
