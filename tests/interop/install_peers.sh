@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install the peers of tests/interop that pip does not bring: RabbitMQ as the system
 # has it, RabbitMQ 4 out of Debian 13, Node.js and rhea, Java, ActiveMQ Artemis and
-# Classic, Qpid Broker-J, Chronicle Queue and HDFS (through Maven), Chromium for the reports.
+# Classic, Qpid Broker-J, Chronicle Queue, Qpid JMS and HDFS (through Maven), Chromium for the
+# reports.
 # Idempotent; does nothing where all are there.
 #
 # Needs root on a Debian-like system to install packages; elsewhere it says what
@@ -16,6 +17,7 @@ classic_home=${ACTIVEMQ_HOME:-$cache/apache-activemq-$classic_version}
 broker_j_version=9.2.0
 broker_j_home=${QPID_BROKER_J_HOME:-$cache/qpid-broker-j-$broker_j_version}
 chronicle_home=${CHRONICLE_HOME:-$cache/chronicle-queue}
+jms_home=${QPID_JMS_HOME:-$cache/qpid-jms}
 hdfs_home=${HDFS_HOME:-$cache/hdfs}
 rabbitmq4_root=${RABBITMQ_ROOT:-$cache/rabbitmq-4}
 rabbitmq4_server=$rabbitmq4_root/usr/lib/rabbitmq/bin/rabbitmq-server
@@ -152,6 +154,21 @@ install_chronicle() {
 }
 
 install_chronicle
+
+# The suite over JMS, compiled against the client that its pom names.
+install_jms() {
+    if [ -e "$jms_home/sources" ] && cat jms/* | cmp -s - "$jms_home/sources"; then
+        return
+    fi
+    rm -rf "$jms_home"
+    mkdir -p "$jms_home"
+    mvn -q -B -f jms/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+        -DincludeScope=runtime "-DoutputDirectory=$jms_home/lib"
+    javac -d "$jms_home/classes" -cp "$jms_home/lib/*" jms/*.java
+    cat jms/* >"$jms_home/sources"
+}
+
+install_jms
 
 # A namenode and a datanode; the rest of Hadoop is among PySpark's jars.
 install_hdfs() {

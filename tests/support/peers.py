@@ -52,6 +52,16 @@ def _missing_chronicle() -> str | None:
     return None
 
 
+def _missing_jms() -> str | None:
+    from support.jms import home
+
+    if shutil.which("java") is None:
+        return f"Java is not installed: {HOW}"
+    if not (home() / "classes" / "JmsSuite.class").is_file():
+        return f"Qpid JMS is not in {home()}: {HOW}"
+    return None
+
+
 def _missing_hdfs() -> str | None:
     missing = _missing_spark()
     if missing is not None:
@@ -77,6 +87,7 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "broker_j": partial(_missing_broker, "broker_j"),
     "spark": _missing_spark,
     "chronicle": _missing_chronicle,
+    "jms": _missing_jms,
     "chromium": _missing_browser,
     "hdfs": _missing_hdfs,
 }
@@ -92,6 +103,7 @@ _SHOWS: Mapping[str, str] = {
     "broker_j": "that Qpid Broker-J is started, and measured through",
     "spark": "that Spark analyses records as the local engine does",
     "chronicle": "that Chronicle Queue in Java reads what ours writes, and writes what ours reads",
+    "jms": "what a JMS client is given, case by case",
     "chromium": "that a browser draws the HTML report",
     "hdfs": "that records in HDFS are read",
 }

@@ -1,0 +1,107 @@
+"""The suite over JMS of tests/interop/jms: its cases, its run, and its table in docs/server.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from support.arrows import INTEROP
+
+SECONDS = 300.0
+DOCUMENT = INTEROP.parents[1] / "docs" / "server.md"
+BEGIN = "<!-- jms: written by tests/interop/jms_table.py -->\n"
+END = "<!-- jms: end -->\n"
+_ROW = re.compile(r"\| `(\w+)` \| (.*) \| (\w+) \| (\w+) \|")
+_CASE = re.compile(r"@Case\((.*?)\)\n    static void (\w+)\(", re.DOTALL)
+
+
+class Answer(NamedTuple):
+    """What a broker gives of a case: yes, refused, no or late, and its words."""
+
+    gives: str
+    says: str
+
+
+class Row(NamedTuple):
+    """A case in the table of docs/server.md."""
+
+    expects: str
+    ours: str
+    artemis: str
+
+
+def home() -> Path:
+    """Return where it is compiled: $QPID_JMS_HOME, or where install_peers.sh puts it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("QPID_JMS_HOME") or cache / "quiver-fast" / "qpid-jms")
+
+
+def _cases() -> dict[str, str]:
+    """Return what each case expects, by its name, as its source says it."""
+    main = (INTEROP / "jms" / "JmsSuite.java").read_text()
+    cases = {}
+    for name in re.findall(r"(\w+Cases)\.class", main):
+        for words, case in _CASE.findall((INTEROP / "jms" / f"{name}.java").read_text()):
+            assert case not in cases, f"two cases are called {case}"
+            cases[case] = "".join(re.findall(r'"(.*?)"', words))
+    return cases
+
+
+CASES = _cases()
+"""What JMS says, by the name of the case, in the order of the table."""
+
+
+def options(directory: Path) -> dict[str, object]:
+    """Return the keys with which our server gives all that it can."""
+    return {"store": directory / "store"}
+
+
+def run_suite(port: int, *cases: str) -> dict[str, Answer]:
+    """Run all cases, or these, in one Java process; return what the broker gives."""
+    # Short runs: the second compiler would only take time.
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+    path = f"{home() / 'classes'}:{home() / 'lib'}/*"
+    end = subprocess.run(
+        [*java, "-cp", path, "JmsSuite", str(port), *cases],
+        capture_output=True, text=True, check=True, timeout=SECONDS,
+    )  # fmt: skip
+    answers = {}
+    for line in end.stdout.splitlines():
+        fields = json.loads(line)
+        answers[fields["case"]] = Answer(fields["gives"], fields["says"])
+    return answers
+
+
+def run_twice(port: int) -> dict[str, Answer]:
+    """Run the suite, and once more what a broker of others does not give at once.
+
+    So its own races, a drain that it does not answer say, are not taken for what it lacks.
+    """
+    answers = run_suite(port)
+    doubtful = [case for case, answer in answers.items() if answer.gives != "yes"]
+    return answers | (run_suite(port, *doubtful) if doubtful else {})
+
+
+def block(ours: dict[str, Answer], artemis: dict[str, Answer]) -> str:
+    """Return the table that two runs make, between its marks."""
+    lines = ["| Case | What JMS says | ours | Artemis 2.40 |", "|---|---|---|---|"]
+    for name, expects in CASES.items():
+        lines.append(f"| `{name}` | {expects} | {ours[name].gives} | {artemis[name].gives} |")
+    return BEGIN + "\n".join(lines) + "\n" + END
+
+
+def documented() -> dict[str, Row]:
+    """Return the rows of the table, by the name of the case."""
+    text = DOCUMENT.read_text()
+    table = text[text.index(BEGIN) : text.index(END)]
+    return {name: Row(*cells) for name, *cells in _ROW.findall(table)}
+
+
+def write(table: str) -> None:
+    """Put a table in the place of the old one."""
+    text = DOCUMENT.read_text()
+    DOCUMENT.write_text(text[: text.index(BEGIN)] + table + text[text.index(END) + len(END) :])
