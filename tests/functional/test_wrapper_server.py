@@ -65,7 +65,7 @@ OURS = {
     "--connect-count": "2", "--connect-user": "u", "--connect-trust-store": "t",
     "--connect-password-file": "/dev/null", "--stream-sessions": "shared",
     "--connect-tls-insecure": None, "--max-transactions": "5", "--max-queues": "5",
-    "--memory-limit": "1m",
+    "--memory-limit": "1m", "--priorities": "a",
 }  # fmt: skip
 
 

@@ -10,8 +10,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
 from support import jms
+from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
 from support.judgement import assert_clean
 from support.processes import Finished, Running, run, wait_until
 from support.server import Server

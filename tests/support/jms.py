@@ -57,7 +57,7 @@ CASES = _cases()
 
 def options(directory: Path) -> dict[str, object]:
     """Return the keys with which our server gives all that it can."""
-    return {"store": directory / "store"}
+    return {"store": directory / "store", "priorities": "*"}
 
 
 def run_suite(port: int, *cases: str) -> dict[str, Answer]:

@@ -55,6 +55,12 @@ SERVER_OPTIONS = (
         shown="any, on demand", section=_ADDRESSES, extension=True, flag="--addresses",
         metavar="NAMES", group=LIMITS,
         help="The only addresses besides that of the URL, separated by commas (',' for none)"),
+    Option("priorities", TEXT, "NAME,NAME...|*",
+        "queues, or all, that give messages of a higher priority first; others go by time alone",
+        shown="none", section=_ADDRESSES, extension=True, flag="--priorities", metavar="NAMES",
+        group=LIMITS,
+        help="The queues, separated by commas, that give messages of a higher priority first "
+        "('*' for all)"),
     Option("queue-limit", NUMBER, "BYTES", "a queue that holds so much stops its producers",
         256 * _MEBIBYTE, least=65536, most=2**50, section=_ADDRESSES, extension=True,
         flag="--queue-limit", metavar="BYTES", group=LIMITS,

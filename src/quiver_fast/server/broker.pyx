@@ -165,6 +165,7 @@ cdef class Broker:
             raise MemoryError("no memory for a queue")
         queue.multicast = topic
         queue.on_demand = True
+        queue.by_priority = self.config.has_priorities(address)
         try:
             if self.files is not None and not topic and not is_dynamic(queue):
                 self.make_storable(queue)
@@ -242,6 +243,7 @@ cdef class Broker:
             raise MemoryError("no memory for a subscription")
         queue.temporary = True
         queue.topic = topic
+        queue.by_priority = topic.by_priority
         topic.links += 1
         queue.next_subscription = topic.subscriptions
         if topic.subscriptions != NULL:

@@ -90,6 +90,7 @@ class ServerConfig:
     verbose: bool
     addresses: list[str]
     pinned: bool
+    priorities: frozenset[str]
     queue_limit: int
     memory_limit: int
     max_message_size: int
@@ -123,6 +124,10 @@ class ServerConfig:
         for key, value in values.items():
             setattr(self, key.replace("-", "_"), value)
 
+    def has_priorities(self, address: bytes) -> bool:
+        """Say whether messages of a higher priority come first at an address."""
+        return "*" in self.priorities or address.decode() in self.priorities
+
     @property
     def is_temporary(self) -> bool:
         """Whether remote queues are served from a directory that goes with the server."""
@@ -140,6 +145,7 @@ def _values(given: dict[str, str]) -> dict[str, object]:
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
     listed = [name for name in given.get("addresses", "").split(",") if name]
+    values["priorities"] = frozenset(given.get("priorities", "").split(",")) - {""}
     values["pinned"] = "addresses" in given
     values["addresses"] = [name for name in [given["path"], *listed] if name]
     return values

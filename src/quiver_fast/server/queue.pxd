@@ -1,6 +1,10 @@
 from quiver_fast.server.message cimport Message
 from quiver_fast.server.structures cimport Consumer, Container, Entry, Queue
 
+# Bits of a sequence that count; above them is, where a queue goes by priority, the priority.
+cdef enum:
+    COUNT_BITS = 48
+
 cdef Queue *queue_new(Container *container, const char *address, size_t size) noexcept nogil
 cdef void queue_free(Queue *queue) noexcept nogil
 cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil

@@ -6,7 +6,7 @@ consumer acquires leaves its lane, and comes back to its own place when it is re
 Messages are shared by count of references, because a topic puts one into many queues.
 """
 
-from libc.stdint cimport SIZE_MAX, int64_t
+from libc.stdint cimport SIZE_MAX, int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
@@ -31,6 +31,8 @@ cdef size_t SPARE_MAX = 65536
 # would not bound the memory of short ones.
 cdef size_t OVERHEAD = sizeof(Entry) + sizeof(Message) + sizeof(Chunk) + 32
 cdef int64_t MILLISECOND = 1000000
+# Of a message that names none (AMQP 1.0 part 3.2.1).
+cdef uint64_t DEFAULT_PRIORITY = 4
 
 
 cdef void wake(Timer *timer, int64_t now) noexcept nogil:
@@ -144,7 +146,10 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
         return NULL
     queue.next_sequence += 1
     entry.lane = &queue.main if message.stream == NULL else &queue.streaming
-    lane_append(entry.lane, entry)
+    if queue.by_priority:
+        put_by_priority(queue, entry)
+    else:
+        lane_append(entry.lane, entry)
     queue.available += 1
     queue.depth += 1
     queue.streams += message.stream != NULL
@@ -157,7 +162,18 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
         note_expiry(queue, entry)
     if queue.watchers:
         show_entry(queue, entry)
+        if queue.by_priority:
+            selective_returned(queue, entry)
     return entry
+
+
+cdef void put_by_priority(Queue *queue, Entry *entry) noexcept nogil:
+    """Put a new entry before those with a lower priority: its sequence says so ever after."""
+    cdef uint64_t priority = DEFAULT_PRIORITY
+    if entry.message.header.has_priority:
+        priority = entry.message.header.priority
+    entry.sequence |= (255 - priority) << COUNT_BITS
+    lane_return(entry.lane, entry)
 
 
 cdef void note_expiry(Queue *queue, Entry *entry) noexcept nogil:

@@ -25,7 +25,7 @@ from quiver_fast.queuefile.live cimport (
 from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.server.chain cimport Chain, ChainRestorer, chain_is_part, chain_write
 from quiver_fast.server.message cimport Chunk, Message, chunk_bytes
-from quiver_fast.server.queue cimport entry_drop, queue_acquire
+from quiver_fast.server.queue cimport COUNT_BITS, entry_drop, queue_acquire
 from quiver_fast.server.state cimport is_raw, restore_message, restore_whole
 from quiver_fast.server.structures cimport Container, Entry, Queue
 from quiver_fast.server.syncer cimport SyncJob, Syncer, finish_sync
@@ -74,16 +74,20 @@ cdef class Store:
         Raises OutputError if the files cannot be read or written.
         """
         cdef Entry *entry
+        cdef Entry *earlier
         cdef uint64_t before = queue.next_sequence
         self.queue = queue
         try:
             self.restore(queue, committed)
         except BaseException:
             # Half of them would be all there is until the next start.
-            while queue.main.tail != NULL and queue.main.tail.sequence >= before:
-                entry = queue.main.tail
-                queue_acquire(queue, entry)
-                entry_drop(entry)
+            entry = queue.main.tail
+            while entry != NULL:
+                earlier = entry.prev
+                if entry.sequence & ((<uint64_t>1 << COUNT_BITS) - 1) >= before:
+                    queue_acquire(queue, entry)
+                    entry_drop(entry)
+                entry = earlier
             raise
         return 0
 

@@ -132,8 +132,8 @@ cdef struct Queue:
     Queue *next_wanted
     # Our links to other servers by which messages of this address come here.
     Inlet *trunk_inlets
-    # A subscription of another server's.
-    bint trunk
+    bint trunk              # a subscription of another server's
+    bint by_priority        # sequences begin with the priority
     # What a subscription is for: NULL for everything, and whose messages it leaves out, as
     # of Message.origin. `choosy` if there is any of this.
     Filter *filter
