@@ -1,8 +1,8 @@
 #!/bin/sh
 # Install the peers of tests/interop that pip does not bring: RabbitMQ as the system
 # has it, RabbitMQ 4 out of Debian 13, Node.js and rhea, Java, ActiveMQ Artemis and
-# Classic, Qpid Broker-J, Chronicle Queue, Qpid JMS and HDFS (through Maven), Chromium for the
-# reports.
+# Classic, Qpid Broker-J, Chronicle Queue, Qpid JMS and HDFS (through Maven), Go and go-amqp,
+# Chromium for the reports.
 # Idempotent; does nothing where all are there.
 #
 # Needs root on a Debian-like system to install packages; elsewhere it says what
@@ -17,6 +17,7 @@ classic_home=${ACTIVEMQ_HOME:-$cache/apache-activemq-$classic_version}
 broker_j_version=9.2.0
 broker_j_home=${QPID_BROKER_J_HOME:-$cache/qpid-broker-j-$broker_j_version}
 chronicle_home=${CHRONICLE_HOME:-$cache/chronicle-queue}
+go_amqp_home=${GO_AMQP_HOME:-$cache/go-amqp}
 jms_home=${QPID_JMS_HOME:-$cache/qpid-jms}
 hdfs_home=${HDFS_HOME:-$cache/hdfs}
 rabbitmq4_root=${RABBITMQ_ROOT:-$cache/rabbitmq-4}
@@ -33,6 +34,7 @@ missing_packages() {
     command -v npm >/dev/null 2>&1 || printf 'npm '
     command -v javac >/dev/null 2>&1 || printf 'default-jdk-headless '
     command -v mvn >/dev/null 2>&1 || printf 'maven '
+    command -v go >/dev/null 2>&1 || printf 'golang-go '
     command -v chromium >/dev/null 2>&1 || printf 'chromium '
     command -v openssl >/dev/null 2>&1 || printf 'openssl '
     if ! [ -x "$rabbitmq4_server" ]; then
@@ -169,6 +171,19 @@ install_jms() {
 }
 
 install_jms
+
+# The suite of go-amqp, which go.sum pins.
+install_go_amqp() {
+    if [ -e "$go_amqp_home/sources" ] && cat go/* | cmp -s - "$go_amqp_home/sources"; then
+        return
+    fi
+    rm -rf "$go_amqp_home"
+    mkdir -p "$go_amqp_home"
+    (cd go && go build -o "$go_amqp_home/suite" .)
+    cat go/* >"$go_amqp_home/sources"
+}
+
+install_go_amqp
 
 # A namenode and a datanode; the rest of Hadoop is among PySpark's jars.
 install_hdfs() {

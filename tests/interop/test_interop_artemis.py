@@ -15,6 +15,7 @@ from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
 from support.judgement import assert_clean
 from support.processes import Finished, Running, run, wait_until
 from support.server import Server
+from support.suites import Answer
 
 pytestmark = pytest.mark.peer("artemis")
 
@@ -98,14 +99,14 @@ def test_credentials(artemis: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def answers(artemis: Server) -> dict[str, jms.Answer]:
+def answers(artemis: Server) -> dict[str, Answer]:
     """What the suite says of each case."""
     return jms.run_twice(artemis.port)
 
 
 @pytest.mark.peer("jms")
 @pytest.mark.parametrize("case", jms.CASES)
-def test_jms(answers: dict[str, jms.Answer], case: str) -> None:
+def test_jms(answers: dict[str, Answer], case: str) -> None:
     answer = answers[case]
     if answer.gives == "late":
         pytest.xfail("Artemis has left the client without an answer, twice")

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 from support import jms
 from support.server import running_server
+from support.suites import Answer
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, jms.Answer]]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]]:
     """What the suite says of each case."""
     directory = tmp_path_factory.mktemp("jms")
     with running_server(directory, **jms.options(directory)) as server:
@@ -19,7 +20,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, jms.
 
 @pytest.mark.peer("jms")
 @pytest.mark.parametrize("case", jms.CASES)
-def test_case(answers: dict[str, jms.Answer], case: str) -> None:
+def test_case(answers: dict[str, Answer], case: str) -> None:
     """What docs/server.md says is given, is given; what it says is refused, is told so."""
     answer = answers[case]
     assert answer.gives == jms.documented()[case].ours, answer.says

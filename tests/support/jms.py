@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 from support.arrows import INTEROP
+from support.suites import Answer, run_cases
 
-SECONDS = 300.0
 DOCUMENT = INTEROP.parents[1] / "docs" / "server.md"
 BEGIN = "<!-- jms: written by tests/interop/jms_table.py -->\n"
 END = "<!-- jms: end -->\n"
 _ROW = re.compile(r"\| `(\w+)` \| (.*) \| (\w+) \| (\w+) \|")
 _CASE = re.compile(r"@Case\((.*?)\)\n    static void (\w+)\(", re.DOTALL)
-
-
-class Answer(NamedTuple):
-    """What a broker gives of a case: yes, refused, no or late, and its words."""
-
-    gives: str
-    says: str
 
 
 class Row(NamedTuple):
@@ -65,15 +56,7 @@ def run_suite(port: int, *cases: str) -> dict[str, Answer]:
     # Short runs: the second compiler would only take time.
     java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
     path = f"{home() / 'classes'}:{home() / 'lib'}/*"
-    end = subprocess.run(
-        [*java, "-cp", path, "JmsSuite", str(port), *cases],
-        capture_output=True, text=True, check=True, timeout=SECONDS,
-    )  # fmt: skip
-    answers = {}
-    for line in end.stdout.splitlines():
-        fields = json.loads(line)
-        answers[fields["case"]] = Answer(fields["gives"], fields["says"])
-    return answers
+    return run_cases([*java, "-cp", path, "JmsSuite", str(port), *cases])
 
 
 def run_twice(port: int) -> dict[str, Answer]:

@@ -62,6 +62,12 @@ def _missing_jms() -> str | None:
     return None
 
 
+def _missing_go_amqp() -> str | None:
+    from support.suites import go_suite
+
+    return None if go_suite().is_file() else f"go-amqp is not in {go_suite().parent}: {HOW}"
+
+
 def _missing_hdfs() -> str | None:
     missing = _missing_spark()
     if missing is not None:
@@ -88,6 +94,7 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "spark": _missing_spark,
     "chronicle": _missing_chronicle,
     "jms": _missing_jms,
+    "go_amqp": _missing_go_amqp,
     "chromium": _missing_browser,
     "hdfs": _missing_hdfs,
 }
@@ -104,6 +111,7 @@ _SHOWS: Mapping[str, str] = {
     "spark": "that Spark analyses records as the local engine does",
     "chronicle": "that Chronicle Queue in Java reads what ours writes, and writes what ours reads",
     "jms": "what a JMS client is given, case by case",
+    "go_amqp": "what a client in Go is given, case by case",
     "chromium": "that a browser draws the HTML report",
     "hdfs": "that records in HDFS are read",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from support.amqp_frames import Frame, FrameClient, composite, message
 from support.server import Server, running_server
 
 Start = Callable[..., Server]
+TOPIC = "topic/history"
 NOT_FOUND, LOCKED, STOLEN = "amqp:not-found", "amqp:resource-locked", "amqp:link:stolen"
 DURABLE_HEADER = encode(Value("described", (
     Value("ulong", 0x70), Value("list", (Value("boolean", True),)),
@@ -361,6 +364,47 @@ def test_it_survives_a_kill(start: Start, tmp_path: Path, durability: str) -> No
         assert client.look_up("mine").fields.get("source") is None
         assert client.refusal() == NOT_FOUND
     assert list((tmp_path / "store" / "%subscriptions").iterdir()) == []
+
+
+@pytest.mark.parametrize("seed", range(max(2, int(os.environ.get("QUIVER_FAST_KILLS", "0")) // 10)))
+def test_any_history_of_kills(start: Start, tmp_path: Path, seed: int) -> None:
+    """Each subscription is a list: what is published goes last, what is accepted is gone.
+
+    Whatever is begun, read, ended and published, and however often the server is killed.
+    """
+    choose = random.Random(seed)
+    keys: dict[str, Any] = {"store": tmp_path / "store", "roll_size": 65536}
+    server = start(**keys)
+    subscriptions: dict[str, list[int]] = {}
+    published = 0
+    for step in range(25):
+        what = choose.choice(["publish", "publish", "read", "read", "end", "kill"])
+        what = "kill" if step == 24 else what
+        name = choose.choice("abc")
+        if what == "publish":
+            numbers = range(published, published + choose.randrange(1, 30))
+            published = numbers.stop
+            publish(server, TOPIC, *numbers)
+            for kept in subscriptions.values():
+                kept.extend(numbers)
+        elif what == "kill":
+            server.kill()
+            server = start(**keys)
+        else:
+            kept = subscriptions.setdefault(name, [])
+            count = choose.randrange(len(kept) + 1)
+            with Client(server) as client:
+                client.subscribe(TOPIC, name)
+                assert client.take(count) == bodies(*kept[:count])
+                client.detach(closed=what == "end")
+            del kept[:count]
+            if what == "end":
+                del subscriptions[name]
+    with Client(server) as client:
+        for name, kept in subscriptions.items():
+            client.subscribe(TOPIC, name)
+            assert client.take(len(kept)) == bodies(*kept)
+            assert client.is_empty()
 
 
 def test_what_a_crash_left_of_one_that_was_ended(start: Start, tmp_path: Path) -> None:

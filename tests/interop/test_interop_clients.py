@@ -1,0 +1,69 @@
+"""Our server under go-amqp, rhea and python-qpid-proton: what each can ask for beyond arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.server import Server, running_server
+from support.suites import Answer, commands, run_cases
+
+CASES = {
+    "go_amqp": (
+        "settle_second", "settle_second_outcomes", "dynamic_source", "dynamic_target", "selector",
+        "selector_in_reply", "bad_selector", "unknown_filter", "modified_annotations",
+        "undeliverable_here", "released", "durable_subscription", "shared_subscription",
+        "reserved_address", "large_message",
+    ),
+    "proton": (
+        "selector", "bad_selector", "dynamic_node", "modified", "durable_subscription",
+        "transaction_committed", "transaction_aborted", "settle_second",
+    ),
+    "rhea": (
+        "settle_second", "selector", "selector_of_browser", "bad_selector", "unknown_filter",
+        "reserved_address", "modified_annotations", "released", "dynamic_topic",
+        "durable_subscription", "shared_subscription", "stolen_link",
+    ),
+}  # fmt: skip
+
+
+def marked(name: str, *values: str) -> Any:
+    """Return the parameters of a test that wants a client."""
+    return pytest.param(name, *values, marks=pytest.mark.peer(name))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all clients; each case has addresses of its own."""
+    directory = tmp_path_factory.mktemp("clients")
+    with running_server(directory, store=directory / "store") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def suites() -> dict[str, dict[str, Answer]]:
+    """What each client's suite said, once it was run."""
+    return {}
+
+
+def answers(suites: dict[str, dict[str, Answer]], server: Server, client: str) -> dict[str, Answer]:
+    """Return what a client's suite says; it runs once for all its cases."""
+    if client not in suites:
+        suites[client] = run_cases([*commands()[client], str(server.port)])
+    return suites[client]
+
+
+@pytest.mark.parametrize(
+    ("client", "case"), [marked(client, case) for client, names in CASES.items() for case in names]
+)
+def test_case(suites: dict[str, dict[str, Answer]], server: Server, client: str, case: str) -> None:
+    answer = answers(suites, server, client)[case]
+    assert answer.gives == "yes", answer.says
+
+
+@pytest.mark.parametrize("client", [marked(client) for client in CASES])
+def test_each_case_has_a_name_here(
+    suites: dict[str, dict[str, Answer]], server: Server, client: str
+) -> None:
+    assert tuple(answers(suites, server, client)) == CASES[client]
