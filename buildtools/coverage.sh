@@ -7,7 +7,7 @@
 # them without the interpreter, so nothing waits for its lock, and servers keep their time-outs.
 # A process that is killed leaves no counts.
 set -eu
-python=$1
+python=$PWD/${1#"$PWD"/}
 shift
 root=$PWD
 place=$root/build/coverage
@@ -23,10 +23,12 @@ failed=0
 "$python" -m coverage run -m pytest -m 'not slow and not memory' "$@" || failed=$?
 "$python" -m coverage combine --quiet
 "$python" -m coverage report >"$place/python.txt" || true
-"$python" -m gcovr --root "$root" --filter 'src/.*\.pyx' --filter 'src/.*\.pxd' --filter 'src/.*\.h' \
+sed -n 's/^TOTAL/Python:/p' "$place/python.txt"
+# Cython names lines by paths from src on.
+(cd src && "$python" -m gcovr --root . --filter 'quiver_fast/.*\.(pyx|pxd|h)' \
     --gcov-ignore-errors all --gcov-ignore-parse-errors all \
-    --print-summary --output "$place/cython.txt" "$place" >"$place/summary.txt" 2>"$place/gcovr.txt"
-tail -n 1 "$place/python.txt" | sed 's/^TOTAL/Python:/'
+    --print-summary --output "$place/cython.txt" "$place" \
+    >"$place/summary.txt" 2>"$place/gcovr.txt")
 sed -n 's/^lines/Cython: lines/p' "$place/summary.txt"
 echo "by file: $place/python.txt $place/cython.txt"
 exit "$failed"
