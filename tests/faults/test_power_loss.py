@@ -33,6 +33,9 @@ QUEUES = ("a", "b")
 ROUNDS = 30
 # Messages of a page and more, and of less: so pages tear messages, and messages share pages.
 SIZES = (40, 700, 9000)
+# Of a stream, in fragments: parts and the entry that copies them.
+STREAM = 90_000
+FRAGMENTS = 4
 ANOTHER_BOOT = 12345
 # Many intervals of the policy `interval`, in which nothing comes.
 QUIET = 0.5
@@ -74,6 +77,7 @@ def work(client: DurableClient, run: Recorded, now: Callable[[], int]) -> None:
     """Fill two queues, empty one of them again, and commit to the other."""
     coordinator = client.coordinator()
     senders = {queue: client.sender(queue) for queue in QUEUES}
+    streams = client.sender("b")
     receiver = client.receiver("a", credit=10_000)
     number = 0
 
@@ -94,12 +98,35 @@ def work(client: DurableClient, run: Recorded, now: Callable[[], int]) -> None:
             run.accepted[queue, key] = now()
         if round_ % 3 == 0:
             commit(client, run, coordinator, senders["b"], message, now)
+        if round_ % 5 == 1:
+            stream(client, streams, encoded(0, STREAM), aborted=True)
+            number += 1
+            run.sent[number] = encoded(number, STREAM)
+            delivery = stream(client, streams, run.sent[number])
+            assert client.outcome(delivery) == Delivery.ACCEPTED
+            run.accepted["b", number] = now()
         while client.has_message(receiver) and round_ > 2:
             key, delivery = client.take_number(receiver)
             run.removed["a", key] = now()
             delivery.update(Delivery.ACCEPTED)
             delivery.settle()
         client.pump(0)
+
+
+def stream(
+    client: DurableClient, sender: Sender, data: bytes, *, aborted: bool = False
+) -> Delivery:
+    """Send a message in fragments, each of which the server has before the next one goes."""
+    delivery: Delivery = sender.delivery(f"stream-{id(data)}-{len(data)}")
+    for begin in range(0, len(data), len(data) // FRAGMENTS):
+        sender.stream(data[begin : begin + len(data) // FRAGMENTS])
+        client.sync()
+    if aborted:
+        delivery.abort()
+    else:
+        sender.advance()
+    client.sync()
+    return delivery
 
 
 def commit(

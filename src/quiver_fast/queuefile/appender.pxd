@@ -41,7 +41,7 @@ cdef class Appender:
     cdef bint ended
     # A syncer has the file's descriptor, and closes it if the file ends meanwhile.
     cdef bint lent
-    # The entry that is being written.
+    # The document that is being written.
     cdef size_t entry_size
     # errno of the last failure; a failed sync ends all writing.
     cdef int error
@@ -63,6 +63,7 @@ cdef class Appender:
     cdef int64_t commit(self) noexcept nogil
     cdef int64_t append(self, const char *bytes, size_t size) noexcept nogil
     cdef char *begin_bytes(self, size_t size) noexcept nogil
+    cdef int commit_meta(self) noexcept nogil
     cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil
     cdef int sync(self) noexcept nogil
     cdef bint rolled(self) noexcept nogil

@@ -31,9 +31,7 @@ from quiver_fast.queuefile.lock import WriterLock
 from quiver_fast.queuefile.reserve cimport Reserve
 from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
 from quiver_fast.queuefile.restart import recover_queue
-from quiver_fast.queuefile.space cimport (
-    PAGE, round_up, space_begin, space_populate, space_reserve,
-)
+from quiver_fast.queuefile.space cimport PAGE, round_up, space_begin, space_populate, space_reserve
 from quiver_fast.queuefile.table import Table, cycles_in, find_roll
 
 __all__ = ["Appender", "boot_id", "parse_durability"]
@@ -322,7 +320,7 @@ cdef class Appender:
         return self.error == 0
 
     cdef char *begin(self, size_t size) noexcept nogil:
-        """Return where to write a data document of ``size`` bytes, at least 1; NULL: see error."""
+        """Return where to write a document of ``size`` bytes, at least 1; NULL: see error."""
         if not self.ready_for(size):
             return NULL
         self.entry_size = size
@@ -381,13 +379,18 @@ cdef class Appender:
         memcpy(out, bytes, size)
         return self.commit()
 
-    cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil:
-        """Append a meta-data document, which takes no index; return 0, or -1: see error."""
-        if not self.ready_for(size):
-            return -1
-        memcpy(self.file.base + self.tail + 4, bytes, size)
-        self.publish(size, True)
+    cdef int commit_meta(self) noexcept nogil:
+        """Publish what was begun as meta-data, which takes no index; return 0, or -1: see error."""
+        self.publish(self.entry_size, True)
         return 0 if self.is_whole() else -1
+
+    cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil:
+        """Append a meta-data document; return 0, or -1: see error."""
+        cdef char *out = self.begin(size)
+        if out == NULL:
+            return -1
+        memcpy(out, bytes, size)
+        return self.commit_meta()
 
     cdef bint write_checkpoint(self) noexcept nogil:
         """Write down the sum of what came since the last one (A.11); False if nothing did.
@@ -519,11 +522,7 @@ cdef class Appender:
         return self.checked(-1 if out == NULL else self.commit())
 
     def append_meta_data(self, content: bytes) -> None:
-        """Append a meta-data document.
-
-        Raises:
-            OutputError: it could not be written.
-        """
+        """Append a meta-data document; raises OutputError if it could not be written."""
         self.checked(self.append_meta(content, len(content)))
 
     def flush(self) -> None:

@@ -29,6 +29,8 @@ cdef class LiveEntries:
 
     cdef bint is_removed(self, int64_t index) except -1
     cdef bint next(self, const char **start, size_t *size, int64_t *index) except -1
+    cdef bint next_meta(
+        self, const char **start, size_t *size, int64_t *index, bint *meta) except -1
     cdef int take_note(self, const char *start, size_t size, int64_t index) except -1
     cdef int take_ranges(self, const char *start, size_t size, int64_t cycle) except -1
 

@@ -308,11 +308,20 @@ cdef class LiveEntries:
 
     cdef bint next(self, const char **start, size_t *size, int64_t *index) except -1:
         """Read the next live entry's bytes, as they are in the file; False at the end."""
-        cdef Step step = self.tailer.next(start, size, index)
+        cdef bint meta = True
+        while meta:
+            if not self.next_meta(start, size, index, &meta):
+                return False
+        return True
+
+    cdef bint next_meta(
+            self, const char **start, size_t *size, int64_t *index, bint *meta) except -1:
+        """Read the next document, a live entry's or meta-data; False at the end."""
+        cdef Step step = self.tailer.next_meta(start, size, index, meta)
         while step == TAILER_FOUND:
-            if not self.is_removed(index[0]):
+            if meta[0] or not self.is_removed(index[0]):
                 return True
-            step = self.tailer.next(start, size, index)
+            step = self.tailer.next_meta(start, size, index, meta)
         self.tailer.check(step)
         return False
 

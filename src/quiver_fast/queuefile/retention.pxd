@@ -11,6 +11,9 @@ cdef class FileNotes:
     cdef int64_t entries
     # The oldest cycle that a removal written in this file is about.
     cdef int64_t oldest
+    # Bytes of meta-data that entries elsewhere refer to, and of such that none does.
+    cdef size_t held
+    cdef size_t dead
 
     cdef bint remove(self, int64_t sequence) except -1
 
@@ -23,5 +26,8 @@ cdef class Retention:
     cdef size_t roll_at
 
     cdef int note(self, const uint64_t *indexes, size_t count, int64_t writer) except -1
+    cdef int hold(self, int64_t cycle, size_t size) except -1
+    cdef int let_go(self, int64_t cycle, size_t size) except -1
+    cdef int note_dead(self, int64_t cycle, size_t size) except -1
     cdef FileNotes notes_of(self, int64_t cycle)
     cdef bint large(self) noexcept nogil

@@ -1,6 +1,7 @@
 """Give disk space back: delete files whose entries are all removed, and end large files early.
 
-An entry that nobody removed keeps its file, whoever wrote it. A removal is written
+An entry that nobody removed keeps its file, whoever wrote it; so does meta-data that
+such an entry refers to. A removal is written
 in a later place than what it removes, perhaps in a later file; as long as the entry's
 file exists, so must the removal. So before a file goes, what it says about older
 files that stay is written again in the newest.
@@ -103,19 +104,40 @@ cdef class Retention:
         cdef array.array packed = array.array("Q", indexes)
         self.note(<const uint64_t *>packed.data.as_ulonglongs, len(packed), self.appender.cycle)
 
+    cdef int hold(self, int64_t cycle, size_t size) except -1:
+        """Keep a cycle's file for so many bytes of meta-data in it."""
+        cdef FileNotes notes = self.notes_of(cycle)
+        notes.held += size
+        return 0
+
+    cdef int let_go(self, int64_t cycle, size_t size) except -1:
+        """Take back what `hold` was told."""
+        cdef FileNotes notes = self.notes_of(cycle)
+        notes.held -= size
+        return self.note_dead(cycle, size)
+
+    cdef int note_dead(self, int64_t cycle, size_t size) except -1:
+        """Count meta-data that nothing refers to."""
+        cdef FileNotes notes = self.notes_of(cycle)
+        notes.dead += size
+        return 0
+
     cdef bint large(self) noexcept nogil:
         """Say whether the newest file is so large that `due_to_roll` is worth asking."""
         return self.appender.tail >= self.roll_at
 
     def due_to_roll(self) -> bool:
         """Say whether the newest file is large and mostly removed."""
-        return self.large() and (
-            2 * self.notes_of(self.appender.cycle).removed >= self.appender.sequence)
+        cdef FileNotes notes = self.notes_of(self.appender.cycle)
+        return self.large() and (2 * notes.dead >= self.appender.tail or (
+            2 * notes.removed >= self.appender.sequence
+            and 2 * notes.held <= self.appender.tail))
 
     def is_spent(self) -> bool:
         """Say whether the newest file has no live entry and takes much space."""
-        return self.appender.tail >= SPENT and (
-            self.notes_of(self.appender.cycle).removed >= self.appender.sequence)
+        cdef FileNotes notes = self.notes_of(self.appender.cycle)
+        return self.appender.tail >= SPENT and notes.held == 0 and (
+            notes.removed >= self.appender.sequence)
 
     def roll(self) -> bool:
         """End the newest file and begin the next; False if that cannot be now.
@@ -172,7 +194,8 @@ cdef class Retention:
         gone = []
         for cycle in sorted(self.files):
             notes = self.files[cycle]
-            if cycle >= self.appender.cycle or notes.removed < self.entries_of(cycle):
+            if cycle >= self.appender.cycle or notes.held or (
+                    notes.removed < self.entries_of(cycle)):
                 continue
             self.keep_removals(cycle, notes.oldest)
             try:

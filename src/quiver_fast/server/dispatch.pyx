@@ -10,11 +10,12 @@ from quiver_fast.server.browser cimport consumer_browse
 from quiver_fast.server.heap cimport heap_first
 from quiver_fast.server.message cimport Message
 from quiver_fast.server.outcome cimport apply_outcome, entry_done
-from quiver_fast.server.outlet cimport outlet_idle, outlet_send, serve_consumer
+from quiver_fast.server.outlet cimport outlet_idle, outlet_send
 from quiver_fast.server.queue cimport (
     consumer_drain, consumer_unready, entry_copy, queue_acquire,
 )
 from quiver_fast.server.selective cimport is_unwanted, selective_next, wants
+from quiver_fast.server.serving cimport serve_consumer
 from quiver_fast.server.stream cimport stream_leave
 from quiver_fast.server.streamlink cimport stream_outlet
 from quiver_fast.server.structures cimport Consumer, Entry, Lane, Outlet, Queue, peer_dirty
@@ -40,8 +41,13 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
     queue.sweep = False
     entry = next_entry(queue)
     while entry != NULL:
-        if entry.message.stream == NULL:
+        if entry.lane != &queue.streaming:
             dispatch_entry(queue, entry)
+        elif entry.message.chain != NULL:
+            if not dispatch_arriving(queue, entry):
+                # It is in the file, and keeps nobody waiting.
+                dispatch_messages(queue)
+                break
         elif not dispatch_stream(queue, entry):
             break
         entry = next_entry(queue)
@@ -49,18 +55,33 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
         answer_drains(queue)
 
 
+cdef inline Entry *next_message(Queue *queue) noexcept nogil:
+    """Return the first entry that is no stream and that somebody may take; NULL if there is none.
+    """
+    cdef Entry *entry = queue.main.head if queue.ready != NULL else NULL
+    if queue.lanes != NULL and queue.ready != NULL:
+        entry = first_of_lanes(queue, entry)
+    return entry
+
+
 cdef inline Entry *next_entry(Queue *queue) noexcept nogil:
     """Return the first entry that somebody may take; NULL if there is none.
 
     Streams overtake messages that wait for credit: they need none of that link.
     """
-    cdef Entry *entry = queue.main.head if queue.ready != NULL else NULL
+    cdef Entry *entry = next_message(queue)
     cdef Entry *stream = queue.streaming.head
-    if queue.lanes != NULL and queue.ready != NULL:
-        entry = first_of_lanes(queue, entry)
     if stream != NULL and (entry == NULL or stream.sequence < entry.sequence):
         return stream
     return entry
+
+
+cdef void dispatch_messages(Queue *queue) noexcept nogil:
+    """Give entries that are no streams to consumers."""
+    cdef Entry *entry = next_message(queue)
+    while entry != NULL:
+        dispatch_entry(queue, entry)
+        entry = next_message(queue)
 
 
 cdef Entry *first_of_lanes(Queue *queue, Entry *entry) noexcept nogil:
@@ -80,7 +101,10 @@ cdef void sweep(Queue *queue) noexcept nogil:
     cdef Entry *following
     while entry != NULL:
         following = entry.next
-        if entry.message.aborted:
+        if entry.message.stream == NULL:
+            # It is in the file.
+            pass
+        elif entry.message.aborted:
             drop_aborted(queue, entry)
         elif queue.consumer_count == 0 or is_stranded(queue, entry):
             release_stream(queue, entry)
@@ -167,6 +191,28 @@ cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
         return False
     queue_acquire(queue, entry)
     outlet_send(consumer.outlet, entry)
+    return True
+
+
+cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
+    """Give a message that is stored as it arrives to a consumer of this server's own.
+
+    Returns False if it must wait for one. Other servers get it when it is whole.
+    """
+    cdef Consumer *consumer = least_busy(queue, entry.message, False)
+    cdef Outlet *outlet = NULL
+    cdef bint later
+    if consumer == NULL:
+        return False
+    if consumer.outlet.base.peer.streaming_links:
+        outlet = stream_outlet(consumer.outlet, &later)
+    elif consumer.ready:
+        outlet = consumer.outlet
+    if outlet == NULL:
+        return False
+    queue_acquire(queue, entry)
+    serve_consumer(outlet, consumer.outlet)
+    outlet_send(outlet, entry)
     return True
 
 

@@ -8,13 +8,13 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
 )
-from quiver_fast.server.chain cimport ChainReader, chain_close, chain_open, chain_read
+from quiver_fast.server.chain cimport ChainReader, chain_close, chain_copy, chain_open
 from quiver_fast.server.evaluate cimport evaluate, is_tail
 from quiver_fast.server.message cimport (
     Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
@@ -385,25 +385,46 @@ cdef inline void forget_values(Filter *filter) noexcept nogil:
 cdef bint filter_matches(Filter *filter, const Message *message) noexcept nogil:
     """Say whether the selector is true for a message, or for the beginning of a stream."""
     cdef Cursor cursor
-    cdef ChainReader *reader
-    cdef bint found = False
+    if message.chain != NULL:
+        return matches_stored(filter, message)
     forget_values(filter)
     take_header(filter, message)
-    if message.chain != NULL:
-        reader = chain_open(message)
-        if reader != NULL and chain_read(reader, message):
-            cursor.at = <const uint8_t *>reader.at
-            cursor.end = cursor.at + reader.left
-            take_sections(filter, cursor)
-            # The values are the file's until then.
-            found = evaluate(filter)
-        chain_close(reader)
-        return found
     cursor.at = <const uint8_t *>chunk_bytes(message.first)
     cursor.end = cursor.at + message.first.size
     if take_sections(filter, cursor) or message.first.next == NULL:
         return evaluate(filter)
     return matches_gathered(filter, message)
+
+
+cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
+    """Ask about a message in the file; what has not all its properties there matches nothing yet.
+    """
+    cdef ChainReader *reader = chain_open(message)
+    cdef size_t size = 0
+    cdef size_t most = 4096
+    cdef char *bytes = NULL
+    cdef char *grown
+    cdef Cursor cursor
+    cdef bint found = False
+    cdef bint known = False
+    while reader != NULL and not known and size < HEAD_MAX:
+        grown = <char *>realloc(bytes, most)
+        if grown == NULL:
+            break
+        bytes = grown
+        size += chain_copy(reader, message, bytes + size, most - size)
+        forget_values(filter)
+        take_header(filter, message)
+        cursor.at = <const uint8_t *>bytes
+        cursor.end = cursor.at + size
+        known = take_sections(filter, cursor)
+        found = evaluate(filter) and (known or message.complete)
+        if size < most:
+            break
+        most *= 4
+    chain_close(reader)
+    free(bytes)
+    return found
 
 
 cdef bint matches_gathered(Filter *filter, const Message *message) noexcept nogil:

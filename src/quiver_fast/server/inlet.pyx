@@ -1,31 +1,35 @@
 """Messages in: from a producer's link into a queue, as far as there is room for them."""
 
+from libc.stdint cimport uint64_t
+
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, pn_delivery_aborted, pn_delivery_local,
     pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_remote_state,
     pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
     pn_disposition_condition, pn_link_advance, pn_link_credit,
-    pn_link_current, pn_link_queued, pn_link_recv, ssize_t,
+    pn_link_current, pn_link_queued,
 )
 from quiver_fast.server.address cimport (
     can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
 from quiver_fast.server.broker cimport Absence, inlet_bind
+from quiver_fast.server.chain cimport chain_of
 from quiver_fast.server.credit cimport inlet_top_up, note_size
 from quiver_fast.server.holding cimport inlet_holds
 from quiver_fast.server.links cimport widen_session
 from quiver_fast.server.limits cimport Limits
 from quiver_fast.server.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
-    message_filled, message_in_parts, message_new, message_read_header, message_release,
-    message_space,
+    message_in_parts, message_new, message_read_header, message_release,
 )
 from quiver_fast.server.outlet cimport sole_reader, stream_abort, stream_advance, stream_pass
-from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
-from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
-from quiver_fast.server.store cimport (
-    is_stored, must_wait, store_append, store_part, store_remove,
+from quiver_fast.server.passage cimport (
+    passage_abort, passage_complete, passage_is_over, passage_outcome, passage_write,
 )
+from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
+from quiver_fast.server.reading cimport discard, read_into
+from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
+from quiver_fast.server.store cimport is_stored, must_wait, store_append
 from quiver_fast.server.stream cimport (
     stream_begin, stream_decide, stream_of, stream_orphan, stream_received, subscription_count,
     sweep_streams,
@@ -297,29 +301,32 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
 
 
 cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
-    """Write what has come of a long message to its queue's file; return False: no more to do.
+    """Write what has come of a long message to its queue's file; return whether more may be done.
 
-    It is accepted, and delivered, when it is whole.
+    It is accepted when it is whole. Consumers get it meanwhile.
     """
-    if message.held < STREAM_HIGH:
-        return False
+    cdef bint over = message.chain != NULL and passage_is_over(message)
+    cdef uint64_t outcome = PN_MODIFIED
     if inlet.destination.store == NULL:
         wait_for_file(inlet, message, inlet.destination)
         return False
-    if store_part(inlet.destination, message, False):
+    if not over and passage_write(inlet.destination, message):
         return False
-    # The disk takes no more: the sender may try again, and what still comes is dropped.
+    # Its consumer has decided, or the disk takes no more and the sender may try again: what
+    # still comes is dropped.
+    if over:
+        outcome = passage_outcome(message)
     drop_parts(inlet)
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
-    stream_decide(stream_of(message), PN_MODIFIED, True, False)
+    stream_decide(stream_of(message), outcome, not over, False)
     return True
 
 
 cdef void drop_parts(Inlet *inlet) noexcept nogil:
-    """Take what the file has of a message that will not be whole as removed."""
+    """Take a message back that will not be whole, from its queue and from who reads it."""
     if inlet.receiving.chain != NULL and inlet.destination != NULL:
-        store_remove(inlet.destination, inlet.receiving)
+        passage_abort(inlet.destination, inlet.receiving)
 
 
 cdef bint refuse_stream(
@@ -371,30 +378,6 @@ cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
     return True
 
 
-cdef size_t discard(Inlet *inlet, size_t pending) noexcept nogil:
-    """Read and drop what nobody wants any more; return how much is left to drop."""
-    cdef char[16384] nowhere
-    cdef ssize_t n = pn_link_recv(inlet.base.link, nowhere, min(pending, sizeof(nowhere)))
-    return pending - n if n > 0 else 0
-
-
-cdef bint read_into(Inlet *inlet, Message *message, size_t pending) noexcept nogil:
-    """Move ``pending`` bytes of the current delivery into the message."""
-    cdef size_t size
-    cdef char *space
-    cdef ssize_t n
-    while pending:
-        space = message_space(message, pending, &size)
-        if space == NULL:
-            return False
-        n = pn_link_recv(inlet.base.link, space, size)
-        if n <= 0:
-            return True
-        message_filled(message, n)
-        pending -= n
-    return True
-
-
 cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
     refuse(inlet, b"amqp:resource-limit-exceeded", b"the server is out of memory")
     return False
@@ -429,12 +412,13 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
     if pn_delivery_remote_state(delivery) == TRANSACTIONAL_STATE:
         take_in_transaction(inlet, delivery, message, queue)
         return
+    if message.chain != NULL:
+        take_chain(inlet, delivery, message, queue)
+        return
     if is_stored(queue, message) and queue.store == NULL:
         wait_for_file(inlet, message, queue)
         return
-    if (is_stored(queue, message) or message.chain != NULL) and not store_append(queue, message):
-        if message.chain != NULL:
-            store_remove(queue, message)
+    if is_stored(queue, message) and not store_append(queue, message):
         message_release(message)
         refuse_for_now(delivery)
         return
@@ -445,6 +429,31 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
         else:
             delivery_reject(
                 delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        return
+    accept(inlet, delivery, waits)
+
+
+cdef void take_chain(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
+    """Take over a message that was stored as it arrived."""
+    cdef bint shown = chain_of(message).shown
+    cdef bint waits
+    if passage_is_over(message):
+        pn_delivery_update(delivery, passage_outcome(message))
+        pn_delivery_settle(delivery)
+        passage_abort(queue, message)
+        message_release(message)
+        return
+    if not passage_complete(queue, message):
+        passage_abort(queue, message)
+        message_release(message)
+        refuse_for_now(delivery)
+        return
+    waits = must_wait(queue, message)
+    if shown:
+        message_release(message)
+    elif not publish(queue, message):
+        delivery_reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
         return
     accept(inlet, delivery, waits)
 

@@ -18,6 +18,9 @@ from quiver_fast.server.balance cimport MESSAGE, STREAM, freed, made
 # enough that four of them are what a stream may hold.
 cdef size_t CHUNK = 32768
 
+# A chain's first member.
+ctypedef void (*End)(void *chain) noexcept nogil
+
 cdef int SECTION_HEADER = 0x70
 cdef int SECTION_PROPERTIES = 0x73
 # Constructors, part 1.6.
@@ -112,7 +115,8 @@ cdef void message_release(Message *message) noexcept nogil:
         freed(STREAM)
     freed(MESSAGE)
     free(message.stream)
-    free(message.chain)
+    if message.chain != NULL:
+        (<End *>message.chain)[0](message.chain)
     free(message)
 
 

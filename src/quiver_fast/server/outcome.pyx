@@ -33,6 +33,10 @@ cdef void return_entry(Entry *entry) noexcept nogil:
         stream_decide(stream_of(entry.message), PN_MODIFIED, True, False)
         entry_done(entry)
         return
+    if entry.message.aborted:
+        # Its sender gave up while a transaction had it.
+        entry_done(entry)
+        return
     queue_restore(entry)
     queue_dirty(entry.queue)
 

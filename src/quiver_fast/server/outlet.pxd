@@ -3,7 +3,6 @@ from quiver_fast.server.message cimport Message
 from quiver_fast.server.structures cimport Entry, Outlet, Peer
 
 cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil
-cdef void serve_consumer(Outlet *outlet, Outlet *consumer) noexcept nogil
 cdef void outlet_flow(Outlet *outlet) noexcept nogil
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil
 cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
@@ -13,3 +12,6 @@ cdef void stream_advance(Message *message) noexcept nogil
 cdef Outlet *sole_reader(const Message *message) noexcept nogil
 cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil
 cdef void stream_abort(Message *message) noexcept nogil
+cdef void outlet_continue(Outlet *outlet) noexcept nogil
+cdef void abort_sending(Outlet *outlet) noexcept nogil
+cdef void update_readiness(Outlet *outlet) noexcept nogil

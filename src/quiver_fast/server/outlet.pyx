@@ -12,7 +12,9 @@ from quiver_fast.proton.libproton cimport (
     pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, pnx_pass,
 )
 from quiver_fast.server.annotate cimport outcome_said
-from quiver_fast.server.chain cimport chain_close, chain_open, chain_read, chain_was_cut
+from quiver_fast.server.chain cimport (
+    chain_close, chain_of, chain_open, chain_read, chain_was_cut,
+)
 from quiver_fast.server.message cimport (
     HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_empty,
     message_release, message_trim,
@@ -24,6 +26,7 @@ from quiver_fast.server.queue cimport (
     consumer_drain, consumer_leave, consumer_ready, consumer_unready, entry_drop,
 )
 from quiver_fast.server.route cimport ROUTE_MAX, encode_route
+from quiver_fast.server.serving cimport forget_consumer, leave_consumer
 from quiver_fast.server.stream cimport (
     reader_join, reader_leave, stream_leave, stream_of,
 )
@@ -157,8 +160,8 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
     outlet.sending = entry
     outlet.chunk = entry.message.first
     outlet.offset = 0
-    if entry.message.stream != NULL:
-        reader_join(stream_of(entry.message), outlet)
+    if not entry.message.complete:
+        join_readers(entry.message, outlet)
     if not outlet.ours or pn_link_credit(outlet.base.link) > 0:
         outlet_continue(outlet)
     peer_dirty(outlet.base.peer)
@@ -250,7 +253,9 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
             send_no_more(outlet)
             return
         if outlet.reader.left == 0:
-            outlet_sent(outlet)
+            # One that is still arriving goes on when more of it is written.
+            if message.complete:
+                outlet_sent(outlet)
             return
         # Its header section was sent anew.
         size = min(outlet.offset, outlet.reader.left)
@@ -306,17 +311,31 @@ cdef void outlet_sent(Outlet *outlet) noexcept nogil:
             outlet_updated(outlet, delivery)
 
 
+cdef void join_readers(Message *message, Outlet *outlet) noexcept nogil:
+    """Have the outlet told when more of a message comes, and when no more will."""
+    if message.stream != NULL:
+        reader_join(&stream_of(message).readers, outlet)
+    else:
+        reader_join(<Outlet **>&chain_of(message).readers, outlet)
+
+
+cdef void leave_chain(Outlet *outlet) noexcept nogil:
+    reader_leave(<Outlet **>&chain_of(outlet.sending.message).readers, outlet)
+    chain_close(outlet.reader)
+    outlet.reader = NULL
+
+
 cdef void end_sending(Outlet *outlet) noexcept nogil:
     """The outlet is done with its current message, sent or not."""
     cdef Message *message = outlet.sending.message
     if message.stream != NULL:
-        reader_leave(stream_of(message), outlet)
+        reader_leave(&stream_of(message).readers, outlet)
         stream_leave(message, outlet.chunk)
+    elif message.chain != NULL:
+        leave_chain(outlet)
     if outlet.consumer_link != NULL:
         outlet.consumer_link.streams -= 1
         leave_consumer(outlet)
-    chain_close(outlet.reader)
-    outlet.reader = NULL
     outlet.sending = NULL
     outlet.delivery = NULL
     if outlet.ours:
@@ -386,6 +405,8 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
         return
     if outlet.delivery == delivery:
         # It has made up its mind before it has all: the rest need not be sent.
+        if entry.message.chain != NULL:
+            chain_of(entry.message).outcome = state
         abort_sending(outlet)
         update_readiness(outlet)
     if state == TRANSACTIONAL_STATE:
@@ -509,33 +530,6 @@ cdef void release_all(Entry *entry) noexcept nogil:
         earlier = entry.next
         return_entry(entry)
         entry = earlier
-
-
-cdef void serve_consumer(Outlet *outlet, Outlet *consumer) noexcept nogil:
-    """Note which consumer a stream runs to, on its own link or on one of ours."""
-    consumer.streams += 1
-    outlet.consumer_link = consumer
-    outlet.prev_served = NULL
-    outlet.next_served = consumer.served
-    if consumer.served != NULL:
-        consumer.served.prev_served = outlet
-    consumer.served = outlet
-
-
-cdef void leave_consumer(Outlet *outlet) noexcept nogil:
-    if outlet.next_served != NULL:
-        outlet.next_served.prev_served = outlet.prev_served
-    if outlet.prev_served != NULL:
-        outlet.prev_served.next_served = outlet.next_served
-    else:
-        outlet.consumer_link.served = outlet.next_served
-    outlet.consumer_link = NULL
-
-
-cdef void forget_consumer(Outlet *consumer) noexcept nogil:
-    """Let streams that run on links of ours go on without the consumer's own link."""
-    while consumer.served != NULL:
-        leave_consumer(consumer.served)
 
 
 cdef void unclog(Outlet *outlet) noexcept nogil:

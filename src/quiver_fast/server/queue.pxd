@@ -19,3 +19,5 @@ cdef void want(Queue *node, int by) noexcept nogil
 cdef void consumer_drain(Consumer *consumer) noexcept nogil
 cdef void consumer_ready(Consumer *consumer) noexcept nogil
 cdef void consumer_unready(Consumer *consumer) noexcept nogil
+cdef void put_new(Queue *queue, Entry *entry) noexcept nogil
+cdef void show_new(Queue *queue, Entry *entry) noexcept nogil

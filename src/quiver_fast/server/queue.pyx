@@ -13,6 +13,7 @@ from libc.string cimport memcpy
 from quiver_fast.server.balance cimport ENTRY, freed, made
 from quiver_fast.server.barring cimport lane_leave, lanes_forget
 from quiver_fast.server.browser cimport hide_entry, show_entry
+from quiver_fast.server.chain cimport chain_of
 from quiver_fast.server.filter cimport filter_release
 from quiver_fast.server.heap cimport heap_first, heap_free, heap_put, heap_take
 from quiver_fast.server.lane cimport lane_append, lane_remove, lane_return
@@ -145,11 +146,9 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     if entry == NULL:
         return NULL
     queue.next_sequence += 1
-    entry.lane = &queue.main if message.stream == NULL else &queue.streaming
-    if queue.by_priority:
-        put_by_priority(queue, entry)
-    else:
-        lane_append(entry.lane, entry)
+    # What is still arriving waits for nobody's credit.
+    entry.lane = &queue.main if message.complete else &queue.streaming
+    put_new(queue, entry)
     queue.available += 1
     queue.depth += 1
     queue.streams += message.stream != NULL
@@ -161,10 +160,23 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     if message.expires:
         note_expiry(queue, entry)
     if queue.watchers:
-        show_entry(queue, entry)
-        if queue.by_priority:
-            selective_returned(queue, entry)
+        show_new(queue, entry)
     return entry
+
+
+cdef void put_new(Queue *queue, Entry *entry) noexcept nogil:
+    """Put an entry with the latest sequence into its lane."""
+    if queue.by_priority:
+        put_by_priority(queue, entry)
+    else:
+        lane_append(entry.lane, entry)
+
+
+cdef void show_new(Queue *queue, Entry *entry) noexcept nogil:
+    """Let who goes through the queue see an entry that was put there as new."""
+    show_entry(queue, entry)
+    if queue.by_priority:
+        selective_returned(queue, entry)
 
 
 cdef void put_by_priority(Queue *queue, Entry *entry) noexcept nogil:
@@ -221,6 +233,8 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
         queue.bytes -= entry.bytes
         if entry.lane.barred != NULL:
             lane_leave(queue, entry.lane)
+    if entry.message.chain != NULL:
+        chain_left(entry)
     freed(ENTRY)
     message_release(entry.message)
     if spare_count >= SPARE_MAX:
@@ -229,6 +243,12 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
     entry.next = spare
     spare = entry
     spare_count += 1
+
+
+cdef void chain_left(const Entry *entry) noexcept nogil:
+    """Let a message that is still arriving know that its queue has it no more."""
+    if chain_of(entry.message).entry == entry:
+        chain_of(entry.message).entry = NULL
 
 
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:

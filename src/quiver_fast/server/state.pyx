@@ -5,46 +5,17 @@ both are the same meta-data document (queuefile.live). A delivery by itself is n
 """
 
 from libc.stdint cimport int64_t, uint32_t
-from libc.string cimport memcpy
 
 from quiver_fast.proton.libsys cimport realtime_ns
-from quiver_fast.queuefile.cyclefile cimport get32
 from quiver_fast.queuefile.live cimport write_state
-from quiver_fast.server.message cimport (
-    HEADER_READ, Message, message_filled, message_new, message_read_header, message_release,
-    message_space,
-)
+from quiver_fast.server.message cimport Message, message_release
 from quiver_fast.server.queue cimport queue_append
-from quiver_fast.server.store cimport RAW_HEAD, Store, end_of_life
+from quiver_fast.server.store cimport Store, end_of_life
 from quiver_fast.server.structures cimport Entry, Queue
 
 # Failures that are all written down; of more, only powers of two: a message that fails for
 # ever must not fill the disk.
 cdef uint32_t EXACT = 32
-
-
-cdef bint is_raw(const char *start, size_t size) noexcept nogil:
-    """Say whether an entry is bytes that were submitted as such: form 2 of A.6."""
-    return (
-        size >= RAW_HEAD and <unsigned char>start[0] == 0x82
-        and get32(start + 1) == size - 5 and <unsigned char>start[5] == 0x8A)
-
-
-cdef int restore_message(
-        Queue *queue, const char *start, size_t size, int64_t index, dict states) except -1:
-    """Queue a message from the file, if it is one: others may write to the file as well."""
-    cdef Message *message = message_new(size)
-    cdef size_t room
-    if message == NULL:
-        raise MemoryError("no memory for a stored message")
-    memcpy(message_space(message, size, &room), start, size)
-    message_filled(message, size)
-    message.complete = True
-    message.index = index
-    if message_read_header(message, queue.container.now_ms) != HEADER_READ:
-        message_release(message)
-        return 0
-    return restore_whole(queue, message, states)
 
 
 cdef int restore_whole(Queue *queue, Message *message, dict states) except -1:

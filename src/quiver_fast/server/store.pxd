@@ -55,6 +55,7 @@ cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil
 cdef bint store_append(Queue *queue, Message *message) noexcept nogil
 cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil
 cdef void store_remove(Queue *queue, const Message *message) noexcept nogil
+cdef void store_forget(Queue *queue) noexcept nogil
 cdef void note_message(Store store, const Message *message) noexcept nogil
 cdef void report(Store store) noexcept nogil
 cdef void note_removal(Store store, int64_t index) noexcept nogil

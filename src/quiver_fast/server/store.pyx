@@ -23,10 +23,11 @@ from quiver_fast.queuefile.live cimport (
     MARK_NONE, LiveEntries, let_file_go, write_mark, write_removals, write_state,
 )
 from quiver_fast.queuefile.retention cimport Retention
-from quiver_fast.server.chain cimport Chain, ChainRestorer, chain_is_part, chain_write
+from quiver_fast.server.chain cimport Chain, Span, chain_commit, chain_of, chain_write
 from quiver_fast.server.message cimport Chunk, Message, chunk_bytes
 from quiver_fast.server.queue cimport COUNT_BITS, entry_drop, queue_acquire
-from quiver_fast.server.state cimport is_raw, restore_message, restore_whole
+from quiver_fast.server.restorer cimport Restorer
+from quiver_fast.server.state cimport restore_whole
 from quiver_fast.server.structures cimport Container, Entry, Queue
 from quiver_fast.server.syncer cimport SyncJob, Syncer, finish_sync
 from quiver_fast.server.unsynced cimport settle_pending
@@ -95,29 +96,25 @@ cdef class Store:
         cdef const char *start
         cdef size_t size
         cdef int64_t index
-        cdef Message *whole
-        cdef ChainRestorer chains = ChainRestorer(self.appender)
-        live = LiveEntries(self.appender.directory, committed)
-        while live.next(&start, &size, &index):
-            if not is_raw(start, size):
-                continue
-            start += RAW_HEAD
-            size -= RAW_HEAD
-            if not chain_is_part(start, size):
-                restore_message(queue, start, size, index, live.states)
-                continue
-            whole = chains.add(start, size, index, queue.container.now_ms)
-            if whole != NULL:
-                restore_whole(queue, whole, live.states)
+        cdef bint meta
+        cdef Message *message
+        cdef Restorer restorer = Restorer(self.appender)
+        cdef LiveEntries live = LiveEntries(self.appender.directory, committed)
+        while live.next_meta(&start, &size, &index, &meta):
+            message = restorer.take(
+                live.tailer, start, size, index, meta, queue.container.now_ms)
+            if message != NULL:
+                restore_whole(queue, message, live.states)
         self.retention = Retention(
             self.appender, live.removed, live.oldest, queue.container.roll_size)
+        restorer.hold(self.retention)
         if live.owed != MARK_NONE:
             # In the file of what it ends; nothing may come before it.
             self.owed = live.owed
             self.appender.held = True
             # A full disk does not keep the messages from their consumers: then it stays owed.
             write_owed(self)
-        for first, last in chains.torn():
+        for first, last in restorer.torn():
             for index in range(first, last + 1):
                 note_removal(self, index)
         flush_removals(self)
@@ -263,19 +260,25 @@ cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil:
     Args:
         last: with that it is whole, and gets its index.
     """
-    cdef size_t end
-    end = (<Store>queue.store).appender.tail + message.held + NOTES_ROOM
-    if not (write_owed(<Store>queue.store) and (<Store>queue.store).appender.reserve(end)
-            and chain_write((<Store>queue.store).appender, message, last)):
+    if not write_chain(<Store>queue.store, message, last):
         report(<Store>queue.store)
         return False
     if last:
-        message.index = (<Store>queue.store).appender.last_index()
         stored(queue, message)
         return True
     (<Store>queue.store).failing = False
     mark_dirty(queue.container, queue.store)
     return True
+
+
+cdef bint write_chain(Store store, Message *message, bint last) noexcept nogil:
+    cdef size_t end = store.appender.tail + message.held + NOTES_ROOM
+    if not (write_owed(store) and store.appender.reserve(end)
+            and chain_write(store.appender, store.retention, message, last)):
+        return False
+    if last:
+        message.index = chain_commit(store.appender, message)
+    return not last or message.index >= 0
 
 
 cdef char *begin_message(Store store, size_t size) noexcept nogil:
@@ -315,24 +318,30 @@ cdef void note_removal(Store store, int64_t index) noexcept nogil:
 
 
 cdef void note_message(Store store, const Message *message) noexcept nogil:
-    """Take a message as removed: its entry, or all of its chain."""
-    cdef Chain *chain = <Chain *>message.chain
+    """Take a message as removed: its entry, and the parts of its chain that are entries."""
+    cdef const Chain *chain = chain_of(message)
+    cdef const Span *span
     cdef uint32_t i
-    cdef uint64_t index
+    cdef int64_t index
     # First what makes a chain whole: without it the rest is nothing.
     if message.index >= 0:
         note_removal(store, message.index)
     for i in range(chain.count if chain != NULL else 0):
-        index = chain.spans[i].first
-        while index <= chain.spans[i].last:
-            if <int64_t>index != message.index:
+        span = &chain.spans[i]
+        for index in range(span.index, span.index + span.parts if span.index >= 0 else -1):
+            if index != message.index:
                 note_removal(store, index)
-            index += 1
 
 
 cdef void store_remove(Queue *queue, const Message *message) noexcept nogil:
     """Write down, by the end of the turn, that a message is done with."""
     note_message(<Store>queue.store, message)
+    mark_dirty(queue.container, queue.store)
+
+
+cdef void store_forget(Queue *queue) noexcept nogil:
+    """A chain ends that is no message: its files may go."""
+    (<Store>queue.store).untidy = True
     mark_dirty(queue.container, queue.store)
 
 

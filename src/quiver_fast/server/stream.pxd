@@ -36,6 +36,6 @@ cdef void stream_decide(
     Stream *stream, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil
 cdef void stream_received(Stream *stream) noexcept nogil
 cdef void stream_orphan(Stream *stream) noexcept nogil
-cdef void reader_join(Stream *stream, Outlet *outlet) noexcept nogil
-cdef void reader_leave(Stream *stream, Outlet *outlet) noexcept nogil
+cdef void reader_join(Outlet **readers, Outlet *outlet) noexcept nogil
+cdef void reader_leave(Outlet **readers, Outlet *outlet) noexcept nogil
 cdef void sweep_streams(Queue *queue) noexcept nogil

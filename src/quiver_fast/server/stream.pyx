@@ -129,17 +129,17 @@ cdef void stream_orphan(Stream *stream) noexcept nogil:
     stream.delivery = NULL
 
 
-cdef void reader_join(Stream *stream, Outlet *outlet) noexcept nogil:
-    outlet.next_reader = stream.readers
-    stream.readers = outlet
+cdef void reader_join(Outlet **readers, Outlet *outlet) noexcept nogil:
+    outlet.next_reader = readers[0]
+    readers[0] = outlet
 
 
-cdef void reader_leave(Stream *stream, Outlet *outlet) noexcept nogil:
-    cdef Outlet **place = &stream.readers
-    while place[0] != NULL and place[0] != outlet:
-        place = &place[0].next_reader
-    if place[0] == outlet:
-        place[0] = outlet.next_reader
+cdef void reader_leave(Outlet **readers, Outlet *outlet) noexcept nogil:
+    """Take an outlet out of a list of those that send a message while it arrives."""
+    while readers[0] != NULL and readers[0] != outlet:
+        readers = &readers[0].next_reader
+    if readers[0] == outlet:
+        readers[0] = outlet.next_reader
 
 
 cdef void sweep_streams(Queue *queue) noexcept nogil:

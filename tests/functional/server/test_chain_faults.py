@@ -24,9 +24,12 @@ from quiver_fast.queuefile.retention import Retention
 from tests.functional.server.test_chains import (
     DURABLE,
     MAGIC,
+    PART,
     QUEUE,
+    REFERENCE,
     live,
     message_of,
+    parts_of,
     send,
     streamed,
 )
@@ -39,6 +42,8 @@ NO_ROLL = 1 << 40
 # What an entry of bytes begins with.
 RAW = b"\x82"
 
+# A chain whose parts are entries, as earlier servers wrote them.
+OLD = 0
 # What is written to a file: the number of a chain, a whole message, or an end of the file.
 WHOLE, ROLL = 3, 4
 EVENTS = st.lists(
@@ -49,7 +54,10 @@ CUTS = st.tuples(st.floats(0, 1), st.sampled_from(["byte", "entry", "dirty entry
 
 
 def write(queue: Path, events: list[tuple[int, int, bool]]) -> set[bytes]:
-    """Write chains and messages as a server would; return those that are whole."""
+    """Write chains and messages as a server would, one chain as earlier ones did.
+
+    Returns the messages that are whole.
+    """
     chains: dict[int, tuple[int, list[bytes]]] = {}
     whole = set()
     with Appender(queue) as appender:
@@ -65,12 +73,30 @@ def write(queue: Path, events: list[tuple[int, int, bool]]) -> set[bytes]:
                 continue
             chain, parts = chains.setdefault(what, (number, []))
             parts.append(body if parts else message_of(body))
-            named = struct.pack("<QII", chain, len(parts) - 1, last)
-            appender.append_raw(MAGIC + named + parts[-1])
+            if what == OLD:
+                named = struct.pack("<QII", chain, len(parts) - 1, last)
+                appender.append_raw(MAGIC + named + parts[-1])
+            else:
+                write_part(appender, chain, parts, last)
             if last:
                 whole.add(b"".join(parts))
                 del chains[what]
     return whole
+
+
+def write_part(appender: Appender, chain: int, parts: list[bytes], last: bool) -> None:
+    """Write the latest part of a chain, and what makes it whole: a copy if the number is odd."""
+    copied = chain % 2
+    ending = 1 + copied if last else 0
+    named = struct.pack("<QII", chain, len(parts) - 1, ending)
+    event = PART + struct.pack("<I", 1 + len(named) + len(parts[-1])) + b"\x8a"
+    appender.append_meta_data(event + named + parts[-1])
+    message = b"".join(parts)
+    if last and copied:
+        appender.append_raw(message)
+    elif last:
+        named = struct.pack("<QIIQ", chain, len(parts), 0, len(message))
+        appender.append_raw(REFERENCE + named + message[:4096])
 
 
 def damage(queue: Path, share: float, how: str) -> None:
@@ -92,9 +118,15 @@ def damage(queue: Path, share: float, how: str) -> None:
 def expected(queue: Path) -> list[bytes]:
     """Put together what entries are left, as the format says; the server's slow twin."""
     parts: dict[int, list[bytes]] = {}
+    new = parts_of(queue)
     found = []
     for _, entry in LiveEntries(queue):
         data = entry[6:]
+        if data.startswith(REFERENCE):
+            chain, count, _, size = struct.unpack_from("<QIIQ", data, len(REFERENCE))
+            found.append(b"".join(new[chain, part] for part in range(count)))
+            assert len(found[-1]) == size
+            continue
         if not data.startswith(MAGIC):
             found.append(data)
             continue
@@ -172,6 +204,8 @@ class TestAcrossFiles:
             sender, other = producer.sender(QUEUE, streaming=True), producer.sender(QUEUE)
             delivery = producer.start(sender, message[:100])
             streamed(producer, sender, message[100:200_000])
+            # It takes the stream, and is busy with that.
+            consumer.read(consumer.receiver(QUEUE), 100_000)
             receiver = consumer.receiver(QUEUE, credit=100)
             # What is done with makes the file one to be ended.
             while len(list((tmp_path / "store" / QUEUE).glob("*.cq4"))) < 2:
@@ -250,11 +284,12 @@ class TestInATransaction:
         # The queue has its file before the message: so that is written as it comes.
         keys = {"store": tmp_path / "store", "path": QUEUE}
         body = os.urandom(600_000)
+        # While its file is being made, a message would be taken in whole.
+        Appender(tmp_path / "store" / QUEUE).close()
         with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
             controller = controller_of(clients, body)
-            entries = live(tmp_path / "store")
-            assert len(entries) > 1
-            assert all(entry.startswith(MAGIC) for entry in entries)
+            assert len(parts_of(tmp_path / "store" / QUEUE)) > 1
+            assert len(live(tmp_path / "store")) == 1
             transaction = controller.declare()
             (got,) = controller.take(1)
             assert got.body == body

@@ -15,11 +15,15 @@ from support.server import Server, running_server
 from support.streams import head, received, rss
 
 from quiver_fast.queuefile.live import LiveEntries
+from tests.functional.server.test_torn_transactions import documents
 
 MEBIBYTE = 1 << 20
 DURABLE = b"\x00\x53\x70\xc0\x02\x01\x41"
 # A header section that says nothing: not durable.
 PLAIN = b"\x00\x53\x70\xc0\x02\x01\x42"
+# What a part is, a reference to parts, and a part as earlier servers wrote it.
+PART = b"\xb9\x0bquiver.part\x82"
+REFERENCE = b"\xffquiver\x02"
 MAGIC = b"\xffquiver\x01"
 QUEUE = "orders"
 Start = Callable[..., Server]
@@ -55,20 +59,20 @@ def live(store: Path) -> list[bytes]:
     return [entry[6:] for _, entry in LiveEntries(store / QUEUE)]
 
 
-def chained(entries: list[bytes]) -> list[bytes]:
-    """Put messages together from their parts, as the format says; the server's slow twin."""
-    chains: dict[int, list[bytes]] = {}
-    whole = []
-    for entry in entries:
-        assert entry.startswith(MAGIC)
-        number, part, last = struct.unpack_from("<QII", entry, len(MAGIC))
-        parts = chains.setdefault(number, [])
-        assert part == len(parts)
-        parts.append(entry[24:])
-        if last:
-            whole.append(b"".join(chains.pop(number)))
-    assert not chains
-    return whole
+def parts_of(queue: Path) -> dict[tuple[int, int], bytes]:
+    """Return the bytes of all parts in a queue's files, by number of the chain and of the part."""
+    found = {}
+    for path in sorted(queue.glob("*.cq4")):
+        for _, content in documents(path):
+            if content.startswith(PART):
+                chain, part = struct.unpack_from("<QI", content, len(PART) + 5)
+                found[chain, part] = content[len(PART) + 21 :]
+    return found
+
+
+def stored(store: Path) -> int:
+    """Return how many bytes the queue's files have of long messages."""
+    return sum(map(len, parts_of(store / QUEUE).values())) if (store / QUEUE).exists() else 0
 
 
 def nothing_comes(server: Server) -> bool:
@@ -81,28 +85,45 @@ def nothing_comes(server: Server) -> bool:
 
 class TestWholeOrNotAtAll:
     def test_it_is_in_the_file_as_it_arrives(self, start: Start, tmp_path: Path) -> None:
-        """Accepted, and shown to consumers, only when all of it is there."""
+        """Accepted when all of it is there; other readers of the file see nothing before that."""
         server = start(store=tmp_path / "store")
         message = message_of(os.urandom(MEBIBYTE))
         with EngineClient(server.port) as producer, EngineClient(server.port) as consumer:
-            receiver = consumer.receiver(QUEUE)
             sender = producer.sender(QUEUE, streaming=True)
             delivery = producer.start(sender, message[:100])
             streamed(producer, sender, message[100:600_000])
-            wait_until(
-                lambda: sum(map(len, live(tmp_path / "store"))) >= 500_000, "most of it is stored"
-            )
-            consumer.rest(0.1)
-            assert receiver.queued == 0
+            wait_until(lambda: stored(tmp_path / "store") >= 500_000, "most of it is stored")
+            assert live(tmp_path / "store") == []
             assert not delivery.settled
             streamed(producer, sender, message[600_000:])
             sender.advance()
             producer.until(lambda: delivery.settled)
             assert delivery.remote_state == Delivery.ACCEPTED
-            assert chained(live(tmp_path / "store")) == [message]
-            assert received(consumer, receiver, len(message)) == message
+            assert live(tmp_path / "store") == [message]
+            assert received(consumer, consumer.receiver(QUEUE), len(message)) == message
         server.end()
         assert live(tmp_path / "store") == []
+
+    def test_one_longer_than_an_entry(self, tmp_path: Path) -> None:
+        """Its entry refers to its parts, after a crash as well."""
+        store = tmp_path / "store"
+        message = message_of(os.urandom(17 * MEBIBYTE))
+        with (
+            running_server(tmp_path, store=store) as server,
+            EngineClient(server.port) as producer,
+        ):
+            delivery = send(producer, producer.sender(QUEUE, streaming=True), message)
+            assert delivery.remote_state == Delivery.ACCEPTED
+            (entry,) = live(store)
+            assert entry.startswith(REFERENCE)
+            assert entry[32:] == message[:4096]
+            server.kill()
+        with running_server(tmp_path, store=store) as again:
+            with EngineClient(again.port) as consumer:
+                receiver = consumer.receiver(QUEUE)
+                assert received(consumer, receiver, len(message)) == message
+            assert nothing_comes(again)
+        assert live(store) == []
 
     @pytest.mark.parametrize("part", [70_000, MEBIBYTE, 2 * MEBIBYTE])
     def test_a_crash_before_its_end(self, tmp_path: Path, part: int) -> None:
@@ -115,7 +136,7 @@ class TestWholeOrNotAtAll:
             sender = producer.sender(QUEUE, streaming=True)
             delivery = producer.start(sender, message[:100])
             streamed(producer, sender, message[100:part])
-            wait_until(lambda: bool(live(store)), "some of it is stored")
+            wait_until(lambda: stored(store) > 0, "some of it is stored")
             server.kill()
             assert not delivery.settled
         with running_server(tmp_path, store=store) as again:
@@ -152,7 +173,7 @@ class TestWholeOrNotAtAll:
             elif way == "detach":
                 sender.detach()
             producer.pump(0)
-        wait_until(lambda: live(tmp_path / "store") == [], "its parts are removed")
+        assert live(tmp_path / "store") == []
         assert nothing_comes(server)
 
 
