@@ -29,6 +29,7 @@ from quiver_fast.server.passage cimport (
 from quiver_fast.server.peer cimport delivery_reject, link_refuse, set_condition
 from quiver_fast.server.reading cimport discard, read_into
 from quiver_fast.server.route cimport Route, message_read_route, message_strip_route
+from quiver_fast.server.spill cimport has_spilled, spill, spill_back, spill_end, spill_forget
 from quiver_fast.server.store cimport is_stored, must_wait, store_append
 from quiver_fast.server.stream cimport (
     stream_begin, stream_decide, stream_of, stream_orphan, stream_received, subscription_count,
@@ -112,6 +113,7 @@ cdef void give_up(Inlet *inlet) noexcept nogil:
     if message == NULL:
         return
     drop_parts(inlet)
+    spill_end(inlet)
     inlet.receiving = NULL
     if message.stream != NULL:
         if stream_of(message).inlet != NULL:
@@ -347,18 +349,22 @@ cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
     cdef size_t pending = pn_delivery_pending(delivery)
     cdef Outlet *reader
     cdef size_t passed
-    while pending:
+    while pending or has_spilled(inlet):
         if message.readers == 0:
+            spill_forget(inlet)
             pending = discard(inlet, pending)
             continue
-        reader = sole_reader(message)
+        reader = NULL if has_spilled(inlet) else sole_reader(message)
         if reader != NULL:
             passed = stream_pass(reader, delivery)
             if passed == 0:
-                return False
+                return keep_unread(inlet, delivery)
             message.size += passed
         elif message.held >= STREAM_HIGH:
-            return False
+            return keep_unread(inlet, delivery)
+        elif has_spilled(inlet):
+            if not spill_back(inlet, message, STREAM_HIGH - message.held):
+                return lose(inlet)
         elif not read_into(inlet, message, min(pending, <size_t>STREAM_HIGH - message.held)):
             return out_of_memory(inlet)
         if message.size > inlet.base.peer.container.limits.message_size and not message.aborted:
@@ -371,11 +377,22 @@ cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         return False
     message.complete = True
     inlet.receiving = NULL
+    spill_end(inlet)
     pn_link_advance(inlet.base.link)
     stream_advance(message)
     stream_received(stream_of(message))
     message_release(message)
     return True
+
+
+cdef bint keep_unread(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Wait until readers have made room, with little of the stream in memory."""
+    return False if spill(inlet, delivery) else lose(inlet)
+
+
+cdef bint lose(Inlet *inlet) noexcept nogil:
+    refuse(inlet, b"amqp:internal-error", b"what waited of a stream cannot be read")
+    return False
 
 
 cdef bint out_of_memory(Inlet *inlet) noexcept nogil:

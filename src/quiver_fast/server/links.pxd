@@ -1,7 +1,10 @@
 from libc.stdint cimport uint64_t
 
-from quiver_fast.proton.libproton cimport pn_link_t, pn_session_t
+from quiver_fast.proton.libproton cimport pn_link_t, pn_session_get_context, pn_session_t
 from quiver_fast.server.structures cimport Inlet, Link, LinkKind, Peer, Session
+
+cdef inline Session *session_of(pn_session_t *session) noexcept nogil:
+    return <Session *>pn_session_get_context(session)
 
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil
 cdef void link_delete(Link *link) noexcept nogil
@@ -12,6 +15,8 @@ cdef Session *session_new(Peer *peer, pn_session_t *session, bint own) noexcept 
 cdef void session_delete(Peer *peer, Session *session) noexcept nogil
 cdef void stream_inlet(Inlet *inlet) noexcept nogil
 cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil
+cdef int stream_window(const Peer *peer) noexcept nogil
+cdef void fit_session(const Session *session) noexcept nogil
 cdef void widen_session(Inlet *inlet) noexcept nogil
 cdef bint has_channel(Peer *peer) noexcept nogil
 cdef size_t channels(Peer *peer) noexcept nogil

@@ -8,9 +8,9 @@ from libc.string cimport strcmp
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container,
     pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
-    pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_get_context,
-    pn_session_free, pn_session_head, pn_session_incoming_bytes, pn_session_next,
-    pn_session_open, pn_session_set_context,
+    pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_free,
+    pn_session_head, pn_session_incoming_bytes, pn_session_next, pn_session_open,
+    pn_session_set_context,
     pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
 )
@@ -25,10 +25,6 @@ cdef int LEAST_WINDOW = 2
 # Elsewhere as many frames as the first credit is messages; small ones need more to flow.
 cdef int FIRST_WINDOW = 64
 cdef size_t WIDE_WINDOW = 512
-
-
-cdef inline Session *session_of(pn_session_t *session) noexcept nogil:
-    return <Session *>pn_session_get_context(session)
 
 
 cdef Session *session_new(Peer *peer, pn_session_t *session, bint own) noexcept nogil:
@@ -152,6 +148,7 @@ cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
         # So few that the sender hears of all that was read: waiting for more may be for
         # what its own socket keeps back until it hears something.
         mark = window - 1
+    session_of(session).window = <size_t>window * peer.container.limits.frame_size
     pn_session_set_incoming_window_and_lwm(session, window, mark)
     pn_session_open(session)
 
@@ -172,8 +169,9 @@ cdef void narrow_session(const Link *link) noexcept nogil:
     """
     if session_of(link.session).incoming > 1:
         return
-    pn_session_set_incoming_capacity(
-        link.session, <size_t>stream_window(link.peer) * link.peer.container.limits.frame_size)
+    session_of(link.session).window = (
+        <size_t>stream_window(link.peer) * link.peer.container.limits.frame_size)
+    fit_session(session_of(link.session))
 
 
 cdef void widen_session(Inlet *inlet) noexcept nogil:
@@ -184,7 +182,13 @@ cdef void widen_session(Inlet *inlet) noexcept nogil:
     cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
     inlet.wide = True
     if not session_of(inlet.base.session).streaming:
-        pn_session_set_incoming_capacity(inlet.base.session, WIDE_WINDOW * frame_size)
+        session_of(inlet.base.session).window = WIDE_WINDOW * frame_size
+        fit_session(session_of(inlet.base.session))
+
+
+cdef void fit_session(const Session *session) noexcept nogil:
+    """Have the engine take as much as the window has left beside what is in files."""
+    pn_session_set_incoming_capacity(session.session, session.window - session.spilled)
 
 
 cdef size_t channels(Peer *peer) noexcept nogil:

@@ -182,6 +182,7 @@ cdef void message_empty(Message *message) noexcept nogil:
     chunk_free(message, message.first)
     message.first = message.last = inline_chunk(message)
     message.first.size = 0
+    message.first.next = NULL
     message.first.readers = message.readers
 
 

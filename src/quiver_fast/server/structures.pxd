@@ -210,6 +210,9 @@ cdef struct Session:
     Session *next_beginning
     # What arrived and is not read yet, as the connection's holder knows it.
     size_t counted
+    # Bytes that may be unread, and how many of them are in files (spill.pyx).
+    size_t window
+    size_t spilled
 
 # What every link's context points to, whatever its kind.
 cdef struct Link:
@@ -299,6 +302,8 @@ cdef struct Inlet:
     # The message that is arriving in parts, and its bytes as the connection's holder knows them.
     Message *receiving
     size_t counted
+    # What is in a file of the one that is arriving; a Spill.
+    void *spill
     # The target has the capability qd.streaming-deliveries.
     bint streaming
     Inlet *prev_streaming
