@@ -336,3 +336,33 @@ def test_its_files_go(start: Start, tmp_path: Path) -> None:
         return sum(path.stat().st_size for path in (tmp_path / "store" / QUEUE).glob("*.cq4"))
 
     wait_until(lambda: used() < 4 * MEBIBYTE, "files are deleted")
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_its_priority_counts_when_it_is_whole(
+    start: Start, tmp_path: Path, given_back: bool
+) -> None:
+    """It goes before what came earlier with less, also when a consumer had it meanwhile."""
+    server = start(store=tmp_path / "store", priorities=QUEUE)
+    low = b"\x00\x53\x70\xc0\x04\x02\x41\x50\x00" + head(1) + b"l"
+    message = message_of(os.urandom(MEBIBYTE))
+    with EngineClient(server.port) as producer, EngineClient(server.port) as consumer:
+        sender = producer.sender(QUEUE, streaming=True)
+        delivery = producer.start(sender, message[:200_000])
+        receiver = consumer.receiver(QUEUE, 1) if given_back else None
+        if receiver is not None:
+            consumer.read(receiver, 1000)
+        other = producer.sender(QUEUE)
+        assert producer.send(other, low) is not None
+        producer.sync()
+        streamed(producer, sender, message[200_000:])
+        sender.advance()
+        producer.until(lambda: delivery.settled)
+        if receiver is not None:
+            receiver.current.update(Delivery.RELEASED)
+            receiver.current.settle()
+            receiver.flow(2)
+        else:
+            receiver = consumer.receiver(QUEUE, 2)
+        assert received(consumer, receiver, MEBIBYTE).endswith(message[-1000:])
+        assert received(consumer, receiver, len(low)) == low
