@@ -17,17 +17,10 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.discovery import RunFiles
+from quiver_fast.analysis.latencies import Histogram
+from quiver_fast.analysis.run_data import AnalysedRun, RunData
 from quiver_fast.analysis.sets import run_figures
-from quiver_fast.analysis.sources import (
-    AnalysedRun,
-    Progress,
-    RunData,
-    Wanted,
-    checked,
-    run_bounds,
-    run_data,
-)
-from quiver_fast.analysis.spilled import Histogram
+from quiver_fast.analysis.sources import Progress, Wanted, checked, run_bounds, run_data
 from quiver_fast.analysis.statistics import run_statistics
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND

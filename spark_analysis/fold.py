@@ -21,7 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 
 from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.distribution import Int64Array
-from quiver_fast.analysis.local import FileAnalysis, analyze_runs
+from quiver_fast.analysis.file_analysis import FileAnalysis
+from quiver_fast.analysis.local import analyze_runs
 from quiver_fast.analysis.order import Order
 from quiver_fast.analysis.own import Sieve
 from quiver_fast.records import formats

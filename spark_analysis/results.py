@@ -21,20 +21,17 @@ from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.delivery import BY_IDS, delivery_section, receiver_alone
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Distribution, Int64Array
+from quiver_fast.analysis.file_analysis import FileAnalysis
 from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.local import FileAnalysis, with_missing
+from quiver_fast.analysis.latencies import Histogram, Latencies
+from quiver_fast.analysis.local import with_missing
 from quiver_fast.analysis.ranks import RANKS
 from quiver_fast.analysis.reckoning import end_of_sending, in_unit
-from quiver_fast.analysis.sets import RunFigures, run_figures
+from quiver_fast.analysis.run_data import RunData, RunFigures
+from quiver_fast.analysis.sets import run_figures
 from quiver_fast.analysis.settlement import Settlement
-from quiver_fast.analysis.sources import RunData, run_bounds, run_data
-from quiver_fast.analysis.spilled import (
-    Histogram,
-    HistogramRows,
-    Latencies,
-    LatencyRows,
-    SpilledHistogram,
-)
+from quiver_fast.analysis.sources import run_bounds, run_data
+from quiver_fast.analysis.spilled import HistogramRows, LatencyRows, SpilledHistogram
 from quiver_fast.analysis.statistics import run_statistics
 from quiver_fast.analysis.streams import Streams
 from quiver_fast.analysis.ticks import Ticks

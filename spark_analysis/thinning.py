@@ -24,7 +24,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from quiver_fast.analysis import ranks
 from quiver_fast.analysis.distribution import Distribution, neighbours
-from quiver_fast.analysis.spilled import COARSE_BINS, LatencyRows, coarse_step
+from quiver_fast.analysis.latencies import COARSE_BINS, coarse_step
+from quiver_fast.analysis.spilled import LatencyRows
 from quiver_fast.analysis.told import Extent, asking, thinned
 from spark_analysis import schema
 from spark_analysis.transforms import (

@@ -372,8 +372,36 @@ def test_parquet(tmp_path, capsys):
     runs = parquet.read_table(tmp_path / "out" / "runs.parquet").to_pylist()
     assert runs == [rows[0] | {"messages": 2}, rows[2] | {"messages": 1}]
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
-        "rows.parquet", "runs.parquet"
+        "rows.parquet", "runs.parquet", "seconds.parquet"
     ]  # fmt: skip
+
+
+def test_parquet_has_the_seconds_of_both_ends(tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is optional")
+    (tmp_path / "sender-transfers.csv").write_text(f"{EPOCH},0\n{EPOCH + 2000},0\n")
+    (tmp_path / "receiver-transfers.csv").write_text(
+        f"{EPOCH},{EPOCH + 1}\n{EPOCH + 2000},{EPOCH + 2003}\n"
+    )
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "receiver-transfers.csv").write_text(f"{EPOCH}000,{EPOCH}007\n")
+    assert analyze(capsys, tmp_path, "--parquet", tmp_path / "out")[0] == 0
+    rows = parquet.read_table(tmp_path / "out" / "seconds.parquet").to_pylist()
+    second = EPOCH // 1000
+    found = {
+        role: [tuple(row.values())[2:] for row in rows if row["role"] == role]
+        for role in ("sender", "receiver")
+    }
+    nothing = (None, None, None)
+    assert found == {
+        "sender": [("ms", second + n, count, *nothing) for n, count in enumerate((1, 0, 1))],
+        "receiver": [
+            ("us", second, 1, 7.0, 7.0, 7.0),
+            ("ms", second, 1, 1.0, 1.0, 1.0),
+            ("ms", second + 1, 0, *nothing),
+            ("ms", second + 2, 1, 3.0, 3.0, 3.0),
+        ],
+    }
+    assert len({row["run"] for row in rows}) == 2
 
 
 def test_parquet_has_settlements_and_ids_as_they_are(tmp_path, capsys):

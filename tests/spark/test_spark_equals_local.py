@@ -20,10 +20,11 @@ from support.summaries import config as configured
 
 from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import find_runs
+from quiver_fast.analysis.latencies import COARSE_BINS
 from quiver_fast.analysis.sets import run_figures
 from quiver_fast.analysis.sources import Wanted
 from quiver_fast.analysis.sources import load_run as load_here
-from quiver_fast.analysis.spilled import COARSE_BINS, SpilledHistogram
+from quiver_fast.analysis.spilled import SpilledHistogram
 from quiver_fast.analysis.statistics import run_statistics
 from quiver_fast.cli.analyze import main as quiver_analyze
 from quiver_fast.errors import RecordError

@@ -19,8 +19,9 @@ from support.summaries import config as configured
 
 from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import find_runs
+from quiver_fast.analysis.run_data import RunData
 from quiver_fast.analysis.sets import changes, compare_sets
-from quiver_fast.analysis.sources import RunData, load_run
+from quiver_fast.analysis.sources import load_run
 from quiver_fast.analysis.statistics import run_statistics
 from quiver_fast.errors import UsageError
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from quiver_fast.analysis.columns import listed
 from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.run_data import RunData
 
 __all__ = ["GOLDEN", "expected", "golden_run", "told"]
 

@@ -18,12 +18,12 @@ from quiver_fast.analysis import sorted_rows
 from quiver_fast.analysis.clock import drift
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.latencies import coarse
 from quiver_fast.analysis.spilled import (
     HistogramRows,
     LatencyRows,
     SpilledDistribution,
     SpilledHistogram,
-    coarse,
 )
 from quiver_fast.analysis.windows import latency_windows
 
@@ -77,7 +77,7 @@ def test_a_distribution_on_file(values):
 @settings(deadline=None)
 def test_coarse_says_its_step(values, upwards, bins):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quiver_fast.analysis.spilled.COARSE_BINS", bins)
+        patch.setattr("quiver_fast.analysis.latencies.COARSE_BINS", bins)
         ours, step = coarse(spilled(values), upwards=upwards)
     assert step == 1 or len(set(values)) > bins
     shift = step - 1 if upwards else 0

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,19 @@ def test_imports_only_downwards(path: Path) -> None:
         # The root package tells features lazily; nothing else may look up.
         assert FLOORS[other] <= FLOORS[part], f"{part} imports {other}, which is above it"
         assert (part, other) not in FORBIDDEN, f"{part} must not import {other}"
+
+
+@pytest.mark.parametrize("package", ["quiver_fast.analysis", "quiver_fast.cli", "spark_analysis"])
+def test_modules_form_no_circles(package: str) -> None:
+    """Not even by imports for the type checker alone: data has a module below what uses it."""
+    files = [path for path in sources() if module_of(path).startswith(f"{package}.")]
+    assert len(files) > 20
+    modules = [module_of(path) for path in files]
+    TopologicalSorter(dict(zip(modules, map(imported_modules, files), strict=True))).prepare()
+
+
+def imported_modules(path: Path) -> set[str]:
+    return set(python_imports(path) if path.suffix == ".py" else cython_imports(path))
 
 
 @pytest.mark.parametrize(

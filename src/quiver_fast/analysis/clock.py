@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.spilled import Histogram
+from quiver_fast.analysis.latencies import Histogram
 from quiver_fast.analysis.units import PER_SECOND
 
 __all__ = ["MINIMUM_SECONDS", "Drift", "drift", "lower_hull", "offset_at_least", "second_minima"]

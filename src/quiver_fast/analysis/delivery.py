@@ -20,7 +20,7 @@ from quiver_fast.analysis.ticks import Ticks
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.bounds import RunBounds
-    from quiver_fast.analysis.local import FileAnalysis
+    from quiver_fast.analysis.file_analysis import FileAnalysis
     from quiver_fast.records.transfers import RunBatch
 
 __all__ = [

@@ -12,10 +12,10 @@ import numpy as np
 
 from quiver_fast.analysis.distribution import Distribution
 from quiver_fast.analysis.hgrm import HIGHEST_NS, BucketCounts
+from quiver_fast.analysis.latencies import Histogram
 from quiver_fast.analysis.optional import optional_module
+from quiver_fast.analysis.run_data import RunData
 from quiver_fast.analysis.series import latencies_per_second
-from quiver_fast.analysis.sources import RunData
-from quiver_fast.analysis.spilled import Histogram
 from quiver_fast.analysis.units import PER_SECOND, latency_text
 from quiver_fast.errors import OutputError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from quiver_fast.analysis.latencies import Latencies
 from quiver_fast.analysis.ranks import IN_MICROSECONDS, NAMES, NINES, QUARTILES, RANKS
-from quiver_fast.analysis.spilled import Latencies
 from quiver_fast.analysis.units import PER_SECOND, per_millisecond
 
 __all__ = ["exact_latency", "upstream_latency"]

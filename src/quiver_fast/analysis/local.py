@@ -11,21 +11,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from quiver_fast.analysis.bounds import NOTHING_KNOWN, RunBounds
 from quiver_fast.analysis.delivery import Reconciliation
-from quiver_fast.analysis.distribution import Distribution, Int64Array
+from quiver_fast.analysis.distribution import Int64Array
+from quiver_fast.analysis.file_analysis import FileAnalysis
 from quiver_fast.analysis.id_table import IdTable
+from quiver_fast.analysis.latencies import Histogram
 from quiver_fast.analysis.order import Order
 from quiver_fast.analysis.own import Sieve
 from quiver_fast.analysis.reckoning import end_of_sending, in_unit, pair_sections
-from quiver_fast.analysis.settlement import Settlement, SettlementJoin
-from quiver_fast.analysis.spilled import Histogram, HistogramRows, Latencies, LatencyRows
-from quiver_fast.analysis.streams import Streams, StreamSums
+from quiver_fast.analysis.settlement import SettlementJoin
+from quiver_fast.analysis.spilled import HistogramRows, LatencyRows
+from quiver_fast.analysis.streams import StreamSums
 from quiver_fast.analysis.tally import counts_per_second, second_latency_table
 from quiver_fast.analysis.ticks import Ticks
 from quiver_fast.analysis.units import PER_SECOND
@@ -36,7 +38,6 @@ from quiver_fast.records.splits import scan_file
 from quiver_fast.records.transfers import RunBatch
 
 __all__ = [
-    "FileAnalysis",
     "PairAnalysis",
     "analyze_file",
     "analyze_pair",
@@ -51,87 +52,6 @@ Progress = Callable[[int, int], None]
 
 # Cells of a table of seconds by latencies that are worth their zeros at any size.
 _FEW_CELLS = 1 << 16
-
-
-@dataclass(frozen=True, eq=False)
-class FileAnalysis:
-    """What one file of records says; of a receiver, of the messages of its run.
-
-    Times are in ``time_unit`` since the epoch. An arrow's own time is the send time of a
-    sender and the receive time of a receiver. Receipts of messages that are not of the run
-    are counted in ``older`` and ``foreign``, and in nothing else.
-
-    Attributes:
-        record_format: "v1", "v2" or "v3"; None where no line tells it.
-        operation: "send" or "receive"; None likewise.
-        time_unit: "ms", "us" or "ns", by the digits of the first own time.
-        count: transfers.
-        first_time: own time of the first record; None without records.
-        last_time: own time of the last record; None without records.
-        seconds: messages per epoch second of the own time.
-        histogram: the latencies; None unless the operation is receive.
-        ids: how often each id occurs, and when first; None for v3, and of the receiver
-            where both ends are compared.
-        ids_hashed: whether some id is a hash.
-        send_ticks: messages per send time, kept for reconciling if that was asked for.
-        reordered: receipts with a send time smaller than that of an earlier receipt.
-        settlement: settlement latencies; None without settlement lines.
-        malformed: whole lines that are no record.
-        first_malformed: number (from 1) and beginning of the first such line, or None.
-        truncated: whether the file ends within a line or a zstd frame, or lacks a frame.
-        streams: bodies and first bytes of streaming mode; None without its lines.
-        older: receipts of messages that were sent before the run.
-        foreign: receipts of messages that others sent during the run; 0 where the sender's
-            records do not tell.
-        end: when the sending ended, of a receiver whose run was ended by its duration
-            (:func:`.reckoning.end_of_sending`); else None.
-        late: messages received after ``end``.
-        latest: own time of the latest of them; None without any.
-        missing_bytes: text that a zstd file lacks at its end, at least; None where nothing
-            is missing, or nothing tells how much.
-    """
-
-    record_format: str | None
-    operation: str | None
-    time_unit: str
-    count: int
-    first_time: int | None
-    last_time: int | None
-    seconds: Distribution
-    histogram: Histogram | None
-    ids: IdTable | None
-    ids_hashed: bool
-    send_ticks: Ticks
-    reordered: int
-    settlement: Settlement | None
-    malformed: int
-    first_malformed: tuple[int, str] | None
-    truncated: bool
-    streams: Streams | None
-    older: int = 0
-    foreign: int = 0
-    end: int | None = None
-    late: int = 0
-    latest: int | None = None
-    missing_bytes: int | None = None
-
-    @cached_property
-    def latencies(self) -> Latencies:
-        """All latencies (receive minus send time, signed, in ``time_unit``); empty of a sender."""
-        return Distribution.none() if self.histogram is None else self.histogram.distribution()
-
-    @property
-    def rate(self) -> float | None:
-        """Messages per second, count / (last - first own time); None when that is no time.
-
-        Where the run was ended by its duration, without those received after ``end``, and
-        until ``end``.
-        """
-        last = self.last_time if self.end is None else self.end
-        if self.first_time is None or last is None or last <= self.first_time:
-            return None
-        seconds = (last - self.first_time) / PER_SECOND[self.time_unit]
-        return (self.count - self.late) / seconds
 
 
 @dataclass(frozen=True, eq=False)

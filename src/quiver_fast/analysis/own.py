@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.key_runs import as_keys
+from quiver_fast.analysis.shared_clock import SharedClock
 from quiver_fast.analysis.sorted_rows import SortedRows
 from quiver_fast.analysis.tally import located_pieces
-from quiver_fast.analysis.ticks import SharedClock
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.records.formats import RECEIVE, UNIT_RANGES
 from quiver_fast.records.ids import comparable
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.bounds import RunBounds
-    from quiver_fast.analysis.local import FileAnalysis
+    from quiver_fast.analysis.file_analysis import FileAnalysis
     from quiver_fast.records.transfers import RunBatch, Streamed
 
 __all__ = ["Sieve", "own_times"]

@@ -1,10 +1,11 @@
-"""Records as Parquet, as rows and as run-length records, in constant memory."""
+"""Records as Parquet, as rows, as run-length records and by the second, in constant memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.distribution import Int64Array
 from quiver_fast.analysis.optional import optional_module
+from quiver_fast.analysis.ranks import PER_SECOND
+from quiver_fast.analysis.run_data import RunData
 from quiver_fast.analysis.sources import Progress
 from quiver_fast.records.formats import RECEIVE, SEND, time_unit
 from quiver_fast.records.runs import scan_runs
@@ -23,11 +26,14 @@ __all__ = ["write_parquet"]
 
 _PURPOSE = "Parquet export"
 _ROWS_AT_ONCE = 1 << 18
+_SECONDS_AT_ONCE = 1 << 14
 _WORDS = ("run", "role", "unit", "kind")
 
 
-def write_parquet(directory: Path, runs: Iterable[RunFiles], progress: Progress) -> list[Path]:
-    r"""Write the records of ``runs``; both files appear complete or not at all.
+def write_parquet(
+    directory: Path, runs: Iterable[RunFiles], analysed: Iterable[RunData], progress: Progress
+) -> list[Path]:
+    r"""Write the records of ``runs``; all files appear complete or not at all.
 
     ``rows.parquet`` has a row for each transfer in the file's order, and one for each
     settlement likewise, a number of these after a number of those: ``run``, ``role``,
@@ -38,6 +44,15 @@ def write_parquet(directory: Path, runs: Iterable[RunFiles], progress: Progress)
     ``runs.parquet`` has a row for each series of neighbours with equal times and ids that
     count up: the same columns, ``id`` being the first, and ``messages``, their number.
     Neither has lines of streaming mode, nor lines that are no records.
+    ``seconds.parquet`` has a row for each row of the ``series`` of each end
+    (:func:`.series.per_second`): ``run``, ``role``, ``unit``, ``second``, ``count``, and the
+    latencies, null of a sender and in a second without a message.
+
+    Args:
+        directory: where to; it is made.
+        runs: the files of the runs.
+        analysed: what was read of them.
+        progress: called as each file is read.
 
     Returns:
         The files.
@@ -48,20 +63,28 @@ def write_parquet(directory: Path, runs: Iterable[RunFiles], progress: Progress)
     arrow = optional_module("pyarrow", _PURPOSE)
     directory.mkdir(parents=True, exist_ok=True)
     schema = _schema(arrow)
-    schemas = {"runs": schema.append(arrow.field("messages", arrow.int64())), "rows": schema}
+    schemas = {
+        "runs": schema.append(arrow.field("messages", arrow.int64())),
+        "rows": schema,
+        "seconds": _seconds_schema(arrow),
+    }
     files = {name: directory / f"{name}.parquet" for name in schemas}
     parts = {name: directory / f".{name}.parquet.part" for name in schemas}
     with ExitStack() as leftovers:
         for part in parts.values():
             leftovers.callback(part.unlink, missing_ok=True)
-        _write(runs, parts, schemas, progress)
+        _write(runs, analysed, parts, schemas, progress)
         for name, file in files.items():
             parts[name].replace(file)
     return list(files.values())
 
 
 def _write(
-    runs: Iterable[RunFiles], parts: dict[str, Path], schemas: dict[str, Any], progress: Progress
+    runs: Iterable[RunFiles],
+    analysed: Iterable[RunData],
+    parts: dict[str, Path],
+    schemas: dict[str, Any],
+    progress: Progress,
 ) -> None:
     parquet = optional_module("pyarrow.parquet", _PURPOSE)
     with ExitStack() as stack:
@@ -75,6 +98,9 @@ def _write(
             writers["runs"].write_table(_table(schemas["runs"], words, lines))
             for rows in _rows(lines):
                 writers["rows"].write_table(_table(schemas["rows"], words, rows))
+        for run in analysed:
+            for table in _seconds_tables(schemas["seconds"], run):
+                writers["seconds"].write_table(table)
 
 
 def _schema(arrow: Any) -> Any:
@@ -83,6 +109,44 @@ def _schema(arrow: Any) -> Any:
     fields += [(name, arrow.int64()) for name in ("sent", "received", "settled")]
     fields += [("sampled", arrow.bool_()), ("id", arrow.int64()), ("id_text", arrow.string())]
     return arrow.schema(fields)
+
+
+def _seconds_schema(arrow: Any) -> Any:
+    words = arrow.dictionary(arrow.int32(), arrow.string())
+    fields = [(name, words) for name in _WORDS[:3]]
+    fields += [("second", arrow.int64()), ("count", arrow.int64())]
+    return arrow.schema(fields + [(name, arrow.float64()) for name in PER_SECOND])
+
+
+def _seconds_tables(schema: Any, run: RunData) -> Iterator[Any]:
+    """Yield the rows of the series of both ends."""
+    arrow = optional_module("pyarrow", _PURPOSE)
+    for role, end in (("sender", run.sender), ("receiver", run.receiver)):
+        if end is None:
+            continue
+        words = (_shown(run.name), role, end["records"]["time_unit"])
+        names = [name for name in schema.names[len(words) :] if name in end["series"]]
+        rows = zip(*(end["series"][name] for name in names), strict=True)
+        while some := list(islice(rows, _SECONDS_AT_ONCE)):
+            columns = dict(zip(names, zip(*some, strict=True), strict=True))
+            arrays = _word_arrays(arrow, words, len(some)) + [
+                arrow.array(columns[field.name], field.type)
+                if field.name in columns
+                else arrow.nulls(len(some), field.type)
+                for field in list(schema)[len(words) :]
+            ]
+            yield arrow.Table.from_arrays(arrays, schema=schema)
+
+
+def _word_arrays(arrow: Any, words: Iterable[str], size: int) -> list[Any]:
+    """Return columns that have one word each, throughout."""
+    first = arrow.array(np.zeros(size, np.int32))
+    return [arrow.DictionaryArray.from_arrays(first, arrow.array([word])) for word in words]
+
+
+def _shown(name: str) -> str:
+    """Return a name as UTF-8 can have it."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +164,6 @@ def _lines_of(
 ) -> Iterator[tuple[tuple[str, ...], _Lines]]:
     """Yield (run, role, unit, kind) and the lines of all batches that have some."""
     for run in runs:
-        name = run.name.encode(errors="backslashreplace").decode()
         for path, operation in ((run.sender, SEND), (run.receiver, RECEIVE), (run.other, None)):
             if path is None:
                 continue
@@ -112,7 +175,7 @@ def _lines_of(
                 ):
                     if len(lines.count):
                         unit = time_unit(int((batch.sent if times is None else times)[0]))
-                        yield (name, role, unit, kind), lines
+                        yield (_shown(run.name), role, unit, kind), lines
 
 
 def _transfers(batch: RunBatch) -> _Lines:
@@ -161,9 +224,7 @@ def _table(schema: Any, words: tuple[str, ...], lines: _Lines) -> Any:
     if lines.ids is not None:
         hashed = None if lines.texts is None else lines.texts != None  # noqa: E711 (of each)
         columns["id"] = arrow.array(lines.ids, mask=hashed)
-    first = arrow.array(np.zeros(size, np.int32))
-    for name, word in zip(_WORDS, words, strict=True):
-        columns[name] = arrow.DictionaryArray.from_arrays(first, arrow.array([word]))
+    columns |= dict(zip(_WORDS, _word_arrays(arrow, words, size), strict=True))
     arrays = []
     for field in schema:
         column = columns.get(field.name)

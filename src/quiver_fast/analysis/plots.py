@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.latencies import Histogram, Latencies, coarse
 from quiver_fast.analysis.omission import CorrectedDistribution
 from quiver_fast.analysis.optional import optional_module
-from quiver_fast.analysis.sources import RunData
-from quiver_fast.analysis.spilled import Histogram, Latencies, LatencyRows, coarse
+from quiver_fast.analysis.run_data import RunData
+from quiver_fast.analysis.spilled import LatencyRows
 from quiver_fast.analysis.statistics import BY_INTERVAL, OF_STEADY, arrivals, departures, ending
 from quiver_fast.analysis.units import fine_text, per_millisecond
 from quiver_fast.analysis.windows import latency_windows
@@ -34,7 +35,7 @@ _SIZE = (9.0, 3.6)
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 _BLUE, _ORANGE, _GREEN, _PURPLE, _GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#999999"
 _COLUMNS, _BINS = 600, 80
-_NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
+_AXIS_RANKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 _CURVE_POINTS = 120
 
 
@@ -211,7 +212,9 @@ def _percentile_axes(title: str) -> tuple[Figure, Axes]:
     """Return axes on which every further nine of the percentile takes the same space."""
     figure, axes = _axes(title, "percentile", "latency")
     axes.set_xscale("log")
-    axes.set_xticks([1 / (1 - rank / 100) for rank in _NINES], [f"{rank:g} %" for rank in _NINES])
+    axes.set_xticks(
+        [1 / (1 - rank / 100) for rank in _AXIS_RANKS], [f"{rank:g} %" for rank in _AXIS_RANKS]
+    )
     axes.minorticks_off()
     return figure, axes
 

@@ -13,7 +13,7 @@ from quiver_fast.analysis.units import PER_SECOND
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.bounds import RunBounds
-    from quiver_fast.analysis.local import FileAnalysis
+    from quiver_fast.analysis.file_analysis import FileAnalysis
 
 __all__ = ["end_of_sending", "in_unit", "pair_sections", "planned_end"]
 

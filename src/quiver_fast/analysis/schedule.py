@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from quiver_fast.analysis.units import PER_SECOND
 
 if TYPE_CHECKING:
-    from quiver_fast.analysis.local import FileAnalysis
+    from quiver_fast.analysis.file_analysis import FileAnalysis
 
 __all__ = ["send_schedule"]
 

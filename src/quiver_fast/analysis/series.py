@@ -13,8 +13,9 @@ from quiver_fast.analysis.columns import Column, pieces_of
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.filling import Filling, Pairs
 from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.latencies import Histogram, Latencies
 from quiver_fast.analysis.ranks import PER_SECOND
-from quiver_fast.analysis.spilled import Histogram, Latencies, LatencyRows
+from quiver_fast.analysis.spilled import LatencyRows
 
 __all__ = [
     "latencies_per_second",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.changepoints import change_points, dependence, detectable_step
 from quiver_fast.analysis.comparison import BETTER, WORSE, Sample, compare
+from quiver_fast.analysis.latencies import Histogram
 from quiver_fast.analysis.ranks import PER_SECOND
-from quiver_fast.analysis.sources import AnalysedRun, RunData
-from quiver_fast.analysis.spilled import Histogram
+from quiver_fast.analysis.run_data import AnalysedRun, RunData, RunFigures
 from quiver_fast.analysis.statistics import arrivals, ending, sending_end, steadiness
-from quiver_fast.analysis.steady import NOT_STEADY, STEADY, Steady, measured_seconds
+from quiver_fast.analysis.steady import NOT_STEADY, Steady, measured_seconds
 from quiver_fast.analysis.units import per_millisecond
 from quiver_fast.analysis.windows import latency_windows
 
 __all__ = [
-    "FIGURES", "RunFigures", "changes", "changes_of", "compare_figures", "compare_sets",
+    "FIGURES", "changes", "changes_of", "compare_figures", "compare_sets",
     "overall_verdict", "run_figures",
 ]  # fmt: skip
 
@@ -38,30 +38,6 @@ FIGURES = {
 MINIMUM_RUNS = 12
 """Runs from which a step of 4 standard deviations in their midst is found in 80 of 100 series."""
 _DEPENDENT = 0.05
-
-
-@dataclass(frozen=True)
-class RunFigures:
-    """What a set needs to know of a run; latencies are in milliseconds.
-
-    Attributes:
-        name: what to call it.
-        first_receive_time: epoch milliseconds; None where nothing was received.
-        values: each of :data:`FIGURES` over the whole run; empty where nothing was received.
-        steady: each of them over the steady state, likewise; over all whole seconds where
-            there is none, over the whole run where that has no whole second.
-        windows: each of them in the windows of one second of the same, float64.
-        complete: whether the run did all that was asked of it; None where that is not known.
-        verdict: whether it is steady (:class:`.steady.Steadiness`).
-    """
-
-    name: str
-    first_receive_time: int | None
-    values: dict[str, float]
-    steady: dict[str, float]
-    windows: dict[str, Float64Array]
-    complete: bool | None = None
-    verdict: str = STEADY
 
 
 def run_figures(run: RunData) -> RunFigures:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from quiver_fast.analysis.distribution import Int64Array
 from quiver_fast.analysis.id_table import cut_blocks, keys_of, share_blocks
 from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint
+from quiver_fast.analysis.latencies import Latencies
 from quiver_fast.analysis.latency import exact_latency
 from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
-from quiver_fast.analysis.spilled import Latencies, LatencyRows
+from quiver_fast.analysis.spilled import LatencyRows
 from quiver_fast.analysis.tally import located_pieces
 
 if TYPE_CHECKING:

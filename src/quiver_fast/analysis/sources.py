@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.local import FileAnalysis, analyze_file, analyze_receiver
+from quiver_fast.analysis.file_analysis import FileAnalysis
+from quiver_fast.analysis.local import analyze_file, analyze_receiver
 from quiver_fast.analysis.reckoning import pair_sections
-from quiver_fast.analysis.spilled import Histogram, Latencies
+from quiver_fast.analysis.run_data import RunData
 from quiver_fast.analysis.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.summary_file import summary_document, summary_path
 from quiver_fast.errors import RecordError
@@ -20,63 +20,13 @@ from quiver_fast.records.formats import RECEIVE, SEND, shown_line
 from quiver_fast.records.frames import lost_end
 from quiver_fast.records.layout import line_fault
 
-if TYPE_CHECKING:
-    from quiver_fast.analysis.sets import RunFigures
-
-__all__ = [
-    "AnalysedRun", "Progress", "RunData", "Wanted", "checked", "load_run", "run_bounds",
-    "run_data",
-]  # fmt: skip
+__all__ = ["Progress", "Wanted", "checked", "load_run", "run_bounds", "run_data"]
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 
 # What a wrapper's summary knows that the records do not.
 _KEPT = ("config", "complete", "reason", "exit_code", "arrow", "environment")
-
-
-@dataclass(frozen=True)
-class RunData:
-    """A run, as every engine hands it over; whatever an end did not record is None.
-
-    Attributes:
-        name: what to call it.
-        sender, receiver: each end's summary in the wrappers' shape; ``config`` and the
-            rest that the records do not tell are None where the wrapper's summary file
-            is not beside the records.
-        delivery: what became of each message, by both ends where both are there.
-        histogram: latencies by the second of receipt.
-        receipts: messages received in each second.
-        sends: messages sent in each second.
-        settlement: settlement latencies, in the unit of the sender's records.
-        sections: ``results``, ``drain`` and ``queue_growth``, what both ends say together
-            (:func:`.reckoning.pair_sections`); each None where an end is missing.
-    """
-
-    name: str
-    sender: dict[str, Any] | None
-    receiver: dict[str, Any] | None
-    delivery: dict[str, Any] | None
-    histogram: Histogram | None
-    receipts: Distribution | None
-    sends: Distribution | None
-    settlement: Latencies | None
-    sections: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class AnalysedRun(RunData):
-    """A run that was analysed where its records are: what is large stayed there.
-
-    ``settlement`` is None, and so is ``histogram`` unless it was wanted.
-
-    Attributes:
-        statistics: what :func:`.statistics.run_statistics` says of the run.
-        figures: what :func:`.sets.run_figures` does.
-    """
-
-    statistics: dict[str, Any]
-    figures: RunFigures
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -23,22 +22,8 @@ from quiver_fast.analysis.distribution import (
 )
 from quiver_fast.analysis.histogram import SecondHistogram
 from quiver_fast.analysis.sorted_rows import Rows, SortedRows, summed
-from quiver_fast.analysis.told import ToldDistribution, ToldHistogram
 
-__all__ = [
-    "COARSE_BINS",
-    "Histogram",
-    "HistogramRows",
-    "Latencies",
-    "LatencyRows",
-    "SpilledDistribution",
-    "SpilledHistogram",
-    "coarse",
-    "coarse_step",
-]
-
-COARSE_BINS = 1 << 16
-"""Distinct values that are in memory exactly."""
+__all__ = ["HistogramRows", "LatencyRows", "SpilledDistribution", "SpilledHistogram"]
 
 
 class SpilledDistribution:
@@ -112,33 +97,8 @@ class SpilledDistribution:
         return found
 
 
-Latencies: TypeAlias = Distribution | SpilledDistribution | ToldDistribution
-
-
-def coarse(latencies: Latencies, *, upwards: bool = False) -> tuple[Distribution, int]:
-    """Return a distribution that fits into memory, and the step of its values.
-
-    One of few distinct values comes back as it is, with a step of 1. The values of another are
-    rounded to multiples of the step, down (or ``upwards``).
-    """
-    if len(latencies) <= COARSE_BINS:
-        return latencies.in_memory(), 1
-    step = coarse_step(latencies.minimum, latencies.maximum)
-    shift = step - 1 if upwards else 0
-    rounded = Distribution.none()
-    for part in latencies.parts():
-        values = (part.values + shift) // step * step
-        rounded = rounded.merged(Distribution.of_counted(values, part.counts))
-    return rounded, step
-
-
-def coarse_step(minimum: int, maximum: int) -> int:
-    """Return the step of a distribution with too many distinct values between these."""
-    return 1 << ((maximum - minimum) // COARSE_BINS).bit_length()
-
-
 class LatencyRows:
-    """Adds up samples into :data:`Latencies`."""
+    """Adds up samples into a distribution, in memory or on file."""
 
     def __init__(self) -> None:
         self._rows = SortedRows(2, combine=summed)
@@ -189,23 +149,20 @@ class SpilledHistogram:
         """Return what was received in the epoch seconds ``first`` to ``last``, both included."""
         return replace(self, first=max(first, self.first), last=min(last, self.last))
 
-    def distribution(self) -> Latencies:
+    def distribution(self) -> Distribution | SpilledDistribution:
         """Return the distribution of all latencies, in ``unit``."""
         return self._distribution
 
     @cached_property
-    def _distribution(self) -> Latencies:
+    def _distribution(self) -> Distribution | SpilledDistribution:
         together = LatencyRows()
         for part in self.parts():
             together.add(part.latencies, part.counts)
         return together.total()
 
 
-Histogram: TypeAlias = SecondHistogram | SpilledHistogram | ToldHistogram
-
-
 class HistogramRows:
-    """Adds up received messages into a :data:`Histogram`.
+    """Adds up received messages into a histogram, in memory or on file.
 
     Args:
         unit: ``ms``, ``us`` or ``ns``.

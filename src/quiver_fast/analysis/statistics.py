@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from quiver_fast.analysis.clock import drift, offset_at_least
+from quiver_fast.analysis.latencies import Latencies, coarse
 from quiver_fast.analysis.latency import exact_latency
 from quiver_fast.analysis.omission import CorrectedDistribution
 from quiver_fast.analysis.ranks import NAMES, RANKS
 from quiver_fast.analysis.reckoning import planned_end
-from quiver_fast.analysis.sources import AnalysedRun, RunData
-from quiver_fast.analysis.spilled import Latencies, coarse
+from quiver_fast.analysis.run_data import AnalysedRun, RunData
 from quiver_fast.analysis.steady import Steadiness, Steady, stalls, steady_state
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.analysis.windows import SecondCounts, window_section

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from quiver_fast.analysis.distribution import Distribution
+from quiver_fast.analysis.latencies import Latencies
 from quiver_fast.analysis.latency import exact_latency
-from quiver_fast.analysis.spilled import Latencies, LatencyRows
+from quiver_fast.analysis.spilled import LatencyRows
 from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.records.formats import time_unit
 from quiver_fast.records.transfers import Streamed

@@ -16,7 +16,7 @@ from quiver_fast.records.ids import how_compared
 from quiver_fast.records.layout import line_fault
 
 if TYPE_CHECKING:
-    from quiver_fast.analysis.local import FileAnalysis
+    from quiver_fast.analysis.file_analysis import FileAnalysis
 
 __all__ = ["receiver_sections", "sender_sections", "unread_sections"]
 

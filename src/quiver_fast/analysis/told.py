@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,13 +21,7 @@ from quiver_fast.analysis.distribution import (
     percentiles_of,
 )
 from quiver_fast.analysis.histogram import SecondHistogram
-
-if TYPE_CHECKING:
-    from quiver_fast.analysis.spilled import (
-        Latencies,
-        SpilledDistribution,
-        SpilledHistogram,
-    )
+from quiver_fast.analysis.spilled import SpilledDistribution, SpilledHistogram
 
 __all__ = ["Asked", "Extent", "ToldDistribution", "ToldHistogram", "asking", "thinned"]
 
@@ -52,7 +45,7 @@ class ToldDistribution:
         first: their sum.
         second: the sum of their squares.
         samples: those at some indices in ascending order: what percentiles are between.
-        rounded: all of them, as exact as :func:`.spilled.coarse` has them.
+        rounded: all of them, as exact as :func:`.latencies.coarse` has them.
     """
 
     total: int
@@ -151,7 +144,7 @@ class ToldHistogram:
         """Return windows in place of seconds: of the length that was asked for beforehand."""
         return replace(self, of_seconds=self.of_windows)
 
-    def distribution(self) -> Latencies:
+    def distribution(self) -> Distribution | SpilledDistribution | ToldDistribution:
         """Return the distribution of all latencies, in ``unit``.
 
         Raises:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from quiver_fast.analysis.columns import Column, pieces_of
 from quiver_fast.analysis.distribution import Distribution, Int64Array
 from quiver_fast.analysis.filling import Filling
+from quiver_fast.analysis.latencies import Histogram
 from quiver_fast.analysis.ranks import PER_SECOND
 from quiver_fast.analysis.series import percentiles_at, percentiles_per_second
-from quiver_fast.analysis.spilled import Histogram, HistogramRows
+from quiver_fast.analysis.spilled import HistogramRows
 from quiver_fast.analysis.told import ToldHistogram
 from quiver_fast.analysis.units import per_millisecond
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quiver_fast.analysis.environment import environment
-from quiver_fast.analysis.sources import RunData
+from quiver_fast.analysis.run_data import RunData
 from quiver_fast.analysis.statistics import ending, run_statistics
 
 __all__ = ["run_document", "whole_document"]

@@ -14,9 +14,10 @@ from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.parquet import write_parquet
 from quiver_fast.analysis.plots import comparison_plots, run_dots, run_plots, series_plots
 from quiver_fast.analysis.report import html_report
+from quiver_fast.analysis.run_data import RunData
 from quiver_fast.analysis.set_layout import both_sides
 from quiver_fast.analysis.sets import changes, compare_sets
-from quiver_fast.analysis.sources import RunData, Wanted
+from quiver_fast.analysis.sources import Wanted
 from quiver_fast.analysis.statistics import ending
 from quiver_fast.cli.analysis_document import run_document, whole_document
 from quiver_fast.cli.analysis_text import (
@@ -251,7 +252,7 @@ def _export(args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFi
             _warn_of_left_out(file, write(Path(file), analysis.runs))
     if args.parquet:
         with Progress("Writing Parquet", enabled=not args.quiet) as progress:
-            write_parquet(Path(args.parquet), files, progress.update)
+            write_parquet(Path(args.parquet), files, analysis.runs, progress.update)
 
 
 def _write(data: bytes, file: Path) -> None:
@@ -346,7 +347,11 @@ def _add_outputs(parser: ArgumentParser) -> None:
     add("--svg", metavar="DIR", help="Write each plot to DIR as SVG")
     add("--hgrm", metavar="FILE", help="Write HdrHistogram's percentile distribution to FILE")
     add("--hlog", metavar="FILE", help="Write a HdrHistogram log, one interval a second, to FILE")
-    add("--parquet", metavar="DIR", help="Write the records to DIR as rows and as runs of equals")
+    add(
+        "--parquet",
+        metavar="DIR",
+        help="Write the records to DIR as rows, runs of equals and seconds",
+    )
 
 
 if __name__ == "__main__":

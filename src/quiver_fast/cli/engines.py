@@ -10,7 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 from quiver_fast.analysis.discovery import RunFiles, find_runs, is_url
-from quiver_fast.analysis.sources import Progress, RunData, Wanted, load_run
+from quiver_fast.analysis.run_data import RunData
+from quiver_fast.analysis.sources import Progress, Wanted, load_run
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.frames import read_index
 

@@ -15,7 +15,8 @@ from typing import Any
 from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.discovery import RunFiles
 from quiver_fast.analysis.local import PairAnalysis
-from quiver_fast.analysis.sources import RunData, run_bounds, run_data
+from quiver_fast.analysis.run_data import RunData
+from quiver_fast.analysis.sources import run_bounds, run_data
 from quiver_fast.cli.console import Console
 from quiver_fast.cli.drain import Drain
 from quiver_fast.cli.implementations import find_arrow

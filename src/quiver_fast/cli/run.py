@@ -13,12 +13,8 @@ from typing import Any, TextIO
 
 from quiver_fast.analysis.bounds import RunBounds
 from quiver_fast.analysis.environment import environment
-from quiver_fast.analysis.local import (
-    FileAnalysis,
-    PairAnalysis,
-    analyze_file,
-    analyze_receiver,
-)
+from quiver_fast.analysis.file_analysis import FileAnalysis
+from quiver_fast.analysis.local import PairAnalysis, analyze_file, analyze_receiver
 from quiver_fast.analysis.summary import receiver_sections, sender_sections, unread_sections
 from quiver_fast.cli.control import Control
 from quiver_fast.cli.output import ArrowFiles, compress, reserve_space, write_json

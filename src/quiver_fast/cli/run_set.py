@@ -12,8 +12,9 @@ from typing import Any
 
 from quiver_fast.analysis.environment import environment
 from quiver_fast.analysis.median import median_interval
+from quiver_fast.analysis.run_data import RunFigures
 from quiver_fast.analysis.set_layout import BASELINE, CANDIDATE, SET_DOCUMENT, run_name
-from quiver_fast.analysis.sets import FIGURES, RunFigures, compare_figures, run_figures
+from quiver_fast.analysis.sets import FIGURES, compare_figures, run_figures
 from quiver_fast.cli.analysis_document import run_document
 from quiver_fast.cli.common import error_text, report_error, report_warning
 from quiver_fast.cli.console import Console

@@ -16,7 +16,8 @@ from typing import Protocol, TextIO
 import psutil
 
 from quiver_fast.analysis.discovery import find_runs
-from quiver_fast.analysis.sources import RunData, load_run
+from quiver_fast.analysis.run_data import RunData
+from quiver_fast.analysis.sources import load_run
 from quiver_fast.analysis.statistics import ending
 from quiver_fast.cli.baseline import Baseline
 from quiver_fast.cli.console import Console

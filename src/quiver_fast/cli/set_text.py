@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from quiver_fast.analysis.median import LEAST_VALUES
+from quiver_fast.analysis.run_data import RunFigures
 from quiver_fast.analysis.set_layout import CANDIDATE
-from quiver_fast.analysis.sets import FIGURES, RunFigures
+from quiver_fast.analysis.sets import FIGURES
 from quiver_fast.analysis.steady import NOT_STEADY
 from quiver_fast.analysis.units import average_text
 from quiver_fast.cli.analysis_text import comparison_text, threshold_text
