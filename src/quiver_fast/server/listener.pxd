@@ -15,9 +15,3 @@ cdef class Listener:
     cdef Broker broker
     cdef Acceptor acceptor
     cdef object sock
-
-cdef class Turn:
-    cdef Broker broker
-    cdef Hook hook
-
-    cdef int cut(self) except -1

@@ -1,48 +1,21 @@
-"""Connections come in here, and at the end of every turn all that is due goes out."""
+"""A listening socket: connections come in here, or wait while there is no descriptor."""
 
 from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
-from libc.stdlib cimport free
 from posix.unistd cimport close
 
 from quiver_fast.engine.security cimport SaslExchange, peer_is_loopback
-from quiver_fast.proton.libproton cimport pn_connection_driver_destroy
 from quiver_fast.proton.libsys cimport (
     EPOLLIN, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_NONBLOCK, TCP_NODELAY, accept4, monotonic_ns,
-    malloc_trim, setsockopt,
+    setsockopt,
 )
 from quiver_fast.server.admission cimport admit
-from quiver_fast.server.attach cimport steal
-from quiver_fast.server.balance cimport CONNECTION, freed
 from quiver_fast.server.broker cimport Broker
-from quiver_fast.server.coordinator cimport coordinators_resume
-from quiver_fast.server.dispatch cimport queue_dispatch
-from quiver_fast.server.heap cimport heap_first
-from quiver_fast.server.inlet cimport inlets_awake, queue_resume
-from quiver_fast.server.keeping cimport declare_dead
-from quiver_fast.server.lifetime cimport node_delete
-from quiver_fast.server.memory cimport holder_end
-from quiver_fast.server.outlet cimport outlets_drained
-from quiver_fast.server.peer cimport (
-    peer_close, peer_cut, peer_finished, peer_write,
-)
-from quiver_fast.server.protocol cimport peer_forget_links, peer_process
 from quiver_fast.server.reactor cimport Watch, watch_add, watch_change, watch_remove
-from quiver_fast.server.retire cimport queue_retire
-from quiver_fast.server.sole cimport leave_container
-from quiver_fast.server.store cimport stores_flush
-from quiver_fast.server.structures cimport Container, Peer, Queue
-from quiver_fast.server.timer cimport timer_clear, timers_ring
-from quiver_fast.server.trim cimport memory_freed
-from quiver_fast.server.trunk cimport trunk_lost, trunks_top_up
 
 cdef int64_t MILLISECOND = 1000000
-# Rounds of dispatch and writing in one turn, before it is others' turn to be read.
-cdef int ROUNDS = 8
 # How long no connection is accepted when there are no descriptors.
 cdef int64_t PAUSE = 100 * MILLISECOND
-# How long connections have to close when the server ends.
-cdef int64_t DRAIN = 2000 * MILLISECOND
 
 
 cdef class Listener:
@@ -105,177 +78,3 @@ cdef int64_t accept_again(void *owner, int64_t now) noexcept nogil:
         acceptor.resume_at = INT64_MAX
         watch_change(acceptor.epoll, &acceptor.watch, EPOLLIN)
     return acceptor.resume_at
-
-
-cdef class Turn:
-    """The end of every turn: dispatch, write, keep time, and bury the dead."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        broker.container.steal = steal
-        self.hook.owner = <void *>&broker.container
-        self.hook.turn = finish_turn
-        broker.reactor.add_hook(&self.hook)
-
-    def drain(self) -> None:
-        """Close every connection in order, and wait briefly for the peers to agree."""
-        cdef Peer *peer = self.broker.container.peers
-        cdef int64_t deadline = monotonic_ns() + DRAIN
-        self.broker.container.closing = True
-        self.broker.finish_stores()
-        while peer != NULL:
-            peer_close(peer, b"amqp:connection:forced", b"the server is shutting down")
-            peer = peer.next
-        with nogil:
-            while self.broker.container.peers != NULL and monotonic_ns() < deadline:
-                self.broker.reactor.turn(min(deadline, self.broker.reactor.round()))
-        self.cut()
-
-    cdef int cut(self) except -1:
-        """Cut what is left."""
-        cdef Peer *peer = self.broker.container.peers
-        while peer != NULL:
-            peer_cut(peer)
-            take_rest(peer)
-            declare_dead(peer)
-            peer.dirty = False
-            peer = peer.next
-        self.broker.container.dirty_peers = NULL
-        bury(&self.broker.container)
-        return 0
-
-
-cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
-    cdef Container *container = <Container *>owner
-    timers_ring(container, now)
-    for _ in range(ROUNDS):
-        if not work_left(container):
-            break
-        dispatch_all(container)
-        if container.dirty_stores != NULL:
-            stores_flush(container)
-        write_all(container)
-    give_memory_back(container, now)
-    bury(container)
-    return now if work_left(container) else next_due(container)
-
-
-cdef int64_t next_due(const Container *container) noexcept nogil:
-    """Return when there is something to do, if nobody says anything: mostly never."""
-    cdef int64_t due = container.trim_at if container.trim_at else INT64_MAX
-    if container.timers.count:
-        due = min(due, heap_first(&container.timers))
-    return due
-
-
-cdef void give_memory_back(Container *container, int64_t now) noexcept nogil:
-    if container.trim_at and container.trim_at <= now:
-        container.trim_at = 0
-        malloc_trim(0)
-
-
-cdef bint work_left(const Container *container) noexcept nogil:
-    return (
-        container.dirty_queues != NULL or container.dirty_peers != NULL
-        or container.awake != NULL or container.dirty_stores != NULL)
-
-
-cdef void dispatch_all(Container *container) noexcept nogil:
-    cdef Queue *queue
-    inlets_awake(container)
-    while container.dirty_queues != NULL:
-        queue = container.dirty_queues
-        container.dirty_queues = queue.next_dirty
-        queue.dirty = False
-        queue_dispatch(queue)
-        if queue.discharging != NULL:
-            coordinators_resume(queue)
-        queue_resume(queue)
-        if queue.trunk_inlets != NULL:
-            trunks_top_up(queue)
-        if queue.orphaned and queue.depth == 0:
-            node_delete(queue)
-        if queue.links == 0:
-            queue_retire(queue)
-
-
-cdef void write_all(Container *container) noexcept nogil:
-    """Write to every peer that has output; what then has room goes on."""
-    cdef Peer *peer = container.dirty_peers
-    cdef Peer *following
-    container.dirty_peers = NULL
-    while peer != NULL:
-        following = peer.next_dirty
-        peer.dirty = False
-        write_one(container, peer)
-        peer = following
-
-
-cdef void write_one(Container *container, Peer *peer) noexcept nogil:
-    if peer.dead:
-        return
-    peer_write(peer)
-    # The engine makes events of its own, such as the end of the transport.
-    peer_process(peer)
-    if peer_finished(peer) and not peer.behind:
-        declare_dead(peer)
-        return
-    if peer.clogged != NULL and not peer.full:
-        outlets_drained(peer)
-
-
-cdef void take_rest(Peer *peer) noexcept nogil:
-    """Take all events that are left: outcomes count, though nobody hears of it."""
-    while peer.behind:
-        peer_process(peer)
-
-
-cdef void bury(Container *container) noexcept nogil:
-    """Free the peers that ended in this turn; none of its events points to them any more.
-
-    One that is still to be written to, and will not be, is freed after that.
-    """
-    cdef Peer *peer = container.dead
-    cdef Peer *following
-    container.dead = NULL
-    if peer != NULL:
-        memory_freed(container)
-    while peer != NULL:
-        following = peer.next_dead
-        if peer.dirty:
-            peer.next_dead = container.dead
-            container.dead = peer
-        else:
-            free_peer(container, peer)
-        peer = following
-
-
-cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
-    peer_forget_links(peer)
-    leave_container(peer)
-    if peer.dirty:
-        # Its links' end may have made it so.
-        peer_clean(container, peer)
-    timer_clear(container, &peer.timer)
-    if peer.prev != NULL:
-        peer.prev.next = peer.next
-    else:
-        container.peers = peer.next
-    if peer.next != NULL:
-        peer.next.prev = peer.prev
-    container.peer_count -= 1
-    trunk_lost(peer)
-    watch_remove(container.epoll, &peer.watch)
-    close(peer.watch.fd)
-    pn_connection_driver_destroy(&peer.driver)
-    freed(CONNECTION)
-    holder_end(&peer.holder)
-    free(peer.transactions)
-    free(peer)
-
-
-cdef void peer_clean(Container *container, Peer *peer) noexcept nogil:
-    cdef Peer **place = &container.dirty_peers
-    while place[0] != peer:
-        place = &place[0].next_dirty
-    place[0] = peer.next_dirty

@@ -22,13 +22,14 @@ from quiver_fast.server import balance
 from quiver_fast.server.broker import Broker
 from quiver_fast.server.config import ServerConfig, parse, usage
 from quiver_fast.server.connector import Connector
-from quiver_fast.server.listener import Listener, Turn
+from quiver_fast.server.listener import Listener
 from quiver_fast.server.machine import memory_of_machine
 from quiver_fast.server.memory import MemoryLimit
 from quiver_fast.server.opener import Opener
 from quiver_fast.server.reactor import Reactor
 from quiver_fast.server.subscription import restore_subscriptions
 from quiver_fast.server.syncer import Syncer
+from quiver_fast.server.turn import Turn
 
 if TYPE_CHECKING:
     from quiver_fast.remote.service import Service
