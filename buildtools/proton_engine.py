@@ -218,7 +218,7 @@ def unpack_source(build_dir: Path) -> Path:
 def sources(root: Path, tls: bool) -> list[Path]:
     """Return the engine's C files, with OpenSSL or with the stub in its place."""
     src = root / "src"
-    # The mechanisms of quiver_fast.engine.security are the only ones in every
+    # The mechanisms of quiver_fast.engine.security.security are the only ones in every
     # build, so that a wheel behaves alike with and without Cyrus SASL plugins.
     chosen = [
         src / "compiler/gcc/start.c",

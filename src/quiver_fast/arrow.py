@@ -12,24 +12,25 @@ import sys
 from typing import TYPE_CHECKING
 
 from quiver_fast.contract import ArrowConfig, parse, usage
-from quiver_fast.engine import interrupt, sockets
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.control import Control
-from quiver_fast.engine.course import Limits
 from quiver_fast.engine.receiver import Receiver
-from quiver_fast.engine.security import Security
+from quiver_fast.engine.security.security import Security
 from quiver_fast.engine.sender import Sender
 from quiver_fast.engine.stream_receiver import StreamReceiver
 from quiver_fast.engine.template import MessageTemplate
 from quiver_fast.errors import QuiverError, SecurityError
+from quiver_fast.loop import interrupt
 from quiver_fast.management.addresses import node_address
 from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.records.writer import RecordWriter
+from quiver_fast.run import sockets
+from quiver_fast.run.control import Control
+from quiver_fast.run.course import Limits
 
 if TYPE_CHECKING:
     from quiver_fast.engine.purger import Purger
-    from quiver_fast.remote.receiver import Receiver as RemoteReceiver
-    from quiver_fast.remote.sender import Sender as RemoteSender
+    from quiver_fast.remote.arrow.receiver import Receiver as RemoteReceiver
+    from quiver_fast.remote.arrow.sender import Sender as RemoteSender
 
 __all__ = ["main"]
 
@@ -147,7 +148,7 @@ def explained(config: ArrowConfig, error: SecurityError) -> SecurityError:
     """Add to a client's TLS failure which certificate failed, and why."""
     if config.server or "certificate verify failed" not in str(error):
         return error
-    from quiver_fast.engine.tls_diagnosis import why_verification_failed
+    from quiver_fast.engine.security.tls_diagnosis import why_verification_failed
 
     why = why_verification_failed(config.host, config.port, config.trust_store)
     return SecurityError(f"{error}: {why}") if why else error
@@ -225,9 +226,9 @@ def make_remote_endpoint(
     Raises:
         QuiverError: the server cannot be reached.
     """
-    from quiver_fast.remote.channel import Channel
-    from quiver_fast.remote.receiver import Receiver as RemoteReceiver
-    from quiver_fast.remote.sender import Sender as RemoteSender
+    from quiver_fast.remote.arrow.channel import Channel
+    from quiver_fast.remote.arrow.receiver import Receiver as RemoteReceiver
+    from quiver_fast.remote.arrow.sender import Sender as RemoteSender
 
     channel = Channel(config.host, config.port, SETUP_TIMEOUT, limits.control)
     if not config.sends:

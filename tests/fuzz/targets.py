@@ -56,9 +56,9 @@ class InProcess:
     """A server in a thread of this process, so that the fuzzer sees where it goes."""
 
     def __init__(self, *keys: str) -> None:
+        from quiver_fast.loop.reactor import Reactor
         from quiver_fast.server.config import parse
         from quiver_fast.server.main import serve_on
-        from quiver_fast.server.reactor import Reactor
 
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
@@ -162,11 +162,11 @@ def scanner() -> Callable[[bytes], None]:
 
 def csp() -> Callable[[bytes], None]:
     """Documents of the remote queue protocol: pieces that are documents."""
-    from quiver_fast.remote.exchange import Exchange  # type: ignore[import-not-found]
+    from quiver_fast.remote.serve.exchange import Exchange  # type: ignore[import-not-found]
     from support.remote import META, document, documents, reply, request
 
     from quiver_fast.queuefile.directory import QueueDirectory
-    from quiver_fast.remote.store import Store
+    from quiver_fast.remote.serve.store import Store
 
     files = QueueDirectory(scratch())
     files.appender("q")
@@ -192,7 +192,7 @@ def textwire() -> Callable[[bytes], None]:
     """A text value, against the twin."""
     from textwire_twin import stored_form as slow_stored_form
 
-    from quiver_fast.remote.textwire import stored_form
+    from quiver_fast.remote.wire.textwire import stored_form
 
     def run(data: bytes) -> None:
         if b"!!binary" in data:

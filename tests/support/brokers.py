@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quiver_fast.engine.security import Security
+from quiver_fast.engine.security.security import Security
 from quiver_fast.management.queues import QueueManager
 from support.server import Server, running_server
 

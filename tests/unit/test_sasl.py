@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quiver_fast.engine.sasl import choose_client_mechanism
-from quiver_fast.engine.scram import ScramClient, sasl_prep
+from quiver_fast.engine.security.sasl import choose_client_mechanism
+from quiver_fast.engine.security.scram import ScramClient, sasl_prep
 from quiver_fast.errors import SecurityError
 
 # (mechanism, client nonce, server-first, client-final, server-final)

@@ -1,6 +1,6 @@
 """The text wire subset, slow and obvious: Part C's grammar as a recursive descent.
 
-Twin of ``quiver_fast.remote.textwire``: same verdicts, same stored forms.
+Twin of ``quiver_fast.remote.wire.textwire``: same verdicts, same stored forms.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from typing import NoReturn
 
 from quiver_fast import __version__, arguments
 from quiver_fast.brokers.probe import accepts_amqp
-from quiver_fast.engine import interrupt
-from quiver_fast.engine.sockets import listen
 from quiver_fast.errors import QuiverError, SignalError, UsageError
+from quiver_fast.loop import interrupt
 from quiver_fast.process import Child, exit_text
 from quiver_fast.program import run_program, warn_of_unknown
 from quiver_fast.ready_file import write_ready
+from quiver_fast.run.sockets import listen
 from quiver_fast.server.config import KNOWN, REQUIRED, ServerConfig, parse
 
 __all__ = ["START_SECONDS", "Broker", "Daemon", "main", "refuse"]

@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from quiver_fast.brokers.debian_root import DebianRoot, cached_root
 from quiver_fast.brokers.launcher import Broker, Daemon, main
-from quiver_fast.engine.sockets import free_port
 from quiver_fast.errors import QuiverError
+from quiver_fast.run.sockets import free_port
 from quiver_fast.server.config import ServerConfig
 
 __all__ = ["BROKER", "RabbitMQ", "major_version", "start"]

@@ -20,8 +20,8 @@ from quiver_fast.cli.server_plan import ServerPlan
 from quiver_fast.cli.server_run import ServerRun
 from quiver_fast.cli.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.url import AddressUrl, parse_url
-from quiver_fast.engine.sockets import free_port
 from quiver_fast.errors import QuiverError
+from quiver_fast.run.sockets import free_port
 
 __all__ = ["FAILED", "PASSED", "kept_result", "run_cell"]
 

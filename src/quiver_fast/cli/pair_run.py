@@ -28,8 +28,8 @@ from quiver_fast.cli.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.table import ROWS_PER_HEADING, heading, table_row
 from quiver_fast.cli.url import AddressUrl
 from quiver_fast.cli.verdict import judge
-from quiver_fast.engine.sockets import free_port
 from quiver_fast.errors import UsageError
+from quiver_fast.run.sockets import free_port
 
 __all__ = ["ROLES", "PairPlans", "PairRun"]
 

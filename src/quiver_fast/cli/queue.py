@@ -19,7 +19,7 @@ from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.queuefile.verify import FileReport, Report, verify_queue
 from quiver_fast.remote import client
 from quiver_fast.remote.client import Entry, Value
-from quiver_fast.remote.textwire import stored_form, text_check
+from quiver_fast.remote.wire.textwire import stored_form, text_check
 
 __all__ = ["main", "make_parser"]
 

@@ -17,7 +17,7 @@ from quiver_fast.cli.plan import ArrowPlan, contract_arguments, new_id
 from quiver_fast.cli.start import start_implementation
 from quiver_fast.cli.supervisor import SignalWatch
 from quiver_fast.cli.url import AddressUrl, parse_url
-from quiver_fast.engine.security import Security
+from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.management.queues import QueueManager
 from quiver_fast.process import exit_text

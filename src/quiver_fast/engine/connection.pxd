@@ -1,10 +1,10 @@
 from libc.stdint cimport int64_t
 
-from quiver_fast.engine.control cimport Control
-from quiver_fast.engine.security cimport SaslExchange, Security
+from quiver_fast.engine.security.security cimport SaslExchange, Security
 from quiver_fast.proton.libproton cimport (
     pn_condition_t, pn_connection_driver_t, pn_connection_t, pn_data_t, pn_transport_t,
 )
+from quiver_fast.run.control cimport Control
 
 cdef enum PeerState:
     PEER_OPEN

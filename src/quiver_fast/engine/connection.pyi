@@ -1,7 +1,7 @@
 import socket
 
-from quiver_fast.engine.control import Control
-from quiver_fast.engine.security import Security
+from quiver_fast.engine.security.security import Security
+from quiver_fast.run.control import Control
 
 class Connection:
     peer: str

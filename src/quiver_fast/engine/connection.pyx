@@ -11,11 +11,10 @@ from libc.string cimport memset
 
 import os
 
-from quiver_fast.engine.control cimport Control
-from quiver_fast.engine.interrupt cimport pending_count, wake_descriptor
-from quiver_fast.engine.interrupt import raise_if_pending
-from quiver_fast.engine.security cimport conclude_sasl, is_hello, is_tls, peer_is_loopback
+from quiver_fast.engine.security.security cimport conclude_sasl, is_hello, is_tls, peer_is_loopback
 from quiver_fast.errors import PeerError, SecurityError
+from quiver_fast.loop.interrupt cimport pending_count, wake_descriptor
+from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_CLOSED, PN_MAP, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE,
     PN_SASL_OK, PN_STRING, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_get_description,
@@ -41,6 +40,7 @@ from quiver_fast.proton.libsys cimport (
     MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, monotonic_ns, pollfd, ppoll, recv, sched_yield,
     send, timespec,
 )
+from quiver_fast.run.control cimport Control
 
 FOREVER = INT64_MAX
 

@@ -1,9 +1,9 @@
 from libc.stdint cimport int64_t
 
 from quiver_fast.engine.connection cimport Connection
-from quiver_fast.engine.course cimport Course
 from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t
+from quiver_fast.run.course cimport Course
 
 cdef class Endpoint(Course):
     cdef Connection connection

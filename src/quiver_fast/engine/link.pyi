@@ -1,6 +1,6 @@
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.course import Course, Limits
 from quiver_fast.records.writer import RecordWriter
+from quiver_fast.run.course import Course, Limits
 
 class Endpoint(Course):
     address: str

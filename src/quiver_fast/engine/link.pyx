@@ -3,7 +3,6 @@
 from libc.stdint cimport int64_t
 
 from quiver_fast.engine.connection cimport PEER_CLOSED, Connection
-from quiver_fast.engine.course cimport Course, Limits
 from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.errors import LinkError
 from quiver_fast.proton.libproton cimport (
@@ -18,6 +17,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
+from quiver_fast.run.course cimport Course, Limits
 
 cdef int64_t SECOND = 1000000000
 

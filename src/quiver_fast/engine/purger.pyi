@@ -1,6 +1,6 @@
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.course import Limits
 from quiver_fast.records.writer import RecordWriter
+from quiver_fast.run.course import Limits
 
 class Purger:
     interrupted: int

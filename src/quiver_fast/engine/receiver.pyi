@@ -1,7 +1,7 @@
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.course import Limits
 from quiver_fast.engine.link import Endpoint
 from quiver_fast.records.writer import RecordWriter
+from quiver_fast.run.course import Limits
 
 def breaks_on_drain(peer: dict[str, str | None]) -> bool: ...
 

@@ -5,7 +5,6 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp
 
 from quiver_fast.engine.connection cimport PEER_CLOSED
-from quiver_fast.engine.course import UNIT_FACTOR
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, scan_message,
@@ -20,6 +19,7 @@ from quiver_fast.proton.libproton cimport (
     pn_session_state, pnx_take, ssize_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+from quiver_fast.run.course import UNIT_FACTOR
 
 # Room for the bytes before SendTime; it grows if they are more.
 cdef size_t FIRST_HEAD = 4096

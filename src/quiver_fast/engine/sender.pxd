@@ -1,9 +1,9 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.engine.link cimport Endpoint
-from quiver_fast.engine.pacer cimport Schedule
 from quiver_fast.engine.template cimport MessageTemplate
 from quiver_fast.proton.libproton cimport pn_delivery_t
+from quiver_fast.run.pacer cimport Schedule
 
 cdef class Sender(Endpoint):
     cdef MessageTemplate template

@@ -1,9 +1,9 @@
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.course import Limits
 from quiver_fast.engine.link import Endpoint
-from quiver_fast.engine.pacer import DelayHistogram
 from quiver_fast.engine.template import MessageTemplate
 from quiver_fast.records.writer import RecordWriter
+from quiver_fast.run.course import Limits
+from quiver_fast.run.pacer import DelayHistogram
 
 class Sender(Endpoint):
     delays: DelayHistogram | None

@@ -4,7 +4,6 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
 from quiver_fast.engine.connection cimport put_symbol
 from quiver_fast.engine.link cimport Endpoint
-from quiver_fast.engine.pacer cimport DelayHistogram, Schedule
 from quiver_fast.engine.template cimport MessageTemplate
 from quiver_fast.engine.transaction cimport TRANSACTIONAL_STATE, provisional_outcome
 from quiver_fast.errors import PeerError, LinkError, OutcomeError
@@ -21,6 +20,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
+from quiver_fast.run.pacer cimport DelayHistogram, Schedule
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256

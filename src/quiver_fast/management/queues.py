@@ -6,13 +6,13 @@ import re
 from types import TracebackType
 from typing import NoReturn
 
-from quiver_fast.engine import sockets
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.control import Control
-from quiver_fast.engine.security import Security
+from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError
 from quiver_fast.management.addresses import QUEUES, has_paths, node_address
 from quiver_fast.management.links import RequestLinks, Response, attach_queue
+from quiver_fast.run import sockets
+from quiver_fast.run.control import Control
 
 __all__ = ["QueueManager"]
 

@@ -29,7 +29,7 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 from quiver_fast.errors import LinkError, PeerError, UsageError
-from quiver_fast.remote.replies import (
+from quiver_fast.remote.wire.replies import (
     Value,
     cid_of,
     end_of,

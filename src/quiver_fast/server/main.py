@@ -9,30 +9,29 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from quiver_fast.engine import interrupt
-from quiver_fast.engine.security import Security
-from quiver_fast.engine.sockets import listen
+from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError
+from quiver_fast.loop import balance, interrupt
+from quiver_fast.loop.memory import MemoryLimit
+from quiver_fast.loop.opener import Opener
+from quiver_fast.loop.reactor import Reactor
+from quiver_fast.loop.syncer import Syncer
 from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.queuefile.reserve import keep_descriptors
 from quiver_fast.ready_file import write_ready
-from quiver_fast.server import balance
-from quiver_fast.server.broker import Broker
+from quiver_fast.run.sockets import listen
+from quiver_fast.server.addresses.broker import Broker
+from quiver_fast.server.addresses.subscription import restore_subscriptions
 from quiver_fast.server.config import ServerConfig, parse, usage
-from quiver_fast.server.connector import Connector
-from quiver_fast.server.listener import Listener
 from quiver_fast.server.machine import memory_of_machine
-from quiver_fast.server.memory import MemoryLimit
-from quiver_fast.server.opener import Opener
-from quiver_fast.server.reactor import Reactor
-from quiver_fast.server.subscription import restore_subscriptions
-from quiver_fast.server.syncer import Syncer
 from quiver_fast.server.turn import Turn
+from quiver_fast.server.wire.connector import Connector
+from quiver_fast.server.wire.listener import Listener
 
 if TYPE_CHECKING:
-    from quiver_fast.remote.service import Service
+    from quiver_fast.remote.serve.service import Service
 
 __all__ = ["main"]
 
@@ -93,7 +92,7 @@ def queue_files(config: ServerConfig) -> Iterator[QueueDirectory | None]:
             store = stack.enter_context(tempfile.TemporaryDirectory(prefix="quiver-queues-"))
         files = None
         if store is not None:
-            from quiver_fast.remote.textwire import text_check
+            from quiver_fast.remote.wire.textwire import text_check
 
             files = QueueDirectory(
                 store,
@@ -152,8 +151,8 @@ def open_remote_queues(
     Raises:
         QuiverError: the address cannot be used.
     """
-    from quiver_fast.remote.service import Service
-    from quiver_fast.remote.store import Store
+    from quiver_fast.remote.serve.service import Service
+    from quiver_fast.remote.serve.store import Store
 
     if config.scheme == "csp":
         # What is to be verified or to go does so at the start, not when somebody asks for it.

@@ -4,29 +4,29 @@ from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
 from posix.unistd cimport close
 
+from quiver_fast.loop.balance cimport CONNECTION, freed
+from quiver_fast.loop.heap cimport heap_first
+from quiver_fast.loop.memory cimport holder_end
+from quiver_fast.loop.reactor cimport watch_remove
 from quiver_fast.proton.libproton cimport pn_connection_driver_destroy
 from quiver_fast.proton.libsys cimport monotonic_ns, malloc_trim
-from quiver_fast.server.attach cimport steal
-from quiver_fast.server.balance cimport CONNECTION, freed
-from quiver_fast.server.broker cimport Broker
-from quiver_fast.server.coordinator cimport coordinators_resume
-from quiver_fast.server.dispatch cimport queue_dispatch
-from quiver_fast.server.heap cimport heap_first
-from quiver_fast.server.inlet cimport inlets_awake, queue_resume
-from quiver_fast.server.keeping cimport declare_dead
-from quiver_fast.server.lifetime cimport node_delete
-from quiver_fast.server.memory cimport holder_end
-from quiver_fast.server.outlet cimport outlets_drained
-from quiver_fast.server.peer cimport peer_close, peer_cut, peer_finished, peer_write
-from quiver_fast.server.protocol cimport peer_forget_links, peer_process
-from quiver_fast.server.reactor cimport watch_remove
-from quiver_fast.server.retire cimport queue_retire
-from quiver_fast.server.sole cimport leave_container
-from quiver_fast.server.store cimport stores_flush
-from quiver_fast.server.structures cimport Container, Peer, Queue
-from quiver_fast.server.timer cimport timer_clear, timers_ring
-from quiver_fast.server.trim cimport memory_freed
-from quiver_fast.server.trunk cimport trunk_lost, trunks_top_up
+from quiver_fast.server.addresses.broker cimport Broker
+from quiver_fast.server.addresses.lifetime cimport node_delete
+from quiver_fast.server.addresses.sole cimport leave_container
+from quiver_fast.server.connections.peer cimport peer_close, peer_cut, peer_finished, peer_write
+from quiver_fast.server.durable.store cimport stores_flush
+from quiver_fast.server.model.structures cimport Container, Peer, Queue
+from quiver_fast.server.model.timer cimport timer_clear, timers_ring
+from quiver_fast.server.model.trim cimport memory_freed
+from quiver_fast.server.streams.trunk cimport trunk_lost, trunks_top_up
+from quiver_fast.server.transactions.coordinator cimport coordinators_resume
+from quiver_fast.server.transfer.dispatch cimport queue_dispatch
+from quiver_fast.server.transfer.inlet cimport inlets_awake, queue_resume
+from quiver_fast.server.transfer.keeping cimport declare_dead
+from quiver_fast.server.transfer.outlet cimport outlets_drained
+from quiver_fast.server.transfer.retire cimport queue_retire
+from quiver_fast.server.wire.attach cimport steal
+from quiver_fast.server.wire.protocol cimport peer_forget_links, peer_process
 
 cdef int64_t MILLISECOND = 1000000
 # Rounds of dispatch and writing in one turn, before it is others' turn to be read.

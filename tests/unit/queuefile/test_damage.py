@@ -24,7 +24,7 @@ from quiver_fast.queuefile.appender import Appender, boot_id
 from quiver_fast.queuefile.table import FREE, Table
 from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.queuefile.verify import verify_queue
-from quiver_fast.remote.textwire import stored_form, text_check
+from quiver_fast.remote.wire.textwire import stored_form, text_check
 
 pytestmark = pytest.mark.timeout(3600)
 

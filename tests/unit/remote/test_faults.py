@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from quiver_fast.remote.exchange import Exchange
+from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import failure, replies, reply, request
 
 from quiver_fast.queuefile.directory import QueueDirectory
-from quiver_fast.remote.store import Store
+from quiver_fast.remote.serve.store import Store
 
 APPENDER, TAILER, QUEUE = "//h/q#appender", "//h/q#tailer", "//h/q#Queue"
 IO_ERROR = "java.io.IOException"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from quiver_fast.remote.exchange import Exchange
+from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import (
     END_OF_STREAM,
     META,
@@ -21,7 +21,7 @@ from support.remote import (
 )  # fmt: skip
 
 from quiver_fast.queuefile.directory import QueueDirectory
-from quiver_fast.remote.store import Store
+from quiver_fast.remote.serve.store import Store
 
 QUEUE, APPENDER, TAILER = "//h/orders#Queue", "//h/orders#appender", "//h/orders#tailer"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from textwire_twin import stored_form as slow_stored_form
 
-from quiver_fast.remote.textwire import map_pairs, stored_form
+from quiver_fast.remote.wire.textwire import map_pairs, stored_form
 
 PIECES = [
     "!a", "!!null", "!!binary", "!<x>", "!", "{", "}", "[", "]", ",", ": ", ":", " ", "\n", '"a"',

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Message, int32, symbol, ulong
 
-from quiver_fast.server.filter import Selector
-from quiver_fast.server.selector import DEPTH_MAX, LENGTH_MAX, SelectorError, Step, parse
+from quiver_fast.server.selectors.filter import Selector
+from quiver_fast.server.selectors.selector import DEPTH_MAX, LENGTH_MAX, SelectorError, Step, parse
 
 
 def is_number(value: object) -> bool:

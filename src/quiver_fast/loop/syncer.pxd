@@ -1,0 +1,50 @@
+from libc.stdint cimport int64_t, uint32_t
+
+from quiver_fast.loop.reactor cimport Watch
+from quiver_fast.queuefile.appender cimport Appender
+
+# A file to sync and to close, or only to close, and how that went: 0 or an errno.
+cdef struct SyncJob:
+    int fd
+    bint sync
+    # The appender's descriptor, and whether this job is the one that gives it back.
+    bint lent
+    bint returns
+    # Bytes that the file must have; 0 for any.
+    int64_t size
+    int error
+    # The Appender whose file it is; NULL for nobody who wants to know.
+    void *appender
+    # The last index that this sync covers.
+    int64_t last
+
+cdef class Syncer:
+    # Becomes readable when the jobs are done.
+    cdef Watch watch
+    cdef int epoll
+    cdef int request
+    cdef bint stopping
+    cdef object thread
+    # The jobs of the thread, while `busy`, else those that are gathered for it.
+    cdef SyncJob *jobs
+    cdef size_t count
+    cdef size_t capacity
+    cdef bint busy
+    # Appenders whose files go with the next batch, behind those that the owner adds to it.
+    cdef list wanted
+    cdef size_t owned
+    cdef void (*finished)(void *owner) noexcept nogil
+    cdef void *owner
+
+    cdef bint add(self, SyncJob job) noexcept nogil
+    cdef void add_file(self, Appender appender) noexcept nogil
+    cdef void want(self, Appender appender) noexcept nogil
+    cdef void start_wanted(self) noexcept nogil
+    cdef void finish_all(self) noexcept nogil
+    cdef void start(self) noexcept nogil
+    cdef void wait(self) noexcept nogil
+
+cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil
+cdef int event_descriptor() noexcept nogil
+cdef bint take(int fd) noexcept nogil
+cdef void give(int fd) noexcept nogil

@@ -1,0 +1,239 @@
+"""A thread that syncs files to disk, and closes large ones, while the loop goes on.
+
+fdatasync takes milliseconds, and far longer on a busy disk; so does the last close of
+a large file that was deleted. The loop gives the thread
+a batch of files and is told by a descriptor when all of them are done; what comes
+meanwhile goes with the next batch. One thread syncs for all protocols: the system tells
+of a failure once for each open file, so whoever syncs beside it could take a sync for
+good that was not.
+"""
+
+from libc.errno cimport EINTR, EIO, ENOMEM, errno
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+from posix.stat cimport fstat, struct_stat
+from posix.unistd cimport close, read, write
+
+import os
+import threading
+
+from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
+from quiver_fast.proton.libsys cimport EPOLLIN
+from quiver_fast.queuefile.appender cimport Appender
+
+cdef extern from "<unistd.h>" nogil:
+    int fdatasync(int fd)
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int eventfd(unsigned int count, int flags)
+    const int EFD_CLOEXEC
+
+
+cdef class Syncer:
+    """The thread, and the batch of files that it is at.
+
+    Args:
+        reactor: the loop that is told.
+
+    Raises:
+        OSError: the system has no descriptors left.
+    """
+
+    def __cinit__(self) -> None:
+        self.request = self.watch.fd = -1
+
+    def __init__(self, reactor: Reactor) -> None:
+        self.wanted = []
+        self.request = event_descriptor()
+        self.watch.fd = event_descriptor()
+        self.watch.owner = <void *>self
+        self.watch.ready = on_done
+        self.epoll = reactor.epoll
+        if self.request < 0 or self.watch.fd < 0 or watch_add(
+                self.epoll, &self.watch, EPOLLIN) != 0:
+            raise OSError(errno, os.strerror(errno))
+        self.thread = threading.Thread(target=self.run, name="sync", daemon=True)
+        self.thread.start()
+
+    def __dealloc__(self) -> None:
+        free(self.jobs)
+        for fd in (self.request, self.watch.fd):
+            if fd >= 0:
+                close(fd)
+
+    def run(self) -> None:
+        """Sync one batch after the other, until `stop`."""
+        cdef size_t i
+        with nogil:
+            while take(self.request) and not self.stopping:
+                for i in range(self.count):
+                    self.jobs[i].error = sync_file(&self.jobs[i])
+                    if not self.jobs[i].lent:
+                        close(self.jobs[i].fd)
+                give(self.watch.fd)
+
+    def stop(self) -> None:
+        """Wait for what is wanted and end the thread; the loop is told of nothing any more."""
+        if self.thread is None:
+            return
+        self.finish_all()
+        watch_remove(self.epoll, &self.watch)
+        self.stopping = True
+        give(self.request)
+        self.thread.join()
+        self.thread = None
+
+    cdef bint add(self, SyncJob job) noexcept nogil:
+        """Put a file into the next batch, which must not be under way; False without memory.
+
+        The descriptor is the batch's from then on, unless it is lent.
+        """
+        cdef SyncJob *grown
+        if self.count == self.capacity:
+            grown = <SyncJob *>realloc(self.jobs, (2 * self.capacity + 8) * sizeof(SyncJob))
+            if grown == NULL:
+                return False
+            self.jobs = grown
+            self.capacity = 2 * self.capacity + 8
+        job.error = 0
+        self.jobs[self.count] = job
+        self.count += 1
+        return True
+
+    def add_wanted(self) -> None:
+        """Put the wanted files into the batch."""
+        cdef Appender appender
+        for appender in self.wanted:
+            self.add_file(appender)
+        self.wanted.clear()
+
+    cdef void add_file(self, Appender appender) noexcept nogil:
+        """Put what was appended so far into the next batch, as `add`.
+
+        The appender lends its descriptor: a copy could not be had when there are no more.
+        """
+        cdef SyncJob job
+        memset(&job, 0, sizeof(job))
+        job.sync = True
+        job.lent = True
+        # It may be there for another protocol as well.
+        job.returns = not appender.lent
+        job.appender = <void *>appender
+        job.last = prepare_sync(appender)
+        job.size = appender.tail
+        job.fd = appender.file.fd
+        if self.add(job):
+            appender.lent = True
+        else:
+            finish_sync(appender, job.last, ENOMEM)
+
+    cdef void want(self, Appender appender) noexcept nogil:
+        """Have what was appended synced by the next batch that begins."""
+        with gil:
+            self.wanted.append(appender)
+
+    cdef void start_wanted(self) noexcept nogil:
+        """Begin a batch of what is wanted, unless one is under way: that begins the next."""
+        cdef bint begins
+        with gil:
+            begins = not self.busy and len(self.wanted) > 0
+        if begins:
+            self.count = 0
+            self.start()
+
+    cdef void start(self) noexcept nogil:
+        """Give the batch to the thread, with what others wanted."""
+        self.owned = self.count
+        with gil:
+            self.add_wanted()
+        self.busy = True
+        give(self.request)
+
+    cdef void finish_all(self) noexcept nogil:
+        """Have all that is wanted synced, and wait for it."""
+        self.start_wanted()
+        while self.busy:
+            self.wait()
+
+    cdef void wait(self) noexcept nogil:
+        """Wait for the batch that is under way, if there is one, as if the loop had."""
+        if self.busy:
+            on_done(&self.watch, 0)
+
+
+cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
+    """The batch is done: tell the appenders, then the owner, who may start the next."""
+    cdef void *syncer = watch.owner
+    cdef SyncJob *job
+    cdef size_t i
+    take(watch.fd)
+    (<Syncer>syncer).busy = False
+    for i in range((<Syncer>syncer).count):
+        job = &(<Syncer>syncer).jobs[i]
+        if job.appender != NULL:
+            finish_sync(<Appender>job.appender, job.last, job.error)
+        if job.returns:
+            take_back(<Appender>job.appender, job.fd)
+    if (<Syncer>syncer).finished != NULL:
+        (<Syncer>syncer).finished((<Syncer>syncer).owner)
+    (<Syncer>syncer).start_wanted()
+
+
+cdef int sync_file(const SyncJob *job) noexcept nogil:
+    """Do what a job says, in the thread; return 0 or an errno.
+
+    What another process cut off is not on disk, though all that is left is.
+    """
+    cdef struct_stat status
+    if not job.sync:
+        return 0
+    if fdatasync(job.fd) != 0 or fstat(job.fd, &status) != 0:
+        return errno
+    return EIO if status.st_size < job.size else 0
+
+
+cdef void take_back(Appender appender, int fd) noexcept nogil:
+    """Give an appender its descriptor back; close it if its file has ended."""
+    if appender.file.fd == fd:
+        appender.lent = False
+    else:
+        close(fd)
+
+
+cdef int64_t prepare_sync(Appender appender) noexcept nogil:
+    """Write what a sync that begins now needs; return the last index that it covers."""
+    if not appender.broken:
+        appender.write_checkpoint()
+    return appender.last
+
+
+cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil:
+    """Take the result of a sync of the appender's file that it did not make itself (A.11)."""
+    if error:
+        appender.error = error
+        appender.broken = True
+    elif not appender.broken and appender.synced < last:
+        appender.synced = last
+        with gil:
+            appender.table["chronicle.lastIndexMSynced"] = last
+
+
+cdef int event_descriptor() noexcept nogil:
+    """Return a new event descriptor; -1, with errno, if there is none."""
+    return eventfd(0, EFD_CLOEXEC)
+
+
+cdef bint take(int fd) noexcept nogil:
+    """Wait until an event descriptor was given to, and empty it."""
+    cdef uint64_t count
+    cdef ssize_t n = read(fd, &count, sizeof(count))
+    while n < 0 and errno == EINTR:
+        n = read(fd, &count, sizeof(count))
+    return n == sizeof(count)
+
+
+cdef void give(int fd) noexcept nogil:
+    """Wake whoever waits for an event descriptor."""
+    cdef uint64_t one = 1
+    write(fd, &one, sizeof(one))

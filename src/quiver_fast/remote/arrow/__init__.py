@@ -1,0 +1,1 @@
+"""The arrow's two ends at a queue server, and the channel that they use."""

@@ -1,0 +1,28 @@
+from quiver_fast.records.writer import RecordWriter
+from quiver_fast.remote.arrow.channel import Channel
+from quiver_fast.remote.arrow.endpoint import Endpoint
+from quiver_fast.run.course import Limits
+from quiver_fast.run.pacer import DelayHistogram
+
+class Sender(Endpoint):
+    delays: DelayHistogram | None
+    sent: int
+    settled: int
+    unsettled: int
+    accepted: int
+    rejected: int
+    first_refusal: str
+    def __init__(
+        self,
+        channel: Channel,
+        writer: RecordWriter,
+        limits: Limits,
+        *,
+        queue: str,
+        body_size: int,
+        window: int,
+        id_prefix: str = "",
+        with_ids: bool = False,
+        settlement: bool = False,
+        time_unit: str = "ms",
+    ) -> None: ...

@@ -1,0 +1,49 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from quiver_fast.records.writer cimport RecordWriter
+from quiver_fast.run.control cimport Control
+
+cdef class Limits:
+    cdef readonly int64_t count
+    cdef readonly int64_t duration_ns
+    cdef readonly int64_t rate
+    cdef readonly int64_t run_start_ms
+    cdef readonly Control control
+
+
+cdef class Course:
+    cdef RecordWriter writer
+    cdef Limits limits
+    cdef Control control
+    cdef int64_t time_divisor
+    # SendTimes of this run are at least `run_start`, and not further from it than `run_span`.
+    cdef int64_t run_start
+    cdef uint64_t run_span
+    # Messages that may share one reading of the clock.
+    cdef int clock_block
+    cdef readonly bint stopping
+    # Number of the signal that ended the run early, or 0.
+    cdef readonly int interrupted
+    # When the clock of the run began, and when its duration is over; 0 and never before that.
+    cdef int64_t started
+    cdef int64_t deadline
+    # When to look next at what the wrapper says, if nothing wakes us before.
+    cdef int64_t next_look
+    cdef int64_t next_flush
+    # When to stop waiting for what is still on its way.
+    cdef int64_t drain_deadline
+
+    cdef inline bint is_timely(self, int64_t send_time) noexcept nogil:
+        # One comparison: not before the start, and not in a finer unit than ours.
+        return <uint64_t>send_time - <uint64_t>self.run_start <= self.run_span
+
+    cdef bint is_older(self, int64_t send_time) noexcept nogil
+    cdef int prepare_clock(self) noexcept nogil
+    cdef int start_clock(self) noexcept nogil
+    cdef bint time_is_over(self, int64_t now) noexcept nogil
+    cdef bint near_the_end(self, int64_t now) noexcept nogil
+    cdef int start_draining(self, int64_t now) noexcept nogil
+    cdef int notice_signals(self, int64_t now) noexcept nogil
+    cdef int notice_wrapper(self, int64_t now) noexcept nogil
+    cdef int flush_records(self, int64_t now) except -1 nogil
+    cdef int tell_progress(self) except -1 nogil

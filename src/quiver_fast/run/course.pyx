@@ -1,0 +1,143 @@
+"""The course of a run, in whichever protocol: when it ends, clock, flushing, signals."""
+
+from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
+
+from quiver_fast.loop.interrupt cimport pending_count, pending_signal
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.records.formats import UNITS_PER_SECOND
+from quiver_fast.run.control cimport Control
+
+cdef int64_t SECOND = 1000000000
+# A live wrapper polls the records every two seconds; half a second keeps it current.
+cdef int64_t FLUSH_PERIOD = SECOND // 2
+# How long a wrapper's word may lie unread while messages leave no time to wait.
+cdef int64_t LOOK_PERIOD = SECOND // 20
+# Both ends of a run count its duration from moments that are a network apart.
+cdef int64_t END_TOLERANCE = SECOND
+# After a signal: how long to wait for what is still on its way.
+cdef int64_t SIGNAL_TIMEOUT = SECOND
+# The first times that tell by their size that they are in these units.
+cdef int64_t MICROSECONDS = 10**14
+cdef int64_t NANOSECONDS = 10**17
+# A finer unit makes a time a thousand times as large; no clock is wrong by thirty times.
+UNIT_FACTOR = 30
+# In a burst 16 messages take about 5 us, which changes no digit of a millisecond; 4 take
+# about one. In nanoseconds each message has its own.
+CLOCK_BLOCKS = {"ms": 16, "us": 4, "ns": 1}
+
+
+cdef class Limits:
+    """When a run begins and ends, and how fast it goes.
+
+    Args:
+        count: messages to transfer; 0 for no limit.
+        duration: seconds to run, from when both ends are ready; 0 for no limit.
+        rate: messages per second of the open-loop schedule; 0 for as fast as can be.
+        run_start: epoch milliseconds; a message with an earlier SendTime is not of this run.
+            0 when nobody knows.
+        control: what the wrapper says.
+    """
+
+    def __init__(self, *, count: int, duration: float, rate: int, run_start: int,
+                 control: Control) -> None:
+        self.count = count
+        self.duration_ns = <int64_t>(duration * SECOND)
+        self.rate = rate
+        self.run_start_ms = run_start
+        self.control = control
+
+
+cdef class Course:
+    """When a run goes on and when it ends.
+
+    Args:
+        writer: where the records go.
+        limits: when to stop.
+        time_unit: ``ms``, ``us`` or ``ns``, of send times and of the records.
+    """
+
+    def __init__(self, writer: RecordWriter, limits: Limits, time_unit: str) -> None:
+        self.writer = writer
+        self.limits = limits
+        self.control = self.limits.control
+        self.time_divisor = SECOND // UNITS_PER_SECOND[time_unit]
+        self.clock_block = CLOCK_BLOCKS[time_unit]
+        self.begin_run_at(self.limits.run_start_ms, UNITS_PER_SECOND[time_unit])
+        self.deadline = INT64_MAX
+        self.drain_deadline = INT64_MAX
+
+    def begin_run_at(self, run_start_ms: int, units: int) -> None:
+        """Set which SendTimes belong to this run: all of them if its start is unknown.
+
+        Args:
+            run_start_ms: see Limits.
+            units: the unit of the run's times, in units per second.
+        """
+        start = run_start_ms * units // 1000
+        self.run_start = start if start else INT64_MIN
+        self.run_span = min(UNIT_FACTOR * start, INT64_MAX - start) if start else UINT64_MAX
+
+    cdef bint is_older(self, int64_t send_time) noexcept nogil:
+        """Say whether a SendTime, in the unit that its size tells, is before this run."""
+        cdef int64_t start = self.limits.run_start_ms
+        if send_time >= MICROSECONDS:
+            start *= 1000
+        if send_time >= NANOSECONDS:
+            start *= 1000
+        return send_time < start
+
+    cdef int prepare_clock(self) noexcept nogil:
+        """Begin to flush records; the duration of the run begins with `start_clock`."""
+        self.next_flush = monotonic_ns() + FLUSH_PERIOD
+        return 0
+
+    cdef int start_clock(self) noexcept nogil:
+        """Begin the duration of the run: both ends are ready."""
+        self.prepare_clock()
+        self.started = monotonic_ns()
+        if self.limits.duration_ns:
+            self.deadline = self.started + self.limits.duration_ns
+        return 0
+
+    cdef bint time_is_over(self, int64_t now) noexcept nogil:
+        return now >= self.deadline
+
+    cdef bint near_the_end(self, int64_t now) noexcept nogil:
+        """Say whether a peer with the same duration may rightly have ended already."""
+        return self.started != 0 and self.limits.duration_ns != 0 and (
+            now >= self.started + self.limits.duration_ns - END_TOLERANCE)
+
+    cdef int start_draining(self, int64_t now) noexcept nogil:
+        """Begin to end the run; each end says what it waits for."""
+        self.stopping = True
+        return 0
+
+    cdef int notice_signals(self, int64_t now) noexcept nogil:
+        """Begin to end at a signal; at the second end at once."""
+        if pending_count() == 0:
+            return 0
+        if self.interrupted == 0:
+            self.interrupted = pending_signal()
+            self.start_draining(now)
+            self.drain_deadline = now + SIGNAL_TIMEOUT
+        elif pending_count() > 1:
+            self.drain_deadline = now
+        return 0
+
+    cdef int notice_wrapper(self, int64_t now) noexcept nogil:
+        """Look at what the wrapper said, for loops that never wait for the peer."""
+        if now >= self.next_look:
+            self.control.look()
+            self.next_look = now + LOOK_PERIOD
+        return 0
+
+    cdef int flush_records(self, int64_t now) except -1 nogil:
+        if now >= self.next_flush:
+            self.tell_progress()
+            self.writer.flush()
+            self.next_flush = now + FLUSH_PERIOD
+        return 0
+
+    cdef int tell_progress(self) except -1 nogil:
+        """Record the progress of messages that take longer than a flush."""
+        return 0

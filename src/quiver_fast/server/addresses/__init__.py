@@ -1,0 +1,1 @@
+"""What an address names: queues, temporary nodes, subscriptions."""

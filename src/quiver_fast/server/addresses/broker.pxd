@@ -1,0 +1,54 @@
+from quiver_fast.engine.security.security cimport Security
+from quiver_fast.loop.opener cimport Opener
+from quiver_fast.loop.reactor cimport Reactor
+from quiver_fast.loop.syncer cimport Syncer
+from quiver_fast.server.model.structures cimport Container, Inlet, Queue
+
+cdef enum:
+    WHY_SIZE = 256
+
+# Why an address is not there: an AMQP condition, and words.
+cdef struct Absence:
+    const char *condition
+    char why[256]
+
+cdef class Broker:
+    cdef Container container
+    cdef Reactor reactor
+    cdef readonly object config
+    cdef Security security
+    # bytes (address) -> int (Queue *)
+    cdef dict queues
+    # bytes (container id) -> int (Peer *), of connections that may be the only ones of it
+    cdef dict containers
+    # (container id or None, name, whether it is kept) -> Subscription
+    cdef readonly dict subscriptions
+    # The data directory, and the Store of each queue that has a file; None without one.
+    cdef readonly object files
+    cdef list stores
+    # The addresses of queues that could not be opened at the start.
+    cdef set refused
+    cdef Syncer syncer
+    # Opens the files of queues that clients make.
+    cdef Opener opener
+    cdef bytes container_id
+
+    cdef Queue *find(self, bytes address, bint create, bint topic)
+    cdef Queue *make(self, bytes address, bint topic)
+    cdef Queue *make_dynamic(self, bint topic)
+    cdef int forget_name(self, Queue *queue) except -1
+    cdef Queue *subscribe(self, Queue *topic)
+    cdef int make_storable(self, Queue *queue) except -1
+    cdef int want_store(self, Queue *queue) except -1
+    cdef int open_store(self, Queue *queue) except -1
+    cdef int fill_store(self, Queue *queue, str name) except -1
+    cdef int let_go(self, Queue *queue) except -1
+    cdef int drop_store(self, Queue *queue) except -1
+    cdef int release(self, Queue *queue) noexcept
+
+cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil
+cdef void say(object what) noexcept
+cdef bint is_dynamic(const Queue *queue) noexcept nogil
+cdef void leave_topic(Queue *subscription) noexcept nogil
+cdef Queue *find_queue(
+    Container *container, const char *address, size_t size, Absence *absence) noexcept nogil

@@ -1,0 +1,147 @@
+"""How long a dynamic node lives: as its lifetime policy says (AMQP 1.0 parts 3.5.9 to 3.5.13).
+
+Without a policy a node goes with the last link to it, as with `delete-on-no-links`. What else
+is attached to a node that goes is detached, and its name is free at once.
+"""
+
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcmp
+
+from quiver_fast.proton.libproton cimport (
+    PN_MAP, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_data_clear, pn_data_enter, pn_data_exit,
+    pn_data_get_symbol, pn_data_get_ulong, pn_data_is_described, pn_data_next,
+    pn_data_put_described, pn_data_put_list, pn_data_put_map, pn_data_put_symbol,
+    pn_data_put_ulong, pn_data_rewind, pn_data_t, pn_data_type, pn_terminus_properties,
+    pn_terminus_t,
+)
+from quiver_fast.server.addresses.broker cimport Broker
+from quiver_fast.server.connections.peer cimport link_refuse
+from quiver_fast.server.model.structures cimport Consumer, Inlet, Queue, queue_dirty
+from quiver_fast.server.nodes.queue cimport consumer_unready
+
+cdef const char *POLICY = b"lifetime-policy"
+cdef size_t POLICY_SIZE = 15
+cdef const char *DELETED = b"amqp:resource-deleted"
+
+
+cdef int read_lifetime(pn_terminus_t *terminus) noexcept nogil:
+    """Return the lifetime policy that a dynamic terminus asks for; -1 for one that there is not."""
+    cdef pn_data_t *data = pn_terminus_properties(terminus)
+    cdef pn_bytes_t key
+    pn_data_rewind(data)
+    if not pn_data_next(data) or pn_data_type(data) != PN_MAP or not pn_data_enter(data):
+        return DELETE_ON_NO_LINKS
+    while pn_data_next(data):
+        key = pn_data_get_symbol(data)
+        if not pn_data_next(data):
+            break
+        if key.size == POLICY_SIZE and memcmp(key.start, POLICY, POLICY_SIZE) == 0:
+            return policy_of(data)
+    return DELETE_ON_NO_LINKS
+
+
+cdef int policy_of(pn_data_t *data) noexcept nogil:
+    """Return the code of the policy that ``data`` stands on."""
+    cdef uint64_t code
+    cdef pn_bytes_t name
+    if not pn_data_is_described(data) or not pn_data_enter(data) or not pn_data_next(data):
+        return -1
+    if pn_data_type(data) != PN_SYMBOL:
+        code = pn_data_get_ulong(data)
+        return <int>code if DELETE_ON_CLOSE <= code <= DELETE_ON_NO_LINKS_OR_MESSAGES else -1
+    name = pn_data_get_symbol(data)
+    if is_name(name, b"amqp:delete-on-close:list"):
+        return DELETE_ON_CLOSE
+    if is_name(name, b"amqp:delete-on-no-links:list"):
+        return DELETE_ON_NO_LINKS
+    if is_name(name, b"amqp:delete-on-no-messages:list"):
+        return DELETE_ON_NO_MESSAGES
+    if is_name(name, b"amqp:delete-on-no-links-or-messages:list"):
+        return DELETE_ON_NO_LINKS_OR_MESSAGES
+    return -1
+
+
+cdef bint is_name(pn_bytes_t name, bytes wanted) noexcept with gil:
+    return <bytes>name.start[:name.size] == wanted
+
+
+cdef void set_lifetime(Queue *queue, int lifetime, pn_terminus_t *ours) noexcept nogil:
+    """Give a dynamic node its lifetime policy, and tell it in our terminus."""
+    cdef pn_data_t *data = pn_terminus_properties(ours)
+    queue.lifetime = <uint8_t>lifetime
+    queue.temporary = lifetime == DELETE_ON_NO_LINKS
+    queue.on_demand = lifetime == DELETE_ON_NO_LINKS_OR_MESSAGES
+    pn_data_clear(data)
+    pn_data_put_map(data)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(POLICY_SIZE, POLICY))
+    pn_data_put_described(data)
+    pn_data_enter(data)
+    pn_data_put_ulong(data, lifetime)
+    pn_data_put_list(data)
+    pn_data_exit(data)
+    pn_data_exit(data)
+
+
+cdef void maker_left(Queue *queue) noexcept nogil:
+    """The link that a node was made for is gone."""
+    if queue.lifetime == DELETE_ON_CLOSE:
+        node_delete(queue)
+    elif queue.lifetime == DELETE_ON_NO_MESSAGES:
+        # It may be empty now, or when the last of its messages is done with.
+        queue.orphaned = True
+        queue_dirty(queue)
+
+
+cdef void node_delete(Queue *queue) noexcept nogil:
+    """Have a node go: nobody finds it any more, and whoever is attached to it is detached."""
+    cdef Queue *subscription = queue.subscriptions
+    cdef Inlet *inlet = queue.inlets
+    queue.orphaned = False
+    queue.temporary = True
+    forget_name(queue)
+    while inlet != NULL:
+        link_refuse(&inlet.base, DELETED, b"the node was deleted")
+        inlet = inlet.next_inlet
+    refuse_consumers(queue)
+    while subscription != NULL:
+        refuse_consumers(subscription)
+        subscription = subscription.next_subscription
+    queue_dirty(queue)
+
+
+cdef void forget_name(Queue *queue) noexcept with gil:
+    (<Broker>queue.container.broker).forget_name(queue)
+
+
+cdef void refuse_consumers(Queue *queue) noexcept nogil:
+    cdef Consumer *consumer = queue.consumers
+    while consumer != NULL:
+        link_refuse(&consumer.outlet.base, DELETED, b"the node was deleted")
+        consumer_unready(consumer)
+        consumer = consumer.next
+    consumer = queue.browsers
+    while consumer != NULL:
+        link_refuse(&consumer.outlet.base, DELETED, b"the node was deleted")
+        consumer = consumer.next
+
+
+cdef void node_join(Inlet *inlet) noexcept nogil:
+    """Put a link that the peer attached into its node's list."""
+    cdef Queue *queue = inlet.queue
+    inlet.next_inlet = queue.inlets
+    if queue.inlets != NULL:
+        queue.inlets.prev_inlet = inlet
+    queue.inlets = inlet
+
+
+cdef void node_leave(Inlet *inlet) noexcept nogil:
+    """Take a link out of its node's list, if it is in one."""
+    if inlet.queue == NULL or inlet.announced:
+        return
+    if inlet.next_inlet != NULL:
+        inlet.next_inlet.prev_inlet = inlet.prev_inlet
+    if inlet.prev_inlet != NULL:
+        inlet.prev_inlet.next_inlet = inlet.next_inlet
+    else:
+        inlet.queue.inlets = inlet.next_inlet

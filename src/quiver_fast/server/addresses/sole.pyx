@@ -1,0 +1,66 @@
+"""Container ids of which there is one connection: JMS calls them client identifiers.
+
+A client that desires the capability `sole-connection-for-container` is refused while another
+such connection has its container id. Clients that do not ask for it share theirs.
+"""
+
+from quiver_fast.proton.libproton cimport (
+    pn_bytes, pn_condition_info, pn_connection_condition, pn_connection_open,
+    pn_connection_properties, pn_connection_remote_container,
+    pn_connection_remote_desired_capabilities, pn_data_enter, pn_data_exit, pn_data_put_bool,
+    pn_data_put_map, pn_data_put_symbol, pn_data_t,
+)
+from quiver_fast.server.addresses.broker cimport Broker
+from quiver_fast.server.connections.capability cimport has_capability
+from quiver_fast.server.connections.peer cimport peer_close
+from quiver_fast.server.model.structures cimport Peer
+
+
+cdef bint claim_container(Peer *peer) noexcept nogil:
+    """Take a container id for a peer that wants it for itself; False if another has it so."""
+    cdef const char *name = pn_connection_remote_container(peer.driver.connection)
+    if name == NULL or not has_capability(
+            pn_connection_remote_desired_capabilities(peer.driver.connection),
+            b"sole-connection-for-container"):
+        return True
+    with gil:
+        containers = (<Broker>peer.container.broker).containers
+        if <bytes>name in containers:
+            return False
+        containers[<bytes>name] = <size_t>peer
+        peer.sole = True
+    return True
+
+
+cdef void leave_container(Peer *peer) noexcept nogil:
+    """Let others have the peer's container id."""
+    if not peer.sole:
+        return
+    peer.sole = False
+    with gil:
+        name = <bytes>pn_connection_remote_container(peer.driver.connection)
+        (<Broker>peer.container.broker).containers.pop(name, None)
+
+
+cdef void refuse_container(Peer *peer) noexcept nogil:
+    """Close a connection whose container id another has.
+
+    The property of the open frame says beforehand that a close follows: a client need not
+    take the connection for made.
+    """
+    cdef pn_data_t *data = pn_connection_properties(peer.driver.connection)
+    pn_data_put_map(data)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(36, b"amqp:connection-establishment-failed"))
+    pn_data_put_bool(data, True)
+    pn_data_exit(data)
+    pn_connection_open(peer.driver.connection)
+    # Which field it is: part 2.8.16.
+    data = pn_condition_info(pn_connection_condition(peer.driver.connection))
+    pn_data_put_map(data)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(13, b"invalid-field"))
+    pn_data_put_symbol(data, pn_bytes(12, b"container-id"))
+    pn_data_exit(data)
+    peer_close(peer, b"amqp:invalid-field",
+               b"another connection has this container-id for itself")

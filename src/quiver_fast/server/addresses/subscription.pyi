@@ -1,0 +1,3 @@
+from quiver_fast.server.addresses.broker import Broker
+
+def restore_subscriptions(broker: Broker) -> None: ...

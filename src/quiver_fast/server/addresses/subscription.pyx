@@ -1,0 +1,404 @@
+"""Subscriptions to topics that are more than one link: shared ones, and those that are kept.
+
+A subscription is a queue of its topic. One that its consumer does not name goes with the
+consumer's link. One with the expiry policy `never` is kept without links: it is known by
+container id and link name, in a folder of the store if there is one, until its consumer closes
+the link rather than detaches it (AMQP 1.0 part 2.6.6). Consumers that ask for `shared` share
+the subscription that their links' names say before a `|`; with `global`, among containers.
+
+A durable message of a topic is in the file of each such subscription, so each has a copy of
+its own of it; all other messages are shared.
+"""
+
+from libc.stdlib cimport calloc
+from libc.string cimport memcpy
+
+import uuid
+
+from quiver_fast.errors import QuiverError
+from quiver_fast.proton.libproton cimport (
+    PN_EXPIRE_NEVER, PN_NONDURABLE, PN_SOURCE, PN_SYMBOL, pn_bytes,
+    pn_connection_remote_container, pn_data_clear, pn_data_encode, pn_data_encoded_size,
+    pn_data_enter, pn_data_exit, pn_data_put_array, pn_data_put_symbol,
+    pn_data_size, pn_data_t, pn_durability_t, pn_link_name, pn_link_remote_source, pn_link_source,
+    pn_link_t, pn_terminus_capabilities, pn_terminus_filter, pn_terminus_get_durability,
+    pn_terminus_get_expiry_policy, pn_terminus_set_address, pn_terminus_set_durability,
+    pn_terminus_set_expiry_policy, pn_terminus_set_type, pn_terminus_t,
+)
+from quiver_fast.queuefile.directory import SUBSCRIPTION
+from quiver_fast.queuefile.lock import QueueInUseError
+from quiver_fast.server.addresses import subscription_files
+from quiver_fast.server.addresses.broker cimport Broker, is_dynamic, leave_topic, say
+from quiver_fast.server.addresses.refusal import Refusal
+from quiver_fast.server.addresses.sourcefilter cimport choose_encoded
+from quiver_fast.server.addresses.subscription_files import Description
+from quiver_fast.server.connections.capability cimport has_capability
+from quiver_fast.server.durable.store cimport store_append, store_part, store_remove
+from quiver_fast.server.messages.message cimport (
+    Chunk, Message, chunk_bytes, message_filled, message_in_parts, message_new, message_release,
+    message_space,
+)
+from quiver_fast.server.model.structures cimport Peer, Queue, Transaction, Work, queue_dirty
+from quiver_fast.server.nodes.queue cimport want
+from quiver_fast.server.streams.stream cimport is_for
+from quiver_fast.server.streams.trunk cimport trunks_withdraw
+
+# A copy that is larger goes to its file in parts, and is sent from there.
+cdef size_t WHOLE_MAX = 262144
+
+
+cdef class Subscription:
+    """A subscription with a name. Its queue has it as long as it can be found."""
+
+
+cdef Queue *subscription_of(
+        Broker broker, Peer *peer, pn_link_t *link, Queue *topic) except NULL:
+    """Return the subscription that a consumer of a topic asks for, made if need be.
+
+    Our source says what is truly kept of it. A consumer that has it for itself is to be
+    detached by the caller: a link with the same name takes over (part 2.6.1).
+    """
+    cdef pn_terminus_t *theirs = pn_link_remote_source(link)
+    cdef pn_data_t *capabilities = pn_terminus_capabilities(theirs)
+    cdef Subscription found
+    cdef bint shared = has_capability(capabilities, b"shared")
+    cdef bint kept = (
+        pn_terminus_get_expiry_policy(theirs) == PN_EXPIRE_NEVER
+        and not (peer.trunk or is_dynamic(topic)))
+    if peer.trunk or not (shared or kept):
+        return broker.subscribe(topic)
+    name = name_of(link)
+    container = container_of(peer)
+    if shared:
+        name = name.partition(b"|")[0]
+        if has_capability(capabilities, b"global"):
+            container = None
+    what = Description(
+        topic.address[:topic.address_size], container, name, shared,
+        granted(broker, theirs) if kept else 0, encoded(pn_terminus_filter(theirs)))
+    key = container, name, kept
+    found = broker.subscriptions.get(key)
+    if found is not None and not same(found.what, what):
+        if found.queue.consumer_count and (shared or found.what.shared):
+            raise Refusal(b"amqp:resource-locked",
+                          "the subscription is in use, and on other terms")
+        # JMS: a new one with that name takes the place of the old one.
+        steal(found.queue)
+        unsubscribe(broker, found)
+        found = None
+    if found is None:
+        found = subscribe(broker, topic, what, key)
+    elif not shared:
+        steal(found.queue)
+    if kept:
+        claim(pn_link_source(link), found.what)
+    return found.queue
+
+
+cdef bytes name_of(pn_link_t *link):
+    """Return a link's name, which every attach has to have (part 2.7.3)."""
+    cdef const char *name = pn_link_name(link)
+    if name == NULL:
+        raise Refusal(b"amqp:invalid-field", "the attach has no name")
+    return name
+
+
+cdef bytes container_of(Peer *peer):
+    cdef const char *container = pn_connection_remote_container(peer.driver.connection)
+    return b"" if container == NULL else <bytes>container
+
+
+cdef bint same(object one, object other) except -1:
+    """Say whether two descriptions are of one subscription, however durable."""
+    return one._replace(durability=0) == other._replace(durability=0)
+
+
+cdef int granted(Broker broker, pn_terminus_t *theirs) except -1:
+    """Return the terminus-durability that a subscription has of what its consumer asks for."""
+    return PN_NONDURABLE if broker.files is None else <int>pn_terminus_get_durability(theirs)
+
+
+cdef bytes encoded(pn_data_t *data):
+    if pn_data_size(data) == 0:
+        return b""
+    buffer = bytearray(max(pn_data_encoded_size(data), 0))
+    pn_data_encode(data, <char *>buffer, len(buffer))
+    return bytes(buffer)
+
+
+cdef void claim(pn_terminus_t *ours, object what) noexcept:
+    """Say in our source that it is kept, and how durably (part 3.5.5)."""
+    pn_terminus_set_expiry_policy(ours, PN_EXPIRE_NEVER)
+    pn_terminus_set_durability(ours, <pn_durability_t><int>what.durability)
+
+
+cdef bint is_active(const Queue *subscription) noexcept nogil:
+    """Say whether a subscription has a consumer that another one of its name takes over from."""
+    return subscription.subscription != NULL and subscription.consumer_count > 0
+
+
+cdef int steal(Queue *queue) except -1:
+    """Have the consumers of a subscription detached: their link's name is attached anew."""
+    while queue.consumers != NULL:
+        queue.container.steal(&queue.consumers.outlet.base)
+    return 0
+
+
+cdef Subscription subscribe(Broker broker, Queue *topic, object what, tuple key):
+    """Make a subscription that has a name."""
+    cdef Subscription made = Subscription()
+    broker.check_room()
+    made.what = what
+    made.key = key
+    if what.durability:
+        made.folder = uuid.uuid4().hex
+        # Before its consumer is told that it is durable.
+        subscription_files.keep(broker.files.folder(SUBSCRIPTION + made.folder), what)
+    try:
+        begin(broker, topic, made)
+    except BaseException:
+        forget_folder(broker, made)
+        raise
+    return made
+
+
+cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
+    """Give a subscription its queue, and that its file and what is in it."""
+    cdef bint kept = made.key[2]
+    made.queue = broker.subscribe(topic)
+    choose_encoded(made.queue, made.what.filter, made.key[0])
+    made.queue.subscription = <void *>made
+    made.queue.temporary = made.queue.temporary and not kept
+    made.queue.kept = kept
+    broker.subscriptions[made.key] = made
+    if not kept:
+        return 0
+    topic.kept_subscriptions += 1
+    # Other servers send it what its consumer is to find.
+    want(topic, 1)
+    if made.folder is None:
+        return 0
+    try:
+        made.queue.storable = True
+        broker.fill_store(made.queue, SUBSCRIPTION + made.folder)
+    except BaseException:
+        end(broker, made)
+        broker.let_go(made.queue)
+        raise
+    topic.stored_subscriptions += 1
+    return 0
+
+
+cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) except NULL:
+    """Return the subscription of a link that attaches without a source, to ask for it.
+
+    JMS clients do so before they unsubscribe. Our source says what there is (part 2.6.3).
+    """
+    cdef pn_terminus_t *ours = pn_link_source(link)
+    cdef pn_data_t *data = pn_terminus_capabilities(ours)
+    cdef Subscription found
+    name = name_of(link)
+    if name.endswith(b"|global"):
+        found = broker.subscriptions.get((None, name[:-len(b"|global")], True))
+    else:
+        found = broker.subscriptions.get((container_of(peer), name, True))
+    if found is None:
+        raise Refusal(b"amqp:not-found", "the attach has no source, and there is no "
+                      "subscription of that name")
+    if is_active(found.queue):
+        raise Refusal(b"amqp:resource-locked", "the subscription is in use")
+    pn_terminus_set_type(ours, PN_SOURCE)
+    pn_terminus_set_address(ours, found.queue.address)
+    claim(ours, found.what)
+    pn_data_clear(data)
+    pn_data_put_array(data, False, PN_SYMBOL)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(5, b"topic"))
+    if found.what.shared:
+        pn_data_put_symbol(data, pn_bytes(6, b"shared"))
+        if found.what.container is None:
+            pn_data_put_symbol(data, pn_bytes(6, b"global"))
+    pn_data_exit(data)
+    return found.queue
+
+
+def restore_subscriptions(Broker broker) -> None:
+    """Make the subscriptions that the store has. One that cannot be is told, the others serve.
+
+    Raises:
+        QueueInUseError: another server has the store.
+    """
+    cdef Subscription made
+    cdef Queue *topic
+    root = broker.files.folder(SUBSCRIPTION)
+    for folder, what in subscription_files.kept(root):
+        try:
+            if isinstance(what, QuiverError):
+                raise what
+            topic = broker.find(what.topic, True, True)
+            if not topic.multicast:
+                raise QuiverError(f"{what.topic!r} is a queue")
+            made = Subscription()
+            made.what = what
+            made.key = what.container, what.name, True
+            made.folder = folder
+            begin(broker, topic, made)
+        except QueueInUseError:
+            raise
+        except (MemoryError, OSError, QuiverError) as error:
+            say(f"the subscription in {root / folder} is not served: {error}")
+
+
+cdef void subscription_closed(Queue *queue) noexcept nogil:
+    """The consumer closed its link: a subscription that is its alone, or was the last's, ends."""
+    if queue != NULL and queue.subscription != NULL and queue.kept and queue.consumer_count == 1:
+        with gil:
+            unsubscribe(
+                <Broker>queue.container.broker, <Subscription>queue.subscription)
+
+
+cdef void subscription_left(Queue *queue) noexcept nogil:
+    """The last consumer left a subscription that is not kept: nobody finds it any more."""
+    leave_topic(queue)
+    if queue.subscription != NULL:
+        with gil:
+            forget(<Broker>queue.container.broker, <Subscription>queue.subscription)
+
+
+cdef int forget(Broker broker, Subscription subscription) noexcept:
+    subscription.queue.subscription = NULL
+    del broker.subscriptions[subscription.key]
+    return 0
+
+
+cdef int unsubscribe(Broker broker, Subscription subscription) noexcept:
+    """End a kept subscription; its queue goes when its last link does."""
+    cdef Queue *queue = subscription.queue
+    forget_folder(broker, subscription)
+    end(broker, subscription)
+    if queue.links == 0:
+        leave_topic(queue)
+        queue_dirty(queue)
+    return 0
+
+
+cdef int forget_folder(Broker broker, Subscription subscription) noexcept:
+    """Write down that a subscription is no more, if it was written down that it is."""
+    if subscription.folder is not None:
+        try:
+            subscription_files.forget(broker.files.folder(SUBSCRIPTION + subscription.folder))
+        except QuiverError as error:
+            say(error)
+    return 0
+
+
+cdef int end(Broker broker, Subscription subscription) noexcept:
+    """Have nobody find a kept subscription any more, nor anything kept for it."""
+    cdef Queue *queue = subscription.queue
+    cdef Queue *topic = queue.topic
+    if queue.store != NULL:
+        topic.stored_subscriptions -= 1
+    topic.kept_subscriptions -= 1
+    want(topic, -1)
+    queue.kept = False
+    queue.temporary = True
+    forget(broker, subscription)
+    trunks_withdraw(topic)
+    return 0
+
+
+cdef Message *copied(const Message *message) noexcept nogil:
+    """Return a message with the same bytes, for a file; NULL without memory."""
+    cdef Message *copy = (
+        message_new(message.size) if message.size <= WHOLE_MAX else message_in_parts())
+    cdef const Chunk *chunk = message.first
+    cdef size_t done
+    cdef size_t room
+    cdef char *space
+    while copy != NULL and chunk != NULL:
+        done = 0
+        while done < chunk.size:
+            space = message_space(copy, chunk.size - done, &room)
+            if space == NULL:
+                message_release(copy)
+                return NULL
+            memcpy(space, chunk_bytes(<Chunk *>chunk) + done, room)
+            message_filled(copy, room)
+            done += room
+        chunk = chunk.next
+    if copy != NULL:
+        copy.header = message.header
+        copy.expires = message.expires
+        copy.routed = message.routed
+        copy.complete = True
+    return copy
+
+
+cdef bint store_copies(Queue *topic, Message *message) noexcept nogil:
+    """Write a durable message to the files of a topic's subscriptions, in all or in none.
+
+    Each has its copy in `incoming` then. False: a file takes no more, or there is no memory.
+    """
+    cdef Queue *subscription = topic.subscriptions
+    while subscription != NULL:
+        if subscription.store != NULL and is_for(subscription, message):
+            subscription.incoming = copied(message)
+            if subscription.incoming == NULL or not store(subscription, subscription.incoming):
+                drop_copies(topic)
+                return False
+        subscription = subscription.next_subscription
+    return True
+
+
+cdef bint store(Queue *queue, Message *message) noexcept nogil:
+    if message.size > WHOLE_MAX:
+        return store_part(queue, message, True)
+    return store_append(queue, message)
+
+
+cdef void drop_copies(Queue *topic) noexcept nogil:
+    """Take copies back that not all subscriptions could have."""
+    cdef Queue *subscription = topic.subscriptions
+    while subscription != NULL:
+        if subscription.incoming != NULL:
+            if subscription.incoming.index >= 0 or subscription.incoming.chain != NULL:
+                store_remove(subscription, subscription.incoming)
+            message_release(subscription.incoming)
+            subscription.incoming = NULL
+        subscription = subscription.next_subscription
+
+
+cdef bint spread(Transaction *transaction) noexcept nogil:
+    """Give a transaction the copies of its messages to topics, each work of its own.
+
+    So they are written with all that it writes. False without memory.
+    """
+    cdef Work *work = transaction.first
+    cdef Queue *subscription
+    while work != NULL:
+        if work.message != NULL and work.queue.stored_subscriptions and (
+                work.message.header.durable and work.message.index != SPREAD):
+            subscription = work.queue.subscriptions
+            while subscription != NULL:
+                if subscription.store != NULL and is_for(subscription, work.message) and (
+                        not add_copy(transaction, work, subscription)):
+                    return False
+                subscription = subscription.next_subscription
+            work.message.index = SPREAD
+        work = work.next
+    return True
+
+
+cdef bint add_copy(Transaction *transaction, Work *work, Queue *subscription) noexcept nogil:
+    """Put a copy's work behind that of its message."""
+    cdef Work *made = <Work *>calloc(1, sizeof(Work))
+    if made == NULL:
+        return False
+    made.next = work.next
+    work.next = made
+    if transaction.last == work:
+        transaction.last = made
+    made.queue = subscription
+    subscription.links += 1
+    made.message = copied(work.message)
+    return made.message != NULL

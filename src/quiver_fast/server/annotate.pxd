@@ -1,7 +1,0 @@
-from libc.stdint cimport uint64_t
-
-from quiver_fast.proton.libproton cimport pn_disposition_t
-from quiver_fast.server.structures cimport Entry
-
-cdef void outcome_said(
-    Entry *entry, uint64_t state, pn_disposition_t *said) noexcept nogil

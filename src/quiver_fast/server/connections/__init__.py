@@ -1,0 +1,1 @@
+"""A peer, its sessions and links, and the credit of its producers."""

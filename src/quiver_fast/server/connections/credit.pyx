@@ -1,0 +1,100 @@
+"""How much a producer may send ahead: credit, by what it sends and what is open of it.
+
+A queue keeps whole messages for whoever comes later. A stream that no file keeps needs a
+consumer, so its sender waits for credit until one has attached, and gives back what it has
+left when the last one went (drain, AMQP 1.0 part 2.6.7).
+"""
+
+from quiver_fast.proton.libproton cimport pn_link_credit, pn_link_drain, pn_link_flow
+from quiver_fast.server.model.structures cimport Inlet, Queue, peer_dirty
+
+# What a producer may send ahead, in bytes, by the mean size of what it sent so far.
+cdef size_t AHEAD_MAX = 4194304
+cdef int LEAST_CREDIT = 4
+# Deliveries that may wait for a sync; its end wakes the inlet.
+cdef int UNSYNCED_MAX = 32768
+# Before anything is known of the size. With more, a producer of large messages that has
+# to wait would fill the window of its session and stop the session's other links, a
+# coordinator's among them, whose commit may be what it waits for.
+cdef int FIRST_CREDIT = 64
+# Streams of one link that are not settled, as many as skupper-router has of deliveries.
+cdef int STREAMS_MAX = 250
+
+
+cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
+    """Keep the producer's credit between half and all of its window (part 2.6.7)."""
+    cdef int window
+    cdef int credit
+    if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
+        return
+    if inlet.streaming and inlet.queue != NULL and not has_demand(inlet.queue):
+        return
+    if inlet.unsynced >= UNSYNCED_MAX:
+        return
+    window = inlet.base.peer.container.limits.credit
+    if inlet.mean_size:
+        window = min(window, max(<int>(AHEAD_MAX // inlet.mean_size), LEAST_CREDIT))
+    else:
+        window = min(window, FIRST_CREDIT)
+    if inlet.streaming or inlet.stream_count:
+        # What is sent of a stream holds its place until it is settled.
+        window = min(window, min(STREAMS_MAX, inlet.base.peer.container.limits.credit)
+                     - inlet.stream_count)
+    if inlet.announced:
+        # What our consumers have no use for yet is better kept where it is.
+        window -= <int>min(<size_t>max(window, 0), inlet.queue.available)
+    credit = pn_link_credit(inlet.base.link)
+    if credit <= window // 2 and credit < window:
+        pn_link_flow(inlet.base.link, window - credit)
+        peer_dirty(inlet.base.peer)
+
+
+cdef void demand_join(Inlet *inlet) noexcept nogil:
+    """Put a sender of streams into its queue's list."""
+    cdef Inlet *first = inlet.queue.streaming_inlets
+    inlet.next_streaming = first
+    if first != NULL:
+        first.prev_streaming = inlet
+    inlet.queue.streaming_inlets = inlet
+
+
+cdef void demand_leave(Inlet *inlet) noexcept nogil:
+    """Take a link that is detached out of its queue's list, if it is in one."""
+    if inlet.queue == NULL or (
+            inlet.prev_streaming == NULL and inlet.queue.streaming_inlets != inlet):
+        return
+    if inlet.next_streaming != NULL:
+        inlet.next_streaming.prev_streaming = inlet.prev_streaming
+    if inlet.prev_streaming != NULL:
+        inlet.prev_streaming.next_streaming = inlet.next_streaming
+    else:
+        inlet.queue.streaming_inlets = inlet.next_streaming
+    inlet.prev_streaming = NULL
+    inlet.next_streaming = NULL
+
+
+cdef void demand_began(Queue *queue) noexcept nogil:
+    """A consumer has attached: if it is the first, senders of streams may begin."""
+    cdef Inlet *inlet = queue.streaming_inlets
+    if not is_first(queue):
+        return
+    while inlet != NULL:
+        inlet_top_up(inlet)
+        inlet = inlet.next_streaming
+
+
+cdef bint is_first(const Queue *queue) noexcept nogil:
+    """Say whether there was no demand before the last consumer."""
+    if queue.multicast:
+        return queue.subscriptions != NULL and queue.subscriptions.next_subscription == NULL
+    return queue.consumer_count == 1 and not queue.storable
+
+
+cdef void demand_ended(Queue *queue) noexcept nogil:
+    """A consumer went: without another one, senders of streams give their credit back."""
+    cdef Inlet *inlet = queue.streaming_inlets
+    while inlet != NULL and not has_demand(queue):
+        if pn_link_credit(inlet.base.link) > 0:
+            pn_link_drain(inlet.base.link, 0)
+            peer_dirty(inlet.base.peer)
+        inlet = inlet.next_streaming

@@ -1,0 +1,283 @@
+"""The record of a link: made at attach, found through the engine's context, freed at detach."""
+
+from libc.stdint cimport uint64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free
+from libc.string cimport strcmp
+
+from quiver_fast.loop.balance cimport LINK, freed, made as count_made
+from quiver_fast.loop.memory cimport hold
+from quiver_fast.proton.libproton cimport (
+    PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container,
+    pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
+    pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_free,
+    pn_session_head, pn_session_incoming_bytes, pn_session_next, pn_session_open,
+    pn_session_set_context,
+    pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
+    pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
+)
+from quiver_fast.server.model.structures cimport (
+    INLET, OUTLET, Inlet, Link, LinkKind, Peer, Session,
+)
+
+# What a session takes before we read it bounds what an unread stream may hold. Where
+# streams were announced it is what fills the pipe, in bytes, and at least so many frames.
+cdef size_t STREAM_WINDOW = 262144
+cdef int LEAST_WINDOW = 2
+# Elsewhere as many frames as the first credit is messages; small ones need more to flow.
+cdef int FIRST_WINDOW = 64
+cdef size_t WIDE_WINDOW = 512
+
+
+cdef Session *session_new(Peer *peer, pn_session_t *session, bint own) noexcept nogil:
+    """Make what a session's context points to, in the list of its peer; NULL without memory."""
+    cdef Session *made = <Session *>calloc(1, sizeof(Session))
+    if made == NULL:
+        return NULL
+    made.session = session
+    made.own = own
+    made.next = peer.sessions
+    if peer.sessions != NULL:
+        peer.sessions.prev = made
+    peer.sessions = made
+    pn_session_set_context(session, made)
+    return made
+
+
+cdef void session_delete(Peer *peer, Session *session) noexcept nogil:
+    """Free a session's record; it has no links any more."""
+    cdef Session **place = &peer.beginning
+    while place[0] != NULL and place[0] != session:
+        place = &place[0].next_beginning
+    if place[0] == session:
+        place[0] = session.next_beginning
+    if session.prev != NULL:
+        session.prev.next = session.next
+    else:
+        peer.sessions = session.next
+    if session.next != NULL:
+        session.next.prev = session.prev
+    pn_session_set_context(session.session, NULL)
+    hold(&peer.holder, &session.counted, 0)
+    free(session)
+
+
+cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil:
+    """Make what a link's context points to, in the list of its peer; NULL without memory.
+
+    Args:
+        size: of the kind's struct, which begins with a Link.
+    """
+    cdef Link *made = <Link *>calloc(1, size)
+    cdef Session *session
+    if made == NULL:
+        return NULL
+    count_made(LINK)
+    peer.container.next_serial += 1
+    made.kind = kind
+    made.link = link
+    made.session = pn_link_session(link)
+    made.peer = peer
+    made.serial = peer.container.next_serial
+    session = session_of(made.session)
+    made.next = session.links
+    if session.links != NULL:
+        session.links.prev = made
+    session.links = made
+    session.incoming += kind != OUTLET
+    made.own = pn_link_state(link) & PN_REMOTE_UNINIT != 0
+    if made.own:
+        peer.own_links += 1
+    else:
+        peer.link_count += 1
+    # Without a reference of ours each delivery moves the counts of link, session and
+    # connection between zero and one.
+    pn_incref(link)
+    pn_link_set_context(link, made)
+    return made
+
+
+cdef void link_delete(Link *link) noexcept nogil:
+    """Free a link's record and our hold on the engine's link, which was closed."""
+    cdef pn_link_t *engine_link = link.link
+    cdef Peer *peer = link.peer
+    cdef Session *session = session_of(link.session)
+    link_forget(link)
+    pn_link_free(engine_link)
+    pn_decref(engine_link)
+    # What came by the link and was not read is gone.
+    hold(&peer.holder, &session.counted, pn_session_incoming_bytes(session.session))
+
+
+cdef void link_abandon(Link *link) noexcept nogil:
+    """Free the record of a link that we closed; the engine's goes when its peer confirms that."""
+    cdef pn_link_t *engine_link = link.link
+    link_forget(link)
+    pn_decref(engine_link)
+
+
+cdef void link_forget(Link *link) noexcept nogil:
+    cdef Peer *peer = link.peer
+    cdef Session *session = session_of(link.session)
+    if link.prev != NULL:
+        link.prev.next = link.next
+    else:
+        session.links = link.next
+    if link.next != NULL:
+        link.next.prev = link.prev
+    session.incoming -= link.kind != OUTLET
+    session.streaming -= link.kind == INLET and (<Inlet *>link).streaming
+    if link.own:
+        peer.own_links -= 1
+    else:
+        peer.link_count -= 1
+    freed(LINK)
+    pn_link_set_context(link.link, NULL)
+    free(link)
+
+
+cdef int stream_window(const Peer *peer) noexcept nogil:
+    """Return the window, in frames, of a session that streams come by."""
+    return max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
+
+
+cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
+    """Begin a session, or answer the peer's begin, with the window that its links call for."""
+    cdef int window = FIRST_WINDOW
+    cdef int mark = window // 2
+    if session_of(session).streaming:
+        window = stream_window(peer)
+        # So few that the sender hears of all that was read: waiting for more may be for
+        # what its own socket keeps back until it hears something.
+        mark = window - 1
+    session_of(session).window = <size_t>window * peer.container.limits.frame_size
+    pn_session_set_incoming_window_and_lwm(session, window, mark)
+    pn_session_open(session)
+
+
+cdef void stream_inlet(Inlet *inlet) noexcept nogil:
+    """Take a link that was just attached for one that streams come by."""
+    inlet.streaming = True
+    session_of(inlet.base.session).streaming += 1
+    if pn_session_state(inlet.base.session) & PN_LOCAL_ACTIVE:
+        narrow_session(&inlet.base)
+
+
+cdef void narrow_session(const Link *link) noexcept nogil:
+    """Make the window of a session that began before its link for streams fit for those.
+
+    Not if others send by it: the engine would take what is on its way for a breach. The
+    credit that the link gets next tells its peer.
+    """
+    if session_of(link.session).incoming > 1:
+        return
+    session_of(link.session).window = (
+        <size_t>stream_window(link.peer) * link.peer.container.limits.frame_size)
+    fit_session(session_of(link.session))
+
+
+cdef void widen_session(Inlet *inlet) noexcept nogil:
+    """Let small messages flow: one has come by the link.
+
+    The window cannot be made smaller again: what is on its way would breach it (part 2.5.6).
+    """
+    cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
+    inlet.wide = True
+    if not session_of(inlet.base.session).streaming:
+        session_of(inlet.base.session).window = WIDE_WINDOW * frame_size
+        fit_session(session_of(inlet.base.session))
+
+
+cdef void fit_session(const Session *session) noexcept nogil:
+    """Have the engine take as much as the window has left beside what is in files."""
+    pn_session_set_incoming_capacity(session.session, session.window - session.spilled)
+
+
+cdef size_t channels(Peer *peer) noexcept nogil:
+    """Return how many sessions the connection has room for, whoever begins them (part 2.7.1)."""
+    return <size_t>pn_transport_get_channel_max(peer.driver.transport) + 1
+
+
+cdef bint has_channel(Peer *peer) noexcept nogil:
+    """Say whether we may begin one more session.
+
+    The peer's next begin must find a channel for its answer, so we take no more than half
+    of them and never the last. The engine goes mute for ever without a channel.
+    """
+    cdef size_t used = peer.session_count + peer.own_sessions + peer.ending_sessions
+    return peer.own_sessions < channels(peer) // 2 and used + 1 < channels(peer)
+
+
+cdef bint awaits_begin(Peer *peer) noexcept nogil:
+    """Say whether the next link of ours has to wait for the answer to our begin.
+
+    It shares a session that the peer has not answered: only its begin says how many links
+    there may be.
+    """
+    cdef pn_session_t *session = peer.shared_session
+    return session != NULL and not pn_session_state(session) & PN_REMOTE_ACTIVE and (
+        peer.container.limits.shared_sessions or not has_channel(peer))
+
+
+cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
+    """Return an open session with a handle for a link of ours; NULL if there is none.
+
+    Not while `awaits_begin`.
+
+    Args:
+        own: set to whether the session is there for this link alone.
+    """
+    cdef bint may_begin = has_channel(peer)
+    cdef pn_session_t *session = peer.shared_session
+    own[0] = False
+    if session != NULL and pnx_session_has_handle(session) and (
+            peer.container.limits.shared_sessions or not may_begin):
+        return session
+    if not may_begin:
+        return session_of_peer(peer)
+    session = pn_session(peer.driver.connection)
+    if session == NULL:
+        return NULL
+    if session_new(peer, session, True) == NULL:
+        pn_session_free(session)
+        return NULL
+    open_session(peer, session)
+    peer.own_sessions += 1
+    own[0] = not peer.container.limits.shared_sessions and (
+        has_channel(peer) or peer.shared_session != NULL)
+    if not own[0]:
+        # The last that there may be has to do for all that come.
+        peer.shared_session = session
+    return session
+
+
+cdef pn_session_t *session_of_peer(Peer *peer) noexcept nogil:
+    """Return a session that the peer began and that has a handle: either side may attach in it.
+
+    One of ours may be a single link's, and go with it.
+    """
+    cdef int usable = PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE
+    cdef pn_session_t *session = pn_session_head(peer.driver.connection, usable)
+    while session != NULL and (
+            session_of(session).own or not pnx_session_has_handle(session)):
+        session = pn_session_next(session, usable)
+    return session
+
+
+cdef void write_name(const char *prefix, uint64_t number, char *out) noexcept nogil:
+    """Write the name of a link that this server attaches, unique by its number."""
+    snprintf(out, NAME_MAX, b"%s%llu", prefix, <unsigned long long>number)
+
+
+cdef bint is_usable(Peer *peer) noexcept nogil:
+    """Say whether the connection is open both ways, so that links can be attached."""
+    return not (peer.dead or peer.cut) and (
+        pn_connection_state(peer.driver.connection) == (PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE))
+
+
+cdef bint same_server(Peer *one, Peer *other) noexcept nogil:
+    """Say whether two trunk connections lead to the same server."""
+    cdef const char *here = pn_connection_remote_container(one.driver.connection)
+    cdef const char *there = pn_connection_remote_container(other.driver.connection)
+    return one.trunk and other.trunk and here != NULL and there != NULL and (
+        strcmp(here, there) == 0)

@@ -1,0 +1,199 @@
+"""One connection's bytes: between its socket and the engine, in both directions."""
+
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport uint32_t
+
+from quiver_fast.engine.security.security cimport is_hello, is_tls
+from quiver_fast.loop.reactor cimport watch_change
+from quiver_fast.proton.libproton cimport (
+    PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REJECTED, PN_REMOTE_CLOSED, pn_bytes_t,
+    pn_condition_is_set, pn_condition_set_description, pn_condition_set_name, pn_condition_t,
+    pn_connection_close, pn_connection_condition, pn_connection_driver_finished,
+    pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized,
+    pn_connection_driver_read_close, pn_connection_driver_read_closed,
+    pn_connection_driver_read_done, pn_connection_driver_write_buffer,
+    pn_connection_driver_write_close, pn_connection_driver_write_done, pn_connection_open,
+    pn_connection_state, pn_delivery_local, pn_delivery_settle, pn_delivery_t, pn_delivery_update,
+    pn_disposition_condition, pn_link_close, pn_link_condition, pn_rwbytes_t,
+    pn_transport_close_tail, pn_transport_condition, ssize_t,
+)
+from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, recv, send
+from quiver_fast.server.model.structures cimport Link, Peer, peer_dirty
+
+cdef size_t READ_SIZE = 65536
+# What is read at a time of a peer whose frames cost much more than they are long.
+cdef size_t COSTLY_SIZE = 4096
+# Unanswered frames from which on a peer that takes no answers is not read. Fewer may be
+# all that keeps it from taking them: two servers may fill each other's sockets.
+cdef size_t UNANSWERED_MAX = 256
+# As much is written at a time, if there is as much.
+cdef size_t WRITE_SIZE = 65536
+# What the engine's buffer holds at first.
+cdef size_t ENGINE_BUFFER = 8192
+
+
+cdef bint peer_read(Peer *peer) noexcept nogil:
+    """Read once what the socket has, up to a limit; return whether there may be more."""
+    cdef pn_rwbytes_t space
+    cdef ssize_t n
+    if peer.cut or not wants_input(peer):
+        return False
+    space = pn_connection_driver_read_buffer_sized(&peer.driver, READ_SIZE)
+    if space.size == 0:
+        # A frame larger than the buffer is half in: let the buffer grow.
+        space = pn_connection_driver_read_buffer(&peer.driver)
+    if peer.costly:
+        space.size = min(space.size, COSTLY_SIZE)
+    if space.size == 0:
+        return False
+    n = recv(peer.watch.fd, space.start, space.size, MSG_DONTWAIT)
+    if n < 0 and (errno == EAGAIN or errno == EINTR):
+        return False
+    if n <= 0 or peer.expects_tls and not is_hello(space.start):
+        peer_cut(peer)
+        return False
+    peer.expects_tls = False
+    pn_connection_driver_read_done(&peer.driver, n)
+    if pn_connection_driver_read_closed(&peer.driver):
+        refuse_garbage(peer)
+        return False
+    return <size_t>n == space.size and not peer.costly
+
+
+cdef void refuse_garbage(Peer *peer) noexcept nogil:
+    """Give a reason where the engine, which reads no more, has given none.
+
+    It stops without a word at a frame that it cannot dispatch.
+    """
+    if not (pn_condition_is_set(pn_transport_condition(peer.driver.transport))
+            or pn_connection_state(peer.driver.connection) & PN_REMOTE_CLOSED):
+        peer_refuse(peer, b"amqp:decode-error", b"not a frame of AMQP")
+
+
+cdef void peer_cut(Peer *peer) noexcept nogil:
+    """Take the connection as gone in both directions."""
+    peer.cut = True
+    pn_connection_driver_read_close(&peer.driver)
+    pn_connection_driver_write_close(&peer.driver)
+
+
+cdef void peer_write(Peer *peer) noexcept nogil:
+    """Give the socket what the engine has, and wait for the socket where it is full.
+
+    The engine is not asked while it is full: it would frame whatever it has. Nor is it
+    for a connection that was cut: nobody reads that any more.
+    """
+    cdef uint32_t events = 0
+    if not (peer.full or peer.cut):
+        write_some(peer)
+    if peer.cut:
+        return
+    if peer.full:
+        events |= EPOLLOUT
+    if wants_input(peer):
+        events |= EPOLLIN
+    if events != peer.events:
+        peer.events = events
+        watch_change(peer.container.epoll, &peer.watch, events)
+
+
+cdef void peer_flush(Peer *peer) noexcept nogil:
+    """Write in the midst of a turn, if the socket takes anything."""
+    if not (peer.full or peer.cut):
+        write_some(peer)
+
+
+cdef bint wants_input(const Peer *peer) noexcept nogil:
+    return not (peer.behind or peer.holder.slowed) and (
+        not peer.full or peer.unanswered < UNANSWERED_MAX)
+
+
+cdef void write_some(Peer *peer) noexcept nogil:
+    """Write until there is no more, or the socket is full."""
+    cdef pn_bytes_t data = output(peer)
+    cdef ssize_t n
+    peer.ending_sessions = 0
+    peer.unanswered = 0
+    if peer.answers_tls and data.size > 0:
+        peer.answers_tls = False
+        if not is_tls(data.start):
+            peer_cut(peer)
+    while data.size > 0 and not peer.cut:
+        n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
+        if n < 0 and errno == EINTR:
+            continue
+        if n < 0 and errno == EAGAIN:
+            peer.full = True
+            break
+        if n < 0:
+            peer_cut(peer)
+            break
+        data = pn_connection_driver_write_done(&peer.driver, n)
+
+
+cdef pn_bytes_t output(Peer *peer) noexcept nogil:
+    """Return what the engine has to write.
+
+    Its buffer grows when it is asked again while it is full, up to the peer's frame size.
+    """
+    cdef pn_bytes_t data = pn_connection_driver_write_buffer(&peer.driver)
+    cdef size_t before = 0
+    while before < data.size < WRITE_SIZE and data.size % ENGINE_BUFFER == 0:
+        before = data.size
+        data = pn_connection_driver_write_buffer(&peer.driver)
+    return data
+
+
+cdef bint peer_finished(Peer *peer) noexcept nogil:
+    """Say whether nothing more will come or go on this connection."""
+    return peer.cut or pn_connection_driver_finished(&peer.driver)
+
+
+cdef void set_condition(
+        pn_condition_t *condition, const char *name, const char *description) noexcept nogil:
+    pn_condition_set_name(condition, name)
+    pn_condition_set_description(condition, description)
+
+
+cdef void peer_close(
+        Peer *peer, const char *condition, const char *description) noexcept nogil:
+    """Close the connection in order, with an error unless ``condition`` is NULL."""
+    if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
+        return
+    if not pn_connection_state(peer.driver.connection) & PN_LOCAL_ACTIVE:
+        # A close must follow an open (part 2.4.3).
+        pn_connection_open(peer.driver.connection)
+    if condition != NULL:
+        set_condition(
+            pn_connection_condition(peer.driver.connection), condition, description)
+    pn_connection_close(peer.driver.connection)
+    peer_dirty(peer)
+
+
+cdef void peer_refuse(
+        Peer *peer, const char *condition, const char *description) noexcept nogil:
+    """End a connection whose peer broke the protocol, unlike `peer_close` at any stage.
+
+    The engine writes no close before the peer's open, except for errors of its own: it is
+    told of one, and of an early end of input.
+    """
+    set_condition(pn_transport_condition(peer.driver.transport), condition, description)
+    pn_transport_close_tail(peer.driver.transport)
+    peer_dirty(peer)
+
+
+cdef void delivery_reject(
+        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
+    """Say that a delivery can never be taken, and why (part 3.4.3)."""
+    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
+    pn_delivery_update(delivery, PN_REJECTED)
+    pn_delivery_settle(delivery)
+
+
+cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:
+    """Detach a link with an error (part 2.6.4)."""
+    if not link.refused:
+        link.refused = True
+        set_condition(pn_link_condition(link.link), name, description)
+        pn_link_close(link.link)
+    peer_dirty(link.peer)

@@ -1,0 +1,1 @@
+"""What is in the files of a queue: messages, their states, and how they come back."""

@@ -1,0 +1,64 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from quiver_fast.queuefile.appender cimport Appender
+from quiver_fast.queuefile.live cimport Mark
+from quiver_fast.queuefile.retention cimport Retention
+from quiver_fast.server.messages.message cimport Message
+from quiver_fast.server.model.structures cimport Container, Entry, Queue
+
+cdef class Store:
+    cdef Queue *queue
+    # By which the data directory knows it.
+    cdef readonly bytes name
+    cdef const char *name_start
+    cdef size_t name_size
+    cdef Appender appender
+    cdef Retention retention
+    # Entries that are done with, not written down yet.
+    cdef uint64_t *removed
+    cdef size_t removed_count
+    cdef size_t removed_capacity
+    # Has something to write down; in the container's list.
+    cdef bint dirty
+    cdef void *next_dirty
+    # Entries were removed since its files were looked at.
+    cdef bint untidy
+    # Has something to sync, or files to close; in a list too.
+    cdef bint unsynced
+    cdef void *next_unsynced
+    # The file that was ended last and is not on disk yet, and its last index; -1 for none.
+    cdef int ended_fd
+    cdef int64_t ended_cycle
+    cdef int64_t ended_last
+    # Descriptors of deleted files, to be closed.
+    cdef list deleted
+    cdef bint has_deleted
+    # A transaction's work is being written here; in its list. The first entry of it.
+    cdef bint joined
+    cdef void *next_joined
+    cdef int64_t joined_from
+    # How a transaction ended, which could not be written: nothing else may be before it.
+    cdef Mark owed
+    # The last append failed, which was said.
+    cdef bint failing
+
+    cdef int fill(self, Queue *queue, object committed) except -1
+    cdef int restore(self, Queue *queue, object committed) except -1
+    cdef bint wants_sync(self) noexcept nogil
+
+cdef void note_failure(const Entry *entry) noexcept nogil
+cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil
+cdef bint store_append(Queue *queue, Message *message) noexcept nogil
+cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil
+cdef void store_remove(Queue *queue, const Message *message) noexcept nogil
+cdef void store_forget(Queue *queue) noexcept nogil
+cdef void note_message(Store store, const Message *message) noexcept nogil
+cdef void report(Store store) noexcept nogil
+cdef void note_removal(Store store, int64_t index) noexcept nogil
+cdef bint flush_removals(Store store) noexcept nogil
+cdef bint write_owed(Store store) noexcept nogil
+cdef void mark_dirty(Container *container, void *store) noexcept nogil
+cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil
+cdef void stores_flush(Container *container) noexcept nogil
+cdef void stores_finish(Container *container) noexcept nogil
+cdef void synced(void *container) noexcept nogil

@@ -1,0 +1,91 @@
+"""Deliveries that are accepted when what they brought is on disk.
+
+They stand in the order in which they came, and so are done in it. A link that goes leaves
+its deliveries there: they know it by its waiter, which then names nobody.
+"""
+
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memmove
+
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_MODIFIED, pn_delivery_local, pn_delivery_settle, pn_delivery_t,
+    pn_delivery_update, pn_disposition_set_failed,
+)
+from quiver_fast.server.model.structures cimport (
+    INLET, Container, Inlet, Link, Pending, Waiter, inlet_wake, peer_dirty,
+)
+
+
+cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:
+    """Accept a delivery after a sync. False without memory."""
+    cdef Container *container = link.peer.container
+    cdef size_t capacity
+    cdef Pending *grown
+    if link.waiter == NULL:
+        link.waiter = <Waiter *>calloc(1, sizeof(Waiter))
+        if link.waiter == NULL:
+            return False
+        link.waiter.link = link
+    if container.pending_count == container.pending_capacity:
+        capacity = 2 * container.pending_capacity + 1024
+        grown = <Pending *>realloc(container.pending, capacity * sizeof(Pending))
+        if grown == NULL:
+            return False
+        container.pending = grown
+        container.pending_capacity = capacity
+    container.pending[container.pending_count].waiter = link.waiter
+    link.waiter.count += 1
+    container.pending[container.pending_count].delivery = delivery
+    container.pending_count += 1
+    if link.kind == INLET:
+        (<Inlet *>link).unsynced += 1
+    return True
+
+
+cdef void forget_pending(Link *link) noexcept nogil:
+    """The link is gone, and nobody is there to be told."""
+    cdef Waiter *waiter = link.waiter
+    if waiter == NULL:
+        return
+    waiter.link = NULL
+    link.waiter = NULL
+    if waiter.count == 0:
+        free(waiter)
+
+
+cdef void settle_pending(Container *container, bint good) noexcept nogil:
+    """Accept what waited for the sync; after one that failed nobody knows: modified."""
+    cdef Pending *pending
+    cdef Link *link
+    cdef size_t count = container.syncing_count
+    cdef size_t i
+    for i in range(count):
+        pending = &container.pending[i]
+        link = one_waits_less(pending.waiter)
+        if link == NULL:
+            continue
+        if good:
+            pn_delivery_update(pending.delivery, PN_ACCEPTED)
+        else:
+            pn_disposition_set_failed(pn_delivery_local(pending.delivery), True)
+            pn_delivery_update(pending.delivery, PN_MODIFIED)
+        pn_delivery_settle(pending.delivery)
+        peer_dirty(link.peer)
+        if link.kind == INLET:
+            (<Inlet *>link).unsynced -= 1
+            # It may have more credit now.
+            inlet_wake(<Inlet *>link)
+    container.syncing_count = 0
+    container.pending_count -= count
+    if container.pending_count:
+        memmove(container.pending, container.pending + count,
+                container.pending_count * sizeof(Pending))
+
+
+cdef Link *one_waits_less(Waiter *waiter) noexcept nogil:
+    """Count down the deliveries of a link that wait; return the link, NULL if it is gone."""
+    cdef Link *link = waiter.link
+    waiter.count -= 1
+    if link == NULL and waiter.count == 0:
+        free(waiter)
+    return link

@@ -1,0 +1,1 @@
+"""Messages as they came: their chunks, headers, chains in a file, routes and annotations."""

@@ -1,0 +1,373 @@
+"""A message as the server holds it: its bytes in chunks, shared by count of references.
+
+A message that arrives whole is one allocation. A longer one grows by chunks, and
+a stream drops those that every outlet has sent. The header section (AMQP 1.0
+part 3.2.1) is the only one that a node rewrites; the bare message passes as it came.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memmove
+
+from quiver_fast.engine.scanner cimport (
+    SCAN_FOUND, SCAN_MORE, Cursor, ScanResult, enter_compound, next_value, section_code,
+)
+from quiver_fast.loop.balance cimport MESSAGE, STREAM, freed, made
+
+# A chunk of a growing message: large enough that the engine's copies are few, small
+# enough that four of them are what a stream may hold.
+cdef size_t CHUNK = 32768
+
+# A chain's first member.
+ctypedef void (*End)(void *chain) noexcept nogil
+
+cdef int SECTION_HEADER = 0x70
+cdef int SECTION_PROPERTIES = 0x73
+# Constructors, part 1.6.
+cdef uint8_t NULL_CODE = 0x40
+cdef uint8_t TRUE_CODE = 0x41
+cdef uint8_t FALSE_CODE = 0x42
+
+
+cdef Message *message_new(size_t capacity) noexcept nogil:
+    """Make an empty message with room for ``capacity`` bytes; NULL without memory."""
+    cdef Message *message = <Message *>malloc(sizeof(Message) + sizeof(Chunk) + capacity)
+    cdef Chunk *chunk
+    if message == NULL:
+        return NULL
+    chunk = inline_chunk(message)
+    chunk.next = NULL
+    chunk.size = 0
+    chunk.capacity = <uint32_t>capacity
+    chunk.readers = 0
+    message.refs = 1
+    message.complete = False
+    message.aborted = False
+    message.routed = False
+    message.stream = NULL
+    message.chain = NULL
+    message.readers = 0
+    message.origin = 0
+    message.expires = 0
+    message.size = 0
+    message.held = 0
+    message.index = -1
+    message.first = chunk
+    message.last = chunk
+    made(MESSAGE)
+    return message
+
+
+cdef Message *message_in_parts() noexcept nogil:
+    """Make an empty message that will come in parts; NULL without memory.
+
+    The chunk in its own allocation has no room: it stands for the bytes that are gone.
+    """
+    cdef Message *message = message_new(0)
+    if message == NULL:
+        return NULL
+    message.first = message.last = new_chunk(0)
+    if message.first == NULL:
+        freed(MESSAGE)
+        free(message)
+        return NULL
+    return message
+
+
+cdef Chunk *new_chunk(uint32_t readers) noexcept nogil:
+    cdef Chunk *chunk = <Chunk *>malloc(sizeof(Chunk) + CHUNK)
+    if chunk == NULL:
+        return NULL
+    chunk.next = NULL
+    chunk.size = 0
+    chunk.capacity = <uint32_t>CHUNK
+    chunk.readers = readers
+    return chunk
+
+
+cdef inline Chunk *inline_chunk(const Message *message) noexcept nogil:
+    return <Chunk *>(<char *>message + sizeof(Message))
+
+
+cdef bint is_inline(const Message *message, const Chunk *chunk) noexcept nogil:
+    return chunk == inline_chunk(message)
+
+
+cdef void chunk_free(Message *message, Chunk *chunk) noexcept nogil:
+    # The first chunk lies in the message's own allocation.
+    if not is_inline(message, chunk):
+        free(chunk)
+
+
+cdef void message_release(Message *message) noexcept nogil:
+    """Give one reference back."""
+    cdef Chunk *chunk
+    cdef Chunk *following
+    message.refs -= 1
+    if message.refs > 0:
+        return
+    chunk = message.first
+    while chunk != NULL:
+        following = chunk.next
+        chunk_free(message, chunk)
+        chunk = following
+    if message.stream != NULL:
+        freed(STREAM)
+    freed(MESSAGE)
+    free(message.stream)
+    if message.chain != NULL:
+        (<End *>message.chain)[0](message.chain)
+    free(message)
+
+
+cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil:
+    """Return where to put the next bytes, and for how many there is room; NULL without memory."""
+    cdef Chunk *chunk = message.last
+    if chunk.size == chunk.capacity:
+        chunk = new_chunk(message.readers)
+        if chunk == NULL:
+            return NULL
+        message.last.next = chunk
+        message.last = chunk
+    size[0] = min(wanted, <size_t>(chunk.capacity - chunk.size))
+    return chunk_bytes(chunk) + chunk.size
+
+
+cdef void message_filled(Message *message, size_t size) noexcept nogil:
+    """Count ``size`` bytes that were put into the space."""
+    message.last.size += <uint32_t>size
+    message.size += size
+    message.held += size
+
+
+cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil:
+    """Move the first ``size`` bytes that are held elsewhere; NULL: nowhere.
+
+    Not for a stream: its entries count on what they have not sent.
+    """
+    cdef Chunk *chunk = message.first
+    cdef size_t part
+    message.held -= size
+    while size:
+        part = min(size, <size_t>chunk.size)
+        if out != NULL:
+            memcpy(out, chunk_bytes(chunk), part)
+            out += part
+        size -= part
+        if part < chunk.size:
+            # The rest of it goes next.
+            memmove(chunk_bytes(chunk), chunk_bytes(chunk) + part, chunk.size - part)
+            chunk.size -= <uint32_t>part
+        elif chunk.next != NULL:
+            message.first = chunk.next
+            chunk_free(message, chunk)
+            chunk = message.first
+        else:
+            chunk.size = 0
+
+
+cdef void message_trim(Message *message) noexcept nogil:
+    """Drop the chunks at the front that every entry of a stream has sent."""
+    cdef Chunk *chunk = message.first
+    while chunk.readers == 0 and chunk.next != NULL:
+        message.first = chunk.next
+        message.held -= chunk.size
+        chunk_free(message, chunk)
+        chunk = message.first
+
+
+cdef void message_empty(Message *message) noexcept nogil:
+    """Drop the only chunk of a message that came in parts: its one entry has sent it."""
+    message.held = 0
+    chunk_free(message, message.first)
+    message.first = message.last = inline_chunk(message)
+    message.first.size = 0
+    message.first.next = NULL
+    message.first.readers = message.readers
+
+
+cdef void message_leave(Message *message, Chunk *position) noexcept nogil:
+    """One entry of a stream sends no more, from ``position`` on."""
+    message.readers -= 1
+    while position != NULL:
+        position.readers -= 1
+        position = position.next
+    message_trim(message)
+
+
+cdef inline uint32_t number(const uint8_t *start, size_t size) noexcept nogil:
+    cdef uint32_t value = 0
+    cdef size_t i
+    for i in range(size):
+        value = (value << 8) | start[i]
+    return value
+
+
+cdef HeaderResult read_field(
+        Header *header, int field, uint8_t code, const uint8_t *start, size_t size) noexcept nogil:
+    """Take one field of the header, in the order of part 3.2.1."""
+    if code == NULL_CODE:
+        return HEADER_READ
+    if field == 0 or field == 3:
+        # true, false, or a boolean of one byte.
+        if code != TRUE_CODE and code != FALSE_CODE and code != 0x56:
+            return HEADER_MALFORMED
+        if field == 0:
+            header.durable = code == TRUE_CODE or (code == 0x56 and start[0] != 0)
+        return HEADER_READ
+    if field == 1:
+        if code != 0x50:
+            return HEADER_MALFORMED
+        header.has_priority = True
+        header.priority = start[0]
+        return HEADER_READ
+    # uint, smalluint, uint0.
+    if code != 0x70 and code != 0x52 and code != 0x43:
+        return HEADER_MALFORMED
+    if field == 2:
+        header.has_ttl = True
+        header.ttl = number(start, size)
+    elif field == 4:
+        header.delivery_count = number(start, size)
+    return HEADER_READ
+
+
+cdef HeaderResult as_header_result(ScanResult result) noexcept nogil:
+    if result == SCAN_FOUND:
+        return HEADER_READ
+    return HEADER_MORE if result == SCAN_MORE else HEADER_MALFORMED
+
+
+cdef Cursor cursor_of(const Message *message) noexcept nogil:
+    cdef Cursor cursor
+    cursor.at = <const uint8_t *>chunk_bytes(message.first)
+    cursor.end = cursor.at + message.first.size
+    return cursor
+
+
+cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil:
+    """Read the header section, if there is one, from the first chunk.
+
+    Args:
+        now: monotonic ms, from which the time to live counts (part 3.2.1).
+    """
+    cdef Cursor cursor = cursor_of(message)
+    cdef const uint8_t *begin = cursor.at
+    cdef Cursor inside
+    cdef uint64_t count
+    cdef uint8_t code
+    cdef const uint8_t *start
+    cdef size_t size
+    cdef int section
+    cdef int field
+    cdef Header *header = &message.header
+    cdef ScanResult result = section_code(&cursor, &section)
+    header.durable = False
+    header.has_priority = False
+    header.has_ttl = False
+    header.delivery_count = 0
+    header.size = 0
+    if result != SCAN_FOUND:
+        return as_header_result(result)
+    if section != SECTION_HEADER:
+        return HEADER_READ
+    result = enter_compound(&cursor, False, &inside, &count)
+    if result != SCAN_FOUND:
+        return as_header_result(result)
+    for field in range(<int>min(count, <uint64_t>5)):
+        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+            return HEADER_MALFORMED
+        if read_field(header, field, code, start, size) != HEADER_READ:
+            return HEADER_MALFORMED
+    header.size = cursor.at - begin
+    if header.has_ttl:
+        message.expires = now + header.ttl
+    return HEADER_READ
+
+
+cdef inline size_t put_uint(char *out, uint32_t value) noexcept nogil:
+    out[0] = 0x70
+    out[1] = <char>(value >> 24)
+    out[2] = <char>(value >> 16)
+    out[3] = <char>(value >> 8)
+    out[4] = <char>value
+    return 5
+
+
+cdef size_t encode_header(
+        const Message *message, uint32_t failures, bint first, int64_t now,
+        char *out) noexcept nogil:
+    """Write a header section of at most HEADER_MAX bytes and return its length.
+
+    Args:
+        failures: unsuccessful deliveries at this node, added to those before it.
+        first: nobody acquired the message before.
+        now: monotonic ms; what is left of the time to live goes out (part 3.2.1).
+    """
+    cdef const Header *header = &message.header
+    cdef size_t n = 5
+    out[0] = 0x00
+    out[1] = 0x53
+    out[2] = <char>SECTION_HEADER
+    out[3] = <char>0xC0
+    # out[4], the size, is known at the end.
+    out[n] = 5
+    n += 1
+    out[n] = <char>(TRUE_CODE if header.durable else FALSE_CODE)
+    n += 1
+    if header.has_priority:
+        out[n] = 0x50
+        out[n + 1] = <char>header.priority
+        n += 2
+    else:
+        out[n] = <char>NULL_CODE
+        n += 1
+    if header.has_ttl:
+        n += put_uint(out + n, <uint32_t>max(message.expires - now, <int64_t>0))
+    else:
+        out[n] = <char>NULL_CODE
+        n += 1
+    out[n] = <char>(TRUE_CODE if first else FALSE_CODE)
+    n += 1
+    n += put_uint(out + n, header.delivery_count + failures)
+    out[4] = <char>(n - 5)
+    return n
+
+
+cdef HeaderResult message_address(
+        const Message *message, const char **address, size_t *size) noexcept nogil:
+    """Find `to`, the third field of properties (part 3.2.4), in the first chunk.
+
+    HEADER_READ with ``size`` 0 says that the message has none.
+    """
+    cdef Cursor cursor = cursor_of(message)
+    cdef Cursor inside
+    cdef uint64_t count
+    cdef uint8_t code
+    cdef const uint8_t *start
+    cdef size_t length
+    cdef int section
+    cdef int field
+    cdef ScanResult result
+    size[0] = 0
+    while True:
+        result = section_code(&cursor, &section)
+        if result != SCAN_FOUND:
+            return as_header_result(result)
+        if section > SECTION_PROPERTIES:
+            return HEADER_READ
+        if section == SECTION_PROPERTIES:
+            break
+        result = next_value(&cursor, &code, &start, &length)
+        if result != SCAN_FOUND:
+            return as_header_result(result)
+    result = enter_compound(&cursor, False, &inside, &count)
+    if result != SCAN_FOUND:
+        return as_header_result(result)
+    for field in range(<int>min(count, <uint64_t>3)):
+        if next_value(&inside, &code, &start, &length) != SCAN_FOUND:
+            return HEADER_MALFORMED
+        if field == 2 and (code == 0xA1 or code == 0xB1):
+            address[0] = <const char *>start
+            size[0] = length
+    return HEADER_READ

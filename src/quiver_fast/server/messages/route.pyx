@@ -1,0 +1,137 @@
+"""The route of a stream between two servers: a section of delivery annotations of ours.
+
+A server that passes a stream to another one puts it behind the header (AMQP 1.0 part
+3.2.2); the other one takes it out, so that clients see their own sections only. Links
+for streams have no address, because they serve one address after the other: the route
+names it. The flags are skupper-router's ra_flags, by another name.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memmove
+
+from quiver_fast.engine.scanner cimport (
+    SCAN_FOUND, Cursor, ScanResult, enter_compound, next_value, section_code,
+)
+from quiver_fast.server.messages.message cimport (
+    HEADER_MALFORMED, HEADER_READ, HeaderResult, Message, as_header_result, chunk_bytes,
+    message_read_header,
+)
+
+cdef int SECTION_DELIVERY_ANNOTATIONS = 0x71
+
+# A described map32 of two entries (part 1.6.23): its size goes to SIZE_AT.
+cdef enum:
+    START_SIZE = 12
+    SIZE_AT = 4
+    FLAGS_KEY_SIZE = 20
+    TO_KEY_SIZE = 17
+cdef const char *START = b"\x00\x53\x71\xd1\x00\x00\x00\x00\x00\x00\x00\x04"
+cdef const char *FLAGS_KEY = b"\xa3\x12x-opt-quiver-flags"
+cdef const char *TO_KEY = b"\xa3\x0fx-opt-quiver-to"
+# Constructors: smalluint, and str32-utf8.
+cdef uint8_t SMALL_UINT = 0x52
+cdef uint8_t LONG_STRING = 0xB1
+
+cdef uint8_t FLAG_STREAMING = 0x01
+cdef uint8_t FLAG_PRESETTLED = 0x02
+
+
+cdef inline void put_uint32(char *out, uint32_t value) noexcept nogil:
+    out[0] = <char>(value >> 24)
+    out[1] = <char>(value >> 16)
+    out[2] = <char>(value >> 8)
+    out[3] = <char>value
+
+
+cdef size_t encode_route(size_t address_size, bint presettled, char *out) noexcept nogil:
+    """Write the section up to its address, which follows it, and return the length of that.
+
+    Args:
+        address_size: bytes of the address.
+        presettled: the stream's sender wants no outcome.
+    """
+    cdef size_t n = START_SIZE
+    memcpy(out, START, START_SIZE)
+    memcpy(out + n, FLAGS_KEY, FLAGS_KEY_SIZE)
+    n += FLAGS_KEY_SIZE
+    out[n] = <char>SMALL_UINT
+    out[n + 1] = <char>(FLAG_STREAMING | (FLAG_PRESETTLED if presettled else 0))
+    n += 2
+    memcpy(out + n, TO_KEY, TO_KEY_SIZE)
+    n += TO_KEY_SIZE
+    out[n] = <char>LONG_STRING
+    put_uint32(out + n + 1, <uint32_t>address_size)
+    n += 5
+    put_uint32(out + SIZE_AT, <uint32_t>(n + address_size - SIZE_AT - 4))
+    return n
+
+
+cdef inline bint is_key(
+        const char *key, size_t key_size, const uint8_t *start, size_t size) noexcept nogil:
+    # Behind the constructor and the length.
+    return size == key_size - 2 and memcmp(start, key + 2, size) == 0
+
+
+cdef bint read_entry(Cursor *inside, Route *route) noexcept nogil:
+    """Read one entry of the map; return False if it is none."""
+    cdef uint8_t code
+    cdef const uint8_t *key
+    cdef const uint8_t *value
+    cdef size_t key_size
+    cdef size_t size
+    if next_value(inside, &code, &key, &key_size) != SCAN_FOUND:
+        return False
+    if next_value(inside, &code, &value, &size) != SCAN_FOUND:
+        return False
+    if is_key(FLAGS_KEY, FLAGS_KEY_SIZE, key, key_size) and code == SMALL_UINT:
+        route.streaming = value[0] & FLAG_STREAMING != 0
+        route.presettled = value[0] & FLAG_PRESETTLED != 0
+    elif is_key(TO_KEY, TO_KEY_SIZE, key, key_size) and code == LONG_STRING:
+        route.address = <const char *>value
+        route.size = size
+    return True
+
+
+cdef HeaderResult message_read_route(Message *message, int64_t now, Route *route) noexcept nogil:
+    """Read the header and the route that follows it; HEADER_MALFORMED without a route.
+
+    Args:
+        now: as of `message_read_header`.
+    """
+    cdef HeaderResult header = message_read_header(message, now)
+    cdef const uint8_t *begin = <const uint8_t *>chunk_bytes(message.first)
+    cdef Cursor cursor
+    cdef Cursor inside
+    cdef ScanResult result
+    cdef uint64_t count
+    cdef int section
+    route.address = NULL
+    route.streaming = False
+    route.presettled = False
+    if header != HEADER_READ:
+        return header
+    cursor.at = begin + message.header.size
+    cursor.end = begin + message.first.size
+    result = section_code(&cursor, &section)
+    if result != SCAN_FOUND:
+        return as_header_result(result)
+    if section != SECTION_DELIVERY_ANNOTATIONS:
+        return HEADER_MALFORMED
+    result = enter_compound(&cursor, True, &inside, &count)
+    if result != SCAN_FOUND:
+        return as_header_result(result)
+    route.end = cursor.at - begin
+    for _ in range(<int>min(count // 2, <uint64_t>2)):
+        if not read_entry(&inside, route):
+            return HEADER_MALFORMED
+    return HEADER_READ if route.streaming and route.address != NULL else HEADER_MALFORMED
+
+
+cdef void message_strip_route(Message *message, const Route *route) noexcept nogil:
+    """Take the section that `message_read_route` found out of the message."""
+    cdef size_t gone = route.end - message.header.size
+    cdef char *begin = chunk_bytes(message.first)
+    memmove(begin + message.header.size, begin + route.end, message.first.size - route.end)
+    message.first.size -= <uint32_t>gone
+    message.size -= gone
+    message.held -= gone

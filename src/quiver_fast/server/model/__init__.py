@@ -1,0 +1,1 @@
+"""The structures of the server, and what touches nothing but them."""

@@ -1,0 +1,550 @@
+# What the server holds in memory, in one picture:
+#
+#   Container ─> Peer (connection) ─> Inlet (from a producer)  ─> Queue ─> Entry ─> Message
+#                                 └─> Outlet (to a consumer) <─ Consumer ─┘
+#
+# Plain C structs, because none of this may hold the GIL or allocate Python objects.
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from quiver_fast.loop.balance cimport DELIVERY, freed, made
+from quiver_fast.loop.heap cimport Heap
+from quiver_fast.loop.memory cimport Holder
+from quiver_fast.loop.reactor cimport Hook, Watch
+from quiver_fast.proton.libproton cimport (
+    pn_connection_driver_t, pn_delivery_get_context, pn_delivery_set_context, pn_delivery_t,
+    pn_link_t, pn_session_t,
+)
+from quiver_fast.server.messages.chain cimport ChainReader
+from quiver_fast.server.messages.message cimport Chunk, Message
+from quiver_fast.server.model.limits cimport Limits
+from quiver_fast.server.selectors.steps cimport Filter
+
+# What rings when it is due. The place in the container's heap has to be the first member.
+cdef struct Timer:
+    uint32_t place
+    void (*ring)(Timer *timer, int64_t now) noexcept nogil
+
+# A message's place in one queue. Available entries are in a lane of the queue's, in the
+# order of their sequence; an acquired one is held by its outlet's delivery only.
+cdef struct Entry:
+    # In the queue's heap of what expires, while it is available; has to be the first member.
+    uint32_t expiry
+    # Deliveries that failed here, added to the header's delivery-count.
+    uint32_t failures
+    Entry *prev
+    Entry *next
+    # In its lane's index, if it came back.
+    Entry *left
+    Entry *right
+    Message *message
+    Queue *queue
+    Lane *lane
+    uint64_t sequence
+    # What it counts for in the queue's bytes.
+    size_t bytes
+    uint8_t acquired
+    # Somebody had it before: no longer first-acquirer.
+    uint8_t used
+    uint8_t indexed
+
+# Available entries that the same consumers may have.
+cdef struct Lane:
+    Entry *head
+    Entry *tail
+    # Those that came back.
+    Entry *root
+    # Links that said undeliverable-here, by ascending serial number.
+    uint64_t *barred
+    size_t barred_count
+    # Entries of a lane that is barred to some, available or not: it goes with the last.
+    size_t entries
+    Lane *next
+
+# Where a consumer stands in a queue. `ready` is set while it has credit and room,
+# and then it is in the ring that dispatch goes round.
+cdef struct Consumer:
+    Consumer *prev_ready
+    Consumer *next_ready
+    Consumer *prev
+    Consumer *next
+    # In its queue's list of those whose credit is to go.
+    bint draining
+    Consumer *prev_draining
+    Consumer *next_draining
+    Queue *queue
+    Outlet *outlet
+    bint ready
+    # Another server, for consumers of its own: it gets only what nobody here is there for.
+    bint trunk
+    # Browsers copy (distribution mode `copy`) and have a place of their own in the list.
+    bint browser
+    # Browsers and selective consumers: what they look at next in the main lane, and up to
+    # where they have looked at everything. `behind` if there was no time for the rest.
+    Entry *place
+    uint64_t seen
+    bint behind
+    # What its selector asks for; NULL for everything.
+    Filter *filter
+    Consumer *prev_selective
+    Consumer *next_selective
+    # Sequences of what came back behind its place and matches: a heap, the first on top.
+    uint64_t *returned
+    size_t returned_count
+    size_t returned_capacity
+
+cdef struct Queue:
+    # For what expires first, and for what is left to do in the next turn.
+    Timer timer
+    char *address
+    size_t address_size
+    # Messages that every consumer may have, and streams.
+    Lane main
+    Lane streaming
+    # Messages that some consumers called undeliverable.
+    Lane *lanes
+    size_t lane_count
+    uint64_t next_sequence
+    # Entries available, and all with those acquired.
+    size_t available
+    size_t depth
+    # Of those available, streams; and whether some of them may have nowhere to go any more.
+    size_t streams
+    bint sweep
+    # Bytes of messages held, and how many may be.
+    size_t bytes
+    size_t limit
+    # Available entries with a time to live, by when it is over (monotonic ms).
+    Heap expiry
+    Consumer *consumers
+    Consumer *browsers
+    Consumer *ready
+    size_t consumer_count
+    # Consumers with a selector, those of them that are ready; these and browsers.
+    Consumer *selective
+    Consumer *selecting
+    size_t selective_count
+    size_t watchers
+    # Consumers that are no trunk's; a topic's are those of its subscriptions. An address that
+    # has some is in the container's list.
+    size_t local_count
+    Queue *prev_wanted
+    Queue *next_wanted
+    # Our links to other servers by which messages of this address come here.
+    Inlet *trunk_inlets
+    bint trunk              # a subscription of another server's
+    bint by_priority        # sequences begin with the priority
+    # What a subscription is for: NULL for everything, and whose messages it leaves out, as
+    # of Message.origin. `choosy` if there is any of this.
+    Filter *filter
+    uint64_t not_from
+    bint choosy
+    # Producers that wait for room.
+    Inlet *waiting
+    # Links without a queue of their own whose message is on its way here.
+    Inlet *bound
+    # Producers of streams, which have credit only while there are consumers.
+    Inlet *streaming_inlets
+    # A topic keeps nothing: each of its subscriptions is a queue of its own.
+    bint multicast
+    Queue *subscriptions
+    Queue *prev_subscription
+    Queue *next_subscription
+    Queue *topic
+    # Of a subscription with a name: its Subscription, a Python object of the Broker's.
+    void *subscription
+    # It stays without links.
+    bint kept
+    # Its copy of the message that is being published.
+    Message *incoming
+    # Of a topic: its subscriptions that are kept, and those of them that have files.
+    size_t kept_subscriptions
+    size_t stored_subscriptions
+    # In the container's list of queues that have something to dispatch.
+    bint dirty
+    Queue *next_dirty
+    # Consumers that want what there is and then their credit gone (part 2.6.7).
+    Consumer *draining
+    # Links that use it; a temporary queue goes with the last one.
+    size_t links
+    bint temporary
+    # Of a dynamic node: its lifetime policy, by the last byte of the descriptor; else 0.
+    uint8_t lifetime
+    # The link that made it is gone: it goes with its last message (delete-on-no-messages).
+    bint orphaned
+    # Links that the peer attached to send here.
+    Inlet *inlets
+    # Nobody configured it: without links, messages and file there is nothing to keep.
+    bint on_demand
+    # Its durable messages have to be in a file.
+    bint storable
+    # Its Store, a Python object of the Broker's; NULL as long as it has no file.
+    void *store
+    # Its file is being opened; that failed, which those who wait are to be told.
+    bint opening
+    bint unopened
+    # Commits that wait for its file.
+    Coordinator *discharging
+    Container *container
+    # All queues of the container, for what time does to them.
+    Queue *prev
+    Queue *next
+
+cdef enum LinkKind:
+    INLET
+    OUTLET
+    COORDINATOR
+
+# What every session's context points to.
+cdef struct Session:
+    pn_session_t *session
+    Session *prev
+    Session *next
+    Link *links
+    # Of these, those that the peer sends by, and those of them for streams.
+    size_t incoming
+    size_t streaming
+    # We began it, not the peer.
+    bint own
+    # Begun by the peer and not answered yet; in its peer's list.
+    Session *next_beginning
+    # What arrived and is not read yet, as the connection's holder knows it.
+    size_t counted
+    # Bytes that may be unread, and how many of them are in files (spill.pyx).
+    size_t window
+    size_t spilled
+
+# What every link's context points to, whatever its kind.
+cdef struct Link:
+    LinkKind kind
+    pn_link_t *link
+    pn_session_t *session
+    Peer *peer
+    # Among the links of its session.
+    Link *prev
+    Link *next
+    # Never used twice while the server runs.
+    uint64_t serial
+    # Once a delivery of it waited for a sync.
+    Waiter *waiter
+    # We detached it with an error: what still comes by it counts for nothing.
+    bint refused
+    # We attached it, not the peer.
+    bint own
+    # We began its session for it alone: the session goes with the link.
+    bint owns_session
+    # The dynamic node that was made for it; NULL for none.
+    Queue *made
+
+# A message that is forwarded while it is being received.
+cdef struct Stream:
+    Message *message
+    # Its sender's link and delivery; NULL when they are gone.
+    Inlet *inlet
+    pn_delivery_t *delivery
+    Stream *next
+    # Outlets that are sending it.
+    Outlet *readers
+    # Entries whose outcome is open, and the worst of those that have one.
+    int undecided
+    uint64_t outcome
+    bint failed
+    bint undeliverable
+    # Its sender sent it settled.
+    bint presettled
+
+# A link that messages leave by.
+cdef struct Outlet:
+    Link base
+    # For a link that this server attached for streams: the peer decides nothing by it.
+    bint ours
+    # Attached by us and without a stream; in its peer's pool.
+    Outlet *next_idle
+    # Streams that run to this consumer, on its own link or on links of ours.
+    int streams
+    # Of a link of ours: the consumer that its stream was for, and others of that one.
+    Outlet *consumer_link
+    Outlet *prev_served
+    Outlet *next_served
+    # The links that serve this consumer.
+    Outlet *served
+    Outlet *next_reader
+    Consumer consumer
+    # Sent settled: what was sent is done with.
+    bint presettled
+    uint64_t tag
+    # The message that is on its way in parts, and how far.
+    Entry *sending
+    pn_delivery_t *delivery
+    Chunk *chunk
+    size_t offset
+    # Where its reading from the file stands, if it is there in parts.
+    ChainReader *reader
+    # Waits for its session's output to drain; in its peer's list.
+    bint clogged
+    Outlet *prev_clogged
+    Outlet *next_clogged
+
+# A link that messages come by.
+cdef struct Inlet:
+    Link base
+    # NULL for an anonymous terminus: each message names its address.
+    Queue *queue
+    # Message.origin of what comes by it.
+    uint64_t origin
+    # Among those that the peer attached to that queue.
+    Inlet *prev_inlet
+    Inlet *next_inlet
+    # The anonymous terminus' last address, to look it up once; good as long as no queue
+    # went since.
+    Queue *last
+    uint64_t last_known
+    # The message that is arriving in parts, and its bytes as the connection's holder knows them.
+    Message *receiving
+    size_t counted
+    # What is in a file of the one that is arriving; a Spill.
+    void *spill
+    # The target has the capability qd.streaming-deliveries.
+    bint streaming
+    Inlet *prev_streaming
+    Inlet *next_streaming
+    # Streams whose outcome its sender waits for, or that are still arriving.
+    Stream *streams
+    int stream_count
+    # We attached it to another server for its queue's consumers; in the queue's list.
+    bint announced
+    Inlet *prev_trunk
+    Inlet *next_trunk
+    # Another server attached it for streams; where the one that is arriving goes.
+    bint routed
+    Queue *destination
+    Inlet *prev_bound
+    Inlet *next_bound
+    # Waits for its stream to be sent; in the container's list when it may go on.
+    bint awake
+    Inlet *next_awake
+    # Of its deliveries, those that wait to be on disk.
+    int unsynced
+    # Mean size of its messages, which decides how many it may send ahead.
+    size_t mean_size
+    # A message of one frame has come: its session's window is made for those.
+    bint wide
+    # Waits for room in a queue, or for its file; in that queue's list.
+    Queue *blocked_by
+    Inlet *prev_waiting
+    Inlet *next_waiting
+
+# A connection that this server makes, and makes again when it is lost.
+cdef struct Dial:
+    # Of the socket while it connects.
+    Watch watch
+    Hook hook
+    Peer *peer
+    # When to try next, or to give up trying (monotonic ns).
+    int64_t due
+    # The Connector.
+    void *owner
+    void (*lost)(Dial *dial, Peer *peer) noexcept nogil
+
+# One AMQP connection.
+cdef struct Peer:
+    # For idle time-outs, the handshake, and links that wait to be detached.
+    Timer timer
+    Container *container
+    Holder holder
+    Peer *prev
+    Peer *next
+    Watch watch
+    uint32_t events
+    pn_connection_driver_t driver
+    Session *sessions
+    # Links that the peer attached, and those that we did.
+    size_t link_count
+    size_t own_links
+    # Sessions that the peer began, those that we did, and those whose channels are ours
+    # until their end frame is out.
+    size_t session_count
+    size_t own_sessions
+    size_t ending_sessions
+    # The one for links that get none to themselves; NULL as long as there is no such link.
+    pn_session_t *shared_session
+    bint opened
+    # Sessions that it began and that are not answered yet, the latest first.
+    Session *beginning
+    # The peer sent FIN or the socket failed; nothing more is read or written.
+    bint cut
+    # Neither has the TLS client begun nor we answered: all else is not to be talked with.
+    bint expects_tls
+    bint answers_tls
+    # The socket takes no more for now; until it does, nothing is framed for it.
+    bint full
+    # Begins, attaches, detaches and ends of the peer's that are not answered: while the
+    # socket is full these are all that grows without end.
+    size_t unanswered
+    # The last events had so many of them that less is read at a time.
+    bint costly
+    # Events are left that wait for the next round; until then nothing is read.
+    bint behind
+    # Freed at the end of the turn.
+    bint dead
+    Peer *next_dead
+    bint dirty
+    Peer *next_dirty
+    Outlet *clogged
+    # The peer offered qd.streaming-links: each stream to it gets a link of its own.
+    bint streaming_links
+    Outlet *idle_first
+    Outlet *idle_last
+    size_t idle_count
+    # Streams that run on links of ours to this peer.
+    size_t stream_count
+    # No other connection may have its container id, for it asked for that.
+    bint sole
+    # A connection to another of our servers, and what made it if it was us.
+    bint trunk
+    Dial *dial
+    Peer *prev_trunk
+    Peer *next_trunk
+    # Open transactions by the low bits of their ids; what is free is chained.
+    Transaction **transactions
+    uint32_t transaction_capacity
+    uint32_t transaction_count
+    uint32_t free_transaction
+    int64_t accepted_at
+
+# One thing that a transaction does when it is committed (part 4.4).
+cdef struct Work:
+    Work *next
+    # The queue, which stays at least as long; NULL for a browser's copy.
+    Queue *queue
+    # A message to publish...
+    Message *message
+    # ...or an outcome to apply; `delivery` is NULL once the consumer settled it.
+    Entry *entry
+    # The serial number of the link that gave it.
+    uint64_t serial
+    pn_delivery_t *delivery
+    uint64_t outcome
+    bint failed
+    bint undeliverable
+
+# A link of which deliveries wait for a sync, and how many; link NULL: it is gone.
+cdef struct Waiter:
+    Link *link
+    size_t count
+
+# A delivery that is accepted when what it brought is on disk.
+cdef struct Pending:
+    Waiter *waiter
+    pn_delivery_t *delivery
+
+# A link to the coordinator, and the transactions that were declared on it.
+cdef struct Coordinator:
+    Link base
+    Transaction *transactions
+    # A commit that waits for the file of a queue, and how far its work has its files.
+    uint64_t discharge
+    Work *unopened
+    Queue *awaited
+    Coordinator *prev_discharging
+    Coordinator *next_discharging
+
+cdef struct Transaction:
+    Transaction *prev
+    Transaction *next
+    Coordinator *coordinator
+    uint64_t id
+    Work *first
+    Work *last
+    # Of the messages and outcomes that it holds.
+    size_t bytes
+    # Its commit wrote to files.
+    bint stored
+    # Work that belongs to it was refused: it can only be rolled back.
+    bint incomplete
+
+# All connections and queues of one server.
+cdef struct Container:
+    Limits limits
+    Queue *dirty_queues
+    Peer *dirty_peers
+    Inlet *awake
+    # Stores to be flushed at the end of the turn, those to be synced, and who waits for that.
+    void *dirty_stores
+    void *unsynced_stores
+    # The Syncer; NULL without files.
+    void *syncer
+    # Peers are told of what is on disk only (A.11).
+    bint group
+    # Bytes from which on a file that is mostly removed is ended.
+    size_t roll_size
+    # Have a queue given its file. It is dispatched when it has it, or cannot have it.
+    void (*want_store)(Queue *queue) noexcept nogil
+    # Detach a consumer whose link's name was attached anew.
+    void (*steal)(Link *link) noexcept nogil
+    Pending *pending
+    # How many of `pending`, from its first on, wait for the sync that is under way.
+    size_t syncing_count
+    # A file of that sync could not even be tried.
+    bint sync_failed
+    # What makes a transaction's id another server's in the files.
+    uint64_t run_id
+    size_t pending_count
+    size_t pending_capacity
+    Peer *peers
+    Queue *queues
+    # Addresses that have consumers here.
+    Queue *wanted
+    # How many have gone: what was looked up before may be one of these.
+    uint64_t queues_gone
+    size_t peer_count
+    # Of these, connections to other servers.
+    Peer *trunks
+    # Peers that ended in this turn.
+    Peer *dead
+    Heap timers
+    uint64_t next_serial
+    int64_t now_ms
+    bint closing
+    # When to give freed memory back to the system (monotonic ns); 0 for nothing to give.
+    int64_t trim_at
+    # The Broker, for what needs Python: addresses, set-up, errors.
+    void *broker
+    int epoll
+
+
+cdef inline void queue_dirty(Queue *queue) noexcept nogil:
+    """Have the queue dispatched at the end of the turn."""
+    if not queue.dirty:
+        queue.dirty = True
+        queue.next_dirty = queue.container.dirty_queues
+        queue.container.dirty_queues = queue
+
+
+cdef inline void peer_dirty(Peer *peer) noexcept nogil:
+    """Have the peer's output written at the end of the turn."""
+    if not peer.dirty:
+        peer.dirty = True
+        peer.next_dirty = peer.container.dirty_peers
+        peer.container.dirty_peers = peer
+
+
+cdef inline void delivery_hold(pn_delivery_t *delivery, Entry *entry) noexcept nogil:
+    """Have a delivery to a consumer hold an entry until its outcome."""
+    made(DELIVERY)
+    pn_delivery_set_context(delivery, entry)
+
+
+cdef inline void delivery_let_go(pn_delivery_t *delivery) noexcept nogil:
+    """Take from a delivery the entry that it may hold."""
+    if pn_delivery_get_context(delivery) != NULL:
+        freed(DELIVERY)
+    pn_delivery_set_context(delivery, NULL)
+
+
+cdef inline void inlet_wake(Inlet *inlet) noexcept nogil:
+    """Have the inlet read on at the end of the turn."""
+    if not inlet.awake:
+        inlet.awake = True
+        inlet.next_awake = inlet.base.peer.container.awake
+        inlet.base.peer.container.awake = inlet

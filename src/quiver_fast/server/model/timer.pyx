@@ -1,0 +1,33 @@
+"""What is due at a time: nothing is looked at before, so what rests costs nothing."""
+
+from libc.stdint cimport int64_t
+
+from quiver_fast.loop.heap cimport heap_first, heap_put, heap_take
+from quiver_fast.server.model.structures cimport Container, Timer
+
+
+cdef void timer_set(Container *container, Timer *timer, int64_t due) noexcept nogil:
+    """Have a timer ring at ``due`` (monotonic ns), whenever it would have rung before."""
+    heap_take(&container.timers, &timer.place)
+    heap_put(&container.timers, due, &timer.place)
+
+
+cdef void timer_advance(Container *container, Timer *timer, int64_t due) noexcept nogil:
+    """Have a timer ring at ``due``, unless it rings before that."""
+    if timer.place == 0 or due < container.timers.slots[timer.place - 1].due:
+        timer_set(container, timer, due)
+
+
+cdef void timer_clear(Container *container, Timer *timer) noexcept nogil:
+    """Have a timer not ring any more."""
+    heap_take(&container.timers, &timer.place)
+
+
+cdef void timers_ring(Container *container, int64_t now) noexcept nogil:
+    """Ring all timers that are due; one that is set again meanwhile waits for its next time."""
+    cdef Timer *timer
+    while container.timers.count and heap_first(&container.timers) <= now:
+        # The place is a timer's first member.
+        timer = <Timer *>container.timers.slots[0].place
+        heap_take(&container.timers, &timer.place)
+        timer.ring(timer, now)

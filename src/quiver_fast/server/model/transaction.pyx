@@ -1,0 +1,247 @@
+"""What a transaction holds until it is discharged, AMQP 1.0 part 4.
+
+A transaction is a list of work in the order it came: messages to publish and
+outcomes to apply. server.transactions.coordinator begins, commits and rolls back.
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
+
+from quiver_fast.loop.memory cimport holder_add
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_MODIFIED, pn_bytes, pn_bytes_t, pn_data_clear, pn_data_enter, pn_data_exit,
+    pn_data_get_binary, pn_data_get_bool, pn_data_get_ulong, pn_data_is_described, pn_data_next,
+    pn_data_put_binary, pn_data_put_described, pn_data_put_list, pn_data_put_ulong,
+    pn_data_rewind, pn_data_t, pn_delivery_get_context, pn_delivery_local, pn_delivery_remote,
+    pn_delivery_set_context, pn_delivery_t, pn_delivery_update, pn_disposition_data,
+)
+from quiver_fast.server.messages.message cimport Message, message_release
+from quiver_fast.server.model.structures cimport (
+    Coordinator, Entry, Peer, Queue, Transaction, Work, delivery_let_go,
+)
+
+cdef enum:
+    # Of an id; the limit of open transactions is below that.
+    PLACE_BITS = 20
+    FIRST_PLACES = 8
+
+
+cdef Transaction *transaction_new(Coordinator *coordinator) noexcept nogil:
+    """Begin a transaction on a coordinator link; NULL without memory or a free place.
+
+    The low bits of its id are its place in the connection's table.
+    """
+    cdef Transaction *transaction = <Transaction *>calloc(1, sizeof(Transaction))
+    cdef Peer *peer = coordinator.base.peer
+    cdef uint32_t place
+    if transaction == NULL or not take_place(peer, &place):
+        free(transaction)
+        return NULL
+    peer.container.next_serial += 1
+    transaction.id = peer.container.next_serial << PLACE_BITS | place
+    transaction.coordinator = coordinator
+    transaction.next = coordinator.transactions
+    if transaction.next != NULL:
+        transaction.next.prev = transaction
+    coordinator.transactions = transaction
+    peer.transactions[place] = transaction
+    return transaction
+
+
+cdef bint take_place(Peer *peer, uint32_t *place) noexcept nogil:
+    """Take a free place in the table of transactions; False if there is none."""
+    if peer.transaction_count >= peer.container.limits.transactions or (
+            peer.transaction_count == peer.transaction_capacity and not add_places(peer)):
+        return False
+    place[0] = peer.free_transaction
+    peer.free_transaction = <uint32_t>(<size_t>peer.transactions[place[0]] >> 1)
+    peer.transaction_count += 1
+    return True
+
+
+cdef bint add_places(Peer *peer) noexcept nogil:
+    cdef uint32_t capacity = 2 * peer.transaction_capacity + FIRST_PLACES
+    cdef uint32_t place
+    cdef Transaction **grown = <Transaction **>realloc(
+        peer.transactions, capacity * sizeof(Transaction *))
+    if grown == NULL:
+        return False
+    for place in range(peer.transaction_capacity, capacity):
+        grown[place] = free_place(place + 1)
+    peer.free_transaction = peer.transaction_capacity
+    peer.transactions = grown
+    peer.transaction_capacity = capacity
+    return True
+
+
+cdef inline Transaction *free_place(uint32_t following) noexcept nogil:
+    """Return what is in a free place: the next free one, odd as no pointer is."""
+    return <Transaction *>(<size_t>following << 1 | 1)
+
+
+cdef Transaction *transaction_find(Peer *peer, uint64_t id) noexcept nogil:
+    """Return the connection's transaction with this id, or NULL.
+
+    One whose commit waits for a file is discharged: it takes no more work.
+    """
+    cdef uint64_t place = id & ((<uint64_t>1 << PLACE_BITS) - 1)
+    cdef Transaction *transaction
+    if place >= peer.transaction_capacity:
+        return NULL
+    transaction = peer.transactions[place]
+    if <size_t>transaction & 1 or transaction.id != id or transaction.coordinator.discharge == id:
+        return NULL
+    return transaction
+
+
+cdef void transaction_free(Transaction *transaction) noexcept nogil:
+    """Forget a transaction, whose work was done or undone; messages left in it are dropped."""
+    cdef Peer *peer = transaction.coordinator.base.peer
+    cdef uint32_t place = <uint32_t>(transaction.id & ((<uint64_t>1 << PLACE_BITS) - 1))
+    cdef Work *work = transaction.first
+    cdef Work *following
+    if transaction.next != NULL:
+        transaction.next.prev = transaction.prev
+    if transaction.prev != NULL:
+        transaction.prev.next = transaction.next
+    else:
+        transaction.coordinator.transactions = transaction.next
+    peer.transactions[place] = free_place(peer.free_transaction)
+    peer.free_transaction = place
+    peer.transaction_count -= 1
+    holder_add(&peer.holder, -<int64_t>transaction.bytes)
+    while work != NULL:
+        following = work.next
+        if work.message != NULL:
+            message_release(work.message)
+        free(work)
+        work = following
+    free(transaction)
+
+
+cdef bint take_id(const char *start, size_t size, uint64_t *id) noexcept nogil:
+    """Read a transaction's id; only those that we gave are valid."""
+    if size != sizeof(uint64_t):
+        return False
+    memcpy(id, start, size)
+    return True
+
+
+cdef StateInTransaction read_state(Peer *peer, pn_delivery_t *delivery) noexcept nogil:
+    """Read a transactional-state: [txn-id, outcome] (part 4.5.8)."""
+    cdef pn_data_t *data = pn_disposition_data(pn_delivery_remote(delivery))
+    cdef StateInTransaction state
+    cdef pn_bytes_t value
+    cdef uint64_t id
+    state.transaction = NULL
+    state.outcome = 0
+    state.failed = False
+    state.undeliverable = False
+    pn_data_rewind(data)
+    if not pn_data_next(data) or not pn_data_enter(data) or not pn_data_next(data):
+        return state
+    value = pn_data_get_binary(data)
+    if not take_id(value.start, value.size, &id):
+        return state
+    state.transaction = transaction_find(peer, id)
+    if pn_data_next(data) and pn_data_is_described(data):
+        read_outcome(data, &state)
+    return state
+
+
+cdef void read_outcome(pn_data_t *data, StateInTransaction *state) noexcept nogil:
+    pn_data_enter(data)
+    if not pn_data_next(data):
+        return
+    state.outcome = pn_data_get_ulong(data)
+    # modified: [delivery-failed, undeliverable-here, …] (part 3.4.5).
+    if state.outcome == PN_MODIFIED and pn_data_next(data) and pn_data_enter(data):
+        if pn_data_next(data):
+            state.failed = pn_data_get_bool(data)
+        if pn_data_next(data):
+            state.undeliverable = pn_data_get_bool(data)
+
+
+cdef void answer_in_transaction(
+        const Transaction *transaction, pn_delivery_t *delivery, uint64_t outcome) noexcept nogil:
+    """Give a delivery a transactional-state with a provisional outcome."""
+    cdef pn_data_t *data = pn_disposition_data(pn_delivery_local(delivery))
+    pn_data_clear(data)
+    pn_data_put_list(data)
+    pn_data_enter(data)
+    pn_data_put_binary(
+        data, pn_bytes(sizeof(uint64_t), <const char *>&transaction.id))
+    pn_data_put_described(data)
+    pn_data_enter(data)
+    pn_data_put_ulong(data, outcome)
+    pn_data_put_list(data)
+    pn_data_exit(data)
+    pn_data_exit(data)
+    pn_delivery_update(delivery, TRANSACTIONAL_STATE)
+
+
+cdef void add_bytes(Transaction *transaction, size_t bytes) noexcept nogil:
+    transaction.bytes += bytes
+    holder_add(&transaction.coordinator.base.peer.holder, <int64_t>bytes)
+
+
+cdef Work *add_work(Transaction *transaction) noexcept nogil:
+    cdef Work *work = <Work *>calloc(1, sizeof(Work))
+    if work == NULL:
+        transaction.incomplete = True
+        return NULL
+    add_bytes(transaction, sizeof(Work))
+    if transaction.last == NULL:
+        transaction.first = work
+    else:
+        transaction.last.next = work
+    transaction.last = work
+    return work
+
+
+cdef bint enlist_message(
+        Transaction *transaction, Message *message, Queue *queue) noexcept nogil:
+    """Keep a message until commit; takes over its reference. False without memory."""
+    cdef Work *work = add_work(transaction)
+    if work == NULL:
+        return False
+    add_bytes(transaction, message.held)
+    work.message = message
+    work.queue = queue
+    queue.links += 1
+    return True
+
+
+cdef bint enlist_outcome(
+        const StateInTransaction *state, uint64_t serial, Entry *entry,
+        pn_delivery_t *delivery) noexcept nogil:
+    """Keep an outcome until commit. ``delivery`` is NULL if the consumer settled it.
+
+    ``serial`` is the link's that gave it.
+    """
+    cdef Work *work = add_work(state.transaction)
+    if work == NULL:
+        return False
+    work.entry = entry
+    work.queue = entry.queue
+    if work.queue != NULL:
+        # The outcome must find the queue, even when the consumer's link is gone.
+        work.queue.links += 1
+    work.serial = serial
+    work.delivery = delivery
+    work.outcome = state.outcome if state.outcome else PN_ACCEPTED
+    work.failed = state.failed
+    work.undeliverable = state.undeliverable
+    if delivery != NULL:
+        delivery_let_go(delivery)
+        pn_delivery_set_context(delivery, <void *>(<size_t>work | 1))
+    return True
+
+
+cdef void forget_delivery(pn_delivery_t *delivery) noexcept nogil:
+    """Leave an outcome to the commit: its delivery was settled after all, or its link is gone."""
+    cdef size_t context = <size_t>pn_delivery_get_context(delivery)
+    if context & 1:
+        (<Work *>(context & ~<size_t>1)).delivery = NULL
+        pn_delivery_set_context(delivery, NULL)

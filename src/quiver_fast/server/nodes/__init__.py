@@ -1,0 +1,1 @@
+"""Queues and topics: entries in lanes, and who takes them."""

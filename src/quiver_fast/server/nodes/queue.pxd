@@ -1,0 +1,23 @@
+from quiver_fast.server.messages.message cimport Message
+from quiver_fast.server.model.structures cimport Consumer, Container, Entry, Queue
+
+# Bits of a sequence that count; above them is, where a queue goes by priority, the priority.
+cdef enum:
+    COUNT_BITS = 48
+
+cdef Queue *queue_new(Container *container, const char *address, size_t size) noexcept nogil
+cdef void queue_free(Queue *queue) noexcept nogil
+cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil
+cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil
+cdef Entry *entry_copy(const Entry *entry) noexcept nogil
+cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil
+cdef void queue_restore(Entry *entry) noexcept nogil
+cdef void entry_drop(Entry *entry) noexcept nogil
+cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil
+cdef void consumer_leave(Consumer *consumer) noexcept nogil
+cdef void want(Queue *node, int by) noexcept nogil
+cdef void consumer_drain(Consumer *consumer) noexcept nogil
+cdef void consumer_ready(Consumer *consumer) noexcept nogil
+cdef void consumer_unready(Consumer *consumer) noexcept nogil
+cdef void put_new(Queue *queue, Entry *entry) noexcept nogil
+cdef void show_new(Queue *queue, Entry *entry) noexcept nogil

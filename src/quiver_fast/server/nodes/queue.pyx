@@ -1,0 +1,396 @@
+"""A queue: entries in order, consumers in a ring, and nothing of the wire.
+
+Available entries are in lanes, first in first out: one for what everybody may have, one
+for streams, and one for each set of links that called messages undeliverable. What a
+consumer acquires leaves its lane, and comes back to its own place when it is released.
+Messages are shared by count of references, because a topic puts one into many queues.
+"""
+
+from libc.stdint cimport SIZE_MAX, int64_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+
+from quiver_fast.loop.balance cimport ENTRY, freed, made
+from quiver_fast.loop.heap cimport heap_first, heap_free, heap_put, heap_take
+from quiver_fast.server.messages.chain cimport chain_of
+from quiver_fast.server.messages.message cimport STREAM_HIGH, Chunk, Message, message_release
+from quiver_fast.server.model.structures cimport (
+    Consumer, Container, Entry, Lane, Queue, Timer, queue_dirty,
+)
+from quiver_fast.server.model.timer cimport timer_advance, timer_clear
+from quiver_fast.server.nodes.barring cimport lane_leave, lanes_forget
+from quiver_fast.server.nodes.browser cimport hide_entry, show_entry
+from quiver_fast.server.nodes.lane cimport lane_append, lane_remove, lane_return
+from quiver_fast.server.nodes.selective cimport selective_join, selective_leave, selective_returned
+from quiver_fast.server.selectors.filter cimport filter_release
+
+# Entries that were freed, for the next ones: each message takes one.
+cdef Entry *spare = NULL
+cdef size_t spare_count = 0
+cdef size_t SPARE_MAX = 65536
+# What a message costs besides its bytes, allocator included: a limit that left it out
+# would not bound the memory of short ones.
+cdef size_t OVERHEAD = sizeof(Entry) + sizeof(Message) + sizeof(Chunk) + 32
+cdef int64_t MILLISECOND = 1000000
+# Of a message that names none (AMQP 1.0 part 3.2.1).
+cdef uint64_t DEFAULT_PRIORITY = 4
+
+
+cdef void wake(Timer *timer, int64_t now) noexcept nogil:
+    # A queue's first member.
+    cdef Queue *queue = <Queue *>timer
+    queue_dirty(queue)
+    # It may have rung for something else than what expires.
+    if queue.expiry.count and heap_first(&queue.expiry) * MILLISECOND > now:
+        timer_advance(queue.container, timer, heap_first(&queue.expiry) * MILLISECOND)
+
+
+cdef Queue *queue_new(
+        Container *container, const char *address, size_t size) noexcept nogil:
+    """Make an empty queue with the container's limit of bytes; NULL without memory."""
+    cdef Queue *queue = <Queue *>calloc(1, sizeof(Queue))
+    if queue == NULL:
+        return NULL
+    queue.address = <char *>malloc(size + 1)
+    if queue.address == NULL:
+        free(queue)
+        return NULL
+    memcpy(queue.address, address, size)
+    queue.address[size] = 0
+    queue.address_size = size
+    queue.container = container
+    queue.timer.ring = wake
+    queue.limit = container.limits.queue_bytes
+    queue.next_sequence = 1
+    queue.next = container.queues
+    if queue.next != NULL:
+        queue.next.prev = queue
+    container.queues = queue
+    return queue
+
+
+cdef void queue_free(Queue *queue) noexcept nogil:
+    """Free a queue that no link uses, with the messages in it."""
+    queue_clear(queue, SIZE_MAX)
+    timer_clear(queue.container, &queue.timer)
+    heap_free(&queue.expiry)
+    if queue.prev != NULL:
+        queue.prev.next = queue.next
+    else:
+        queue.container.queues = queue.next
+    if queue.next != NULL:
+        queue.next.prev = queue.prev
+    filter_release(queue.filter)
+    free(queue.address)
+    free(queue)
+
+
+cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil:
+    """Drop up to ``most`` of what is available; return whether that was all."""
+    cdef Entry *entry = any_entry(queue)
+    while entry != NULL and most:
+        queue_acquire(queue, entry)
+        entry_drop(entry)
+        most -= 1
+        entry = any_entry(queue)
+    return entry == NULL
+
+
+cdef Entry *any_entry(const Queue *queue) noexcept nogil:
+    cdef const Lane *lane = queue.lanes
+    if queue.main.head != NULL:
+        return queue.main.head
+    while lane != NULL and lane.head == NULL:
+        lane = lane.next
+    return queue.streaming.head if lane == NULL else lane.head
+
+
+cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
+    global spare, spare_count
+    cdef Entry *entry = spare
+    if entry != NULL:
+        spare = entry.next
+        spare_count -= 1
+    else:
+        entry = <Entry *>malloc(sizeof(Entry))
+        if entry == NULL:
+            return NULL
+    entry.message = message
+    entry.queue = queue
+    entry.sequence = queue.next_sequence
+    entry.lane = NULL
+    entry.bytes = 0
+    entry.expiry = 0
+    entry.failures = 0
+    entry.acquired = False
+    entry.used = False
+    entry.indexed = False
+    made(ENTRY)
+    return entry
+
+
+cdef Entry *entry_copy(const Entry *entry) noexcept nogil:
+    """Make an entry of no queue that shares the message, for a browser; NULL without memory."""
+    cdef Entry *copy = entry_new(entry.queue, entry.message)
+    if copy != NULL:
+        entry.message.refs += 1
+        copy.queue = NULL
+        copy.failures = entry.failures
+        copy.used = entry.used
+    return copy
+
+
+cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
+    """Put a message last; takes over one reference to it. NULL without memory."""
+    cdef Entry *entry = entry_new(queue, message)
+    if entry == NULL:
+        return NULL
+    queue.next_sequence += 1
+    # What is still arriving waits for nobody's credit.
+    entry.lane = &queue.main if message.complete else &queue.streaming
+    put_new(queue, entry)
+    queue.available += 1
+    queue.depth += 1
+    queue.streams += message.stream != NULL
+    # A stream's bytes pass through: what counts is how many it may hold. A chain's are in
+    # the file.
+    entry.bytes = OVERHEAD + (
+        message.held if message.complete else max(message.held, <size_t>STREAM_HIGH))
+    queue.bytes += entry.bytes
+    if message.expires:
+        note_expiry(queue, entry)
+    if queue.watchers:
+        show_new(queue, entry)
+    return entry
+
+
+cdef void put_new(Queue *queue, Entry *entry) noexcept nogil:
+    """Put an entry with the latest sequence into its lane."""
+    if queue.by_priority:
+        put_by_priority(queue, entry)
+    else:
+        lane_append(entry.lane, entry)
+
+
+cdef void show_new(Queue *queue, Entry *entry) noexcept nogil:
+    """Let who goes through the queue see an entry that was put there as new."""
+    show_entry(queue, entry)
+    if queue.by_priority:
+        selective_returned(queue, entry)
+
+
+cdef void put_by_priority(Queue *queue, Entry *entry) noexcept nogil:
+    """Put a new entry before those with a lower priority: its sequence says so ever after."""
+    cdef uint64_t priority = DEFAULT_PRIORITY
+    if entry.message.header.has_priority:
+        priority = entry.message.header.priority
+    entry.sequence |= (255 - priority) << COUNT_BITS
+    lane_return(entry.lane, entry)
+
+
+cdef void note_expiry(Queue *queue, Entry *entry) noexcept nogil:
+    """Have an available entry dropped when its time is over.
+
+    Without memory for that, it is dropped when it is its turn. A stream goes at once.
+    """
+    if entry.message.stream == NULL:
+        heap_put(&queue.expiry, entry.message.expires, &entry.expiry)
+        timer_advance(queue.container, &queue.timer, heap_first(&queue.expiry) * MILLISECOND)
+
+
+cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil:
+    """Take an available entry out of its lane."""
+    if queue.watchers:
+        hide_entry(queue, entry)
+    lane_remove(entry.lane, entry)
+    if entry.expiry:
+        heap_take(&queue.expiry, &entry.expiry)
+    queue.available -= 1
+    queue.streams -= entry.message.stream != NULL
+    entry.acquired = True
+
+
+cdef void queue_restore(Entry *entry) noexcept nogil:
+    """Make an acquired entry available again, in its old place."""
+    cdef Queue *queue = entry.queue
+    lane_return(entry.lane, entry)
+    entry.acquired = False
+    entry.used = True
+    queue.available += 1
+    if entry.message.expires:
+        note_expiry(queue, entry)
+    if queue.watchers:
+        show_entry(queue, entry)
+        selective_returned(queue, entry)
+
+
+cdef void entry_drop(Entry *entry) noexcept nogil:
+    """End an acquired entry or a copy: its message is done with here."""
+    global spare, spare_count
+    cdef Queue *queue = entry.queue
+    if queue != NULL:
+        queue.depth -= 1
+        queue.bytes -= entry.bytes
+        if entry.lane.barred != NULL:
+            lane_leave(queue, entry.lane)
+    if entry.message.chain != NULL:
+        chain_left(entry)
+    freed(ENTRY)
+    message_release(entry.message)
+    if spare_count >= SPARE_MAX:
+        free(entry)
+        return
+    entry.next = spare
+    spare = entry
+    spare_count += 1
+
+
+cdef void chain_left(const Entry *entry) noexcept nogil:
+    """Let a message that is still arriving know that its queue has it no more."""
+    if chain_of(entry.message).entry == entry:
+        chain_of(entry.message).entry = NULL
+
+
+cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
+    """Add a consumer, not yet ready; a browser begins at the first available entry."""
+    cdef Consumer **first = &queue.browsers if consumer.browser else &queue.consumers
+    consumer.queue = queue
+    consumer.prev = NULL
+    consumer.next = first[0]
+    if first[0] != NULL:
+        first[0].prev = consumer
+    first[0] = consumer
+    if consumer.browser or consumer.filter != NULL:
+        queue.watchers += 1
+        consumer.place = queue.main.head
+        consumer.seen = 0
+    if consumer.browser:
+        return
+    queue.consumer_count += 1
+    if consumer.filter != NULL:
+        selective_join(queue, consumer)
+    if not consumer.trunk:
+        join_locally(queue)
+
+
+cdef void join_locally(Queue *queue) noexcept nogil:
+    """Count a consumer of this server's own, and let other servers wait behind it."""
+    cdef Consumer *consumer = queue.consumers
+    count_local(queue, 1)
+    while queue.local_count == 1 and consumer != NULL:
+        if consumer.trunk:
+            consumer_unready(consumer)
+        consumer = consumer.next
+
+
+cdef void count_local(Queue *queue, int by) noexcept nogil:
+    """Count consumers of a queue, or of a topic by its subscription."""
+    if queue.topic != NULL:
+        queue.local_count += by
+        want(queue.topic, by)
+    else:
+        want(queue, by)
+
+
+cdef void want(Queue *node, int by) noexcept nogil:
+    """Count who wants the messages of an address here; list the address while there is one."""
+    node.local_count += by
+    if by > 0 and node.local_count == 1:
+        node.prev_wanted = NULL
+        node.next_wanted = node.container.wanted
+        if node.next_wanted != NULL:
+            node.next_wanted.prev_wanted = node
+        node.container.wanted = node
+    elif node.local_count == 0:
+        if node.next_wanted != NULL:
+            node.next_wanted.prev_wanted = node.prev_wanted
+        if node.prev_wanted != NULL:
+            node.prev_wanted.next_wanted = node.next_wanted
+        else:
+            node.container.wanted = node.next_wanted
+
+
+cdef void consumer_leave(Consumer *consumer) noexcept nogil:
+    cdef Queue *queue = consumer.queue
+    consumer_unready(consumer)
+    if consumer.draining:
+        stop_draining(consumer)
+    if consumer.next != NULL:
+        consumer.next.prev = consumer.prev
+    if consumer.prev != NULL:
+        consumer.prev.next = consumer.next
+    elif consumer.browser:
+        queue.browsers = consumer.next
+    else:
+        queue.consumers = consumer.next
+    if consumer.browser or consumer.filter != NULL:
+        queue.watchers -= 1
+    if not consumer.browser:
+        if consumer.filter != NULL:
+            selective_leave(queue, consumer)
+        lanes_forget(queue, consumer.outlet.base.serial)
+        queue.consumer_count -= 1
+        if not consumer.trunk:
+            count_local(queue, -1)
+    filter_release(consumer.filter)
+    consumer.filter = NULL
+    consumer.queue = NULL
+
+
+cdef void consumer_drain(Consumer *consumer) noexcept nogil:
+    """Note that a consumer wants what there is, and then its credit gone (part 2.6.7)."""
+    if not consumer.draining:
+        consumer.draining = True
+        consumer.prev_draining = NULL
+        consumer.next_draining = consumer.queue.draining
+        if consumer.next_draining != NULL:
+            consumer.next_draining.prev_draining = consumer
+        consumer.queue.draining = consumer
+
+
+cdef void stop_draining(Consumer *consumer) noexcept nogil:
+    if consumer.next_draining != NULL:
+        consumer.next_draining.prev_draining = consumer.prev_draining
+    if consumer.prev_draining != NULL:
+        consumer.prev_draining.next_draining = consumer.next_draining
+    else:
+        consumer.queue.draining = consumer.next_draining
+    consumer.draining = False
+
+
+cdef inline Consumer **ring_of(Consumer *consumer) noexcept nogil:
+    """Return the ring that a consumer is in while it is ready."""
+    return &consumer.queue.ready if consumer.filter == NULL else &consumer.queue.selecting
+
+
+cdef void consumer_ready(Consumer *consumer) noexcept nogil:
+    """Put a consumer into the ring, last in turn."""
+    cdef Consumer **ring = ring_of(consumer)
+    cdef Consumer *first = ring[0]
+    if consumer.ready:
+        return
+    consumer.ready = True
+    if first == NULL:
+        consumer.next_ready = consumer
+        consumer.prev_ready = consumer
+        ring[0] = consumer
+        return
+    consumer.next_ready = first
+    consumer.prev_ready = first.prev_ready
+    first.prev_ready.next_ready = consumer
+    first.prev_ready = consumer
+
+
+cdef void consumer_unready(Consumer *consumer) noexcept nogil:
+    """Take a consumer out of the ring: no credit, no room, or gone."""
+    cdef Consumer **ring = ring_of(consumer)
+    if not consumer.ready:
+        return
+    consumer.ready = False
+    if consumer.next_ready == consumer:
+        ring[0] = NULL
+        return
+    consumer.prev_ready.next_ready = consumer.next_ready
+    consumer.next_ready.prev_ready = consumer.prev_ready
+    if ring[0] == consumer:
+        ring[0] = consumer.next_ready

@@ -1,0 +1,1 @@
+"""Selectors: their grammar, their steps in C, and the evaluation of these."""

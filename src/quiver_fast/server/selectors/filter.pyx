@@ -1,0 +1,458 @@
+"""Whether a message is what a selector asks for: the fast half of `selector.py`.
+
+One pass over the sections before the body takes the values that the selector names; then
+`evaluate` takes its steps.
+"""
+
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcmp, memcpy
+
+from quiver_fast.engine.scanner cimport (
+    SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
+)
+from quiver_fast.server.messages.chain cimport ChainReader, chain_close, chain_copy, chain_open
+from quiver_fast.server.messages.message cimport (
+    Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
+    message_release,
+)
+from quiver_fast.server.selectors.evaluate cimport evaluate, is_tail
+from quiver_fast.server.selectors.selector import HEADERS, PROPERTIES, parse
+from quiver_fast.server.selectors.steps cimport (
+    NAME, OTHER, PROPERTY_COUNT, REAL, TEXT, TRUTH, UNKNOWN, WHOLE, Filter, Name, Pattern, Step,
+    Value,
+)
+
+cdef int SECTION_PROPERTIES = 0x73
+cdef int SECTION_APPLICATION_PROPERTIES = 0x74
+# The priority of a message that names none, part 3.2.1.
+cdef uint8_t DEFAULT_PRIORITY = 4
+# Of a message in several chunks, as much is looked at: properties that end behind it are
+# not there for a selector.
+cdef size_t HEAD_MAX = 1048576
+
+CODES = {
+    name: code
+    for code, name in enumerate((
+        "literal", "name", "=", "<>", "<", "<=", ">", ">=", "and", "or", "not", "+", "-", "*",
+        "/", "negate", "between", "in", "like", "is null",
+    ))
+}
+
+
+cdef class Selector:
+    """A selector and its memory.
+
+    Args:
+        text: the expression.
+
+    Raises:
+        SelectorError: it is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.kept = []
+        self.filter.owner = <void *>self
+        self.build(parse(text))
+
+    cdef int build(self, list steps) except -1:
+        cdef Step *step
+        cdef Filter *filter = &self.filter
+        slots = {}
+        properties = {}
+        filter.steps = <Step *>self.table(len(steps) * sizeof(Step))
+        filter.stack = <Value *>self.table(len(steps) * sizeof(Value))
+        for code, value in steps:
+            step = &filter.steps[filter.step_count]
+            filter.step_count += 1
+            if code == "field" or code == "property":
+                step.code = NAME
+                step.slot = slots.setdefault((code, value), len(slots))
+                if code == "field":
+                    self.filter.fields[(PROPERTIES + HEADERS).index(value)] = step.slot + 1
+                    filter.asks_properties |= value in PROPERTIES
+                else:
+                    properties[value.encode()] = step.slot
+                continue
+            step.code = CODES[code]
+            if code == "literal":
+                self.set_literal(&step.literal, value)
+            elif code == "in":
+                step.count = len(value)
+                step.among = <Value *>self.table(len(value) * sizeof(Value))
+                for i, text in enumerate(value):
+                    self.set_text(&step.among[<uint32_t>i], text.encode())
+            elif code == "like":
+                accepted, gaps = value
+                self.set_pattern(&step.pattern, accepted, gaps)
+        filter.value_count = len(slots)
+        filter.values = <Value *>self.table(len(slots) * sizeof(Value))
+        return self.set_index(properties)
+
+    cdef void *table(self, size_t size) except NULL:
+        """Return memory of zeroes that lives as long as the selector."""
+        made = bytearray(max(size, 1))
+        self.kept.append(made)
+        return <char *>made
+
+    cdef int set_text(self, Value *value, bytes text) except -1:
+        self.kept.append(text)
+        value.kind = TEXT
+        value.text = text
+        value.size = len(text)
+        return 0
+
+    cdef int set_literal(self, Value *value, object literal) except -1:
+        if isinstance(literal, str):
+            return self.set_text(value, literal.encode())
+        if isinstance(literal, float):
+            value.kind = REAL
+            value.real = literal
+        else:
+            value.kind = TRUTH if isinstance(literal, bool) else WHOLE
+            value.whole = literal
+        return 0
+
+    cdef int set_pattern(self, Pattern *pattern, list accepted, list gaps) except -1:
+        cdef uint32_t words = len(accepted) // 64 + 1
+        cdef uint32_t i
+        cdef int byte
+        pattern.count = len(accepted)
+        pattern.words = words
+        pattern.moves = <uint64_t *>self.table(256 * words * 8)
+        pattern.gaps = <uint64_t *>self.table(words * 8)
+        pattern.tails = <uint64_t *>self.table(words * 8)
+        pattern.now = <uint64_t *>self.table(words * 8)
+        for i in range(pattern.count):
+            for byte in range(256):
+                # An underscore takes the first byte of a character.
+                if accepted[i] == byte or accepted[i] == 256 and not is_tail(<uint8_t>byte):
+                    set_bit(pattern.moves + byte * words, i)
+            if accepted[i] == 256:
+                set_bit(pattern.tails, i + 1)
+        for i in gaps:
+            set_bit(pattern.gaps, i)
+        return 0
+
+    cdef int set_index(self, dict slots) except -1:
+        cdef Filter *filter = &self.filter
+        cdef uint32_t at
+        # At most half full.
+        filter.index_mask = (1 << (2 * len(slots)).bit_length()) - 1
+        filter.index = <Name *>self.table((filter.index_mask + 1) * sizeof(Name))
+        filter.name_count = len(slots)
+        for name, slot in slots.items():
+            self.kept.append(name)
+            at = hash_of(name, len(name)) & filter.index_mask
+            while filter.index[at].text != NULL:
+                at = (at + 1) & filter.index_mask
+            filter.index[at].text = name
+            filter.index[at].size = len(name)
+            filter.index[at].slot = slot
+        return 0
+
+    def matches(self, encoded: bytes) -> bool:
+        """Say whether an encoded message, given whole and in one piece, is asked for."""
+        cdef Message *message = message_of(encoded)
+        cdef bint found = filter_matches(&self.filter, message)
+        message_release(message)
+        return found
+
+
+cdef Message *message_of(bytes encoded) except NULL:
+    cdef Message *message = message_new(len(encoded))
+    if message == NULL:
+        raise MemoryError("no memory for a message")
+    memcpy(chunk_bytes(message.first), <const char *>encoded, len(encoded))
+    message_filled(message, len(encoded))
+    message.complete = True
+    message_read_header(message, 0)
+    return message
+
+
+cdef Filter *filter_take(Selector selector) noexcept:
+    """Take a selector's filter, to be given back by `filter_release`."""
+    Py_INCREF(selector)
+    return &selector.filter
+
+
+cdef void filter_release(Filter *filter) noexcept nogil:
+    """Free a filter; NULL is none."""
+    if filter != NULL:
+        with gil:
+            Py_DECREF(<Selector>filter.owner)
+
+
+cdef inline void set_bit(uint64_t *words, uint32_t bit) noexcept nogil:
+    words[bit // 64] |= <uint64_t>1 << (bit % 64)
+
+
+cdef inline uint32_t hash_of(const char *text, size_t size) noexcept nogil:
+    # FNV-1a.
+    cdef uint32_t value = 2166136261
+    cdef size_t i
+    for i in range(size):
+        value = (value ^ <uint8_t>text[i]) * 16777619
+    return value
+
+
+# -- the values of a message
+
+
+cdef void take_value(
+        Value *value, uint8_t code, const uint8_t *start, size_t size) noexcept nogil:
+    """Decode a value, AMQP 1.0 part 1.6; symbols and binaries are texts, timestamps numbers."""
+    cdef uint64_t bits = 0
+    cdef size_t i
+    cdef int width = <int>size
+    value.kind = WHOLE
+    if code == 0x40:
+        value.kind = UNKNOWN
+    elif code == 0x41 or code == 0x42 or code == 0x56:
+        value.kind = TRUTH
+        value.whole = code == 0x41 or (code == 0x56 and start[0] != 0)
+    elif 0xA0 <= code <= 0xBF:
+        # binary, string, symbol.
+        value.kind = TEXT
+        value.text = <const char *>start
+        value.size = size
+    elif code == 0x43 or code == 0x44:
+        value.whole = 0
+    elif code == 0x72 or code == 0x82:
+        for i in range(size):
+            bits = (bits << 8) | start[i]
+        value.kind = REAL
+        value.real = as_float(<uint32_t>bits) if code == 0x72 else as_double(bits)
+    elif is_number(code):
+        for i in range(size):
+            bits = (bits << 8) | start[i]
+        value.whole = signed(bits, width) if is_signed(code) else <int64_t>bits
+        if not is_signed(code) and value.whole < 0:
+            # An unsigned long that is more than a long holds.
+            value.kind = REAL
+            value.real = <double>bits
+    else:
+        value.kind = OTHER
+
+
+cdef inline bint is_signed(uint8_t code) noexcept nogil:
+    # byte, short, int, smallint, long, smalllong, timestamp.
+    return (
+        code == 0x51 or code == 0x61 or code == 0x71 or code == 0x54 or code == 0x81
+        or code == 0x55 or code == 0x83)
+
+
+cdef inline bint is_number(uint8_t code) noexcept nogil:
+    # ubyte, ushort, uint, smalluint, ulong, smallulong.
+    return is_signed(code) or (
+        code == 0x50 or code == 0x60 or code == 0x70 or code == 0x52 or code == 0x80
+        or code == 0x53)
+
+
+cdef inline int64_t signed(uint64_t bits, int width) noexcept nogil:
+    if width == 1:
+        return <int8_t>bits
+    if width == 2:
+        return <int16_t>bits
+    if width == 4:
+        return <int32_t>bits
+    return <int64_t>bits
+
+
+cdef inline double as_float(uint32_t bits) noexcept nogil:
+    cdef float value
+    memcpy(&value, &bits, sizeof(value))
+    return value
+
+
+cdef inline double as_double(uint64_t bits) noexcept nogil:
+    cdef double value
+    memcpy(&value, &bits, sizeof(value))
+    return value
+
+
+cdef void take_header(Filter *filter, const Message *message) noexcept nogil:
+    """Take what the header says, or what holds without one."""
+    cdef const uint16_t *slots = &filter.fields[PROPERTY_COUNT]
+    cdef Value *value
+    if slots[0]:
+        value = &filter.values[slots[0] - 1]
+        value.kind = TRUTH
+        value.whole = message.header.durable
+    if slots[1]:
+        value = &filter.values[slots[1] - 1]
+        value.kind = WHOLE
+        value.whole = (
+            message.header.priority if message.header.has_priority else DEFAULT_PRIORITY)
+    if slots[2] and message.header.has_ttl:
+        value = &filter.values[slots[2] - 1]
+        value.kind = WHOLE
+        value.whole = message.header.ttl
+    if slots[3]:
+        value = &filter.values[slots[3] - 1]
+        value.kind = WHOLE
+        value.whole = message.header.delivery_count
+    if slots[4]:
+        value = &filter.values[slots[4] - 1]
+        value.kind = TEXT
+        value.text = b"PERSISTENT" if message.header.durable else b"NON_PERSISTENT"
+        value.size = 10 if message.header.durable else 14
+
+
+cdef bint take_properties(Filter *filter, Cursor *cursor) noexcept nogil:
+    """Take the fields of the properties section; return whether it is wholly there."""
+    cdef Cursor inside
+    cdef uint64_t count
+    cdef uint8_t code
+    cdef const uint8_t *start
+    cdef size_t size
+    cdef int field
+    if enter_compound(cursor, False, &inside, &count) != SCAN_FOUND:
+        return False
+    for field in range(<int>min(count, <uint64_t>PROPERTY_COUNT)):
+        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+            return True
+        if filter.fields[field]:
+            take_value(&filter.values[filter.fields[field] - 1], code, start, size)
+    return True
+
+
+cdef Name *name_of(const Filter *filter, const char *text, size_t size) noexcept nogil:
+    cdef uint32_t at = hash_of(text, size) & filter.index_mask
+    cdef Name *name = &filter.index[at]
+    while name.text != NULL:
+        if name.size == size and memcmp(name.text, text, size) == 0:
+            return name
+        at = (at + 1) & filter.index_mask
+        name = &filter.index[at]
+    return NULL
+
+
+cdef bint take_application_properties(Filter *filter, Cursor *cursor) noexcept nogil:
+    """Take the application properties that the selector names; return whether all are there."""
+    cdef Cursor inside
+    cdef uint64_t count
+    cdef uint8_t code
+    cdef const uint8_t *start
+    cdef size_t size
+    cdef Name *name
+    if enter_compound(cursor, True, &inside, &count) != SCAN_FOUND:
+        return False
+    while count >= 2:
+        count -= 2
+        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+            return True
+        name = NULL
+        if code == 0xA1 or code == 0xB1 or code == 0xA3 or code == 0xB3:
+            name = name_of(filter, <const char *>start, size)
+        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+            return True
+        if name != NULL:
+            take_value(&filter.values[name.slot], code, start, size)
+    return True
+
+
+cdef bint take_sections(Filter *filter, Cursor cursor) noexcept nogil:
+    """Take what the selector names before the body; False if that goes on behind the end."""
+    cdef int section
+    cdef uint8_t code
+    cdef const uint8_t *start
+    cdef size_t size
+    while cursor.at < cursor.end:
+        if section_code(&cursor, &section) != SCAN_FOUND:
+            return False
+        if section > SECTION_APPLICATION_PROPERTIES:
+            return True
+        if section == SECTION_PROPERTIES and filter.asks_properties:
+            if not take_properties(filter, &cursor):
+                return False
+        elif section == SECTION_APPLICATION_PROPERTIES:
+            return not filter.name_count or take_application_properties(filter, &cursor)
+        elif next_value(&cursor, &code, &start, &size) != SCAN_FOUND:
+            return False
+    return False
+
+
+cdef inline void forget_values(Filter *filter) noexcept nogil:
+    cdef uint32_t i
+    for i in range(filter.value_count):
+        filter.values[i].kind = UNKNOWN
+
+
+cdef bint filter_matches(Filter *filter, const Message *message) noexcept nogil:
+    """Say whether the selector is true for a message, or for the beginning of a stream."""
+    cdef Cursor cursor
+    if message.chain != NULL:
+        return matches_stored(filter, message)
+    forget_values(filter)
+    take_header(filter, message)
+    cursor.at = <const uint8_t *>chunk_bytes(message.first)
+    cursor.end = cursor.at + message.first.size
+    if take_sections(filter, cursor) or message.first.next == NULL:
+        return evaluate(filter)
+    return matches_gathered(filter, message)
+
+
+cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
+    """Ask about a message in the file; what has not all its properties there matches nothing yet.
+    """
+    cdef ChainReader *reader = chain_open(message)
+    cdef size_t size = 0
+    cdef size_t most = 4096
+    cdef char *bytes = NULL
+    cdef char *grown
+    cdef Cursor cursor
+    cdef bint found = False
+    cdef bint known = False
+    while reader != NULL and not known and size < HEAD_MAX:
+        grown = <char *>realloc(bytes, most)
+        if grown == NULL:
+            break
+        bytes = grown
+        size += chain_copy(reader, message, bytes + size, most - size)
+        forget_values(filter)
+        take_header(filter, message)
+        cursor.at = <const uint8_t *>bytes
+        cursor.end = cursor.at + size
+        known = take_sections(filter, cursor)
+        found = evaluate(filter) and (known or message.complete)
+        if size < most:
+            break
+        most *= 4
+    chain_close(reader)
+    free(bytes)
+    return found
+
+
+cdef bint matches_gathered(Filter *filter, const Message *message) noexcept nogil:
+    """Ask about a message whose properties lie in several chunks."""
+    cdef size_t size = min(message.held, HEAD_MAX)
+    cdef char *bytes = <char *>malloc(size)
+    cdef const Chunk *chunk = message.first
+    cdef size_t filled = 0
+    cdef size_t part
+    cdef Cursor cursor
+    cdef bint found
+    if bytes == NULL:
+        return False
+    while chunk != NULL and filled < size:
+        part = min(<size_t>chunk.size, size - filled)
+        memcpy(bytes + filled, chunk_bytes(<Chunk *>chunk), part)
+        filled += part
+        chunk = chunk.next
+    forget_values(filter)
+    take_header(filter, message)
+    cursor.at = <const uint8_t *>bytes
+    cursor.end = cursor.at + filled
+    take_sections(filter, cursor)
+    found = evaluate(filter)
+    free(bytes)
+    return found
+
+
+cdef size_t filter_cost(const Filter *filter, const Message *message) noexcept nogil:
+    """Return what asking about a message costs at most, in steps of the usual kind."""
+    return (filter.step_count + 8) * (1 + min(message.size, HEAD_MAX) // 4096)

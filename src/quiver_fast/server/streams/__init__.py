@@ -1,0 +1,1 @@
+"""Streaming deliveries: their content, their own links, and trunks between servers."""

@@ -1,0 +1,41 @@
+"""Links of ours to a peer that have no stream: the next streams go by them."""
+
+from libc.stdint cimport int64_t
+
+from quiver_fast.server.model.structures cimport Outlet, Peer
+from quiver_fast.server.model.timer cimport timer_advance
+
+cdef int64_t MILLISECOND = 1000000
+
+
+cdef void pool_add(Outlet *outlet) noexcept nogil:
+    """Keep a link of ours for the next stream to this peer: taken first, returned last."""
+    cdef Peer *peer = outlet.base.peer
+    outlet.next_idle = NULL
+    if peer.idle_last == NULL:
+        peer.idle_first = outlet
+    else:
+        peer.idle_last.next_idle = outlet
+    peer.idle_last = outlet
+    peer.idle_count += 1
+    if peer.idle_count > POOL_MAX:
+        timer_advance(
+            peer.container, &peer.timer, (peer.container.now_ms + TRIM_AFTER) * MILLISECOND)
+
+
+cdef void pool_remove(Outlet *outlet) noexcept nogil:
+    cdef Peer *peer = outlet.base.peer
+    cdef Outlet *before = NULL
+    cdef Outlet *at = peer.idle_first
+    while at != NULL and at != outlet:
+        before = at
+        at = at.next_idle
+    if at == NULL:
+        return
+    if before == NULL:
+        peer.idle_first = outlet.next_idle
+    else:
+        before.next_idle = outlet.next_idle
+    if peer.idle_last == outlet:
+        peer.idle_last = before
+    peer.idle_count -= 1

@@ -1,0 +1,161 @@
+"""A streaming delivery: forwarded while it is received, its outcome passed back.
+
+A stream is an entry like any other whose message is not complete yet. What makes
+it a stream is here: who reads it, and what its sender is told. Its sender's
+delivery stays unsettled until it was received to the end, whatever its consumers
+say before: the engine would count the rest of a settled one against the session.
+"""
+
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport calloc
+
+from quiver_fast.loop.balance cimport STREAM, made
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED, pn_condition_copy,
+    pn_condition_is_set, pn_condition_t, pn_delivery_local,
+    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
+    pn_disposition_condition, pn_disposition_set_failed, pn_disposition_set_undeliverable,
+    pn_link_remote_snd_settle_mode,
+)
+from quiver_fast.server.messages.message cimport Chunk, Message, message_leave
+from quiver_fast.server.model.structures cimport (
+    Inlet, Outlet, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
+)
+from quiver_fast.server.model.trim cimport memory_freed
+
+
+cdef bint stream_begin(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, int entries) noexcept nogil:
+    """Make a stream of a message that is on its way to ``entries`` queues. False without memory."""
+    cdef Stream *stream = <Stream *>calloc(1, sizeof(Stream))
+    cdef Chunk *chunk = message.first
+    if stream == NULL:
+        return False
+    made(STREAM)
+    stream.message = message
+    stream.inlet = inlet
+    stream.delivery = delivery
+    stream.undecided = entries
+    # The flag itself may come with the last frame only (part 2.7.5).
+    stream.presettled = pn_delivery_settled(delivery) or (
+        pn_link_remote_snd_settle_mode(inlet.base.link) == PN_SND_SETTLED)
+    stream.next = inlet.streams
+    inlet.streams = stream
+    inlet.stream_count += 1
+    message.stream = stream
+    message.readers = entries
+    while chunk != NULL:
+        chunk.readers = entries
+        chunk = chunk.next
+    return True
+
+
+cdef void stream_leave(Message *message, Chunk *position) noexcept nogil:
+    """One entry sends no more, from ``position`` on; its sender may have waited for just that."""
+    cdef Inlet *inlet = stream_of(message).inlet
+    message_leave(message, position)
+    if inlet != NULL and not message.complete:
+        memory_freed(inlet.base.peer.container)
+        inlet_wake(inlet)
+
+
+cdef void stream_reason(const Message *message, pn_condition_t *condition) noexcept nogil:
+    """Tell the sender why a consumer rejects its stream (part 3.4.3)."""
+    cdef Stream *stream = stream_of(message)
+    if stream.delivery != NULL and pn_condition_is_set(condition):
+        pn_condition_copy(
+            pn_disposition_condition(pn_delivery_local(stream.delivery)), condition)
+
+
+cdef inline int severity(uint64_t outcome) noexcept nogil:
+    """Order outcomes: a sender with several consumers is told the worst (accepted is best)."""
+    if outcome == PN_REJECTED:
+        return 3
+    if outcome == PN_MODIFIED:
+        return 2
+    if outcome == PN_RELEASED:
+        return 1
+    return 0
+
+
+cdef void stream_decide(
+        Stream *stream, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil:
+    """Take the outcome of one entry; after the last, tell the sender."""
+    if outcome != PN_REJECTED and outcome != PN_MODIFIED and outcome != PN_RELEASED:
+        outcome = PN_ACCEPTED
+    if severity(outcome) >= severity(stream.outcome):
+        stream.outcome = outcome
+    stream.failed |= failed
+    stream.undeliverable |= undeliverable
+    stream.undecided -= 1
+    # Below zero: no queue ever had it, and this is its only outcome.
+    if stream.undecided <= 0:
+        tell(stream)
+
+
+cdef void tell(Stream *stream) noexcept nogil:
+    """Give the sender's delivery its outcome, and settle it once it is wholly here."""
+    cdef pn_delivery_t *delivery = stream.delivery
+    if delivery == NULL:
+        return
+    peer_dirty(stream.inlet.base.peer)
+    if not stream.presettled:
+        if stream.outcome == PN_MODIFIED:
+            pn_disposition_set_failed(pn_delivery_local(delivery), stream.failed)
+            pn_disposition_set_undeliverable(
+                pn_delivery_local(delivery), stream.undeliverable)
+        pn_delivery_update(delivery, stream.outcome)
+    if stream.message.complete:
+        pn_delivery_settle(delivery)
+        stream_orphan(stream)
+
+
+cdef void stream_received(Stream *stream) noexcept nogil:
+    """All of it is here: settle if its outcome is known already."""
+    if stream.undecided <= 0 and stream.delivery != NULL:
+        tell(stream)
+
+
+cdef void stream_orphan(Stream *stream) noexcept nogil:
+    """Part a stream from its sender, which is gone or has its answer."""
+    cdef Stream **place = &stream.inlet.streams
+    while place[0] != stream:
+        place = &place[0].next
+    place[0] = stream.next
+    stream.inlet.stream_count -= 1
+    # One more may come.
+    inlet_wake(stream.inlet)
+    stream.inlet = NULL
+    stream.delivery = NULL
+
+
+cdef void reader_join(Outlet **readers, Outlet *outlet) noexcept nogil:
+    outlet.next_reader = readers[0]
+    readers[0] = outlet
+
+
+cdef void reader_leave(Outlet **readers, Outlet *outlet) noexcept nogil:
+    """Take an outlet out of a list of those that send a message while it arrives."""
+    while readers[0] != NULL and readers[0] != outlet:
+        readers = &readers[0].next_reader
+    if readers[0] == outlet:
+        readers[0] = outlet.next_reader
+
+
+cdef void sweep_streams(Queue *queue) noexcept nogil:
+    """Have an address look for streams that were aborted before anybody took them."""
+    if queue == NULL:
+        return
+    if queue.multicast:
+        queue = queue.subscriptions
+        while queue != NULL:
+            sweep_one(queue)
+            queue = queue.next_subscription
+        return
+    sweep_one(queue)
+
+
+cdef void sweep_one(Queue *queue) noexcept nogil:
+    if queue.streams:
+        queue.sweep = True
+        queue_dirty(queue)

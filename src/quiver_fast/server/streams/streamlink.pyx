@@ -1,0 +1,135 @@
+"""Links that the server attaches for streams, one stream each, kept for the next.
+
+A peer that offered qd.streaming-links takes them; nothing is sent before it answered
+the attach and gave credit. Each has a session of its own, so that a stream that is
+not read closes no window but its own; where the peer has no channels for that, or the
+configuration says so, they share one.
+"""
+
+from quiver_fast.proton.libproton cimport (
+    PN_EXPIRE_WITH_LINK, pn_link_close, pn_link_credit, pn_link_open, pn_link_source, pn_link_t,
+    pn_sender, pn_session_close, pn_session_remote_incoming_window, pn_session_t,
+    pn_terminus_set_expiry_policy, pn_unsettled_head,
+)
+from quiver_fast.server.connections.links cimport (
+    NAME_MAX, awaits_begin, has_channel, is_usable, link_new, same_server, session_for, write_name,
+)
+from quiver_fast.server.model.structures cimport OUTLET, Outlet, Peer, peer_dirty
+from quiver_fast.server.streams.pool cimport POOL_MAX, pool_remove
+
+# How many idle links that are too many go at a time.
+cdef int POOL_STEP = 10
+
+cdef const char *NAME = b"quiver-stream-"
+
+
+cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
+    """Return an idle link to the consumer's peer, or attach a new one; NULL if there is no way.
+
+    Args:
+        later: set to whether there may be one when the peer has answered a begin of ours.
+    """
+    cdef Peer *peer = consumer.base.peer
+    cdef Outlet *outlet
+    if peer.trunk:
+        peer = least_busy(peer)
+    outlet = idle_outlet(peer)
+    later[0] = outlet == NULL and awaits_begin(peer)
+    if later[0] or outlet == NULL and peer.own_links >= peer.container.limits.links:
+        return NULL
+    if outlet == NULL:
+        outlet = attach_stream_link(peer)
+    else:
+        pool_remove(outlet)
+    if outlet != NULL:
+        peer.stream_count += 1
+    return outlet
+
+
+cdef Peer *least_busy(Peer *trunk) noexcept nogil:
+    """Return the connection to a trunk's server that runs the fewest streams.
+
+    One that has no room for a link of its own session comes after those that have.
+    """
+    cdef Peer *best = trunk
+    cdef Peer *peer = trunk.container.trunks
+    while peer != NULL:
+        if is_usable(peer) and same_server(peer, trunk) and is_better(peer, best):
+            best = peer
+        peer = peer.next_trunk
+    return best
+
+
+cdef bint is_better(Peer *peer, Peer *best) noexcept nogil:
+    if has_link(peer) != has_link(best):
+        return has_link(peer)
+    return peer.stream_count < best.stream_count
+
+
+cdef bint has_link(Peer *peer) noexcept nogil:
+    return peer.idle_first != NULL or has_channel(peer)
+
+
+cdef Outlet *idle_outlet(Peer *peer) noexcept nogil:
+    """Return the first link of the pool that a stream can go by at once; NULL to attach one.
+
+    A peer that leaves many unanswered, unread or without credit gets no more of them.
+    """
+    cdef Outlet *outlet = peer.idle_first
+    while outlet != NULL and not can_send(outlet):
+        outlet = outlet.next_idle
+    if outlet == NULL and (
+            peer.idle_count >= POOL_MAX or peer.own_links >= peer.container.limits.links):
+        return peer.idle_first
+    return outlet
+
+
+cdef bint can_send(const Outlet *outlet) noexcept nogil:
+    # A window that others share says nothing of the link.
+    return pn_link_credit(outlet.base.link) > 0 and (
+        not outlet.base.owns_session
+        or pn_session_remote_incoming_window(outlet.base.session) > 0)
+
+
+cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
+    """Attach as a sender without source and target addresses; they go with the link."""
+    cdef bint own
+    cdef pn_session_t *session = session_for(peer, &own)
+    cdef char[NAME_MAX] name
+    cdef pn_link_t *link
+    cdef Outlet *outlet
+    if session == NULL:
+        return NULL
+    write_name(NAME, peer.container.next_serial + 1, name)
+    link = pn_sender(session, name)
+    pn_terminus_set_expiry_policy(pn_link_source(link), PN_EXPIRE_WITH_LINK)
+    outlet = <Outlet *>link_new(peer, link, OUTLET, sizeof(Outlet))
+    if outlet == NULL:
+        if own:
+            pn_session_close(session)
+        return NULL
+    outlet.base.owns_session = own
+    outlet.ours = True
+    outlet.consumer.outlet = outlet
+    pn_link_open(link)
+    peer_dirty(peer)
+    return outlet
+
+
+cdef void trim_pool(Peer *peer) noexcept nogil:
+    """Detach some idle links of a peer that has more than are likely to be used."""
+    cdef Outlet *outlet = peer.idle_first
+    cdef Outlet *following
+    cdef int count = 0
+    while peer.idle_count > POOL_MAX and outlet != NULL and count < POOL_STEP:
+        following = outlet.next_idle
+        # The outcome of its last stream may still be due.
+        if pn_unsettled_head(outlet.base.link) == NULL:
+            pool_remove(outlet)
+            # The peer's answer ends it: server.wire.protocol frees link and session.
+            pn_link_close(outlet.base.link)
+            if outlet.base.owns_session:
+                pn_session_close(outlet.base.session)
+            peer_dirty(peer)
+            count += 1
+        outlet = following

@@ -1,0 +1,178 @@
+"""Trunks: connections between servers, over which each serves the other's consumers.
+
+While an address has consumers here, we have a link from each server that we know, as
+any consumer would: that is the announcement. So the other server sends us messages of
+that address, if it has no consumers of its own; streams come by links that it attaches
+for them, on any of the connections between the two. Consumers that are trunks are not
+announced further, and streams and topics' messages that came over a trunk go to nobody
+by another: nothing can go in circles. A message that a queue took over is the queue's
+own: it goes on by a trunk only when the last consumer here went.
+
+    producer ─> server ──[ link of the address: small messages ]──> server ─> consumer
+                       ──[ link for a stream, with its route   ]──>
+"""
+
+from libc.string cimport strcmp
+
+from quiver_fast.proton.libproton cimport (
+    pn_bytes, pn_connection_get_container, pn_connection_remote_container,
+    pn_data_put_symbol, pn_link_close, pn_link_open, pn_link_source, pn_link_t, pn_link_target,
+    pn_receiver, pn_session_close, pn_session_t, pn_terminus_capabilities,
+    pn_terminus_set_address,
+)
+from quiver_fast.server.connections.capability cimport is_trunk
+from quiver_fast.server.connections.credit cimport inlet_top_up
+from quiver_fast.server.connections.links cimport (
+    NAME_MAX, awaits_begin, is_usable, link_new, same_server, session_for, write_name,
+)
+from quiver_fast.server.connections.peer cimport peer_close
+from quiver_fast.server.model.structures cimport INLET, Container, Inlet, Peer, Queue, peer_dirty
+
+cdef const char *NAME = b"quiver-trunk-"
+
+
+cdef void trunk_opened(Peer *peer) noexcept nogil:
+    """The peer's open frame came: if it is another server, begin to serve its addresses."""
+    cdef Container *container = peer.container
+    peer.trunk = is_trunk(peer.driver.connection)
+    if not peer.trunk:
+        if peer.dial != NULL:
+            peer_close(peer, b"amqp:not-allowed", b"this is not a server of ours")
+        return
+    if is_ourselves(peer):
+        peer.trunk = False
+        peer_close(peer, b"amqp:not-allowed", b"this server is connected to itself")
+        return
+    peer.next_trunk = container.trunks
+    if container.trunks != NULL:
+        container.trunks.prev_trunk = peer
+    container.trunks = peer
+    announce_all(container)
+
+
+cdef bint is_ourselves(Peer *peer) noexcept nogil:
+    cdef const char *theirs = pn_connection_remote_container(peer.driver.connection)
+    return theirs == NULL or strcmp(
+        theirs, pn_connection_get_container(peer.driver.connection)) == 0
+
+
+cdef void trunk_lost(Peer *peer) noexcept nogil:
+    """A connection that is no more: other connections to its server take over its links."""
+    if peer.trunk:
+        leave_trunks(peer)
+        announce_all(peer.container)
+    if peer.dial != NULL:
+        peer.dial.lost(peer.dial, peer)
+
+
+cdef void leave_trunks(Peer *peer) noexcept nogil:
+    if peer.next_trunk != NULL:
+        peer.next_trunk.prev_trunk = peer.prev_trunk
+    if peer.prev_trunk != NULL:
+        peer.prev_trunk.next_trunk = peer.next_trunk
+    else:
+        peer.container.trunks = peer.next_trunk
+
+
+cdef void announce_all(Container *container) noexcept nogil:
+    cdef Queue *queue = container.wanted
+    while queue != NULL:
+        trunks_announce(queue)
+        queue = queue.next_wanted
+
+
+cdef void trunks_announce(Queue *queue) noexcept nogil:
+    """Have a link for the address from every server, while it has consumers here."""
+    cdef Peer *peer
+    if queue.local_count == 0 or queue.container.closing:
+        return
+    peer = queue.container.trunks
+    while peer != NULL:
+        if is_usable(peer) and not is_announced(queue, peer):
+            attach_receiver(peer, queue)
+        peer = peer.next_trunk
+
+
+cdef bint is_announced(Queue *queue, Peer *peer) noexcept nogil:
+    """Say whether the peer's server has our link for the address, on any connection."""
+    cdef Inlet *inlet = queue.trunk_inlets
+    while inlet != NULL:
+        if same_server(inlet.base.peer, peer):
+            return True
+        inlet = inlet.next_trunk
+    return False
+
+
+cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
+    """Attach to the address on the other server, as a consumer in the name of ours.
+
+    Its session is its own if it can be, so that a queue that is full here stops no other
+    address.
+    """
+    cdef bint own
+    cdef pn_session_t *session = NULL if awaits_begin(peer) else session_for(peer, &own)
+    cdef char[NAME_MAX] name
+    cdef pn_link_t *link
+    cdef Inlet *inlet
+    if session == NULL:
+        return
+    write_name(NAME, peer.container.next_serial + 1, name)
+    link = pn_receiver(session, name)
+    pn_terminus_set_address(pn_link_source(link), queue.address)
+    pn_terminus_set_address(pn_link_target(link), queue.address)
+    if queue.multicast:
+        pn_data_put_symbol(
+            pn_terminus_capabilities(pn_link_source(link)), pn_bytes(5, b"topic"))
+    inlet = <Inlet *>link_new(peer, link, INLET, sizeof(Inlet))
+    if inlet == NULL:
+        if own:
+            pn_session_close(session)
+        return
+    inlet.base.owns_session = own
+    queue.links += 1
+    inlet.queue = queue
+    inlet.announced = True
+    inlet.next_trunk = queue.trunk_inlets
+    if inlet.next_trunk != NULL:
+        inlet.next_trunk.prev_trunk = inlet
+    queue.trunk_inlets = inlet
+    pn_link_open(link)
+    inlet_top_up(inlet)
+    peer_dirty(peer)
+
+
+cdef void trunks_withdraw(Queue *queue) noexcept nogil:
+    """Detach from the address everywhere, if it has no consumers here any more.
+
+    The other server takes back what it sent and has no outcome.
+    """
+    cdef Inlet *inlet
+    while queue.local_count == 0 and queue.trunk_inlets != NULL:
+        inlet = queue.trunk_inlets
+        trunk_detached(inlet)
+        inlet.base.refused = True
+        pn_link_close(inlet.base.link)
+        peer_dirty(inlet.base.peer)
+
+
+cdef void trunk_detached(Inlet *inlet) noexcept nogil:
+    """Take a link that is detached out of its queue's list."""
+    if not inlet.announced or (
+            inlet.prev_trunk == NULL and inlet.queue.trunk_inlets != inlet):
+        return
+    if inlet.next_trunk != NULL:
+        inlet.next_trunk.prev_trunk = inlet.prev_trunk
+    if inlet.prev_trunk != NULL:
+        inlet.prev_trunk.next_trunk = inlet.next_trunk
+    else:
+        inlet.queue.trunk_inlets = inlet.next_trunk
+    inlet.prev_trunk = NULL
+    inlet.next_trunk = NULL
+
+
+cdef void trunks_top_up(Queue *queue) noexcept nogil:
+    """Ask other servers for as much as our consumers have made room for."""
+    cdef Inlet *inlet = queue.trunk_inlets
+    while inlet != NULL:
+        inlet_top_up(inlet)
+        inlet = inlet.next_trunk

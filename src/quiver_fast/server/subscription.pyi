@@ -1,3 +1,0 @@
-from quiver_fast.server.broker import Broker
-
-def restore_subscriptions(broker: Broker) -> None: ...

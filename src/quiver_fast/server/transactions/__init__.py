@@ -1,0 +1,1 @@
+"""The coordinator, and the two phases of a durable commit."""

@@ -1,0 +1,319 @@
+"""The transaction coordinator: declare, discharge, commit and roll back (part 4)."""
+
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcmp
+
+from quiver_fast.engine.scanner cimport (
+    SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
+)
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, pn_bytes, pn_data_clear, pn_data_enter, pn_data_exit,
+    pn_data_put_binary, pn_data_put_list, pn_data_t, pn_delivery_aborted, pn_delivery_local,
+    pn_delivery_partial, pn_delivery_readable, pn_delivery_set_context, pn_delivery_settle,
+    pn_delivery_t, pn_delivery_update, pn_disposition_condition, pn_disposition_data,
+    pn_disposition_set_failed,
+    pn_link_advance, pn_link_credit, pn_link_current, pn_link_flow, pn_link_recv, ssize_t,
+)
+from quiver_fast.server.addresses.address cimport publish
+from quiver_fast.server.connections.peer cimport set_condition
+from quiver_fast.server.durable.store cimport is_stored
+from quiver_fast.server.durable.unsynced cimport accept_later, forget_pending
+from quiver_fast.server.model.structures cimport (
+    Coordinator, Link, Queue, Transaction, Work, delivery_hold, peer_dirty,
+)
+from quiver_fast.server.model.transaction cimport (
+    take_id, transaction_find, transaction_free, transaction_new,
+)
+from quiver_fast.server.transactions.twophase cimport ends_message, transaction_write
+from quiver_fast.server.transfer.outcome cimport apply_outcome, return_entry
+from quiver_fast.server.transfer.retire cimport queue_left
+
+cdef int CREDIT = 100
+# Declare and discharge are a few bytes; what is longer is neither.
+cdef size_t REQUEST_MAX = 256
+
+cdef uint64_t DECLARED = 0x33
+cdef int SECTION_VALUE = 0x77
+cdef uint64_t DECLARE = 0x31
+cdef uint64_t DISCHARGE = 0x32
+# Constructors, part 1.6.
+cdef uint8_t SMALLULONG = 0x53
+cdef uint8_t ULONG = 0x80
+cdef uint8_t SYM8 = 0xA3
+cdef uint8_t SYM32 = 0xB3
+
+cdef struct Request:
+    # DECLARE, DISCHARGE, or 0 for neither.
+    uint64_t what
+    uint64_t id
+    bint fail
+
+
+cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
+    """Read an amqp-value section with a declare or a discharge (parts 4.5.2 and 4.5.3)."""
+    cdef Request request
+    cdef Cursor cursor
+    cdef Cursor inside
+    cdef uint64_t count
+    cdef uint8_t code
+    cdef const uint8_t *value
+    cdef size_t length
+    cdef int section
+    request.what = 0
+    request.id = 0
+    request.fail = False
+    cursor.at = start
+    cursor.end = start + size
+    # Other sections may stand before the value.
+    while section_code(&cursor, &section) == SCAN_FOUND and section != SECTION_VALUE:
+        if next_value(&cursor, &code, &value, &length) != SCAN_FOUND:
+            return request
+    request.what = read_descriptor(&cursor)
+    if request.what == 0 or enter_compound(&cursor, False, &inside, &count) != SCAN_FOUND:
+        request.what = 0
+    elif request.what == DISCHARGE:
+        read_discharge(&inside, count, &request)
+    return request
+
+
+cdef uint64_t read_descriptor(Cursor *cursor) noexcept nogil:
+    """Step over a descriptor; return DECLARE or DISCHARGE, or 0 for any other.
+
+    Clients write it as a number in either size or by name (parts 4.5.2 and 4.5.3).
+    """
+    cdef uint8_t code
+    cdef const uint8_t *start
+    cdef size_t size
+    if cursor.at == cursor.end or cursor.at[0] != 0:
+        return 0
+    cursor.at += 1
+    if next_value(cursor, &code, &start, &size) != SCAN_FOUND:
+        return 0
+    if code == SMALLULONG or code == ULONG:
+        # Big-endian: the codes that we know are in the last byte.
+        return start[size - 1] if is_small(start, size) else 0
+    if code != SYM8 and code != SYM32:
+        return 0
+    if size == 17 and memcmp(start, b"amqp:declare:list", size) == 0:
+        return DECLARE
+    if size == 19 and memcmp(start, b"amqp:discharge:list", size) == 0:
+        return DISCHARGE
+    return 0
+
+
+cdef bint is_small(const uint8_t *start, size_t size) noexcept nogil:
+    cdef size_t i
+    for i in range(size - 1):
+        if start[i] != 0:
+            return False
+    return True
+
+
+cdef void read_discharge(Cursor *inside, uint64_t count, Request *request) noexcept nogil:
+    cdef uint8_t code
+    cdef const uint8_t *value
+    cdef size_t length
+    if count < 1 or next_value(inside, &code, &value, &length) != SCAN_FOUND or not take_id(
+            <const char *>value, length, &request.id):
+        request.what = 0
+    elif count > 1 and next_value(inside, &code, &value, &length) == SCAN_FOUND:
+        request.fail = code == 0x41 or (code == 0x56 and value[0] != 0)
+
+
+cdef void coordinator_receive(Link *link) noexcept nogil:
+    """Answer the controller's requests, in order."""
+    cdef pn_delivery_t *delivery
+    while (<Coordinator *>link).awaited == NULL:
+        delivery = pn_link_current(link.link)
+        if delivery == NULL or not pn_delivery_readable(delivery):
+            break
+        if pn_delivery_aborted(delivery):
+            pn_delivery_settle(delivery)
+            continue
+        if pn_delivery_partial(delivery):
+            break
+        if not answer(link, delivery, next_request(<Coordinator *>link)):
+            pn_delivery_settle(delivery)
+    if pn_link_credit(link.link) <= CREDIT // 2:
+        pn_link_flow(link.link, CREDIT - pn_link_credit(link.link))
+    peer_dirty(link.peer)
+
+
+cdef Request next_request(Coordinator *coordinator) noexcept nogil:
+    """Return what the current delivery asks: the commit that waited for files, or what it says."""
+    cdef Request request
+    cdef char[256] buffer
+    cdef ssize_t n
+    if coordinator.discharge:
+        request.what = DISCHARGE
+        request.id = coordinator.discharge
+        request.fail = False
+        coordinator.discharge = 0
+        return request
+    n = pn_link_recv(coordinator.base.link, buffer, REQUEST_MAX)
+    return read_request(<const uint8_t *>buffer, max(n, <ssize_t>0))
+
+
+cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept nogil:
+    """Do what was asked; return whether the answer waits: for a sync, or for a queue's file."""
+    cdef Transaction *transaction
+    cdef bint waits
+    if request.what == DECLARE:
+        transaction = transaction_new(<Coordinator *>link)
+        if transaction == NULL:
+            refuse(delivery, b"amqp:resource-limit-exceeded",
+                   b"the connection has too many open transactions")
+            return False
+        declare(delivery, transaction)
+        return False
+    if request.what != DISCHARGE:
+        refuse(delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
+        return False
+    transaction = transaction_find(link.peer, request.id)
+    if transaction == NULL:
+        refuse(delivery, b"amqp:transaction:unknown-id",
+               b"there is no such transaction on this connection")
+        return False
+    if request.fail:
+        roll_back(transaction)
+    elif transaction.incomplete:
+        roll_back(transaction)
+        refuse(delivery, b"amqp:transaction:rollback", b"work of the transaction was refused")
+        return False
+    elif must_wait_for_file(<Coordinator *>link, transaction):
+        return True
+    elif not transaction_write(transaction):
+        roll_back(transaction)
+        refuse(delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
+        return False
+    else:
+        waits = transaction.stored and link.peer.container.group
+        commit(transaction)
+        if waits and accept_later(link, delivery):
+            pn_link_advance(link.link)
+            return True
+        if waits:
+            # Nobody would tell that it is on disk.
+            pn_disposition_set_failed(pn_delivery_local(delivery), True)
+            pn_delivery_update(delivery, PN_MODIFIED)
+            return False
+    pn_delivery_update(delivery, PN_ACCEPTED)
+    return False
+
+
+cdef bint must_wait_for_file(
+        Coordinator *coordinator, const Transaction *transaction) noexcept nogil:
+    """Say whether a commit waits for the file of a new queue. The controller is resumed then.
+
+    What came before that work needs no second look: a queue keeps its file.
+    """
+    cdef Work *work = coordinator.unopened if coordinator.unopened != NULL else transaction.first
+    while work != NULL and not (
+            work.message != NULL and is_stored(work.queue, work.message) and work.queue.opening):
+        work = work.next
+    coordinator.unopened = work
+    if work == NULL:
+        return False
+    coordinator.discharge = transaction.id
+    coordinator.awaited = work.queue
+    coordinator.prev_discharging = NULL
+    coordinator.next_discharging = work.queue.discharging
+    if coordinator.next_discharging != NULL:
+        coordinator.next_discharging.prev_discharging = coordinator
+    work.queue.discharging = coordinator
+    return True
+
+
+cdef void stop_waiting(Coordinator *coordinator) noexcept nogil:
+    if coordinator.next_discharging != NULL:
+        coordinator.next_discharging.prev_discharging = coordinator.prev_discharging
+    if coordinator.prev_discharging != NULL:
+        coordinator.prev_discharging.next_discharging = coordinator.next_discharging
+    else:
+        coordinator.awaited.discharging = coordinator.next_discharging
+    coordinator.awaited = NULL
+
+
+cdef void coordinators_resume(Queue *queue) noexcept nogil:
+    """Have commits go on that waited for the queue's file, which it has or cannot have."""
+    cdef Coordinator *coordinator
+    while queue.discharging != NULL and not queue.opening:
+        coordinator = queue.discharging
+        stop_waiting(coordinator)
+        coordinator_receive(&coordinator.base)
+
+
+cdef void refuse(
+        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
+    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
+    pn_delivery_update(delivery, PN_REJECTED)
+
+
+cdef void declare(pn_delivery_t *delivery, const Transaction *transaction) noexcept nogil:
+    """Answer with the outcome declared: [txn-id] (part 4.5.6)."""
+    cdef pn_data_t *data = pn_disposition_data(pn_delivery_local(delivery))
+    pn_data_clear(data)
+    pn_data_put_list(data)
+    pn_data_enter(data)
+    pn_data_put_binary(data, pn_bytes(sizeof(uint64_t), <const char *>&transaction.id))
+    pn_data_exit(data)
+    pn_delivery_update(delivery, DECLARED)
+
+
+cdef void commit(Transaction *transaction) noexcept nogil:
+    """Do all the work of a transaction, in the order it came; its files have it."""
+    cdef Work *work = transaction.first
+    while work != NULL:
+        if work.message != NULL:
+            publish(work.queue, work.message)
+            work.message = NULL
+        else:
+            if work.queue != NULL and ends_message(work.outcome):
+                # Written down as removed already.
+                work.entry.message.index = -1
+            apply_outcome(
+                work.entry, work.outcome, work.serial, work.failed, work.undeliverable)
+            if work.delivery != NULL:
+                pn_delivery_set_context(work.delivery, NULL)
+                pn_delivery_settle(work.delivery)
+        work = work.next
+    peer_dirty(transaction.coordinator.base.peer)
+    leave_queues(transaction)
+    transaction_free(transaction)
+
+
+cdef void leave_queues(Transaction *transaction) noexcept nogil:
+    """Let temporary queues go that only the transaction held; last, for nothing may use them."""
+    cdef Work *work = transaction.first
+    while work != NULL:
+        if work.queue != NULL:
+            queue_left(work.queue)
+        work = work.next
+
+
+cdef void roll_back(Transaction *transaction) noexcept nogil:
+    """Undo it: drop its messages; deliveries are again as if they had no outcome (part 4.4.2).
+
+    A delivery that the consumer settled cannot be given back to it: its message is
+    available again, as one whose delivery failed.
+    """
+    cdef Work *work = transaction.first
+    while work != NULL:
+        if work.entry != NULL and work.delivery != NULL:
+            delivery_hold(work.delivery, work.entry)
+        elif work.entry != NULL:
+            work.entry.failures += 1
+            return_entry(work.entry)
+        work = work.next
+    leave_queues(transaction)
+    transaction_free(transaction)
+
+
+cdef void coordinator_detached(Link *link) noexcept nogil:
+    """Roll back what the controller left undischarged (part 4.3)."""
+    cdef Coordinator *coordinator = <Coordinator *>link
+    forget_pending(link)
+    if coordinator.awaited != NULL:
+        stop_waiting(coordinator)
+    while coordinator.transactions != NULL:
+        roll_back(coordinator.transactions)

@@ -1,0 +1,81 @@
+"""What a consumer says with an outcome besides the outcome: why, and annotations."""
+
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
+
+from quiver_fast.proton.libproton cimport (
+    PN_MODIFIED, PN_REJECTED, pn_data_encode, pn_data_encoded_size, pn_data_size, pn_data_t,
+    pn_disposition_annotations, pn_disposition_condition, pn_disposition_t, ssize_t,
+)
+from quiver_fast.server.messages.annotations import merged
+from quiver_fast.server.messages.message cimport (
+    Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
+    message_release, message_space,
+)
+from quiver_fast.server.model.structures cimport Entry
+from quiver_fast.server.streams.stream cimport stream_reason
+
+
+cdef void outcome_said(
+        Entry *entry, uint64_t state, pn_disposition_t *said) noexcept nogil:
+    """Pass on why a stream is rejected; keep the annotations of *modified* (part 3.4.5).
+
+    A browser's copy just ends. What is only in the queue's file stays as it is there.
+    """
+    cdef pn_data_t *annotations
+    if entry.message.stream != NULL:
+        if state == PN_REJECTED:
+            stream_reason(entry.message, pn_disposition_condition(said))
+        return
+    if state != PN_MODIFIED or entry.queue == NULL or entry.message.chain != NULL:
+        return
+    annotations = pn_disposition_annotations(said)
+    if pn_data_size(annotations):
+        annotate(entry, annotations)
+
+
+cdef void annotate(Entry *entry, pn_data_t *annotations) noexcept with gil:
+    """Merge annotations into an acquired entry's message, for its next delivery."""
+    try:
+        replace(entry, merged(content(entry.message), encoded(annotations)))
+    except (MemoryError, ValueError):
+        # Without memory, or where they are no map or the message has none that could be
+        # read, it comes again as it was.
+        pass
+
+
+cdef bytes content(const Message *message):
+    cdef const Chunk *chunk = message.first
+    parts = []
+    while chunk != NULL:
+        parts.append(chunk_bytes(<Chunk *>chunk)[:chunk.size])
+        chunk = chunk.next
+    return b"".join(parts)
+
+
+cdef bytes encoded(pn_data_t *data):
+    buffer = bytearray(max(pn_data_encoded_size(data), <ssize_t>0))
+    if pn_data_encode(data, <char *>buffer, len(buffer)) < 0:
+        raise ValueError("these are no annotations")
+    return bytes(buffer)
+
+
+cdef int replace(Entry *entry, bytes new) except -1:
+    """Give an entry a message of its own: others may share the one that it has."""
+    cdef Message *before = entry.message
+    cdef Message *after = message_new(len(new))
+    cdef size_t room
+    if after == NULL:
+        raise MemoryError
+    memcpy(message_space(after, len(new), &room), <char *>new, len(new))
+    message_filled(after, len(new))
+    message_read_header(after, 0)
+    after.complete = True
+    after.routed = before.routed
+    after.expires = before.expires
+    after.index = before.index
+    entry.queue.bytes += after.held - before.held
+    entry.bytes += after.held - before.held
+    entry.message = after
+    message_release(before)
+    return 0

@@ -1,0 +1,350 @@
+"""Which entry goes to which consumer: one each in turn, streams to who has fewest."""
+
+from libc.stdint cimport int64_t
+
+from quiver_fast.loop.heap cimport heap_first
+from quiver_fast.proton.libproton cimport (
+    PN_RELEASED, pn_link_credit, pn_link_drained, pn_link_get_drain,
+)
+from quiver_fast.server.messages.message cimport Message
+from quiver_fast.server.model.structures cimport Consumer, Entry, Lane, Outlet, Queue, peer_dirty
+from quiver_fast.server.model.timer cimport timer_advance
+from quiver_fast.server.nodes.barring cimport lane_barred
+from quiver_fast.server.nodes.browser cimport consumer_browse
+from quiver_fast.server.nodes.queue cimport (
+    consumer_drain, consumer_unready, entry_copy, queue_acquire,
+)
+from quiver_fast.server.nodes.selective cimport is_unwanted, selective_next, wants
+from quiver_fast.server.streams.stream cimport stream_leave
+from quiver_fast.server.streams.streamlink cimport stream_outlet
+from quiver_fast.server.transfer.outcome cimport apply_outcome, entry_done
+from quiver_fast.server.transfer.outlet cimport outlet_idle, outlet_send
+from quiver_fast.server.transfer.serving cimport serve_consumer
+
+# Entries whose time is over that are dropped in one turn, so that others have theirs.
+cdef int EXPIRE_STEP = 4096
+# What asking selectors about messages may cost in one turn: some 2,000 questions.
+cdef int64_t SELECT_STEP = 24576
+
+
+cdef void queue_dispatch(Queue *queue) noexcept nogil:
+    """Give available entries to consumers, in order, as far as they can take them."""
+    cdef Entry *entry
+    if queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms:
+        expire(queue)
+    if queue.browsers != NULL:
+        serve_browsers(queue)
+    if queue.selecting != NULL:
+        serve_selective(queue)
+    if queue.streams and (queue.sweep or queue.consumer_count == 0):
+        sweep(queue)
+    queue.sweep = False
+    entry = next_entry(queue)
+    while entry != NULL:
+        if entry.lane != &queue.streaming:
+            dispatch_entry(queue, entry)
+        elif entry.message.chain != NULL:
+            if not dispatch_arriving(queue, entry):
+                # It is in the file, and keeps nobody waiting.
+                dispatch_messages(queue)
+                break
+        elif not dispatch_stream(queue, entry):
+            break
+        entry = next_entry(queue)
+    if queue.draining != NULL:
+        answer_drains(queue)
+
+
+cdef inline Entry *next_message(Queue *queue) noexcept nogil:
+    """Return the first entry that is no stream and that somebody may take; NULL if there is none.
+    """
+    cdef Entry *entry = queue.main.head if queue.ready != NULL else NULL
+    if queue.lanes != NULL and queue.ready != NULL:
+        entry = first_of_lanes(queue, entry)
+    return entry
+
+
+cdef inline Entry *next_entry(Queue *queue) noexcept nogil:
+    """Return the first entry that somebody may take; NULL if there is none.
+
+    Streams overtake messages that wait for credit: they need none of that link.
+    """
+    cdef Entry *entry = next_message(queue)
+    cdef Entry *stream = queue.streaming.head
+    if stream != NULL and (entry == NULL or stream.sequence < entry.sequence):
+        return stream
+    return entry
+
+
+cdef void dispatch_messages(Queue *queue) noexcept nogil:
+    """Give entries that are no streams to consumers."""
+    cdef Entry *entry = next_message(queue)
+    while entry != NULL:
+        dispatch_entry(queue, entry)
+        entry = next_message(queue)
+
+
+cdef Entry *first_of_lanes(Queue *queue, Entry *entry) noexcept nogil:
+    """Return the first of ``entry`` and of those lanes that a ready consumer may have."""
+    cdef Lane *lane = queue.lanes
+    while lane != NULL:
+        if lane.head != NULL and (entry == NULL or lane.head.sequence < entry.sequence) and (
+                first_allowed(queue, lane) != NULL):
+            entry = lane.head
+        lane = lane.next
+    return entry
+
+
+cdef void sweep(Queue *queue) noexcept nogil:
+    """End waiting streams that nobody can take any more."""
+    cdef Entry *entry = queue.streaming.head
+    cdef Entry *following
+    while entry != NULL:
+        following = entry.next
+        if entry.message.stream == NULL:
+            # It is in the file.
+            pass
+        elif entry.message.aborted:
+            drop_aborted(queue, entry)
+        elif queue.consumer_count == 0 or is_stranded(queue, entry):
+            release_stream(queue, entry)
+        entry = following
+
+
+cdef bint is_stranded(const Queue *queue, const Entry *entry) noexcept nogil:
+    """Say whether another server sent it for consumers that are gone."""
+    return entry.message.routed and queue.local_count == 0
+
+
+cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
+    """Give an entry to the next ready consumer that may have it, unless its time is over."""
+    cdef Consumer *consumer = queue.ready
+    if entry.lane.barred != NULL:
+        consumer = first_allowed(queue, entry.lane)
+    queue_acquire(queue, entry)
+    if entry.message.expires and entry.message.expires <= queue.container.now_ms and (
+            entry.message.stream == NULL):
+        entry_done(entry)
+        return
+    # Whoever got one goes last, if it stays in the ring at all.
+    if queue.ready == consumer:
+        queue.ready = consumer.next_ready
+    outlet_send(consumer.outlet, entry)
+
+
+cdef Consumer *first_allowed(Queue *queue, const Lane *lane) noexcept nogil:
+    """Return the first ready consumer whose link did not call the lane undeliverable."""
+    cdef Consumer *first = queue.ready
+    cdef Consumer *consumer = first
+    while True:
+        if not lane_barred(lane, consumer.outlet.base.serial):
+            return consumer
+        consumer = consumer.next_ready
+        if consumer == first:
+            return NULL
+
+
+cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
+    """Give a stream to a consumer; return False if it must wait for one.
+
+    To a peer that offers qd.streaming-links it goes by a link of its own, whatever
+    the credit of the consumer's link; to any other by that link, as its one message.
+    """
+    cdef Consumer *consumer
+    cdef Outlet *outlet
+    cdef bint later
+    if is_stranded(queue, entry):
+        release_stream(queue, entry)
+        return True
+    if is_unwanted(queue, entry.message):
+        release_stream(queue, entry)
+        return True
+    if entry.message.complete:
+        # It came to its end before it was sent on: no stream any more.
+        return dispatch_complete(queue, entry)
+    consumer = least_busy(queue, entry.message, queue.local_count == 0)
+    if consumer == NULL:
+        return False
+    outlet = consumer.outlet
+    if outlet.base.peer.streaming_links:
+        outlet = stream_outlet(consumer.outlet, &later)
+        if outlet == NULL and later:
+            return False
+        if outlet == NULL:
+            release_stream(queue, entry)
+            return True
+    queue_acquire(queue, entry)
+    serve_consumer(outlet, consumer.outlet)
+    outlet_send(outlet, entry)
+    return True
+
+
+cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
+    """Give what was a stream to a ready consumer; False if there is none for it."""
+    cdef Consumer *consumer = queue.selective
+    if queue.ready != NULL:
+        dispatch_entry(queue, entry)
+        return True
+    while consumer != NULL and not (consumer.ready and wants(consumer, entry.message)):
+        consumer = consumer.next_selective
+    if consumer == NULL:
+        return False
+    queue_acquire(queue, entry)
+    outlet_send(consumer.outlet, entry)
+    return True
+
+
+cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
+    """Give a message that is stored as it arrives to a consumer of this server's own.
+
+    Returns False if it must wait for one. Other servers get it when it is whole.
+    """
+    cdef Consumer *consumer = least_busy(queue, entry.message, False)
+    cdef Outlet *outlet = NULL
+    cdef bint later
+    if consumer == NULL:
+        return False
+    if consumer.outlet.base.peer.streaming_links:
+        outlet = stream_outlet(consumer.outlet, &later)
+    elif consumer.ready:
+        outlet = consumer.outlet
+    if outlet == NULL:
+        return False
+    queue_acquire(queue, entry)
+    serve_consumer(outlet, consumer.outlet)
+    outlet_send(outlet, entry)
+    return True
+
+
+cdef Consumer *least_busy(Queue *queue, const Message *message, bint trunks) noexcept nogil:
+    """Return who runs the fewest streams, of those that can take one more; NULL if nobody can.
+
+    Args:
+        trunks: other servers are asked.
+    """
+    cdef Consumer *consumer = queue.consumers
+    cdef Consumer *best = NULL
+    while consumer != NULL:
+        if consumer.trunk == trunks and (
+                consumer.ready or consumer.outlet.base.peer.streaming_links):
+            if (best == NULL or consumer.outlet.streams < best.outlet.streams) and (
+                    wants(consumer, message)):
+                best = consumer
+        consumer = consumer.next
+    return best
+
+
+cdef void drop_aborted(Queue *queue, Entry *entry) noexcept nogil:
+    queue_acquire(queue, entry)
+    stream_leave(entry.message, entry.message.first)
+    entry_done(entry)
+
+
+cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
+    """Nobody is there to take a stream: its sender hears so, and may send it again."""
+    queue_acquire(queue, entry)
+    stream_leave(entry.message, entry.message.first)
+    apply_outcome(entry, PN_RELEASED, 0, False, False)
+
+
+cdef void serve_browsers(Queue *queue) noexcept nogil:
+    cdef Consumer *consumer = queue.browsers
+    cdef int64_t budget = SELECT_STEP
+    while consumer != NULL:
+        while outlet_idle(consumer.outlet):
+            if not send_copy(consumer, &budget):
+                break
+        consumer = consumer.next
+    if budget <= 0:
+        dispatch_again(queue)
+
+
+cdef void dispatch_again(Queue *queue) noexcept nogil:
+    """Have the queue dispatched in the next turn as well, so that others have theirs."""
+    timer_advance(queue.container, &queue.timer, 0)
+
+
+cdef void serve_selective(Queue *queue) noexcept nogil:
+    """Give consumers with selectors what matches, one each in turn."""
+    cdef Consumer *consumer = queue.selecting
+    # The first of those in a row that found nothing.
+    cdef Consumer *content = NULL
+    cdef Entry *entry
+    cdef int64_t budget = SELECT_STEP
+    while consumer != NULL and consumer != content:
+        entry = selective_next(consumer, &budget)
+        if entry != NULL:
+            queue.selecting = consumer.next_ready
+            send_selected(queue, consumer, entry)
+            content = NULL
+            consumer = queue.selecting
+            continue
+        if content == NULL:
+            content = consumer
+        consumer = consumer.next_ready
+    if budget <= 0:
+        if queue.selecting != NULL:
+            queue.selecting = queue.selecting.next_ready
+        dispatch_again(queue)
+
+
+cdef void send_selected(Queue *queue, Consumer *consumer, Entry *entry) noexcept nogil:
+    queue_acquire(queue, entry)
+    if entry.message.expires and entry.message.expires <= queue.container.now_ms:
+        entry_done(entry)
+        return
+    outlet_send(consumer.outlet, entry)
+
+
+cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
+    """Send a browser its next copy, whose outcome changes nothing here (part 3.5.3)."""
+    cdef Entry *entry
+    cdef Entry *copy
+    if browser.filter != NULL:
+        entry = selective_next(browser, budget)
+    else:
+        entry = consumer_browse(browser)
+    if entry == NULL:
+        return False
+    # A stream passes by; there is nothing to come back to.
+    if entry.message.stream != NULL:
+        return True
+    copy = entry_copy(entry)
+    if copy == NULL:
+        return False
+    outlet_send(browser.outlet, copy)
+    return True
+
+
+cdef void expire(Queue *queue) noexcept nogil:
+    """Drop available entries whose time to live is over; what is left of them next turn."""
+    cdef int left = EXPIRE_STEP
+    cdef Entry *entry
+    while queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms and left:
+        # Its place there is an entry's first member.
+        entry = <Entry *>queue.expiry.slots[0].place
+        queue_acquire(queue, entry)
+        entry_done(entry)
+        left -= 1
+    if queue.expiry.count:
+        timer_advance(
+            queue.container, &queue.timer, heap_first(&queue.expiry) * 1000000)
+
+
+cdef void answer_drains(Queue *queue) noexcept nogil:
+    """Take back the credit of consumers that asked for a drain and got all there was."""
+    cdef Consumer *consumer = queue.draining
+    cdef Consumer *following
+    queue.draining = NULL
+    while consumer != NULL:
+        following = consumer.next_draining
+        consumer.draining = False
+        if pn_link_get_drain(consumer.outlet.base.link):
+            if consumer.outlet.sending != NULL or consumer.outlet.clogged or (
+                    consumer.behind and pn_link_credit(consumer.outlet.base.link) > 0):
+                consumer_drain(consumer)
+            else:
+                pn_link_drained(consumer.outlet.base.link)
+                consumer_unready(consumer)
+                peer_dirty(consumer.outlet.base.peer)
+        consumer = following

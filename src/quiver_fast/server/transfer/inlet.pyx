@@ -1,0 +1,548 @@
+"""Messages in: from a producer's link into a queue, as far as there is room for them."""
+
+from libc.stdint cimport uint64_t
+
+from quiver_fast.proton.libproton cimport (
+    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, pn_delivery_aborted, pn_delivery_local,
+    pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_remote_state,
+    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
+    pn_disposition_condition, pn_link_advance, pn_link_credit,
+    pn_link_current, pn_link_queued,
+)
+from quiver_fast.server.addresses.address cimport (
+    can_pass, named_queue, publish, queue_of_message, queue_of_stream,
+)
+from quiver_fast.server.addresses.broker cimport Absence, inlet_bind
+from quiver_fast.server.addresses.waiting cimport (
+    end_waiting, inlet_must_wait, refuse_for_now, refuse_waiting, wait_for_file,
+)
+from quiver_fast.server.connections.credit cimport inlet_top_up, note_size
+from quiver_fast.server.connections.links cimport widen_session
+from quiver_fast.server.connections.peer cimport delivery_reject, link_refuse, set_condition
+from quiver_fast.server.durable.store cimport is_stored, must_wait, store_append
+from quiver_fast.server.durable.unsynced cimport accept_later, forget_pending
+from quiver_fast.server.messages.chain cimport chain_of
+from quiver_fast.server.messages.message cimport (
+    HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
+    message_in_parts, message_new, message_read_header, message_release,
+)
+from quiver_fast.server.messages.route cimport Route, message_read_route, message_strip_route
+from quiver_fast.server.model.limits cimport Limits
+from quiver_fast.server.model.structures cimport Container, Inlet, Outlet, Queue, peer_dirty
+from quiver_fast.server.model.transaction cimport (
+    TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
+)
+from quiver_fast.server.model.trim cimport memory_freed
+from quiver_fast.server.streams.stream cimport (
+    stream_begin, stream_decide, stream_of, stream_orphan, stream_received, subscription_count,
+    sweep_streams,
+)
+from quiver_fast.server.transfer.holding cimport inlet_holds
+from quiver_fast.server.transfer.outlet cimport (
+    sole_reader, stream_abort, stream_advance, stream_pass,
+)
+from quiver_fast.server.transfer.passage cimport (
+    passage_abort, passage_complete, passage_is_over, passage_outcome, passage_write,
+)
+from quiver_fast.server.transfer.reading cimport discard, read_into
+from quiver_fast.server.transfer.spill cimport (
+    has_spilled, spill, spill_back, spill_end, spill_forget,
+)
+
+
+cdef void inlet_receive(Inlet *inlet) noexcept nogil:
+    """Take what has arrived on the link, until there is no more or no room for it."""
+    receive_all(inlet)
+    inlet_holds(inlet)
+
+
+cdef void receive_all(Inlet *inlet) noexcept nogil:
+    cdef pn_delivery_t *delivery
+    cdef bint more = True
+    if pn_link_credit(inlet.base.link) < pn_link_queued(inlet.base.link):
+        refuse(inlet, b"amqp:link:transfer-limit-exceeded", b"more transfers than credit")
+        return
+    while more:
+        delivery = pn_link_current(inlet.base.link)
+        if delivery == NULL or not pn_delivery_readable(delivery):
+            break
+        if inlet.base.refused:
+            more = ignore(inlet, delivery)
+        elif pn_delivery_aborted(delivery):
+            more = drop_aborted(inlet, delivery)
+        elif inlet_must_wait(inlet):
+            return
+        elif inlet.receiving != NULL and inlet.receiving.complete:
+            take_waiting(inlet, delivery)
+        elif inlet.receiving != NULL and inlet.receiving.stream != NULL:
+            more = stream_more(inlet, delivery)
+        else:
+            more = receive_more(inlet, delivery)
+    inlet_top_up(inlet)
+    peer_dirty(inlet.base.peer)
+
+
+cdef bint drop_aborted(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Forget a delivery that its sender aborted (part 2.7.5); it is settled by that."""
+    give_up(inlet)
+    pn_delivery_settle(delivery)
+    return True
+
+
+cdef bint ignore(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Drop what comes by a link that was refused, until its peer knows that.
+
+    Settled without an outcome it would pass for accepted.
+    """
+    cdef size_t pending = pn_delivery_pending(delivery)
+    give_up(inlet)
+    while pending:
+        pending = discard(inlet, pending)
+    if pn_delivery_partial(delivery) and not pn_delivery_aborted(delivery):
+        return False
+    pn_delivery_update(delivery, PN_RELEASED)
+    pn_delivery_settle(delivery)
+    return True
+
+
+cdef void refuse(Inlet *inlet, const char *condition, const char *why) noexcept nogil:
+    """Detach the link with an error; its peer may never send the rest of what was arriving."""
+    link_refuse(&inlet.base, condition, why)
+    give_up(inlet)
+
+
+cdef void give_up(Inlet *inlet) noexcept nogil:
+    """The message that was arriving will never be whole."""
+    cdef Message *message = inlet.receiving
+    if message == NULL:
+        return
+    drop_parts(inlet)
+    spill_end(inlet)
+    inlet.receiving = NULL
+    if message.stream != NULL:
+        if stream_of(message).inlet != NULL:
+            stream_orphan(stream_of(message))
+        abort_stream(inlet, message)
+    message_release(message)
+
+
+cdef void abort_stream(Inlet *inlet, Message *message) noexcept nogil:
+    """Abort a stream wherever it is: where it is sent, and where it waits for that."""
+    stream_abort(message)
+    sweep_streams(inlet.queue if inlet.queue != NULL else inlet.destination)
+    memory_freed(inlet.base.peer.container)
+
+
+cdef void queue_resume(Queue *queue) noexcept nogil:
+    """Let waiting producers go on once a quarter of the room is free, and the file is there."""
+    cdef Inlet *inlet = queue.waiting
+    if queue.unopened:
+        queue.unopened = False
+        refuse_waiting(inlet)
+    if inlet == NULL or queue.opening or queue.bytes > queue.limit - queue.limit // 4:
+        return
+    queue.waiting = NULL
+    resume(inlet)
+
+
+cdef void resume(Inlet *inlet) noexcept nogil:
+    """Let a list of producers go on that waited for room."""
+    cdef Inlet *following
+    while inlet != NULL:
+        following = inlet.next_waiting
+        inlet.blocked_by = NULL
+        inlet_receive(inlet)
+        inlet = following
+
+
+cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Read the current delivery; return whether there may be more to do on the link."""
+    cdef Message *message = inlet.receiving
+    cdef size_t pending = pn_delivery_pending(delivery)
+    cdef bint partial = pn_delivery_partial(delivery)
+    cdef size_t size = (
+        min(pending, <size_t>STREAM_HIGH) if partial and inlet.streaming else pending)
+    if message == NULL:
+        message = message_in_parts() if partial else message_new(pending)
+        if message == NULL:
+            return out_of_memory(inlet)
+        message.origin = inlet.origin
+        inlet.receiving = message
+        inlet_bind(inlet, NULL)
+        message.routed = inlet.base.peer.trunk
+    if not read_into(inlet, message, size):
+        return out_of_memory(inlet)
+    return received(inlet, delivery, message, partial) or size < pending
+
+
+cdef bint received(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
+    """Do what is to be done with what has come; return whether there may be more to do."""
+    if inlet.announced and is_too_large(inlet, message):
+        return send_back(inlet, delivery, message)
+    if too_large(inlet, message):
+        return False
+    if message.chain != NULL and partial:
+        return keep_part(inlet, delivery, message)
+    if message.chain == NULL and inlet.routed and (inlet.destination == NULL or not partial):
+        return receive_routed(inlet, delivery, message, partial)
+    if partial:
+        return may_stream(inlet, delivery, message) and stream_start(inlet, delivery, message)
+    message.complete = True
+    inlet.receiving = NULL
+    take(inlet, delivery, message)
+    return True
+
+
+cdef bint receive_routed(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
+    """Read on in a stream from another server; return whether there may be more to do.
+
+    It is a stream to its end even if that is here already: its outcome is the consumer's.
+    """
+    cdef Route route
+    cdef Absence absence
+    cdef HeaderResult result = HEADER_READ
+    route.presettled = False
+    if inlet.destination == NULL:
+        result = message_read_route(message, inlet.base.peer.container.now_ms, &route)
+        if result == HEADER_MORE and partial and message.first.next == NULL:
+            return False
+        if result == HEADER_READ:
+            inlet_bind(inlet, named_queue(inlet, route.address, route.size, &absence))
+            message_strip_route(message, &route)
+    if result != HEADER_READ or inlet.destination == NULL:
+        return refuse_stream(
+            inlet, delivery, message, b"amqp:precondition-failed",
+            b"the message has no route here")
+    if stream_start(inlet, delivery, message):
+        stream_of(message).presettled |= route.presettled
+        return True
+    if partial or inlet.base.refused or inlet.blocked_by != NULL:
+        return False
+    # Its queue keeps it.
+    message.complete = True
+    inlet.receiving = NULL
+    take(inlet, delivery, message)
+    return True
+
+
+cdef inline bint is_too_large(const Inlet *inlet, const Message *message) noexcept nogil:
+    """Say whether a message is beyond the limit, or one that no queue could hold."""
+    cdef const Limits *limits = &inlet.base.peer.container.limits
+    return message.size > limits.message_size or message.held > limits.queue_bytes
+
+
+cdef bint send_back(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Leave a message that is too large with the other server, for consumers of its own.
+
+    Its link stays: all other messages of the address come by it. What still comes of this
+    one is dropped.
+    """
+    drop_parts(inlet)
+    if message.stream != NULL:
+        abort_stream(inlet, message)
+        stream_of(message).undecided = 0
+    elif not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    stream_decide(stream_of(message), PN_MODIFIED, False, True)
+    return True
+
+
+cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
+    """Refuse a message beyond the limit, and its link with it."""
+    if not is_too_large(inlet, message):
+        return False
+    refuse(inlet, b"amqp:link:message-size-exceeded",
+           b"the message is larger than what this server takes")
+    return True
+
+
+cdef bint may_stream(
+        Inlet *inlet, pn_delivery_t *delivery, const Message *message) noexcept nogil:
+    """Say whether to forward a message before it is complete.
+
+    Its link asked for that, or as much has come as one stream may hold. A message of
+    a transaction, or one for the queue's file, has to be whole first.
+    """
+    if not inlet.streaming and message.size < STREAM_SIZE:
+        return False
+    return pn_delivery_remote_state(delivery) != TRANSACTIONAL_STATE
+
+
+cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Forward a message from here on as it arrives; return whether that has begun."""
+    cdef HeaderResult header = message_read_header(message, inlet.base.peer.container.now_ms)
+    cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
+    cdef Absence absence
+    cdef int entries
+    if header == HEADER_READ and queue == NULL:
+        header = queue_of_stream(inlet, message, &queue, &absence)
+    if header == HEADER_MORE and message.first.next == NULL:
+        return False
+    if header == HEADER_MALFORMED or header == HEADER_MORE and queue != NULL:
+        return refuse_stream(
+            inlet, delivery, message, b"amqp:decode-error", b"this is not an AMQP message")
+    if queue == NULL:
+        return refuse_stream(inlet, delivery, message, absence.condition, absence.why)
+    if is_stored(queue, message) or queue.storable and not message.routed and not can_pass(queue):
+        inlet_bind(inlet, queue)
+        return keep_part(inlet, delivery, message)
+    if queue.kept_subscriptions:
+        # Each gets it when it is whole: its consumer may come later.
+        return False
+    if not (inlet.streaming or queue.multicast or (
+            queue.consumer_count > queue.selective_count)):
+        # Its queue keeps it for a consumer to come.
+        return False
+    inlet_bind(inlet, queue)
+    entries = subscription_count(queue, message) if queue.multicast else 1
+    if not stream_begin(inlet, delivery, message, entries):
+        return out_of_memory(inlet)
+    message.refs += 1
+    publish(queue, message)
+    if entries == 0:
+        stream_decide(stream_of(message), PN_RELEASED, False, False)
+    return True
+
+
+cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Write what has come of a long message to its queue's file; return whether more may be done.
+
+    It is accepted when it is whole. Consumers get it meanwhile.
+    """
+    cdef bint over = message.chain != NULL and passage_is_over(message)
+    cdef uint64_t outcome = PN_MODIFIED
+    if inlet.destination.store == NULL:
+        wait_for_file(inlet, message, inlet.destination)
+        return False
+    if not over and passage_write(inlet.destination, message):
+        return False
+    # Its consumer has decided, or the disk takes no more and the sender may try again: what
+    # still comes is dropped.
+    if over:
+        outcome = passage_outcome(message)
+    drop_parts(inlet)
+    if not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    stream_decide(stream_of(message), outcome, not over, False)
+    return True
+
+
+cdef void drop_parts(Inlet *inlet) noexcept nogil:
+    """Take a message back that will not be whole, from its queue and from who reads it."""
+    if inlet.receiving.chain != NULL and inlet.destination != NULL:
+        passage_abort(inlet.destination, inlet.receiving)
+
+
+cdef bint refuse_stream(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, const char *condition,
+        const char *why) noexcept nogil:
+    """Reject a message that is still arriving; what comes of it is read and dropped."""
+    if not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), condition, why)
+    stream_decide(stream_of(message), PN_REJECTED, False, False)
+    return True
+
+
+cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Read on in a stream as far as its readers leave room; return whether it ended."""
+    cdef Message *message = inlet.receiving
+    cdef bint partial = pn_delivery_partial(delivery)
+    cdef size_t pending = pn_delivery_pending(delivery)
+    cdef Outlet *reader
+    cdef size_t passed
+    while pending or has_spilled(inlet):
+        if message.readers == 0:
+            spill_forget(inlet)
+            pending = discard(inlet, pending)
+            continue
+        reader = NULL if has_spilled(inlet) else sole_reader(message)
+        if reader != NULL:
+            passed = stream_pass(reader, delivery)
+            if passed == 0:
+                return keep_unread(inlet, delivery)
+            message.size += passed
+        elif message.held >= STREAM_HIGH:
+            return keep_unread(inlet, delivery)
+        elif has_spilled(inlet):
+            if not spill_back(inlet, message, STREAM_HIGH - message.held):
+                return lose(inlet)
+        elif not read_into(inlet, message, min(pending, <size_t>STREAM_HIGH - message.held)):
+            return out_of_memory(inlet)
+        if message.size > inlet.base.peer.container.limits.message_size and not message.aborted:
+            return send_back(inlet, delivery, message) if inlet.announced else (
+                not too_large(inlet, message))
+        if reader == NULL:
+            stream_advance(message)
+        pending = pn_delivery_pending(delivery)
+    if partial:
+        return False
+    message.complete = True
+    inlet.receiving = NULL
+    spill_end(inlet)
+    pn_link_advance(inlet.base.link)
+    stream_advance(message)
+    stream_received(stream_of(message))
+    message_release(message)
+    return True
+
+
+cdef bint keep_unread(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Wait until readers have made room, with little of the stream in memory."""
+    return False if spill(inlet, delivery) else lose(inlet)
+
+
+cdef bint lose(Inlet *inlet) noexcept nogil:
+    refuse(inlet, b"amqp:internal-error", b"what waited of a stream cannot be read")
+    return False
+
+
+cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
+    refuse(inlet, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+    return False
+
+
+cdef void take_waiting(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Put a message where it belongs whose queue had no file when it came."""
+    cdef Message *message = inlet.receiving
+    inlet.receiving = NULL
+    take(inlet, delivery, message)
+
+
+cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+    """Put a complete message where it belongs, and give its outcome."""
+    cdef Queue *queue
+    cdef bint waits
+    note_size(inlet, message)
+    if not inlet.wide and message.size < inlet.base.peer.container.limits.frame_size:
+        widen_session(inlet)
+    # The beginning of a chain is in the file already, and was read before.
+    if message.chain == NULL and message_read_header(
+            message, inlet.base.peer.container.now_ms) != HEADER_READ:
+        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        message_release(message)
+        return
+    queue = inlet.queue if inlet.queue != NULL else inlet.destination
+    if queue == NULL:
+        queue = queue_of_message(inlet, delivery, message)
+    if queue == NULL:
+        message_release(message)
+        return
+    if pn_delivery_remote_state(delivery) == TRANSACTIONAL_STATE:
+        take_in_transaction(inlet, delivery, message, queue)
+        return
+    if message.chain != NULL:
+        take_chain(inlet, delivery, message, queue)
+        return
+    if is_stored(queue, message) and queue.store == NULL:
+        wait_for_file(inlet, message, queue)
+        return
+    if is_stored(queue, message) and not store_append(queue, message):
+        message_release(message)
+        refuse_for_now(delivery)
+        return
+    waits = must_wait(queue, message)
+    if not publish(queue, message):
+        if queue.multicast:
+            refuse_for_now(delivery)
+        else:
+            delivery_reject(
+                delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        return
+    accept(inlet, delivery, waits)
+
+
+cdef void take_chain(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
+    """Take over a message that was stored as it arrived."""
+    cdef bint shown = chain_of(message).shown
+    cdef bint waits
+    if passage_is_over(message):
+        pn_delivery_update(delivery, passage_outcome(message))
+        pn_delivery_settle(delivery)
+        passage_abort(queue, message)
+        message_release(message)
+        return
+    if not passage_complete(queue, message):
+        passage_abort(queue, message)
+        message_release(message)
+        refuse_for_now(delivery)
+        return
+    waits = must_wait(queue, message)
+    if shown:
+        message_release(message)
+    elif not publish(queue, message):
+        delivery_reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        return
+    accept(inlet, delivery, waits)
+
+
+cdef void accept(Inlet *inlet, pn_delivery_t *delivery, bint waits) noexcept nogil:
+    """Take over the responsibility for a message, at once or when it is on disk."""
+    if not pn_delivery_settled(delivery):
+        if waits and accept_later(&inlet.base, delivery):
+            pn_link_advance(inlet.base.link)
+            return
+        if waits:
+            # Nobody would tell that it is on disk.
+            refuse_for_now(delivery)
+            return
+        pn_delivery_update(delivery, PN_ACCEPTED)
+    pn_delivery_settle(delivery)
+
+
+cdef void take_in_transaction(
+        Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
+    """Keep a message for its transaction's commit, and answer that it is kept (part 4.4.1)."""
+    cdef StateInTransaction state = read_state(inlet.base.peer, delivery)
+    cdef Limits *limits = &inlet.base.peer.container.limits
+    if state.transaction != NULL and state.transaction.bytes >= limits.queue_bytes:
+        message_release(message)
+        state.transaction.incomplete = True
+        link_refuse(&inlet.base, b"amqp:resource-limit-exceeded",
+                    b"the transaction is larger than a queue may be")
+        return
+    if state.transaction == NULL:
+        message_release(message)
+        link_refuse(&inlet.base, b"amqp:transaction:unknown-id",
+                    b"there is no such transaction on this connection")
+        return
+    if not enlist_message(state.transaction, message, queue):
+        message_release(message)
+        out_of_memory(inlet)
+        return
+    if is_stored(queue, message) and queue.store == NULL:
+        # The commit waits for it.
+        queue.container.want_store(queue)
+    if not pn_delivery_settled(delivery):
+        answer_in_transaction(state.transaction, delivery, PN_ACCEPTED)
+    pn_delivery_settle(delivery)
+
+
+cdef void inlet_detached(Inlet *inlet) noexcept nogil:
+    """Abort what did not arrive whole, and leave every list that names the link."""
+    cdef Inlet **place
+    give_up(inlet)
+    inlet_holds(inlet)
+    inlet_bind(inlet, NULL)
+    forget_pending(&inlet.base)
+    while inlet.streams != NULL:
+        stream_orphan(inlet.streams)
+    if inlet.awake:
+        place = &inlet.base.peer.container.awake
+        while place[0] != inlet:
+            place = &place[0].next_awake
+        place[0] = inlet.next_awake
+    end_waiting(inlet)
+
+
+cdef void inlets_awake(Container *container) noexcept nogil:
+    """Read on in streams whose readers have made room."""
+    cdef Inlet *inlet
+    while container.awake != NULL:
+        inlet = container.awake
+        container.awake = inlet.next_awake
+        inlet.awake = False
+        inlet_receive(inlet)

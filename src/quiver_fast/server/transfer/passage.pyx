@@ -1,0 +1,124 @@
+"""A long message that is stored as it arrives, and passed on from the file meanwhile.
+
+From its first part on it is in its queue, and whoever takes it reads the file as far as it
+is written. A consumer that goes away before the end leaves it to the next one, which gets
+it from its beginning. It is the queue's own when its last part is stored: an abort before
+that takes it back from everywhere.
+"""
+
+from libc.stdint cimport uint64_t
+
+from quiver_fast.proton.libproton cimport PN_ACCEPTED, PN_REJECTED
+from quiver_fast.server.durable.store cimport store_forget, store_part
+from quiver_fast.server.messages.chain cimport chain_of
+from quiver_fast.server.messages.message cimport STREAM_HIGH, Message, message_release
+from quiver_fast.server.model.structures cimport Entry, Outlet, Queue, peer_dirty, queue_dirty
+from quiver_fast.server.nodes.lane cimport lane_remove
+from quiver_fast.server.nodes.queue cimport put_new, queue_acquire, queue_append, show_new
+from quiver_fast.server.transfer.outcome cimport entry_done
+from quiver_fast.server.transfer.outlet cimport abort_sending, outlet_continue, update_readiness
+
+
+cdef bint passage_write(Queue *queue, Message *message) noexcept nogil:
+    """Write what has come of a message, and let its readers go on; False if that failed.
+
+    Nobody waits for less than 64 KiB of it if there is no consumer.
+    """
+    if message.held == 0 or message.held < STREAM_HIGH and queue.consumer_count == 0:
+        return True
+    if not store_part(queue, message, False):
+        return False
+    if not chain_of(message).shown:
+        show(queue, message)
+    elif queue.selective_count and message.size <= STREAM_HIGH:
+        # Its properties may be there now, for those that ask for them.
+        queue_dirty(queue)
+    advance(message)
+    return True
+
+
+cdef void show(Queue *queue, Message *message) noexcept nogil:
+    """Put a message into its queue that is still arriving; without memory, it waits for its end."""
+    cdef Entry *entry
+    message.refs += 1
+    entry = queue_append(queue, message)
+    if entry == NULL:
+        message_release(message)
+        return
+    chain_of(message).shown = True
+    chain_of(message).entry = entry
+    queue_dirty(queue)
+
+
+cdef void advance(Message *message) noexcept nogil:
+    """Send on what has been written, to all that read it."""
+    cdef Outlet *outlet = <Outlet *>chain_of(message).readers
+    cdef Outlet *following
+    while outlet != NULL:
+        following = outlet.next_reader
+        if outlet.delivery != NULL:
+            outlet_continue(outlet)
+            peer_dirty(outlet.base.peer)
+        outlet = following
+
+
+cdef bint passage_is_over(const Message *message) noexcept nogil:
+    """Say whether a message is done with before its end: only its sender's link has it."""
+    return chain_of(message).shown and chain_of(message).entry == NULL
+
+
+cdef uint64_t passage_outcome(const Message *message) noexcept nogil:
+    """Return what a consumer decided before the end; one whose time is over was taken on."""
+    return PN_REJECTED if chain_of(message).outcome == PN_REJECTED else PN_ACCEPTED
+
+
+cdef bint passage_complete(Queue *queue, Message *message) noexcept nogil:
+    """Store the last part of a message, which is complete; False if that failed."""
+    cdef Entry *entry
+    if not store_part(queue, message, True):
+        return False
+    if not chain_of(message).shown:
+        return True
+    entry = <Entry *>chain_of(message).entry
+    if entry != NULL and entry.lane == &queue.streaming:
+        queue_in_turn(queue, entry)
+    advance(message)
+    return True
+
+
+cdef void queue_in_turn(Queue *queue, Entry *entry) noexcept nogil:
+    """Put a message that is whole now behind those that were before: it is one like any other.
+
+    One that a consumer has gets its place there as well, for when it comes back.
+    """
+    if not entry.acquired:
+        lane_remove(entry.lane, entry)
+    entry.lane = &queue.main
+    entry.sequence = queue.next_sequence
+    queue.next_sequence += 1
+    put_new(queue, entry)
+    if entry.acquired:
+        lane_remove(entry.lane, entry)
+        return
+    if queue.watchers:
+        show_new(queue, entry)
+    queue_dirty(queue)
+
+
+cdef void passage_abort(Queue *queue, Message *message) noexcept nogil:
+    """Take back a message that will not be whole, from the queue and from who reads it."""
+    cdef Outlet *outlet
+    cdef Entry *entry
+    message.aborted = True
+    while chain_of(message).readers != NULL:
+        outlet = <Outlet *>chain_of(message).readers
+        entry = outlet.sending
+        abort_sending(outlet)
+        update_readiness(outlet)
+        entry_done(entry)
+    entry = <Entry *>chain_of(message).entry
+    # One that a transaction has goes with that.
+    if entry != NULL and not entry.acquired:
+        queue_acquire(queue, entry)
+        entry_done(entry)
+    store_forget(queue)

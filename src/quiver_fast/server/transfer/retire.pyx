@@ -1,0 +1,51 @@
+"""Queues that nothing uses any more, and when they go."""
+
+from quiver_fast.server.addresses.broker cimport Broker
+from quiver_fast.server.addresses.subscription cimport subscription_left
+from quiver_fast.server.model.structures cimport Inlet, Queue, queue_dirty
+from quiver_fast.server.model.timer cimport timer_advance
+from quiver_fast.server.nodes.queue cimport queue_clear
+from quiver_fast.server.transfer.inlet cimport resume
+
+# Messages of a queue that goes that are dropped in one turn, so that others have theirs.
+cdef size_t CLEAR_STEP = 8192
+
+
+cdef void queue_left(Queue *queue) noexcept nogil:
+    """One link or transaction less uses the queue; a temporary one goes with the last.
+
+    It goes when it was dispatched, which tells the senders of streams that wait in it.
+    """
+    queue.links -= 1
+    if queue.links:
+        return
+    if queue.topic != NULL and not queue.kept:
+        subscription_left(queue)
+    queue_dirty(queue)
+
+
+cdef void queue_retire(Queue *queue) noexcept nogil:
+    """Free a temporary queue that no link uses.
+
+    A stream may still run, on a link of ours: its end has the queue dispatched again.
+    Producers may wait for its room that are not links of it: those of its topic, and
+    those with an anonymous terminus.
+    """
+    cdef Queue *topic = queue.topic
+    cdef Inlet *waiting = queue.waiting
+    if not (queue.temporary or is_forgettable(queue)):
+        return
+    if not queue_clear(queue, CLEAR_STEP):
+        timer_advance(queue.container, &queue.timer, 0)
+        return
+    queue.waiting = NULL
+    if queue.depth == 0:
+        with gil:
+            (<Broker>queue.container.broker).release(queue)
+        if topic != NULL:
+            queue_left(topic)
+    resume(waiting)
+
+
+cdef bint is_forgettable(const Queue *queue) noexcept nogil:
+    return queue.on_demand and queue.depth == 0 and queue.store == NULL and not queue.opening

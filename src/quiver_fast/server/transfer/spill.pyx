@@ -1,0 +1,132 @@
+"""What has come of a stream that its reader does not take: in a file rather than in memory.
+
+The window of a session that small messages come by is one that a stream may fill with
+32 MiB, and it cannot be taken back (part 2.5.6). So what comes beyond a mark is written to
+a file without a name. It keeps its place in the window until it is read back, so the sender
+stops where it would have stopped.
+"""
+
+from libc.stdlib cimport calloc, free
+from posix.fcntl cimport posix_fallocate
+from posix.unistd cimport close, pread, pwrite
+
+import os
+import sys
+import tempfile
+
+from quiver_fast.proton.libproton cimport pn_delivery_pending, pn_delivery_t, pn_link_recv, ssize_t
+from quiver_fast.server.connections.links cimport fit_session, session_of, stream_window
+from quiver_fast.server.messages.message cimport Message, message_filled, message_space
+from quiver_fast.server.model.structures cimport Inlet, Session
+
+# Unread bytes of a stream from which on they are written to the file.
+cdef size_t SPILL_ABOVE = 65536
+cdef enum:
+    PIECE = 32768
+
+cdef bint failed = False
+
+
+cdef bint spill(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+    """Move what is unread of a stream to the file, if it is much; False if some of it is lost."""
+    cdef Session *session = session_of(inlet.base.session)
+    cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
+    cdef size_t pending = pn_delivery_pending(delivery)
+    # A window for streams is no larger than what one may hold.
+    if pending < SPILL_ABOVE or (
+            session.window <= <size_t>stream_window(inlet.base.peer) * frame_size):
+        return True
+    # The engine takes no window of less than a frame, so that much stays in memory.
+    pending = min(pending, session.window - frame_size - session.spilled)
+    if pending == 0:
+        return True
+    if inlet.spill == NULL and not spill_open(inlet):
+        return True
+    if posix_fallocate((<Spill *>inlet.spill).fd, (<Spill *>inlet.spill).end, pending) != 0:
+        return True
+    return move(inlet, session, pending)
+
+
+cdef bint move(Inlet *inlet, Session *session, size_t pending) noexcept nogil:
+    """Write so much of the current delivery to the file; False if that failed."""
+    cdef Spill *file = <Spill *>inlet.spill
+    cdef char[PIECE] piece
+    cdef ssize_t n
+    while pending:
+        n = pn_link_recv(inlet.base.link, piece, min(pending, sizeof(piece)))
+        if n <= 0:
+            break
+        if pwrite(file.fd, piece, n, file.end) != n:
+            return False
+        file.end += n
+        session.spilled += n
+        pending -= n
+    fit_session(session)
+    return True
+
+
+cdef bint spill_open(Inlet *inlet) noexcept nogil:
+    """Make the file; without one, what comes stays in memory and counts there."""
+    global failed
+    cdef Spill *made = <Spill *>calloc(1, sizeof(Spill))
+    if made == NULL:
+        return False
+    with gil:
+        try:
+            with tempfile.TemporaryFile(buffering=0) as file:
+                made.fd = os.dup(file.fileno())
+        except OSError as error:
+            free(made)
+            if not failed:
+                failed = True
+                sys.stderr.write(
+                    f"quiver-server-pyfast: a stream that waits stays in memory: {error}\n")
+            return False
+    inlet.spill = made
+    return True
+
+
+cdef bint spill_back(Inlet *inlet, Message *message, size_t most) noexcept nogil:
+    """Read the first ``most`` bytes of the file into the message; False if that fails."""
+    cdef Spill *file = <Spill *>inlet.spill
+    cdef size_t left = min(most, file.end - file.at)
+    cdef size_t size
+    cdef char *space
+    cdef ssize_t n
+    while left:
+        space = message_space(message, left, &size)
+        if space == NULL:
+            return False
+        n = pread(file.fd, space, size, file.at)
+        if n <= 0:
+            return False
+        message_filled(message, n)
+        leave_window(inlet, n)
+        left -= n
+    fit_session(session_of(inlet.base.session))
+    return True
+
+
+cdef inline void leave_window(Inlet *inlet, size_t size) noexcept nogil:
+    cdef Spill *file = <Spill *>inlet.spill
+    session_of(inlet.base.session).spilled -= size
+    file.at += size
+    if file.at == file.end:
+        # The next bytes take the same place on the disk.
+        file.at = file.end = 0
+
+
+cdef void spill_forget(Inlet *inlet) noexcept nogil:
+    """Drop what is in the file: nobody wants it any more."""
+    if has_spilled(inlet):
+        leave_window(inlet, (<Spill *>inlet.spill).end - (<Spill *>inlet.spill).at)
+        fit_session(session_of(inlet.base.session))
+
+
+cdef void spill_end(Inlet *inlet) noexcept nogil:
+    """The stream is at its end: so is its file."""
+    spill_forget(inlet)
+    if inlet.spill != NULL:
+        close((<Spill *>inlet.spill).fd)
+        free(inlet.spill)
+        inlet.spill = NULL

@@ -1,9 +1,0 @@
-from quiver_fast.proton.libproton cimport pn_delivery_t
-from quiver_fast.server.message cimport Message
-from quiver_fast.server.structures cimport Inlet, Queue
-
-cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil
-cdef void end_waiting(Inlet *inlet) noexcept nogil
-cdef void wait_for_file(Inlet *inlet, Message *message, Queue *queue) noexcept nogil
-cdef void refuse_waiting(Inlet *inlet) noexcept nogil
-cdef void refuse_for_now(pn_delivery_t *delivery) noexcept nogil

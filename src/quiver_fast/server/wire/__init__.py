@@ -1,0 +1,1 @@
+"""Sockets and the engine's events: listener, connector, admission, attach."""

@@ -1,0 +1,5 @@
+from quiver_fast.engine.security.security cimport SaslExchange
+from quiver_fast.server.addresses.broker cimport Broker
+from quiver_fast.server.model.structures cimport Peer
+
+cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) noexcept

@@ -1,0 +1,328 @@
+"""Links: what a peer attaches to, on which terms, and what remains when it goes.
+
+Attaching is not a hot path, so it holds the GIL and says plainly what is wrong.
+"""
+
+from libc.stdint cimport UINT64_MAX
+
+from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.proton.libproton cimport (
+    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_EXPIRE_WITH_LINK, PN_NONDURABLE, PN_RCV_FIRST,
+    PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_t, pn_link_close, pn_link_condition,
+    pn_link_detach,
+    pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
+    pn_link_remote_snd_settle_mode, pn_link_remote_source,
+    pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
+    pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
+    pn_link_target, pn_session_close, pn_session_condition, pn_session_get_context,
+    pn_terminus_capabilities, pn_terminus_copy, pn_terminus_get_address,
+    pn_terminus_get_distribution_mode, pn_terminus_get_durability, pn_terminus_get_type,
+    pn_terminus_has_expiry_policy, pn_terminus_is_dynamic, pn_terminus_set_address,
+    pn_terminus_set_durability, pn_terminus_set_dynamic, pn_terminus_set_expiry_policy,
+    pn_terminus_set_type, pn_terminus_t,
+    pnx_session_has_handle, pnx_terminus_address_size,
+)
+from quiver_fast.server.addresses.broker cimport Broker, is_dynamic
+from quiver_fast.server.addresses.broker import TooManyQueues
+from quiver_fast.server.addresses.lifetime cimport (
+    maker_left, node_join, node_leave, read_lifetime, set_lifetime,
+)
+from quiver_fast.server.addresses.refusal import Refusal
+from quiver_fast.server.addresses.sourcefilter cimport (
+    choose, origin_of, read_filters, write_filters,
+)
+from quiver_fast.server.addresses.subscription cimport (
+    container_of, known_subscription, subscription_closed, subscription_of,
+)
+from quiver_fast.server.connections.capability cimport has_capability
+from quiver_fast.server.connections.credit cimport (
+    demand_began, demand_ended, demand_join, demand_leave, inlet_top_up,
+)
+from quiver_fast.server.connections.links cimport link_abandon, link_delete, link_new, stream_inlet
+from quiver_fast.server.connections.peer cimport set_condition
+from quiver_fast.server.model.structures cimport (
+    COORDINATOR, INLET, OUTLET, Coordinator, Inlet, Link, LinkKind, Outlet, Peer, Queue,
+    peer_dirty,
+)
+from quiver_fast.server.nodes.queue cimport consumer_join
+from quiver_fast.server.selectors.filter cimport filter_take
+from quiver_fast.server.streams.trunk cimport trunk_detached, trunks_announce, trunks_withdraw
+from quiver_fast.server.transactions.coordinator cimport coordinator_detached, coordinator_receive
+from quiver_fast.server.transfer.inlet cimport inlet_detached
+from quiver_fast.server.transfer.outlet cimport outlet_detached
+from quiver_fast.server.transfer.retire cimport queue_left
+
+
+cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
+    """Answer a peer's attach: with a link that works, or with a detach that says why not."""
+    if pn_session_get_context(pn_link_session(link)) == NULL:
+        # Its session was refused, and the connection with it.
+        return
+    if not pnx_session_has_handle(pn_link_session(link)):
+        # There is no handle to answer by, not even to refuse it (part 2.7.2).
+        set_condition(
+            pn_session_condition(pn_link_session(link)), b"amqp:resource-limit-exceeded",
+            b"the session has more links than its handle-max")
+        pn_session_close(pn_link_session(link))
+        peer_dirty(peer)
+        return
+    with gil:
+        try:
+            if peer.link_count >= peer.container.limits.links:
+                raise Refusal(b"amqp:resource-limit-exceeded",
+                              f"a connection has at most {peer.container.limits.links} links")
+            answer(peer, link)
+        except Refusal as refusal:
+            refuse(link, refusal.condition, str(refusal))
+        except TooManyQueues as error:
+            refuse(link, b"amqp:resource-limit-exceeded", str(error))
+        except UsageError as error:
+            refuse(link, b"amqp:invalid-field", str(error))
+        except MemoryError:
+            refuse(link, b"amqp:resource-limit-exceeded", "the server is out of memory")
+        except QuiverError as error:
+            # Its queue cannot be opened.
+            refuse(link, b"amqp:internal-error", str(error))
+        except Exception as error:
+            refuse(link, b"amqp:internal-error", f"{type(error).__name__}: {error}")
+    peer_dirty(peer)
+
+
+cdef int refuse(pn_link_t *link, bytes condition, str why) except -1:
+    # Part 2.6.3: attach without the terminus, then detach with the error.
+    text = why.encode()
+    ours = pn_link_source(link) if pn_link_is_sender(link) else pn_link_target(link)
+    pn_terminus_set_type(ours, PN_UNSPECIFIED)
+    pn_link_open(link)
+    set_condition(pn_link_condition(link), condition, text)
+    pn_link_close(link)
+    return 0
+
+
+cdef int answer(Peer *peer, pn_link_t *link) except -1:
+    broker = <Broker>peer.container.broker
+    check_address(pn_link_remote_source(link))
+    check_address(pn_link_remote_target(link))
+    if pn_link_is_sender(link):
+        return attach_outlet(broker, peer, link)
+    if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
+        return attach_coordinator(peer, link)
+    return attach_inlet(broker, peer, link)
+
+
+cdef Link *new_link(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) except NULL:
+    made = link_new(peer, link, kind, size)
+    if made == NULL:
+        raise MemoryError("no memory for a link")
+    return made
+
+
+cdef Queue *node_of(Broker broker, pn_terminus_t *theirs, pn_terminus_t *ours) except NULL:
+    """Return the queue or topic of a terminus, made if it may be; sets our terminus' address."""
+    cdef const char *address = pn_terminus_get_address(theirs)
+    cdef pn_data_t *capabilities = pn_terminus_capabilities(theirs)
+    cdef bint topic = has_capability(capabilities, b"topic") or has_capability(
+        capabilities, b"temporary-topic")
+    cdef Queue *queue
+    if pn_terminus_is_dynamic(theirs):
+        lifetime = read_lifetime(theirs)
+        if lifetime < 0:
+            raise Refusal(b"amqp:not-implemented", "there is no such lifetime policy here")
+        queue = broker.make_dynamic(topic)
+        set_lifetime(queue, lifetime, ours)
+        pn_terminus_set_address(ours, queue.address)
+        pn_terminus_set_dynamic(ours, True)
+        return queue
+    if address == NULL or pnx_terminus_address_size(theirs) == 0:
+        raise Refusal(b"amqp:invalid-field", "the terminus has no address")
+    name = address[:pnx_terminus_address_size(theirs)]
+    queue = broker.find(name, broker.may_create(name), topic)
+    if queue == NULL:
+        raise Refusal(b"amqp:not-found", f"there is no address '{name.decode()}' here")
+    return queue
+
+
+cdef int check_address(pn_terminus_t *terminus) except -1:
+    """Refuse an address that is no string (part 1.6.20), before it is put into our attach."""
+    cdef const char *address = pn_terminus_get_address(terminus)
+    if address == NULL:
+        return 0
+    try:
+        address[:pnx_terminus_address_size(terminus)].decode()
+    except UnicodeDecodeError:
+        raise Refusal(b"amqp:decode-error", "the address is not UTF-8") from None
+    return 0
+
+
+cdef inline Queue *node_of_queue(Queue *queue) noexcept nogil:
+    return queue.topic if queue.topic != NULL else queue
+
+
+cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
+    """A consumer: our side sends."""
+    cdef pn_terminus_t *theirs = pn_link_remote_source(link)
+    cdef Queue *queue
+    cdef Outlet *outlet
+    pn_terminus_copy(pn_link_source(link), theirs)
+    pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
+    asked = read_filters(theirs)
+    claim_nothing(pn_link_source(link))
+    if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
+        queue = known_subscription(broker, peer, link)
+    else:
+        queue = node_of(broker, theirs, pn_link_source(link))
+    if peer.trunk and queue.links == 0 and is_dynamic(queue) and not queue.lifetime:
+        # A temporary node of the other server's, known here as long as that asks for it.
+        queue.temporary = True
+    if queue.multicast:
+        queue = subscription_of(broker, peer, link, queue)
+        queue.trunk = peer.trunk
+        if queue.subscription == NULL:
+            choose(queue, asked, container_of(peer))
+    outlet = <Outlet *>new_link(peer, link, OUTLET, sizeof(Outlet))
+    if pn_terminus_is_dynamic(theirs):
+        outlet.base.made = node_of_queue(queue)
+    outlet.presettled = pn_link_remote_snd_settle_mode(link) == PN_SND_SETTLED
+    outlet.consumer.outlet = outlet
+    outlet.consumer.trunk = peer.trunk
+    outlet.consumer.browser = (
+        pn_terminus_get_distribution_mode(theirs) == PN_DIST_MODE_COPY and queue.topic == NULL)
+    if asked.selector is not None and queue.topic == NULL:
+        outlet.consumer.filter = filter_take(asked.selector)
+    # Part 2.6.3: our source names what is really in place.
+    write_filters(asked, queue.topic != NULL, pn_link_source(link))
+    consumer_join(queue, &outlet.consumer)
+    queue.links += 1
+    pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
+    # Its disposition is answered with a settled one either way (part 2.6.12).
+    pn_link_set_rcv_settle_mode(link, pn_link_remote_rcv_settle_mode(link))
+    limit_size(peer, link)
+    pn_link_open(link)
+    trunks_announce(node_of_queue(queue))
+    demand_began(node_of_queue(queue))
+    return 0
+
+
+cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
+    """A producer: our side receives. A target without an address is the anonymous terminus."""
+    cdef pn_terminus_t *theirs = pn_link_remote_target(link)
+    cdef const char *address = pn_terminus_get_address(theirs)
+    cdef Queue *queue = NULL
+    cdef Inlet *inlet
+    if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
+        raise Refusal(b"amqp:invalid-field", "the attach has no target")
+    pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
+    pn_terminus_copy(pn_link_target(link), theirs)
+    claim_nothing(pn_link_target(link))
+    if pn_terminus_is_dynamic(theirs) or address != NULL:
+        queue = node_of(broker, theirs, pn_link_target(link))
+    inlet = <Inlet *>new_link(peer, link, INLET, sizeof(Inlet))
+    inlet.queue = queue
+    inlet.origin = origin_of(container_of(peer))
+    # Another server attaches without an address for streams, which say where they go.
+    inlet.routed = peer.trunk and queue == NULL
+    if inlet.routed or has_capability(
+            pn_terminus_capabilities(theirs), b"qd.streaming-deliveries"):
+        stream_inlet(inlet)
+    if queue != NULL:
+        queue.links += 1
+        node_join(inlet)
+        if pn_terminus_is_dynamic(theirs):
+            inlet.base.made = queue
+        if inlet.streaming:
+            demand_join(inlet)
+    pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
+    pn_link_set_rcv_settle_mode(link, PN_RCV_FIRST)
+    limit_size(peer, link)
+    pn_link_open(link)
+    inlet_top_up(inlet)
+    return 0
+
+
+cdef void claim_nothing(pn_terminus_t *ours) noexcept nogil:
+    """Say that a terminus goes with its link, where its peer asked for anything else."""
+    if pn_terminus_has_expiry_policy(ours) or pn_terminus_get_durability(ours):
+        pn_terminus_set_expiry_policy(ours, PN_EXPIRE_WITH_LINK)
+        pn_terminus_set_durability(ours, PN_NONDURABLE)
+
+
+cdef void limit_size(const Peer *peer, pn_link_t *link) noexcept nogil:
+    if peer.container.limits.message_size != UINT64_MAX:
+        pn_link_set_max_message_size(link, peer.container.limits.message_size)
+
+
+cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
+    cdef Link *made = new_link(peer, link, COORDINATOR, sizeof(Coordinator))
+    pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
+    pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
+    pn_link_open(link)
+    coordinator_receive(made)
+    return 0
+
+
+cdef void closed_by_peer(Link *link) noexcept nogil:
+    """The peer closes a link, with which what was kept for it ends (part 2.6.6).
+
+    Where we closed it, for an error, the peer only confirms.
+    """
+    if link.kind == OUTLET and not link.refused:
+        subscription_closed((<Outlet *>link).consumer.queue)
+
+
+cdef void steal(Link *link) noexcept nogil:
+    """Detach a consumer whose link's name was attached anew (part 2.6.1)."""
+    set_condition(pn_link_condition(link.link), b"amqp:link:stolen",
+                  b"a link of that name was attached elsewhere")
+    take_down(link, True, True)
+
+
+cdef void detach(Link *link, bint closed) noexcept nogil:
+    """Take a link out of service, and answer the peer's detach in kind (part 2.6.5)."""
+    take_down(link, closed, False)
+
+
+cdef void take_down(Link *link, bint closed, bint first) noexcept nogil:
+    """Take a link out of service.
+
+    Args:
+        closed: with all that was kept for it.
+        first: its peer has not detached it yet.
+    """
+    cdef Peer *peer = link.peer
+    cdef pn_link_t *engine_link = link.link
+    cdef Queue *queue = NULL
+    cdef Queue *sought = NULL
+    cdef Queue *made = link.made
+    if link.kind == OUTLET:
+        queue = (<Outlet *>link).consumer.queue
+        outlet_detached(<Outlet *>link)
+        if queue != NULL:
+            trunks_withdraw(node_of_queue(queue))
+            # Its senders keep it.
+            if node_of_queue(queue).streaming_inlets != NULL:
+                sought = node_of_queue(queue)
+    elif link.kind == INLET:
+        queue = (<Inlet *>link).queue
+        trunk_detached(<Inlet *>link)
+        node_leave(<Inlet *>link)
+        demand_leave(<Inlet *>link)
+        inlet_detached(<Inlet *>link)
+    else:
+        coordinator_detached(link)
+    if closed:
+        pn_link_close(engine_link)
+    else:
+        pn_link_detach(engine_link)
+    if link.owns_session:
+        pn_session_close(link.session)
+    if first:
+        link_abandon(link)
+    else:
+        link_delete(link)
+    if made != NULL:
+        maker_left(made)
+    if queue != NULL:
+        queue_left(queue)
+    if sought != NULL:
+        demand_ended(sought)
+    peer_dirty(peer)
