@@ -2,7 +2,6 @@
 
 from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
-from posix.unistd cimport close
 
 from quiver_fast.engine.security.security cimport SaslExchange, peer_is_loopback
 from quiver_fast.loop.reactor cimport Watch, watch_add, watch_change, watch_remove
