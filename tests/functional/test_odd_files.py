@@ -51,6 +51,7 @@ SUMMARIES = {
     "not UTF-8": (b'{"reason": "\xff"}', "is damaged: "),
     "deep": (b"[" * 100_000, "nested too deep"),
     "deep inside": (b'{"config": ' + b"[" * 100_000, "nested too deep"),
+    "no keys": (b"{}", "is no summary: it has no config, no results, nothing of one"),
     "a config without keys": (b'{"config": {}}', "config.operation is missing"),
     "a config that is none": (b'{"config": 7}', "config is 7"),
     "a word for a number": (changed(count="many"), 'config.count is "many"'),

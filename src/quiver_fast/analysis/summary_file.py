@@ -149,6 +149,8 @@ def _fault(document: Any) -> str | None:
     """Say what a document has not of a summary, or other than it should."""
     if not _is_object(document):
         return "it is no object"
+    if not any(names[0] in document for names in _OPTIONAL):
+        return "it has no config, no results, nothing of one"
     for names, check in _OPTIONAL.items():
         value = _at(document, names)
         if value is not None and not check(value):
