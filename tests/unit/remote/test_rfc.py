@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from quiver_fast.remote.serve.exchange import Exchange
-from quiver_fast.remote.wire.wire import replies
+from quiver_fast.remote.wire import replies
 from support.remote import META, document, failure, reply, request
 
 from quiver_fast.errors import PeerError
