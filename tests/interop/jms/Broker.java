@@ -100,6 +100,10 @@ final class Broker implements AutoCloseable {
         }
     }
 
+    /**
+     * Close in reverse: a connection before the proxy that it goes through, since a client that
+     * is cut off while it closes waits for the answer.
+     */
     @Override
     public void close() throws Exception {
         for (int i = open.size() - 1; i >= 0; i--) {

@@ -35,51 +35,50 @@ final class FailoverCases {
 
     @Case("after a cut the client's producer and consumer go on, with its client id")
     static void failoverGoesOn(Broker broker) throws Exception {
-        try (Proxy proxy = new Proxy(broker.port)) {
-            Session session = throughProxy(broker, proxy).createSession();
-            MessageProducer producer = session.createProducer(broker.queue());
-            MessageConsumer consumer = session.createConsumer(broker.queue());
-            for (int i = 0; i < 4; i++) {
-                producer.send(session.createTextMessage("" + i));
-                Check.after(consumer, "" + i);
+        Proxy proxy = broker.closing(new Proxy(broker.port));
+        Session session = throughProxy(broker, proxy).createSession();
+        MessageProducer producer = session.createProducer(broker.queue());
+        MessageConsumer consumer = session.createConsumer(broker.queue());
+        for (int i = 0; i < 4; i++) {
+            if (i > 0) {
                 proxy.cut();
             }
+            producer.send(session.createTextMessage("" + i));
+            Check.after(consumer, "" + i);
         }
     }
 
     @Case("what was not acknowledged at a cut comes again")
     static void failoverRedelivers(Broker broker) throws Exception {
         broker.send(broker.queue(), "a");
-        try (Proxy proxy = new Proxy(broker.port)) {
-            Session session =
-                    throughProxy(broker, proxy).createSession(Session.CLIENT_ACKNOWLEDGE);
-            MessageConsumer consumer = session.createConsumer(broker.queue());
-            Check.some(consumer, "a");
-            proxy.cut();
-            Message again = Check.next(consumer);
-            Check.equal("a", QueueCases.text(again), "the message");
-            again.acknowledge();
-            Check.nothing(consumer);
-        }
+        Proxy proxy = broker.closing(new Proxy(broker.port));
+        Session session =
+                throughProxy(broker, proxy).createSession(Session.CLIENT_ACKNOWLEDGE);
+        MessageConsumer consumer = session.createConsumer(broker.queue());
+        Check.some(consumer, "a");
+        proxy.cut();
+        Message again = Check.next(consumer);
+        Check.equal("a", QueueCases.text(again), "the message");
+        again.acknowledge();
+        Check.nothing(consumer);
     }
 
     @Case("a transaction that a cut is in the midst of is rolled back whole, and the client told")
     static void failoverInTransaction(Broker broker) throws Exception {
-        try (Proxy proxy = new Proxy(broker.port)) {
-            Session session =
-                    throughProxy(broker, proxy).createSession(Session.SESSION_TRANSACTED);
-            MessageProducer producer = session.createProducer(broker.queue());
-            producer.send(session.createTextMessage("lost"));
-            proxy.cut();
-            try {
-                producer.send(session.createTextMessage("lost too"));
-            } catch (JMSException error) {
-                // The client may tell it here already; the commit tells it in any case.
-            }
-            Check.fails(TransactionRolledBackException.class, session::commit);
-            commitOnce(session, producer, "kept");
-            Check.texts(broker.session().createConsumer(broker.queue()), "kept");
+        Proxy proxy = broker.closing(new Proxy(broker.port));
+        Session session =
+                throughProxy(broker, proxy).createSession(Session.SESSION_TRANSACTED);
+        MessageProducer producer = session.createProducer(broker.queue());
+        producer.send(session.createTextMessage("lost"));
+        proxy.cut();
+        try {
+            producer.send(session.createTextMessage("lost too"));
+        } catch (JMSException error) {
+            // The client may tell it here already; the commit tells it in any case.
         }
+        Check.fails(TransactionRolledBackException.class, session::commit);
+        commitOnce(session, producer, "kept");
+        Check.texts(broker.session().createConsumer(broker.queue()), "kept");
     }
 
     /** Send a text in a transaction, as often as the client says that it was rolled back. */
@@ -98,14 +97,13 @@ final class FailoverCases {
 
     @Case("a durable subscription goes on after a cut, with what was sent meanwhile")
     static void failoverDurable(Broker broker) throws Exception {
-        try (Proxy proxy = new Proxy(broker.port)) {
-            Session session = throughProxy(broker, proxy).createSession();
-            MessageConsumer consumer = session.createDurableConsumer(broker.topic(), "sub");
-            broker.send(broker.topic(), "a");
-            Check.some(consumer, "a");
-            proxy.cut();
-            broker.send(broker.topic(), "b");
-            Check.after(consumer, "b");
-        }
+        Proxy proxy = broker.closing(new Proxy(broker.port));
+        Session session = throughProxy(broker, proxy).createSession();
+        MessageConsumer consumer = session.createDurableConsumer(broker.topic(), "sub");
+        broker.send(broker.topic(), "a");
+        Check.some(consumer, "a");
+        proxy.cut();
+        broker.send(broker.topic(), "b");
+        Check.after(consumer, "b");
     }
 }

@@ -71,9 +71,9 @@ final class Proxy implements AutoCloseable {
         sockets.clear();
     }
 
+    /** Take no more connections. Those that there are pass until an end closes them. */
     @Override
     public void close() throws IOException {
         listener.close();
-        cut();
     }
 }
