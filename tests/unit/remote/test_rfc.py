@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from quiver_fast.remote.serve.exchange import Exchange
-from quiver_fast.remote.wire import replies
 from support.remote import META, document, failure, reply, request
 
 from quiver_fast.errors import PeerError
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.remote.serve.store import Store
+from quiver_fast.remote.wire import replies
 
 # What a client sends, as (meta-data, data), each with its marker.
 CREATE_APPENDER = (
