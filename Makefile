@@ -59,7 +59,7 @@ dev: $(DEV)/.created ## Build for development: in place, without optimization, o
 check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the quick tests, in 2 minutes
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
-	$(DEV)/bin/mypy
+	$(DEV)/bin/mypy --package quiver_fast # with spark_analysis in `make lint`, which has PySpark
 	PATH="$(CURDIR)/$(DEV)/bin:$$PATH" cython-lint src
 	$(DEV)/bin/pytest $(QUICK_TESTS) -m 'not slow and not memory' --numprocesses logical $(PYTEST_ARGS)
 
