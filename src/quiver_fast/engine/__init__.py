@@ -1,1 +1,1 @@
-"""The AMQP engine of an arrow: connection, link, template, schedule, security."""
+"""The AMQP engine of an arrow: connection, link, template, sender and receiver."""
