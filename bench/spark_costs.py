@@ -25,8 +25,8 @@ import numpy as np
 import psutil
 from pyspark.sql import SparkSession
 
-from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.sources import Wanted
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.sources import Wanted
 from spark_analysis.engine import load_run
 from spark_analysis.session import make_session
 

@@ -23,8 +23,8 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
-from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.sources import Wanted
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.sources import Wanted
 from spark_analysis.engine import load_run
 from spark_analysis.files import SPLIT_SIZE, discover
 from spark_analysis.reading import read_records

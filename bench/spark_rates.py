@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from bench.record_workload import make_times, write_file
-from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.sources import Wanted
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.sources import Wanted
 from spark_analysis.engine import load_run
 from spark_analysis.session import make_session
 

@@ -33,9 +33,9 @@ UPSTREAM_RECORDS = 1_000_000  # slower by so much that more would say nothing mo
 ANALYSE = """
 import re, sys, time
 from pathlib import Path
-from quiver_fast.analysis.local import analyze_runs
-from quiver_fast.analysis.summary import receiver_sections
-from quiver_fast.cli.json_text import json_text
+from quiver_fast.analysis.read.local import analyze_runs
+from quiver_fast.analysis.figures.summary import receiver_sections
+from quiver_fast.cli.shared.json_text import json_text
 from quiver_fast.records.splits import scan_file
 started = time.perf_counter()
 # Its series is made while it is written.
@@ -51,7 +51,7 @@ ANALYSE_SENDER = ANALYSE.replace("receiver_sections", "sender_sections")
 COMMAND = """
 import re, sys
 from pathlib import Path
-from quiver_fast.cli.analyze import main
+from quiver_fast.cli.analyze.command import main
 code = main([sys.argv[1], "--json", "--quiet"])
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
 print(int(peak[1]) / 1024, file=sys.stderr)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench import record
-from quiver_fast.cli import bench, pair
+from quiver_fast.cli.bench import command as bench
+from quiver_fast.cli.pair import command as pair
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import Option, default_text, key_text
 from quiver_fast.options.server import SERVER_OPTIONS

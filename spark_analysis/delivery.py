@@ -1,8 +1,9 @@
-"""Delivery truth, distributed; what each count means is said in quiver_fast.analysis.
+"""Delivery truth, distributed.
 
-See :class:`quiver_fast.analysis.delivery.Reconciliation`, which these equal. The senders and
-receivers of one run are its two ends. Runs whose files all carry ids are reconciled by
-id; the others by the tick of the coarser clock, which gives lower bounds.
+The counts mean what :class:`quiver_fast.analysis.figures.delivery.Reconciliation` says, and
+they equal its counts. The senders and receivers of one run are its two ends. Runs whose files
+all carry ids are reconciled by id. Other runs are reconciled by the tick of the coarser clock,
+which gives lower bounds.
 
 Sends and receipts meet by their keys (ids or ticks): runs of messages are cut at the
 borders of ranges of keys and shuffled by range, and :mod:`spark_analysis.reconcile` compares
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Set
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
-from quiver_fast.analysis.units import PER_SECOND
+from quiver_fast.analysis.model.units import PER_SECOND
 from spark_analysis import schema
 from spark_analysis.own import PLACE
 from spark_analysis.reconcile import (

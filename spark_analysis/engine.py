@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from quiver_fast.analysis.bounds import RunBounds
-from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.latencies import Histogram
-from quiver_fast.analysis.run_data import AnalysedRun, RunData
-from quiver_fast.analysis.sets import run_figures
-from quiver_fast.analysis.sources import Progress, Wanted, checked, run_bounds, run_data
-from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.analysis.compare.sets import run_figures
+from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData
+from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.sources import Progress, Wanted, checked, run_bounds, run_data
+from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
 from spark_analysis import schema, transforms

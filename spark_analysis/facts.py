@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
-from quiver_fast.analysis.bounds import RunBounds
+from quiver_fast.analysis.model.bounds import RunBounds
 from spark_analysis import schema, transforms
 from spark_analysis.delivery import (
     delivery,

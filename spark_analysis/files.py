@@ -10,8 +10,8 @@ from io import FileIO
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from quiver_fast.analysis.discovery import matches, role_of, search
-from quiver_fast.analysis.summary_file import check_regular
+from quiver_fast.analysis.read.discovery import matches, role_of, search
+from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import UsageError
 from quiver_fast.records import formats
 from quiver_fast.records.frames import split_points

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
-from quiver_fast.analysis.bounds import RunBounds
-from quiver_fast.analysis.distribution import Int64Array
-from quiver_fast.analysis.file_analysis import FileAnalysis
-from quiver_fast.analysis.local import analyze_runs
-from quiver_fast.analysis.order import Order
-from quiver_fast.analysis.own import Sieve
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.own import Sieve
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.model.distribution import Int64Array
+from quiver_fast.analysis.read.local import analyze_runs
+from quiver_fast.analysis.tables.order import Order
 from quiver_fast.records import formats
 from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema, transforms

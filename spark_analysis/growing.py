@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.types import StructType
 
-from quiver_fast.analysis.bounds import RunBounds
+from quiver_fast.analysis.model.bounds import RunBounds
 from spark_analysis import schema, transforms
 from spark_analysis.facts import added_up, facts
 from spark_analysis.files import RecordFile, parts_of

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from quiver_fast.analysis.discovery import is_url
+from quiver_fast.analysis.read.discovery import is_url
 from quiver_fast.errors import UsageError
 
 __all__ = [

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from quiver_fast.analysis.discovery import is_url
-from quiver_fast.cli.engines import add_spark_options
+from quiver_fast.analysis.read.discovery import is_url
+from quiver_fast.cli.analyze.engines import add_spark_options
 from quiver_fast.errors import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,

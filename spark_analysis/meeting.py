@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from quiver_fast.analysis.bounds import RunBounds
-from quiver_fast.analysis.units import PER_SECOND
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.model.units import PER_SECOND
 from spark_analysis import schema, transforms
 from spark_analysis.delivery import (
     DELIVERY,

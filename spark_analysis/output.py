@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
-from quiver_fast.analysis.bounds import RunBounds
-from quiver_fast.analysis.run_data import RunFigures
-from quiver_fast.analysis.sets import changes_of, compare_figures
-from quiver_fast.cli.json_text import json_text
+from quiver_fast.analysis.compare.sets import changes_of, compare_figures
+from quiver_fast.analysis.figures.run_data import RunFigures
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.cli.shared.json_text import json_text
 from quiver_fast.errors import UsageError
 from spark_analysis import schema
 from spark_analysis.facts import all_facts

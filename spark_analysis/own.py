@@ -1,4 +1,4 @@
-"""Which receipts may be of a run, by their send times; see :mod:`quiver_fast.analysis.own`.
+"""Which receipts may be of a run, by their send times; see :mod:`quiver_fast.analysis.figures.own`.
 
 The sender's first time is known from a few rows. What only ids or ticks tell is found
 where sends and receipts meet (:mod:`spark_analysis.reconcile`).
@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from quiver_fast.analysis.bounds import RunBounds
-from quiver_fast.analysis.own import own_times
-from quiver_fast.analysis.units import per_millisecond
+from quiver_fast.analysis.figures.own import own_times
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.model.units import per_millisecond
 from spark_analysis import schema
 from spark_analysis.files import RECEIVER, RecordFile
 from spark_analysis.transforms import ARROW, quotient, ticks_per_second
@@ -62,8 +62,8 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
     Returns:
         run, ``by_ids``; ``coarse``, the ticks per second of the coarser clock, and ``start``,
         the time of the first send in it; ``end`` of the sending, null unless by the duration
-        (:func:`quiver_fast.analysis.reckoning.end_of_sending`), and ``end_ticks``, those per
-        second of the sender's clock.
+        (:func:`quiver_fast.analysis.figures.reckoning.end_of_sending`); and ``end_ticks``, the
+        ticks per second of the sender's clock.
     """
     splits = records.where((F.col("kind") == schema.EXTENT) & F.col("sent").isNotNull())
     ends = splits.select(

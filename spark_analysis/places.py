@@ -24,7 +24,7 @@ import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import S3FileSystem
 
-from quiver_fast.analysis.discovery import RECORD_FILES, without_remainders
+from quiver_fast.analysis.read.discovery import RECORD_FILES, without_remainders
 from quiver_fast.errors import UsageError
 from spark_analysis.hadoop import Settings, hdfs_options, s3_options
 

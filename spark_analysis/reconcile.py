@@ -1,6 +1,6 @@
 """Comparing the sends and receipts of a range of keys: the work of an executor.
 
-Messages stay runs of ids, which the arithmetic of :mod:`quiver_fast.analysis.key_runs`
+Messages stay runs of ids, which the arithmetic of :mod:`quiver_fast.analysis.tables.key_runs`
 compares without looking at one of them; the counts of all ranges add up.
 """
 
@@ -15,11 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.id_table import IdTable, balance
-from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint
-from quiver_fast.analysis.tally import located_pieces
-from quiver_fast.analysis.ticks import Ticks
+from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.tables.id_table import IdTable, balance
+from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, disjoint
+from quiver_fast.analysis.tables.tally import located_pieces
+from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.records.ids import comparable
 from spark_analysis.schema import to_arrow
 from spark_analysis.transforms import FIRST, FOREIGN, LAST, LATE, LATENCY

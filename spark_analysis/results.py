@@ -16,27 +16,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quiver_fast.analysis.bounds import RunBounds
-from quiver_fast.analysis.columns import listed
-from quiver_fast.analysis.delivery import BY_IDS, delivery_section, receiver_alone
-from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.distribution import Distribution, Int64Array
-from quiver_fast.analysis.file_analysis import FileAnalysis
-from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.latencies import Histogram, Latencies
-from quiver_fast.analysis.local import with_missing
-from quiver_fast.analysis.ranks import RANKS
-from quiver_fast.analysis.reckoning import end_of_sending, in_unit
-from quiver_fast.analysis.run_data import RunData, RunFigures
-from quiver_fast.analysis.sets import run_figures
-from quiver_fast.analysis.settlement import Settlement
-from quiver_fast.analysis.sources import run_bounds, run_data
-from quiver_fast.analysis.spilled import HistogramRows, LatencyRows, SpilledHistogram
-from quiver_fast.analysis.statistics import run_statistics
-from quiver_fast.analysis.streams import Streams
-from quiver_fast.analysis.ticks import Ticks
-from quiver_fast.analysis.told import Extent, ToldDistribution, ToldHistogram
-from quiver_fast.analysis.units import PER_SECOND
+from quiver_fast.analysis.compare.sets import run_figures
+from quiver_fast.analysis.figures.delivery import BY_IDS, delivery_section, receiver_alone
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.reckoning import end_of_sending, in_unit
+from quiver_fast.analysis.figures.run_data import RunData, RunFigures
+from quiver_fast.analysis.figures.settlement import Settlement
+from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.figures.streams import Streams
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.model.distribution import Distribution, Int64Array
+from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.model.ranks import RANKS
+from quiver_fast.analysis.model.units import PER_SECOND
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.local import with_missing
+from quiver_fast.analysis.read.sources import run_bounds, run_data
+from quiver_fast.analysis.tables.latencies import Histogram, Latencies
+from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows, SpilledHistogram
+from quiver_fast.analysis.tables.ticks import Ticks
+from quiver_fast.analysis.tables.told import Extent, ToldDistribution, ToldHistogram
 from quiver_fast.records import formats
 from spark_analysis import transforms
 from spark_analysis.delivery import DELIVERY, DISTINCT_IDS, IDS, TICKS
@@ -227,7 +227,7 @@ def delivery_of(
 ) -> dict[str, Any]:
     """Return what became of the messages of a run with both ends.
 
-    As :meth:`quiver_fast.analysis.delivery.Reconciliation.result`.
+    As :meth:`quiver_fast.analysis.figures.delivery.Reconciliation.result`.
     """
     rows = _Facts(table, "").table(DELIVERY)
     values = dict(zip(rows["text"].to_pylist(), rows["n"].to_pylist(), strict=True))

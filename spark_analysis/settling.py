@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.id_table import cut_blocks, keys_of
-from quiver_fast.analysis.key_runs import UInt64Array, as_keys, disjoint, split_at
-from quiver_fast.analysis.sorted_rows import Rows, SortedRows, aligned
+from quiver_fast.analysis.tables.id_table import cut_blocks, keys_of
+from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, disjoint, split_at
+from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.records.transfers import RunBatch
 
 __all__ = ["IdNumbers", "Joined", "Sends", "Settled", "SplitJoin", "located"]

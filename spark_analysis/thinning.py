@@ -22,11 +22,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from quiver_fast.analysis import ranks
-from quiver_fast.analysis.distribution import Distribution, neighbours
-from quiver_fast.analysis.latencies import COARSE_BINS, coarse_step
-from quiver_fast.analysis.spilled import LatencyRows
-from quiver_fast.analysis.told import Extent, asking, thinned
+from quiver_fast.analysis.model import ranks
+from quiver_fast.analysis.model.distribution import Distribution, neighbours
+from quiver_fast.analysis.tables.latencies import COARSE_BINS, coarse_step
+from quiver_fast.analysis.tables.spilled import LatencyRows
+from quiver_fast.analysis.tables.told import Extent, asking, thinned
 from spark_analysis import schema
 from spark_analysis.transforms import (
     ARROW,

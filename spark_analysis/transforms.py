@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
-from quiver_fast.analysis.units import PER_SECOND
+from quiver_fast.analysis.model.units import PER_SECOND
 from spark_analysis import schema
 from spark_analysis.files import SENDER
 
@@ -124,7 +124,7 @@ def as_facts(table: DataFrame, fact: str, **columns: Column) -> DataFrame:
 def sums(records: DataFrame) -> DataFrame:
     """Return the facts that are sums over the rows of each arrow: one aggregation.
 
-    Those of receipts are the rows of :class:`quiver_fast.analysis.histogram.SecondHistogram`.
+    Those of receipts are the rows of :class:`quiver_fast.analysis.model.histogram.SecondHistogram`.
     """
     kind = F.col("kind")
     transfer, settled = kind == schema.TRANSFER, kind == schema.SETTLED
@@ -250,7 +250,7 @@ def _settlement_residuals(records: DataFrame, *, all_settle: bool) -> DataFrame:
 def settlements_across(records: DataFrame, *, all_settle: bool = False) -> DataFrame:
     """Return the facts of settlements whose send was in another split, and of halves.
 
-    As in :class:`quiver_fast.analysis.settlement.SettlementJoin` every settlement of an id
+    As in :class:`quiver_fast.analysis.figures.settlement.SettlementJoin` every settlement of an id
     that was sent counts, one that repeats another too.
 
     Args:

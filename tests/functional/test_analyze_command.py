@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import zstandard
 
-from quiver_fast.cli.analyze import main
+from quiver_fast.cli.analyze.command import main
 
 EPOCH = 1_700_000_000_000
 PLOTS = {"throughput", "latency", "percentiles", "heatmap"}

@@ -37,7 +37,7 @@ def test_no_log_shows_a_password(
     with running as server:
         ended = run(
             [
-                sys.executable, "-m", "quiver_fast.cli.arrow", "send", "--count", "1",
+                sys.executable, "-m", "quiver_fast.cli.arrow.command", "send", "--count", "1",
                 "--sasl-mechanisms", "PLAIN",
                 *(["--trust-store", certificates.authority] if scheme == "amqps" else []),
                 f"{scheme}://alice:{PASSWORD}@localhost:{server.port}/q",

@@ -10,7 +10,7 @@ import pytest
 from support.summaries import config
 
 EPOCH = 1_700_000_000_000
-PROGRAM = "import sys; from quiver_fast.cli.analyze import main; sys.exit(main())"
+PROGRAM = "import sys; from quiver_fast.cli.analyze.command import main; sys.exit(main())"
 
 
 def analyse(*words, timeout=60):

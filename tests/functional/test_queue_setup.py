@@ -19,7 +19,7 @@ SECONDS = 60.0
 
 
 def command(tool: str, *words: str) -> list[str]:
-    return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words]
+    return [sys.executable, "-m", f"quiver_fast.cli.{tool}.command", *words]
 
 
 def quiver(*words: str) -> Finished:

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
-from quiver_fast.cli.summary_text import number_field
+from quiver_fast.cli.arrow.summary_text import number_field
 from quiver_fast.records.parser import read_transfers
 
 

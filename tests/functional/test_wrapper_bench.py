@@ -98,7 +98,8 @@ def test_one_failure_does_not_end_the_others(fake):
 
 
 def test_our_own_faults_are_failures_too(monkeypatch, tmp_path, capsys):
-    from quiver_fast.cli import bench, bench_cell
+    from quiver_fast.cli.bench import cell as bench_cell
+    from quiver_fast.cli.bench import command as bench
 
     def broken(*_):
         raise ZeroDivisionError("oops")

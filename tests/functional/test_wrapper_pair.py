@@ -9,7 +9,7 @@ import psutil
 import pytest
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
-from quiver_fast.cli.table import heading
+from quiver_fast.cli.pair.table import heading
 
 
 def test_peer_to_peer(fake, tmp_path):

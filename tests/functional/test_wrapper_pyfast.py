@@ -19,7 +19,7 @@ KEYS = ("lost", "foreign", "duplicate", "reordered", "negative_latency")
 
 
 def command(tool, *words):
-    return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words]
+    return [sys.executable, "-m", f"quiver_fast.cli.{tool}.command", *words]
 
 
 def run(tool, *words, timeout=60, **environment):
@@ -282,7 +282,8 @@ def test_the_current_directory_cannot_shadow_the_arrow(tmp_path):
     paths = os.pathsep.join(os.path.abspath(p) for p in sys.path if p)
     done = subprocess.run(
         [sys.executable, "-P", "-c",
-         "from quiver_fast.cli.pair import main; raise SystemExit(main(['-c', '10', '--quiet']))"],
+         "from quiver_fast.cli.pair.command import main;"
+         "raise SystemExit(main(['-c', '10', '--quiet']))"],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip

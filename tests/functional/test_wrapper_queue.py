@@ -32,7 +32,7 @@ def fresh_queue(server, request):
 
 
 def command(tool, *words):
-    return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words]
+    return [sys.executable, "-m", f"quiver_fast.cli.{tool}.command", *words]
 
 
 def run(tool, *words, timeout=90):

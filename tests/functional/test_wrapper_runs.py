@@ -18,8 +18,8 @@ from support.processes import Finished, Running, run, wait_until
 from support.server import Server, running_server
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
-QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair")
-ANALYZE = (sys.executable, "-m", "quiver_fast.cli.analyze")
+QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
+ANALYZE = (sys.executable, "-m", "quiver_fast.cli.analyze.command")
 COUNT = ("--count", "2000")
 SECONDS = 60
 FILES = [

@@ -13,7 +13,7 @@ from support.processes import free_port, wait_until
 from support.server import running_server
 from wrapper_fake import fake_implementation  # noqa: F401 (a fixture)
 
-from quiver_fast.cli import server as server_command
+from quiver_fast.cli.server import command as server_command
 
 
 def test_info(fake):
@@ -80,7 +80,7 @@ def test_what_only_our_server_does_is_refused_by_name(fake, flag):
 
 def test_a_broker_that_is_not_here(monkeypatch, tmp_path):
     monkeypatch.setenv("RABBITMQ_HOME", str(tmp_path))
-    command = [sys.executable, "-m", "quiver_fast.cli.server", "--impl", "rabbitmq"]
+    command = [sys.executable, "-m", "quiver_fast.cli.server.command", "--impl", "rabbitmq"]
     told = subprocess.run([*command, "--info"], capture_output=True, text=True, check=True)
     assert told.stdout.splitlines()[-1].startswith("Unavailable: RabbitMQ is not installed")
     done = subprocess.run([*command, "q"], capture_output=True, text=True, check=False)
@@ -164,7 +164,14 @@ def test_the_other_servers_certificate_need_not_be_verified(tmp_path, certificat
 def serving(url, directory, *words):
     """Run our server; it is told to end at the latest when the block does."""
     ready = directory / "ready"
-    command = [sys.executable, "-m", "quiver_fast.cli.server", url, "--ready-file", str(ready)]
+    command = [
+        sys.executable,
+        "-m",
+        "quiver_fast.cli.server.command",
+        url,
+        "--ready-file",
+        str(ready),
+    ]
     with subprocess.Popen([*command, *words], stderr=subprocess.PIPE, text=True) as server:
         try:
             wait_until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
@@ -204,7 +211,7 @@ def send(port, password, user="u"):
 
 def transfer(operation, *words):
     return subprocess.run(
-        [sys.executable, "-m", "quiver_fast.cli.arrow", operation, "--count", "10", *words],
+        [sys.executable, "-m", "quiver_fast.cli.arrow.command", operation, "--count", "10", *words],
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
 

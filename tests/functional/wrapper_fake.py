@@ -145,7 +145,7 @@ class Fake:
     def command(self, tool, *words):
         # The bench takes lists of implementations instead.
         chosen = () if tool == "bench" else ("--impl", "fake")
-        return [sys.executable, "-m", f"quiver_fast.cli.{tool}", *words, *chosen]
+        return [sys.executable, "-m", f"quiver_fast.cli.{tool}.command", *words, *chosen]
 
     def variables(self, tool, modes):
         queues = {} if tool == "arrow" else {"FAKE_QUEUES": str(self.directory / "queues")}

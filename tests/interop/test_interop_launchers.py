@@ -86,7 +86,7 @@ def bench(directory: Path, servers: Iterable[str], *words: str) -> list[dict[str
     pair = ["--include-senders", "pyfast", "--include-receivers", "pyfast", "--client-server"]
     out = directory / "out"
     where = ["--include-servers", ",".join(servers), "--output", str(out)]
-    command = [sys.executable, "-m", "quiver_fast.cli.bench", *pair, *where, *words]
+    command = [sys.executable, "-m", "quiver_fast.cli.bench.command", *pair, *where, *words]
     end = run(command, BENCH_SECONDS - 10, env=ENVIRONMENT)
     assert end.code == 0, end
     results: list[dict[str, Any]] = json.loads((out / "bench.json").read_text())["results"]

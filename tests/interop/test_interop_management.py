@@ -36,7 +36,7 @@ def url(broker: Server, path: str) -> str:
 
 
 def quiver(*words: str, **environment: str) -> Finished:
-    command = [sys.executable, "-m", "quiver_fast.cli.pair", *words]
+    command = [sys.executable, "-m", "quiver_fast.cli.pair.command", *words]
     return run(command, SECONDS, env=environment)
 
 
@@ -58,7 +58,7 @@ def test_purge(broker: Server) -> None:
     where = url(broker, "queue-to-purge")
     for left in (0, 777):
         if left:
-            send = [sys.executable, "-m", "quiver_fast.cli.arrow", "send", where]
+            send = [sys.executable, "-m", "quiver_fast.cli.arrow.command", "send", where]
             assert_clean(run([*send, "--count", str(left), "--declare"], SECONDS))
         summary = document(quiver(where, "--count", "500", "--declare", "--purge", "--json"))
         assert summary["purged"] == left
@@ -143,7 +143,7 @@ class TestRabbitMQ4:
         self, rabbitmq4: Server, tmp_path: Path, number: signal.Signals
     ) -> None:
         words = [url(rabbitmq4, "lone"), "--unique-queue", "--output", str(tmp_path / "out")]
-        with Running([sys.executable, "-m", "quiver_fast.cli.pair", *words]) as running:
+        with Running([sys.executable, "-m", "quiver_fast.cli.pair.command", *words]) as running:
             wait_until(has_records(tmp_path / "out"), "messages pass", SECONDS)
             running.send_signal(number)
             end = running.wait(SECONDS)

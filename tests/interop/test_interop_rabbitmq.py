@@ -93,7 +93,7 @@ def test_quiver_through_the_broker(rabbitmq: Server, tmp_path: Path) -> None:
     """The whole: wrapper, two arrows, broker, analysis."""
     url = f"amqp://{GUEST}:{GUEST}@localhost:{rabbitmq.port}/whole"
     words = [url, "--count", "1000", "--output", str(tmp_path / "output")]
-    end = run([sys.executable, "-m", "quiver_fast.cli.pair", *words], QUEUE_SECONDS)
+    end = run([sys.executable, "-m", "quiver_fast.cli.pair.command", *words], QUEUE_SECONDS)
     assert end.code == 0, end
     assert "RESULTS" in end.stdout
     for name in ("sender", "receiver"):

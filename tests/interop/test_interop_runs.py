@@ -16,7 +16,7 @@ LEFT = 300
 
 
 def tool(name: str, *words: str) -> Finished:
-    return run([sys.executable, "-m", f"quiver_fast.cli.{name}", *words], SECONDS)
+    return run([sys.executable, "-m", f"quiver_fast.cli.{name}.command", *words], SECONDS)
 
 
 def measure(*words: str) -> dict[str, Any]:

@@ -205,6 +205,6 @@ def test_quiver_through_the_server(server: Server, tmp_path: Path) -> None:
     """The whole: wrapper, two arrows, server, analysis."""
     url = f"amqp://127.0.0.1:{server.port}/whole"
     words = [url, "--count", "1000", "--output", str(tmp_path / "output")]
-    end = run([sys.executable, "-m", "quiver_fast.cli.pair", *words], END_SECONDS)
+    end = run([sys.executable, "-m", "quiver_fast.cli.pair.command", *words], END_SECONDS)
     assert end.code == 0, end
     assert "1,000" in end.stdout

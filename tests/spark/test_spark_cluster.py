@@ -15,9 +15,9 @@ from support.peers import why_missing
 from support.processes import Finished, Running, free_port, run, wait_until
 from support.record_files import Traffic, receiver_lines, write, write_pair
 
-from quiver_fast.analysis.columns import listed
-from quiver_fast.analysis.discovery import find_runs
-from quiver_fast.analysis.sources import load_run
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.read.discovery import find_runs
+from quiver_fast.analysis.read.sources import load_run
 
 if why_missing("spark") is None:
     import pyspark
@@ -74,7 +74,7 @@ def analyse(master: str, folder: Path, *settings: str) -> Finished:
     words = [str(folder), "--engine", "spark", "--master", master, "--json", "--quiet"]
     for setting in (*SETTINGS, *settings):
         words += ["--conf", setting]
-    command = [sys.executable, "-m", "quiver_fast.cli.analyze", *words]
+    command = [sys.executable, "-m", "quiver_fast.cli.analyze.command", *words]
     return run(command, timeout=LIMIT, env=JAVA)
 
 

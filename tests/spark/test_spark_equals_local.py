@@ -18,15 +18,15 @@ from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, sender_lines, write, write_pair
 from support.summaries import config as configured
 
-from quiver_fast.analysis.columns import listed
-from quiver_fast.analysis.discovery import find_runs
-from quiver_fast.analysis.latencies import COARSE_BINS
-from quiver_fast.analysis.sets import run_figures
-from quiver_fast.analysis.sources import Wanted
-from quiver_fast.analysis.sources import load_run as load_here
-from quiver_fast.analysis.spilled import SpilledHistogram
-from quiver_fast.analysis.statistics import run_statistics
-from quiver_fast.cli.analyze import main as quiver_analyze
+from quiver_fast.analysis.compare.sets import run_figures
+from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.read.discovery import find_runs
+from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.analysis.read.sources import load_run as load_here
+from quiver_fast.analysis.tables.latencies import COARSE_BINS
+from quiver_fast.analysis.tables.spilled import SpilledHistogram
+from quiver_fast.cli.analyze.command import main as quiver_analyze
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import STREAMED_LINES
 
@@ -43,7 +43,7 @@ if why_missing("spark") is None:
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from quiver_fast.analysis.discovery import RunFiles
+    from quiver_fast.analysis.read.discovery import RunFiles
     from spark_analysis.files import RecordFile, Split
 
 # A job of all runs takes a minute; on a busy machine it takes several.

@@ -11,10 +11,10 @@ import pytest
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, sender_lines
 
-from quiver_fast.analysis.columns import listed
-from quiver_fast.analysis.discovery import find_runs
-from quiver_fast.analysis.sources import load_run
-from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.read.discovery import find_runs
+from quiver_fast.analysis.read.sources import load_run
 
 if why_missing("spark") is None:
     from spark_analysis import meeting

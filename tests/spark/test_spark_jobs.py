@@ -17,12 +17,12 @@ from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write_pair
 from support.summaries import config as configured
 
-from quiver_fast.analysis.columns import listed
-from quiver_fast.analysis.discovery import find_runs
-from quiver_fast.analysis.run_data import RunData
-from quiver_fast.analysis.sets import changes, compare_sets
-from quiver_fast.analysis.sources import load_run
-from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.analysis.compare.sets import changes, compare_sets
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.read.discovery import find_runs
+from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.errors import UsageError
 
 if why_missing("spark") is None:
@@ -73,7 +73,7 @@ def here(runs: Path) -> dict[str, RunData]:
 def six_runs_are_a_series() -> Iterator[None]:
     """Both engines look for change points in six runs: twelve take a minute more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quiver_fast.analysis.sets.MINIMUM_RUNS", len(FORMATS))
+        patch.setattr("quiver_fast.analysis.compare.sets.MINIMUM_RUNS", len(FORMATS))
         yield
 
 

@@ -13,7 +13,7 @@ from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write, write_pair
 from support.summaries import config as configured
 
-from quiver_fast.cli.analyze import main as quiver_analyze
+from quiver_fast.cli.analyze.command import main as quiver_analyze
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.frames import write_frames
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.peers import why_missing
 
-from quiver_fast.analysis import sorted_rows
+from quiver_fast.analysis.tables import sorted_rows
 from quiver_fast.errors import RecordError, UsageError
 
 if why_missing("spark") is None:

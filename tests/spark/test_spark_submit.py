@@ -18,7 +18,7 @@ from support.processes import Running, free_port, run, wait_until
 from support.record_files import Traffic, receiver_lines, write, write_pair
 
 from quiver_fast import __version__
-from quiver_fast.cli.analyze import main as quiver_analyze
+from quiver_fast.cli.analyze.command import main as quiver_analyze
 
 if why_missing("spark") is None:
     import pyspark
@@ -92,7 +92,7 @@ def server() -> Iterator[str]:
 
 def document(*words: str) -> Any:
     """Return what the command prints, in a process: one has either Connect or its own Java."""
-    command = [sys.executable, "-m", "quiver_fast.cli.analyze", *words, "--json", "--quiet"]
+    command = [sys.executable, "-m", "quiver_fast.cli.analyze.command", *words, "--json", "--quiet"]
     finished = run(command, timeout=LIMIT)
     assert finished.code == 0, finished.stderr
     found = json.loads(finished.stdout)

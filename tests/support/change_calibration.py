@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quiver_fast.analysis.changepoints import best_split, separation
+from quiver_fast.analysis.compare.changepoints import best_split, separation
 from support.simulated_seconds import autoregression
 
 __all__ = ["limit"]

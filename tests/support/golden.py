@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.analysis.columns import listed
-from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.run_data import RunData
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.read.discovery import RunFiles
 
 __all__ = ["GOLDEN", "expected", "golden_run", "told"]
 

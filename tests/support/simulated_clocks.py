@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.clock import drift
-from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.units import PER_SECOND
+from quiver_fast.analysis.figures.clock import drift
+from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.model.units import PER_SECOND
 
 Float64Array = NDArray[np.float64]
 

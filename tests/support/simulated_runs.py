@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quiver_fast.analysis.comparison import BETTER, NO_DIFFERENCE, Sample, compare
+from quiver_fast.analysis.compare.comparison import BETTER, NO_DIFFERENCE, Sample, compare
 
 # The relative scatter of a second within its run.
 WITHIN = 0.02

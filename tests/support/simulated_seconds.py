@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.steady import STEADY, Steadiness, steady_state
-from quiver_fast.analysis.windows import SecondCounts
+from quiver_fast.analysis.figures.steady import STEADY, Steadiness, steady_state
+from quiver_fast.analysis.figures.windows import SecondCounts
 
 Float64Array = NDArray[np.float64]
 

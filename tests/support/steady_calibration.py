@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quiver_fast.analysis.constancy import batch_means, statistics
+from quiver_fast.analysis.figures.constancy import batch_means, statistics
 from support.simulated_seconds import autoregression
 
 __all__ = ["limits"]

@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 
-from quiver_fast.analysis.bounds import NOTHING_KNOWN
-from quiver_fast.analysis.local import analyze_runs, reconcile_runs
+from quiver_fast.analysis.model.bounds import NOTHING_KNOWN
+from quiver_fast.analysis.read.local import analyze_runs, reconcile_runs
 from quiver_fast.records.transfers import RunBatch
 
 

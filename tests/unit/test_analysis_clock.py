@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated_clocks import DRIFTS, NOISES, held, recorded
 
-from quiver_fast.analysis.clock import drift, lower_hull, offset_at_least, second_minima
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.histogram import SecondHistogram
+from quiver_fast.analysis.figures.clock import drift, lower_hull, offset_at_least, second_minima
+from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.model.histogram import SecondHistogram
 
 points = st.lists(
     st.tuples(st.integers(0, 60), st.integers(-1000, 1000)),

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support.change_calibration import limit
 from support.simulated_seconds import autoregression
 
-from quiver_fast.analysis import comparison as module
-from quiver_fast.analysis.blocks import block_length, resampled_means
-from quiver_fast.analysis.changepoints import (
+from quiver_fast.analysis.compare import comparison as module
+from quiver_fast.analysis.compare.blocks import block_length, resampled_means
+from quiver_fast.analysis.compare.changepoints import (
     best_split,
     change_points,
     dependence,
@@ -20,7 +20,7 @@ from quiver_fast.analysis.changepoints import (
     separation,
     separation_limit,
 )
-from quiver_fast.analysis.comparison import (
+from quiver_fast.analysis.compare.comparison import (
     TOO_FEW,
     Sample,
     bootstrap_difference,

@@ -17,8 +17,8 @@ from support.simulated_seconds import (
 )
 from support.steady_calibration import limits
 
-from quiver_fast.analysis.constancy import batch_means, change, detectable, statistics
-from quiver_fast.analysis.constancy import limits_at as ours_at
+from quiver_fast.analysis.figures.constancy import batch_means, change, detectable, statistics
+from quiver_fast.analysis.figures.constancy import limits_at as ours_at
 
 levels = st.lists(st.integers(0, 100_000), min_size=6, max_size=40)
 

@@ -6,9 +6,9 @@ from analysis_twins import analysis, batch, reconciled, slow_reconcile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.bounds import NOTHING_KNOWN, RunBounds
-from quiver_fast.analysis.delivery import receiver_alone
-from quiver_fast.analysis.local import analyze_runs
+from quiver_fast.analysis.figures.delivery import receiver_alone
+from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
+from quiver_fast.analysis.read.local import analyze_runs
 
 times = st.integers(1_700_000_000_000, 1_700_000_000_012)
 ids = st.integers(1, 12)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver_fast.analysis.discovery import RunFiles, find_runs
+from quiver_fast.analysis.read.discovery import RunFiles, find_runs
 from quiver_fast.errors import UsageError
 
 

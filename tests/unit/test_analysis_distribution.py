@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.distribution import Distribution, exact_dot
+from quiver_fast.analysis.model.distribution import Distribution, exact_dot
 
 RANKS = (0, 0.1, 25, 33.3, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from support.golden import GOLDEN, expected, golden_run, told
 
-from quiver_fast.analysis.sources import load_run
-from quiver_fast.analysis.statistics import run_statistics
+from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.read.sources import load_run
 
 
 @pytest.mark.parametrize("record_format", GOLDEN)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from id_twin import exact_id, halves
 
-from quiver_fast.analysis import sorted_rows
-from quiver_fast.analysis.local import analyze_file, analyze_pair
-from quiver_fast.analysis.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.read.local import analyze_file, analyze_pair
+from quiver_fast.analysis.tables import sorted_rows
 from quiver_fast.records.ids import EXACT, HASHED, comparable, key_or_own
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.writer import RecordWriter

@@ -10,14 +10,14 @@ from column_twins import histogram, latency, settlement
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.latency import exact_latency
-from quiver_fast.analysis.local import (
+from quiver_fast.analysis.figures.latency import exact_latency
+from quiver_fast.analysis.model.units import PER_SECOND
+from quiver_fast.analysis.read.local import (
     analyze_file,
     analyze_pair,
     analyze_runs,
     reconcile_runs,
 )
-from quiver_fast.analysis.units import PER_SECOND
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import V2
 from quiver_fast.records.frames import write_frames

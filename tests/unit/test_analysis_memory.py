@@ -24,12 +24,12 @@ BEGINNING = r"""
 import os, re, sys
 from itertools import chain
 from pathlib import Path
-from quiver_fast.analysis.discovery import find_runs
-from quiver_fast.analysis.sources import load_run
-from quiver_fast.analysis.statistics import run_statistics
-from quiver_fast.cli.analysis_document import run_document, whole_document
-from quiver_fast.cli.analysis_text import run_text
-from quiver_fast.cli.json_text import json_pieces
+from quiver_fast.analysis.read.discovery import find_runs
+from quiver_fast.analysis.read.sources import load_run
+from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.cli.analyze.document import run_document, whole_document
+from quiver_fast.cli.analyze.text import run_text
+from quiver_fast.cli.shared.json_text import json_pieces
 def peak():
     # Not ru_maxrss: that begins with what the parent had.
     return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.omission import CorrectedDistribution
+from quiver_fast.analysis.figures.omission import CorrectedDistribution
+from quiver_fast.analysis.model.distribution import Distribution
 
 RANKS = (0, 25, 50, 75, 90, 99, 99.9, 100)
 

@@ -12,9 +12,9 @@ from analysis_twins import slow_reconcile, slow_sieve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.bounds import RunBounds
-from quiver_fast.analysis.local import analyze_file, analyze_pair, analyze_receiver
-from quiver_fast.analysis.units import PER_SECOND
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.model.units import PER_SECOND
+from quiver_fast.analysis.read.local import analyze_file, analyze_pair, analyze_receiver
 
 START = 1_700_000_000_000
 files = settings(
@@ -223,7 +223,7 @@ def test_twenty_thousand_older_messages_are_in_no_figure(tmp_path):
 
 def test_many_foreign_ids_that_are_no_numbers(tmp_path, monkeypatch):
     """Another run on the same queue, its ids hashes: the table of them goes to files."""
-    monkeypatch.setattr("quiver_fast.analysis.sorted_rows.ROOM", 1 << 12)
+    monkeypatch.setattr("quiver_fast.analysis.tables.sorted_rows.ROOM", 1 << 12)
     sends = [f"run1-{n},{START + n // 10}\n" for n in range(3000)]
     mixed = [
         f"run{who}-{n},{START + n // 10},{START + n // 10 + who}\n"

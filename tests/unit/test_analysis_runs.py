@@ -8,12 +8,12 @@ import pytest
 import zstandard
 from support.summaries import config as configured
 
-from quiver_fast.analysis.columns import listed
-from quiver_fast.analysis.discovery import find_runs
-from quiver_fast.analysis.sets import changes, compare_sets, overall_verdict
-from quiver_fast.analysis.sources import load_run
-from quiver_fast.analysis.statistics import ending, expected_interval, run_statistics
-from quiver_fast.cli.analysis_text import change_point_text
+from quiver_fast.analysis.compare.sets import changes, compare_sets, overall_verdict
+from quiver_fast.analysis.figures.statistics import ending, expected_interval, run_statistics
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.read.discovery import find_runs
+from quiver_fast.analysis.read.sources import load_run
+from quiver_fast.cli.analyze.text import change_point_text
 from quiver_fast.errors import RecordError
 from quiver_fast.records.frames import read_index, write_frames
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.sorted_rows import SortedLookup, SortedRows, aligned, summed
+from quiver_fast.analysis.tables.sorted_rows import SortedLookup, SortedRows, aligned, summed
 
 keys = st.integers(-5, 40) | st.sampled_from([-(2**63), 2**63 - 1])
 added = st.lists(st.lists(st.tuples(keys, st.integers(-3, 9)), max_size=40), max_size=30)

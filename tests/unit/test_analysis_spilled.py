@@ -14,18 +14,18 @@ from test_analysis_local import (
 )
 from test_analysis_summary import test_settlement
 
-from quiver_fast.analysis import sorted_rows
-from quiver_fast.analysis.clock import drift
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.latencies import coarse
-from quiver_fast.analysis.spilled import (
+from quiver_fast.analysis.figures.clock import drift
+from quiver_fast.analysis.figures.windows import latency_windows
+from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.tables import sorted_rows
+from quiver_fast.analysis.tables.latencies import coarse
+from quiver_fast.analysis.tables.spilled import (
     HistogramRows,
     LatencyRows,
     SpilledDistribution,
     SpilledHistogram,
 )
-from quiver_fast.analysis.windows import latency_windows
 
 # Collected here once more.
 __all__ = [
@@ -77,7 +77,7 @@ def test_a_distribution_on_file(values):
 @settings(deadline=None)
 def test_coarse_says_its_step(values, upwards, bins):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quiver_fast.analysis.latencies.COARSE_BINS", bins)
+        patch.setattr("quiver_fast.analysis.tables.latencies.COARSE_BINS", bins)
         ours, step = coarse(spilled(values), upwards=upwards)
     assert step == 1 or len(set(values)) > bins
     shift = step - 1 if upwards else 0

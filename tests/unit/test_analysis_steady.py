@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated_seconds import judged, ramp
 
-from quiver_fast.analysis.constancy import change
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.steady import measured_seconds, stalls, steady_state
-from quiver_fast.analysis.windows import SecondCounts
+from quiver_fast.analysis.figures.constancy import change
+from quiver_fast.analysis.figures.steady import measured_seconds, stalls, steady_state
+from quiver_fast.analysis.figures.windows import SecondCounts
+from quiver_fast.analysis.model.distribution import Distribution
 
 rates = st.lists(st.integers(0, 3_000_000), max_size=40)
 

@@ -8,12 +8,12 @@ from analysis_twins import analysis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.columns import listed
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.environment import environment
-from quiver_fast.analysis.schedule import send_schedule
-from quiver_fast.analysis.series import per_second
-from quiver_fast.analysis.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.figures.schedule import send_schedule
+from quiver_fast.analysis.figures.series import per_second
+from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.errors import RecordError
 
 UPSTREAM_KEYS = [

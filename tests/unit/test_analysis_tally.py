@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.tally import located_pieces
+from quiver_fast.analysis.tables.tally import located_pieces
 
 # Gaps and lengths of the table's runs, far enough apart for a search by bisection.
 tables = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=30)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.told import ToldDistribution, ToldHistogram, asking, thinned
+from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.tables.told import ToldDistribution, ToldHistogram, asking, thinned
 
 # Also such as have squares beyond 64 bits, and beyond what is cut in halves.
 SAMPLES = st.lists(

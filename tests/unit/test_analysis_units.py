@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.latency import exact_latency
-from quiver_fast.analysis.ranks import RANKS
-from quiver_fast.analysis.units import fine_text, latency_text, mean_text, three_digits
+from quiver_fast.analysis.figures.latency import exact_latency
+from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.model.ranks import RANKS
+from quiver_fast.analysis.model.units import fine_text, latency_text, mean_text, three_digits
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.histogram import SecondHistogram
-from quiver_fast.analysis.plots import _with_silence
-from quiver_fast.analysis.windows import SecondCounts, latency_windows, window_section
+from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows, window_section
+from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.show.plots import _with_silence
 
 EPOCH = 1_472_344_673
 messages = st.lists(st.tuples(st.integers(0, 9000), st.integers(-50, 3000)), max_size=200)

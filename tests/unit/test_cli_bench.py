@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from quiver_fast.analysis.ranks import BENCH as RANKS
-from quiver_fast.cli.bench_cell import _cpu, _latency, kept_result
-from quiver_fast.cli.bench_matrix import Cell, bench_cells
-from quiver_fast.cli.bench_table import bench_html, bench_text, cell_line, failures_text, ranked
-from quiver_fast.cli.implementations import BROKERS, Implementation, find_arrow
+from quiver_fast.analysis.model.ranks import BENCH as RANKS
+from quiver_fast.cli.bench.cell import _cpu, _latency, kept_result
+from quiver_fast.cli.bench.matrix import Cell, bench_cells
+from quiver_fast.cli.bench.table import bench_html, bench_text, cell_line, failures_text, ranked
+from quiver_fast.cli.shared.implementations import BROKERS, Implementation, find_arrow
 
 DEFAULTS = {
     "include_senders": "all", "include_receivers": "all", "include_servers": "all",

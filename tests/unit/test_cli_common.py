@@ -3,8 +3,11 @@ import os
 
 import pytest
 
-from quiver_fast.cli import arrow, bench, pair, server
-from quiver_fast.cli.common import count, duration, report_error, run_command
+from quiver_fast.cli.arrow import command as arrow
+from quiver_fast.cli.bench import command as bench
+from quiver_fast.cli.pair import command as pair
+from quiver_fast.cli.server import command as server
+from quiver_fast.cli.shared.common import count, duration, report_error, run_command
 from quiver_fast.errors import QuiverError, UsageError
 
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from quiver_fast.cli import drain
-from quiver_fast.cli.control import Control
-from quiver_fast.cli.drain import Drain
-from quiver_fast.cli.run import Ending
+from quiver_fast.cli.arrow import drain
+from quiver_fast.cli.arrow.control import Control
+from quiver_fast.cli.arrow.drain import Drain
+from quiver_fast.cli.arrow.run import Ending
 
 
 @pytest.fixture(name="ends")

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from quiver_fast.cli.implementations import (
+from quiver_fast.cli.shared.implementations import (
     all_arrows,
     all_servers,
     find_arrow,

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.columns import Column, Rows, listed
-from quiver_fast.cli.json_text import json_pieces, json_text
+from quiver_fast.analysis.model.columns import Column, Rows, listed
+from quiver_fast.cli.shared.json_text import json_pieces, json_text
 
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 documents = st.recursive(

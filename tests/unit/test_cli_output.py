@@ -5,8 +5,8 @@ import stat
 import pytest
 import zstandard
 
-from quiver_fast.cli import output
-from quiver_fast.cli.output import (
+from quiver_fast.cli.shared import output
+from quiver_fast.cli.shared.output import (
     ArrowFiles,
     check_output_dir,
     compress,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from quiver_fast.cli.common import add_arrow_options, add_tls_options
-from quiver_fast.cli.implementations import Implementation
-from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, contract_arguments, summary_config
-from quiver_fast.cli.url import parse_url
+from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, contract_arguments, summary_config
+from quiver_fast.cli.shared.common import add_arrow_options, add_tls_options
+from quiver_fast.cli.shared.implementations import Implementation
+from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import UsageError
 
 OURS = Implementation("pyfast", ("pyfast",), extensions=True)

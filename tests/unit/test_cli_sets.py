@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.set_layout import both_sides, run_name
-from quiver_fast.cli import pair
-from quiver_fast.cli.analysis_text import comparison_text
-from quiver_fast.cli.run_set import turns
+from quiver_fast.analysis.read.set_layout import both_sides, run_name
+from quiver_fast.cli.analyze.text import comparison_text
+from quiver_fast.cli.pair import command as pair
+from quiver_fast.cli.pair.run_set import turns
 
 RUNS = ("--runs", "2", "--init-only")
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from quiver_fast.cli.snapshots import Snapshot
-from quiver_fast.cli.summary_text import (
+from quiver_fast.cli.arrow.snapshots import Snapshot
+from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,
     number_field,
     pair_summary_text,
     text_field,
 )
-from quiver_fast.cli.table import heading, table_row
+from quiver_fast.cli.pair.table import heading, table_row
 
 SENDER = Snapshot(1_000_002_300, 2000, 1_202_970, 1_201_768, 0, 3760, 3760, 22_732_800)
 RECEIVER = Snapshot(1_000_002_100, 2000, 1_210_056, 1_209_452, 1, 3760, 3770, 5_632_000)

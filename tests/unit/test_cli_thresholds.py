@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from quiver_fast.analysis.discovery import RunFiles
-from quiver_fast.analysis.sources import Wanted
-from quiver_fast.cli.engines import LOCAL_LIMIT, choose_engine
-from quiver_fast.cli.thresholds import incomplete, threshold
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.cli.analyze.engines import LOCAL_LIMIT, choose_engine
+from quiver_fast.cli.shared.thresholds import incomplete, threshold
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.sources import MARKER
 

@@ -1,6 +1,6 @@
 import pytest
 
-from quiver_fast.cli.url import parse_url
+from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import UsageError
 
 

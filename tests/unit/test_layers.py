@@ -28,7 +28,11 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("run",),
     ("engine.security",),
     ("engine",),
-    ("analysis", "remote.wire"),
+    ("analysis", "analysis.model", "remote.wire"),
+    ("analysis.tables",),
+    ("analysis.figures",),
+    ("analysis.compare", "analysis.read"),
+    ("analysis.show",),
     ("remote", "remote.arrow", "remote.serve"),
     ("server.messages",),
     ("server.selectors",),
@@ -43,12 +47,16 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("server.wire",),
     ("server",),
     ("arrow", "brokers", "contract", "management"),
-    ("cli",),
+    ("cli", "cli.shared"),
+    ("cli.arrow",),
+    ("cli.analyze", "cli.queue", "cli.server"),
+    ("cli.pair",),
+    ("cli.bench",),
     ("spark_analysis",),
 )
 FLOORS = {part: floor for floor, parts in enumerate(HOUSE) for part in parts}
 # Below it, and still not allowed: results are analysed where no engine is.
-FORBIDDEN = {("analysis", "engine"), ("spark_analysis", "engine")}
+ENGINELESS = ("analysis", "spark_analysis")
 
 LINE_LIMIT = 550
 GENERATED = {
@@ -154,7 +162,8 @@ def test_imports_only_downwards(path: Path) -> None:
     for other in sorted({part_of(module) for module in imports(path)}):
         # The root package tells features lazily; nothing else may look up.
         assert FLOORS[other] <= FLOORS[part], f"{part} imports {other}, which is above it"
-        assert (part, other) not in FORBIDDEN, f"{part} must not import {other}"
+        engineless = part.partition(".")[0] in ENGINELESS and other.partition(".")[0] == "engine"
+        assert not engineless, f"{part} must not import {other}"
 
 
 def test_every_folder_is_on_a_floor() -> None:

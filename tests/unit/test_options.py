@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 
 from quiver_fast import contract
-from quiver_fast.cli import analyze, arrow, bench, pair, queue, server
-from quiver_fast.cli.common import initial_text
-from quiver_fast.cli.implementations import Implementation
-from quiver_fast.cli.plan import ArrowOptions, ArrowPlan, summary_config
-from quiver_fast.cli.url import parse_url
+from quiver_fast.cli.analyze import command as analyze
+from quiver_fast.cli.arrow import command as arrow
+from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, summary_config
+from quiver_fast.cli.bench import command as bench
+from quiver_fast.cli.pair import command as pair
+from quiver_fast.cli.queue import command as queue
+from quiver_fast.cli.server import command as server
+from quiver_fast.cli.shared.common import initial_text
+from quiver_fast.cli.shared.implementations import Implementation
+from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, PAIR, SECURITY
 from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, Option, keys, usage, values
 from quiver_fast.options.server import SERVER_OPTIONS

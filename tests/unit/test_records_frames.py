@@ -8,7 +8,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.local import analyze_file
+from quiver_fast.analysis.read.local import analyze_file
 from quiver_fast.records.frames import (
     FRAME_SIZE,
     missing_text,

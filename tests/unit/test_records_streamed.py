@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.distribution import Distribution
-from quiver_fast.analysis.local import analyze_file
-from quiver_fast.analysis.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.read.local import analyze_file
 from quiver_fast.records.formats import RECEIVE, SEND, STREAMED_LINES, V1, V2, V3, time_unit
 from quiver_fast.records.parser import TransferTail, read_transfers
 from quiver_fast.records.runs import instruction_sets, scan_runs

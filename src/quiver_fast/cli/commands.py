@@ -48,7 +48,7 @@ def _run(module: str) -> int:
     watched = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if watched:
         signal.signal(signal.SIGINT, _leave)
-    main = import_module(f"quiver_fast.cli.{module}").main
+    main = import_module(f"quiver_fast.cli.{module}.command").main
     try:
         if watched:
             signal.signal(signal.SIGINT, signal.default_int_handler)

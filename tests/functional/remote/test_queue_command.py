@@ -17,7 +17,7 @@ SHOWN = ["{ a: b }", "!!binary AQID/w==", '"hello, world"', '!!binary ""', "é"]
 
 
 def queue(*words: str | Path) -> Finished:
-    return run([sys.executable, "-m", "quiver_fast.cli.queue", *map(str, words)])
+    return run([sys.executable, "-m", "quiver_fast.cli.queue.command", *map(str, words)])
 
 
 def test_a_server_and_its_directory_show_the_same(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_tail_follows(tmp_path: Path) -> None:
         url = f"csp://127.0.0.1:{port}/q"
         queue("append", url, "before")
         commands = [["tail", url], ["tail", str(tmp_path / "q")]]
-        python = [sys.executable, "-m", "quiver_fast.cli.queue"]
+        python = [sys.executable, "-m", "quiver_fast.cli.queue.command"]
         with Running([*python, *commands[0]]) as remote, Running([*python, *commands[1]]) as local:
             seen = 0
 
@@ -131,7 +131,14 @@ def test_help_names_every_operation_and_option() -> None:
 
 
 def test_values_come_from_standard_input(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "quiver_fast.cli.queue", "append", "--json", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "quiver_fast.cli.queue.command",
+        "append",
+        "--json",
+        str(tmp_path),
+    ]
     ended = subprocess.run(
         command, input="one\n{ two: 2 }\n", capture_output=True, text=True, timeout=20, check=True
     )
@@ -145,7 +152,15 @@ def test_an_interrupted_tail_ends_quietly(tmp_path: Path, where: str) -> None:
         url = f"csp://127.0.0.1:{port}/q"
         assert queue("append", url, "a").code == 0
         name = url if where == "server" else str(tmp_path / "q")
-        command = [sys.executable, "-m", "quiver_fast.cli.queue", "tail", "--from", "0", name]
+        command = [
+            sys.executable,
+            "-m",
+            "quiver_fast.cli.queue.command",
+            "tail",
+            "--from",
+            "0",
+            name,
+        ]
         with Running(command) as tail:
             wait_until(lambda: "\ta\n" in tail.stdout_so_far(), "the entry is printed")
             tail.send_signal(signal.SIGINT)
@@ -158,7 +173,7 @@ def test_a_tail_goes_on_over_a_restart_and_ends_without_one(tmp_path: Path) -> N
     url = f"csp://127.0.0.1:{port}/q"
     with serving(tmp_path, port=port):
         assert queue("append", url, "one").code == 0
-        python = [sys.executable, "-m", "quiver_fast.cli.queue", "tail", "--from", "0", url]
+        python = [sys.executable, "-m", "quiver_fast.cli.queue.command", "tail", "--from", "0", url]
         patient, other = Running([*python, "--reconnect", "1m"]), Running(python)
         for tail in (patient, other):
             wait_until(lambda tail=tail: "\tone\n" in tail.stdout_so_far(), "one is printed")
@@ -173,7 +188,7 @@ def test_a_tail_goes_on_over_a_restart_and_ends_without_one(tmp_path: Path) -> N
 
 def test_a_dump_whose_reader_is_gone_ends(tmp_path: Path) -> None:
     assert queue("append", "--quiet", tmp_path, *map(str, range(1000))).code == 0
-    command = f"{sys.executable} -m quiver_fast.cli.queue dump {tmp_path} | head -n 1"
+    command = f"{sys.executable} -m quiver_fast.cli.queue.command dump {tmp_path} | head -n 1"
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=20)
     assert (ended.stdout.count("\n"), ended.stderr) == (1, "")
 

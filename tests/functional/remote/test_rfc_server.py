@@ -30,7 +30,7 @@ ENTRY = '{ id: "%d", t: 1500000000000, body: "x" }'
 
 
 def tool(name: str, *words: str) -> Finished:
-    return run([sys.executable, "-m", f"quiver_fast.cli.{name}", *words], timeout=60)
+    return run([sys.executable, "-m", f"quiver_fast.cli.{name}.command", *words], timeout=60)
 
 
 class Rfc:

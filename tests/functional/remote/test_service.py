@@ -201,7 +201,7 @@ def test_a_refused_queue_and_a_lost_server_end_the_arrow(port: int, tmp_path: Pa
 
 
 def test_a_pair_through_a_queue_loses_nothing(port: int, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "quiver_fast.cli.pair", f"csp://127.0.0.1:{port}/pair"]
+    command = [sys.executable, "-m", "quiver_fast.cli.pair.command", f"csp://127.0.0.1:{port}/pair"]
     ended = run([*command, "--count", "2000", "--output", str(tmp_path / "out")])
     assert ended.code == 0, ended.stderr
     assert re.search(r"Received \.+ 2,000 messages", ended.stdout)
@@ -209,7 +209,7 @@ def test_a_pair_through_a_queue_loses_nothing(port: int, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("flags", [["--durable"], ["--transaction-size", "5"], ["--presettled"]])
 def test_the_wrapper_refuses_what_csp_has_not(flags: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "quiver_fast.cli.arrow", "send", "csp://localhost/q"]
+    command = [sys.executable, "-m", "quiver_fast.cli.arrow.command", "send", "csp://localhost/q"]
     ended = run([*command, *flags, "--output", str(tmp_path / "out")])
     assert (ended.code, len(ended.stderr.splitlines())) == (2, 1)
     assert flags[0] in ended.stderr

@@ -13,8 +13,8 @@ import pytest
 from support.processes import Finished, Running, free_port, run, wait_until
 from support.remote import serving
 
-from quiver_fast.cli import arrow as arrow_command
-from quiver_fast.cli import server as server_command
+from quiver_fast.cli.arrow import command as arrow_command
+from quiver_fast.cli.server import command as server_command
 from quiver_fast.errors import UsageError
 from quiver_fast.records.parser import read_transfers
 from quiver_fast.server import config as server_config
@@ -30,7 +30,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def tool(name: str, *words: str | Path) -> Finished:
-    return run([sys.executable, "-m", f"quiver_fast.cli.{name}", *map(str, words)], timeout=60)
+    return run(
+        [sys.executable, "-m", f"quiver_fast.cli.{name}.command", *map(str, words)], timeout=60
+    )
 
 
 def document_of(*words: str | Path) -> dict[str, Any]:
@@ -126,7 +128,7 @@ def test_a_receiver_that_begins_at_the_end(server: str, tmp_path: Path) -> None:
     out = tmp_path / "r"
     assert tool("arrow", "send", url, "-c", "20").code == 0
     words = ["--tail-from", "end", "-c", "5", "--record-format", "v1", "--output", str(out)]
-    command = [sys.executable, "-m", "quiver_fast.cli.arrow", "receive", url, *words]
+    command = [sys.executable, "-m", "quiver_fast.cli.arrow.command", "receive", url, *words]
     with Running(command) as receiver:
         # It asks for the end as its first words; a sender takes far longer to get there.
         wait_until(lambda: connections(server) > 0, "it is connected")
@@ -198,7 +200,7 @@ def test_nobody_there_is_said_by_the_arrow_and_by_its_wrapper() -> None:
 
 
 def server_tool(url: str, *words: str | Path) -> list[str]:
-    return [sys.executable, "-m", "quiver_fast.cli.server", url, *map(str, words)]
+    return [sys.executable, "-m", "quiver_fast.cli.server.command", url, *map(str, words)]
 
 
 def test_the_server_command_serves_a_queue_by_its_url(tmp_path: Path) -> None:

@@ -1,0 +1,233 @@
+"""Sets of runs: one against another, and a series of them in order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quiver_fast.analysis.compare.changepoints import change_points, dependence, detectable_step
+from quiver_fast.analysis.compare.comparison import BETTER, WORSE, Sample, compare
+from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData, RunFigures
+from quiver_fast.analysis.figures.statistics import arrivals, ending, sending_end, steadiness
+from quiver_fast.analysis.figures.steady import NOT_STEADY, Steady, measured_seconds
+from quiver_fast.analysis.figures.windows import latency_windows
+from quiver_fast.analysis.model.ranks import PER_SECOND
+from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.analysis.tables.latencies import Histogram
+
+__all__ = [
+    "FIGURES", "changes", "changes_of", "compare_figures", "compare_sets",
+    "overall_verdict", "run_figures",
+]  # fmt: skip
+
+Float64Array = NDArray[np.float64]
+
+FIGURES = {
+    "message_rate": ("messages/s", True),
+    "latency_p50": ("ms", False),
+    "latency_p99": ("ms", False),
+    "latency_max": ("ms", False),
+}
+"""What is compared, with its unit and whether larger is better."""
+
+MINIMUM_RUNS = 12
+"""Runs from which a step of 4 standard deviations in their midst is found in 80 of 100 series."""
+_DEPENDENT = 0.05
+
+
+def run_figures(run: RunData) -> RunFigures:
+    """Return the figures of a run."""
+    if isinstance(run, AnalysedRun):
+        return run.figures
+    received = run.histogram is not None and run.histogram.total > 0
+    values = {name: _value(run, name) for name in FIGURES} if received else {}
+    found = steadiness(run)
+    counts, part = _steady_seconds(run, found.part)
+    return RunFigures(
+        run.name,
+        _results(run)["first_receive_time"] if received else None,
+        values,
+        values | _steady_values(counts, part) if received else {},
+        _windows(counts, part),
+        ending(run)[0],
+        found.verdict,
+    )
+
+
+def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[str, Any]:
+    """Compare two sets of runs. The run is the unit: each gives one value per figure.
+
+    That value is of the run's steady state, or, in runs that have none or are too short to
+    tell, of all whole seconds. Runs that received nothing have no figures and are left out.
+
+    Returns:
+        ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``
+        when every figure that differs says so, ``mixed`` when they disagree, else
+        ``no difference`` or ``too few runs: …``), ``incomplete`` (names of the runs that did
+        not do all that was asked), ``not_steady`` (names of those that are not), and
+        ``figures``: each of
+        :data:`FIGURES` to its :class:`quiver_fast.analysis.compare.comparison.Comparison` with
+        ``unit``, and ``raw_base`` and ``raw_candidate``: the means over the runs of the figure
+        of each whole run. Latencies are in milliseconds.
+    """
+    return compare_figures(
+        [run_figures(run) for run in base], [run_figures(run) for run in candidate]
+    )
+
+
+def _incomplete(runs: Sequence[RunFigures]) -> list[str]:
+    return [run.name for run in runs if run.complete is False]
+
+
+def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> dict[str, Any]:
+    """Compare two sets of runs, given their figures, as :func:`compare_sets` does."""
+    larger = {name: larger_is_better for name, (_, larger_is_better) in FIGURES.items()}
+    found = compare(_samples(base), _samples(candidate), larger)
+    figures = {
+        name: {
+            "unit": unit,
+            **asdict(found[name]),
+            "raw_base": _raw(base, name),
+            "raw_candidate": _raw(candidate, name),
+        }
+        for name, (unit, _) in FIGURES.items()
+    }
+    return {
+        "base": [run.name for run in base],
+        "candidate": [run.name for run in candidate],
+        "incomplete": _incomplete([*base, *candidate]),
+        "not_steady": [run.name for run in (*base, *candidate) if run.verdict == NOT_STEADY],
+        "verdict": overall_verdict([figure["verdict"] for figure in figures.values()]),
+        "figures": figures,
+    }
+
+
+def _raw(runs: Sequence[RunFigures], name: str) -> float | None:
+    values = [run.values[name] for run in runs if run.values]
+    return float(np.mean(values)) if values else None
+
+
+def overall_verdict(verdicts: Sequence[str]) -> str:
+    """Return what the verdicts of the figures say together."""
+    clear = {verdict for verdict in verdicts if verdict in (BETTER, WORSE)}
+    if len(clear) == 2:
+        return "mixed"
+    # Without a clear one: the rate's, which is first and always there.
+    return clear.pop() if clear else verdicts[0]
+
+
+def _samples(runs: Sequence[RunFigures]) -> dict[str, list[Sample]]:
+    """Return each figure of the runs that received something."""
+    received = [run for run in runs if run.values]
+    return {
+        name: [Sample(run.steady[name], run.windows[name]) for run in received] for name in FIGURES
+    }
+
+
+def _steady_seconds(run: RunData, steady: Steady | None) -> tuple[Float64Array, Histogram | None]:
+    """Return messages per second of the steady state, and its latencies where there are any."""
+    counts = measured_seconds(arrivals(run), sending_end(run))
+    chosen = np.ones(len(counts.seconds), np.bool_)
+    if steady is not None:
+        chosen = (counts.seconds >= steady.first) & (counts.seconds <= steady.last)
+    seconds = counts.seconds[chosen]
+    part = None
+    if run.histogram is not None and len(seconds):
+        part = run.histogram.within(int(seconds[0]), int(seconds[-1]))
+    return counts.counts[chosen].astype(np.float64), part
+
+
+def _steady_values(counts: Float64Array, part: Histogram | None) -> dict[str, float]:
+    """Return the figures of the steady state; none where it has no message."""
+    if part is None or part.total == 0:
+        return {}
+    percentiles = part.distribution().percentiles(PER_SECOND.values())
+    ticks = per_millisecond(part.unit)
+    latencies = {name: value / ticks for name, value in zip(PER_SECOND, percentiles, strict=True)}
+    return {"message_rate": float(counts.mean())} | latencies
+
+
+def _windows(counts: Float64Array, part: Histogram | None) -> dict[str, Float64Array]:
+    """Return each figure of each second."""
+    table = np.empty((0, len(PER_SECOND)))
+    if part is not None:
+        _, table = latency_windows(part, PER_SECOND.values())
+    return {"message_rate": counts} | {name: table[:, n] for n, name in enumerate(PER_SECOND)}
+
+
+def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
+    """Look for change points over a series of runs; None for under twelve that received.
+
+    Returns:
+        ``runs`` (names in order of their first receive time) and ``figures``: each of
+        :data:`FIGURES` to ``unit``, ``values`` (one per run), ``autocorrelation`` of
+        neighbouring runs, ``dependent`` (whether it is more than chance; then no change
+        point is told from a drift), ``detectable_step`` (the step in the midst of the series
+        that is found in four of five such, as a share of the median; None where runs are
+        dependent and of a median of 0) and ``change_points``: a list of ``run`` (the first
+        at the new level), ``before`` and ``after`` (medians of the levels).
+        ``incomplete`` has the names of runs that did not do all that was asked.
+    """
+    return changes_of([run_figures(run) for run in runs])
+
+
+def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
+    """Look for change points, given the runs' figures, as :func:`changes` does."""
+    received = [run for run in runs if run.first_receive_time is not None]
+    if len(received) < MINIMUM_RUNS:
+        return None
+    received.sort(key=lambda run: run.first_receive_time or 0)
+    names = [run.name for run in received]
+    return {
+        "runs": names,
+        "incomplete": _incomplete(received),
+        "figures": {
+            name: _figure_changes(unit, names, np.array([run.values[name] for run in received]))
+            for name, (unit, _) in FIGURES.items()
+        },
+    }
+
+
+def _figure_changes(unit: str, runs: Sequence[str], values: Float64Array) -> dict[str, Any]:
+    found = change_points(values)
+    autocorrelation, p_value = dependence(values, found)
+    dependent = p_value < _DEPENDENT
+    starts = [] if dependent else found
+    bounds = [0, *starts, len(values)]
+    levels = [float(np.median(values[a:b])) for a, b in pairwise(bounds)]
+    return {
+        "unit": unit,
+        "values": values.tolist(),
+        "autocorrelation": autocorrelation,
+        "dependent": dependent,
+        "detectable_step": None if dependent else _detectable(values, starts),
+        "change_points": [
+            {"run": runs[start], "before": levels[n], "after": levels[n + 1]}
+            for n, start in enumerate(starts)
+        ],
+    }
+
+
+def _detectable(values: Float64Array, starts: Sequence[int]) -> float | None:
+    level = abs(float(np.median(values)))
+    return detectable_step(values, starts) / level if level else None
+
+
+def _results(run: RunData) -> dict[str, Any]:
+    if run.receiver is None:
+        raise ValueError("only runs that received are compared as a series")
+    results: dict[str, Any] = run.receiver["results"]
+    return results
+
+
+def _value(run: RunData, figure: str) -> float:
+    if figure == "message_rate":
+        return float(_results(run)["message_rate"] or 0)
+    latency = (run.receiver or {})["latency"]
+    rank = f"{PER_SECOND[figure]:g}"
+    return float(latency["percentiles"][rank]) / per_millisecond(latency["unit"])

@@ -1,0 +1,1 @@
+"""The figures of one run: pure functions of what its files say."""

@@ -1,0 +1,216 @@
+"""Delivery truth: what became of each message between sender and receiver.
+
+With message ids (record formats v1 and v2) every count is exact. Without ids
+(v3) messages are told apart by their send time only: sends and receipts are
+compared per tick of the coarser clock, which gives lower bounds, because a loss
+and a duplicate within one tick cancel out.
+
+What was not received need not be lost: it may still lie in a queue. Lost is what is
+proven so, by a queue that was read to its end or by a gap in the order of sending.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quiver_fast.analysis.figures.own import Sieve
+from quiver_fast.analysis.tables.id_table import IdBalance, IdTable, balance
+from quiver_fast.analysis.tables.order import Order
+from quiver_fast.analysis.tables.ticks import Ticks
+
+if TYPE_CHECKING:
+    from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+    from quiver_fast.analysis.model.bounds import RunBounds
+    from quiver_fast.records.transfers import RunBatch
+
+__all__ = [
+    "BY_IDS", "BY_TIMES", "BY_TIMES_OF", "Reconciliation", "delivery_section", "receiver_alone",
+]  # fmt: skip
+
+BY_IDS = "ids"
+BY_TIMES = "per-millisecond lower bound"
+BY_TIMES_OF = {
+    "ms": BY_TIMES,
+    "us": "per-microsecond lower bound",
+    "ns": "per-nanosecond lower bound",
+}
+# What older and foreign messages are told apart by.
+_IDS = "ids"
+_SEND_TIMES = "send times"
+_RUN_START = "run start"
+
+
+class Reconciliation:
+    """Compares a receiver's records, batch by batch, with those of its sender.
+
+    Args:
+        sender: the sender's analysis, kept for reconciling.
+        run: what is known of the run.
+    """
+
+    def __init__(self, sender: FileAnalysis, run: RunBounds) -> None:
+        self._sender = sender
+        self._run = run
+        self._sieve = Sieve(run, sender)
+        self._received = self._negative = 0
+        self._order = Order()
+        self._by_ids = False
+        self._received_ids = IdTable()
+        self._received_ticks = Ticks()
+        self._balance: IdBalance | None = None
+
+    def own(self, batch: RunBatch, time_unit: str) -> RunBatch:
+        """Add the receiver's next records, and return those of messages of the run.
+
+        Receipts of ids that the sender does not know are still among them: these are known
+        at the end (:attr:`mixed`).
+
+        Args:
+            batch: runs in the order of the file.
+            time_unit: the unit of the receiver's times.
+        """
+        self._by_ids = batch.ids is not None and self._sender.ids is not None
+        batch = self._sieve.own(batch, time_unit)
+        if len(batch) == 0 or batch.received is None:
+            return batch
+        self._received += int(batch.count.sum())
+        negative = batch.received < batch.sent
+        if self._by_ids and batch.ids is not None:
+            self._received_ids.add(batch.ids, batch.count, negative, batch.ids_high)
+        elif self._sieve.clock is not None:
+            ticks = self._sieve.clock.stamps(batch.sent)
+            self._negative += int(batch.count[negative].sum())
+            self._order.add(ticks, None, batch.count)
+            self._received_ticks.add(ticks, batch.count)
+        return batch
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there are receipts of ids that the sender does not know.
+
+        The end of the records is reached. They must go through :meth:`sieve` then, which
+        has seen nothing yet: only now these ids are known.
+        """
+        return self._by_ids and self._ids().foreign > 0
+
+    def sieve(self) -> Sieve:
+        """Return what tells the run's messages from others, at the end of the records."""
+        return Sieve(self._run, self._sender, self._ids().unknown) if self.mixed else self._sieve
+
+    def result(self) -> dict[str, Any]:
+        """Return what became of the messages.
+
+        With s(k) sends and r(k) own receipts of key k (the id, or the send time where there
+        are no ids on both sides):
+
+        - ``method``: "ids", or "per-millisecond lower bound" (or per-microsecond,
+          per-nanosecond, by the clock).
+        - ``sent``: the sender's records. ``received``: sum over k of r(k).
+        - ``older``: receipts of messages that were sent before the sender's first one, or
+          whose send time is in another unit than the receiver's times. They, and
+          ``foreign``, are left out of all else.
+        - ``foreign``: other receipts with s(k) = 0.
+        - ``unreceived``: sum over k of max(0, s(k) - r(k)).
+        - ``lost``: what of these is proven to be: all where the queue was read to its end
+          (:attr:`.bounds.RunBounds.read_to_end`); else, by ids, those of which nothing
+          was received although a message that was sent later was.
+        - ``duplicate``: sum over k of max(0, r(k) - s(k)).
+        - ``reordered``: first arrivals that were sent before one that had already arrived
+          (without ids, all arrivals; RFC 4737, section 3.4: a duplicate is no reordering).
+        - ``negative_latency``: receipts with receive time < send time (clock skew).
+        - ``told_apart_by``: what told older and foreign messages from own ones: "ids",
+          "send times", or "run start" where the sender recorded nothing.
+        """
+        found = self._id_counts() if self._by_ids else self._tick_counts()
+        return delivery_section(
+            found | {"sent": self._sender.count, "older": self._sieve.older},
+            by_ids=self._by_ids,
+            unit="ms" if self._sieve.clock is None else self._sieve.clock.unit,
+            run=self._run,
+        )
+
+    def _ids(self) -> IdBalance:
+        self._balance = self._balance or balance(self._sender.ids or IdTable(), self._received_ids)
+        return self._balance
+
+    def _id_counts(self) -> dict[str, int]:
+        found = self._ids()
+        return {
+            "received": self._received - found.foreign,
+            "foreign": found.foreign,
+            "unreceived": found.unreceived,
+            "gaps": found.gaps,
+            "duplicate": found.duplicate,
+            "reordered": found.reordered,
+            "negative_latency": found.negative_latency,
+        }
+
+    def _tick_counts(self) -> dict[str, int]:
+        clock = self._sieve.clock
+        sends = self._sender.send_ticks if clock is None else clock.sends
+        unreceived, duplicate = sends.balance(self._received_ticks)
+        return {
+            "received": self._received,
+            "foreign": self._sieve.foreign,
+            "unreceived": unreceived,
+            "gaps": 0,
+            "duplicate": duplicate,
+            "reordered": self._order.behind,
+            "negative_latency": self._negative,
+        }
+
+
+def delivery_section(
+    counts: dict[str, int], *, by_ids: bool, unit: str, run: RunBounds
+) -> dict[str, Any]:
+    """Return what :meth:`Reconciliation.result` does, from its counts.
+
+    Args:
+        counts: all counts but ``lost``, and ``gaps``: messages of which nothing was
+            received although a message that was sent later was.
+        by_ids: whether messages were told apart by ids.
+        unit: the coarser unit of both ends.
+        run: what is known of the run.
+    """
+    told = _IDS if by_ids else _SEND_TIMES
+    if counts["sent"] == 0 and run.run_start is not None:
+        told = _RUN_START
+    return {
+        "method": BY_IDS if by_ids else BY_TIMES_OF[unit],
+        "sent": counts["sent"],
+        "received": counts["received"],
+        "older": counts["older"],
+        "foreign": counts["foreign"],
+        "unreceived": counts["unreceived"],
+        "lost": counts["unreceived"] if run.read_to_end else counts["gaps"],
+        "duplicate": counts["duplicate"],
+        "reordered": counts["reordered"],
+        "negative_latency": counts["negative_latency"],
+        "told_apart_by": told,
+    }
+
+
+def receiver_alone(receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
+    """Return what a receiver's records alone can tell; unknown counts are None.
+
+    The keys are those of :meth:`Reconciliation.result`. Ids are compared among
+    themselves: ``duplicate`` is the number of repeated ids. ``reordered`` counts arrivals
+    with a send time smaller than that of an earlier arrival, which is a lower bound.
+    ``older`` messages are those from before the start of the run, where that is known; the
+    clocks of both hosts are taken for equal then.
+    """
+    ids = receiver.ids
+    told = _RUN_START if run.run_start is not None else None
+    return {
+        "method": BY_IDS if ids is not None else BY_TIMES_OF[receiver.time_unit],
+        "sent": None,
+        "received": receiver.count,
+        "older": receiver.older if told or receiver.older else None,
+        "foreign": None,
+        "unreceived": None,
+        "lost": None,
+        "duplicate": None if ids is None else receiver.count - ids.distinct,
+        "reordered": receiver.reordered,
+        "negative_latency": receiver.latencies.below(0),
+        "told_apart_by": told,
+    }

@@ -1,0 +1,123 @@
+"""The reckoning of a run: when the sending ended, what was drained after it, and the rates.
+
+Pure functions of what both files of records say and of what was asked of the run. Send
+and receive times are compared with each other here, so that the clocks of both ends are
+taken for equal; ``clock`` of the analysis says how far they differ at most.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quiver_fast.analysis.model.units import PER_SECOND
+
+if TYPE_CHECKING:
+    from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+    from quiver_fast.analysis.model.bounds import RunBounds
+
+__all__ = ["end_of_sending", "in_unit", "pair_sections", "planned_end"]
+
+# A backlog that is less than this share of the messages may be no growth but a wave.
+_GROWTH_SHARE = 0.01
+
+
+def end_of_sending(sender: FileAnalysis, run: RunBounds) -> int | None:
+    """Return when the sending ended, in the sender's unit; None unless by its duration.
+
+    That is the later of the last send and of first send + duration, of a complete run
+    that was asked for a duration and did not reach its count before.
+    """
+    if sender.first_time is None or sender.last_time is None:
+        return None
+    counted_out = run.count > 0 and sender.count >= run.count
+    if run.duration <= 0 or counted_out or run.complete is not True:
+        return None
+    ticks = int(run.duration * PER_SECOND[sender.time_unit])
+    return planned_end(sender.first_time, sender.last_time, ticks)
+
+
+def planned_end(first: int, last: int, duration: int) -> int:
+    """Return the end of the sending in a run that was ended by its duration.
+
+    Args:
+        first: the first send.
+        last: the last send, in the same unit.
+        duration: what was asked for, likewise.
+    """
+    return max(last, first + duration)
+
+
+def in_unit(time: int, unit: str, other: str) -> int:
+    """Return a time of one unit in another; in a coarser one that is its tick."""
+    return time * PER_SECOND[other] // PER_SECOND[unit]
+
+
+def pair_sections(
+    sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds
+) -> dict[str, dict[str, Any] | None]:
+    """Return what both ends of a run say together.
+
+    Args:
+        sender: what the sender recorded.
+        receiver: the run's own messages in what the receiver recorded.
+        run: what was asked of the run.
+
+    Returns:
+        ``results``: ``message_count`` (received), ``duration`` in seconds, ``sender_rate``,
+        ``receiver_rate`` and ``end_to_end_rate`` in messages/s; what cannot be known is
+        None. ``drain`` and ``queue_growth``: None, or what :func:`_drain` and
+        :func:`_growth` return.
+    """
+    end = end_of_sending(sender, run)
+    duration = _duration(sender, receiver, end)
+    within = receiver.count - receiver.late
+    return {
+        "results": {
+            "message_count": receiver.count,
+            "duration": duration,
+            "sender_rate": _rounded(sender.rate),
+            "receiver_rate": _rounded(receiver.rate),
+            "end_to_end_rate": within / duration if duration and duration > 0 else None,
+        },
+        "drain": None if end is None else _drain(receiver),
+        "queue_growth": None if end is None else _growth(sender.count, within, duration, run),
+    }
+
+
+def _rounded(rate: float | None) -> int | None:
+    return None if rate is None else round(rate)
+
+
+def _duration(sender: FileAnalysis, receiver: FileAnalysis, end: int | None) -> float | None:
+    """Return the seconds from the first send to the end of the sending, or the last receive."""
+    if sender.first_time is None:
+        return None
+    if end is not None:
+        return (end - sender.first_time) / PER_SECOND[sender.time_unit]
+    if receiver.last_time is None:
+        return None
+    finer = max(sender.time_unit, receiver.time_unit, key=PER_SECOND.__getitem__)
+    first = in_unit(sender.first_time, sender.time_unit, finer)
+    last = in_unit(receiver.last_time, receiver.time_unit, finer)
+    return (last - first) / PER_SECOND[finer]
+
+
+def _drain(receiver: FileAnalysis) -> dict[str, Any]:
+    """Return what came after the end of the sending: ``seconds`` until the last, ``messages``."""
+    seconds = 0.0
+    if receiver.end is not None and receiver.latest is not None:
+        seconds = (receiver.latest - receiver.end) / PER_SECOND[receiver.time_unit]
+    return {"seconds": seconds, "messages": receiver.late}
+
+
+def _growth(
+    sent: int, within: int, duration: float | None, run: RunBounds
+) -> dict[str, Any] | None:
+    """Return by how much the queue grew: ``per_second``, and ``messages`` in all.
+
+    A backlog that the credit window or a wave of 1 % explains is no growth.
+    """
+    backlog = sent - within
+    if not duration or backlog <= max(2 * run.credit_window, _GROWTH_SHARE * sent):
+        return None
+    return {"per_second": backlog / duration, "messages": backlog}

@@ -1,0 +1,85 @@
+"""A run as every engine hands it over, and its figures: data alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quiver_fast.analysis.figures.steady import STEADY
+from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.tables.latencies import Histogram, Latencies
+
+__all__ = ["AnalysedRun", "RunData", "RunFigures"]
+
+Float64Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What a set needs to know of a run; latencies are in milliseconds.
+
+    Attributes:
+        name: what to call it.
+        first_receive_time: epoch milliseconds; None where nothing was received.
+        values: each of :data:`.sets.FIGURES` over the whole run; empty where nothing was received.
+        steady: each of them over the steady state, likewise; over all whole seconds where
+            there is none, over the whole run where that has no whole second.
+        windows: each of them in the windows of one second of the same, float64.
+        complete: whether the run did all that was asked of it; None where that is not known.
+        verdict: whether it is steady (:class:`.steady.Steadiness`).
+    """
+
+    name: str
+    first_receive_time: int | None
+    values: dict[str, float]
+    steady: dict[str, float]
+    windows: dict[str, Float64Array]
+    complete: bool | None = None
+    verdict: str = STEADY
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A run, as every engine hands it over; whatever an end did not record is None.
+
+    Attributes:
+        name: what to call it.
+        sender, receiver: each end's summary in the wrappers' shape; ``config`` and the
+            rest that the records do not tell are None where the wrapper's summary file
+            is not beside the records.
+        delivery: what became of each message, by both ends where both are there.
+        histogram: latencies by the second of receipt.
+        receipts: messages received in each second.
+        sends: messages sent in each second.
+        settlement: settlement latencies, in the unit of the sender's records.
+        sections: ``results``, ``drain`` and ``queue_growth``, what both ends say together
+            (:func:`.reckoning.pair_sections`); each None where an end is missing.
+    """
+
+    name: str
+    sender: dict[str, Any] | None
+    receiver: dict[str, Any] | None
+    delivery: dict[str, Any] | None
+    histogram: Histogram | None
+    receipts: Distribution | None
+    sends: Distribution | None
+    settlement: Latencies | None
+    sections: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class AnalysedRun(RunData):
+    """A run that was analysed where its records are: what is large stayed there.
+
+    ``settlement`` is None, and so is ``histogram`` unless it was wanted.
+
+    Attributes:
+        statistics: what :func:`.statistics.run_statistics` says of the run.
+        figures: what :func:`.sets.run_figures` does.
+    """
+
+    statistics: dict[str, Any]
+    figures: RunFigures

@@ -1,0 +1,140 @@
+"""The ``results`` of a summary file, in upstream's shape, and the sections that we add."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quiver_fast.analysis.figures.delivery import receiver_alone
+from quiver_fast.analysis.figures.latency import exact_latency, upstream_latency
+from quiver_fast.analysis.figures.schedule import send_schedule
+from quiver_fast.analysis.figures.series import per_second
+from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
+from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.errors import RecordError
+from quiver_fast.records.formats import has_ids
+from quiver_fast.records.ids import how_compared
+from quiver_fast.records.layout import line_fault
+
+if TYPE_CHECKING:
+    from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+
+__all__ = ["receiver_sections", "sender_sections", "unread_sections"]
+
+
+def sender_sections(
+    sender: FileAnalysis, rate: int = 0, schedule: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the sections of a sender's summary.
+
+    Args:
+        sender: what the sender recorded.
+        rate: the rate asked for in messages/s; 0 for none.
+        schedule: the arrow's own report on the schedule, if it gave one.
+
+    Returns:
+        ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` =
+        count / (last - first send), rounded), ``series``,
+        ``records``, and where they apply ``settlement``, ``schedule`` and ``streaming``.
+    """
+    results = _no_results()
+    _put_extent(results, "send", sender)
+    sections: dict[str, Any] = {
+        "results": results,
+        "series": per_second(sender.seconds, None),
+        "records": _records(sender),
+    }
+    if sender.settlement is not None:
+        sections["settlement"] = sender.settlement.section(sender.time_unit)
+    if rate > 0:
+        sections["schedule"] = send_schedule(sender, rate, schedule)
+    return sections | _streaming(sender)
+
+
+def receiver_sections(receiver: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dict[str, Any]:
+    """Return the sections of a receiver's summary.
+
+    Args:
+        receiver: the run's own messages in what the receiver recorded.
+        run: what is known of the run.
+
+    Returns:
+        ``results`` in upstream's shape (``message_rate`` = count / (last - first receive),
+        or until the end of the sending where the run was ended by its duration, rounded;
+        latencies in milliseconds), ``latency`` (exact, in the clock's unit),
+        ``delivery`` (as far as the receiver alone can tell), ``series``, ``records``, and
+        ``streaming`` where it applies.
+
+    Raises:
+        RecordError: the records are a sender's.
+    """
+    if receiver.histogram is None:
+        raise RecordError("the receiver's records have no receive times")
+    unit, latencies = receiver.time_unit, receiver.latencies
+    results = _no_results()
+    _put_extent(results, "receive", receiver)
+    results.update(upstream_latency(latencies, unit))
+    return {
+        "results": results,
+        "latency": exact_latency(latencies, unit),
+        "delivery": receiver_alone(receiver, run),
+        "series": per_second(receiver.seconds, receiver.histogram),
+        "records": _records(receiver),
+    } | _streaming(receiver)
+
+
+def unread_sections(count: int) -> dict[str, Any]:
+    """Return the sections of an end whose records nobody read, but for their ``count``."""
+    return {"results": _no_results() | {"message_count": count}}
+
+
+def _no_results() -> dict[str, Any]:
+    """Return upstream's ``results`` keys in order, for a run without messages."""
+    return {
+        "first_send_time": None,
+        "last_send_time": None,
+        "first_receive_time": None,
+        "last_receive_time": None,
+        "message_count": 0,
+        "message_rate": None,
+        "latency_average": None,
+        "latency_quartiles": None,
+        "latency_nines": None,
+    }
+
+
+def _put_extent(results: dict[str, Any], event: str, arrow: FileAnalysis) -> None:
+    """Fill in count and rate, and first and last time in the order of the records."""
+    results["message_count"] = arrow.count
+    if arrow.first_time is None or arrow.last_time is None:
+        return
+    ticks = per_millisecond(arrow.time_unit)
+    results[f"first_{event}_time"] = arrow.first_time // ticks
+    results[f"last_{event}_time"] = arrow.last_time // ticks
+    if arrow.rate is not None:
+        results["message_rate"] = round(arrow.rate)
+
+
+def _records(arrow: FileAnalysis) -> dict[str, Any]:
+    """Return how the records were read: revision, unit, ids, and lines that are not records."""
+    with_ids = arrow.record_format is not None and has_ids(arrow.record_format)
+    return {
+        "format": arrow.record_format,
+        "time_unit": arrow.time_unit,
+        "ids": how_compared(arrow.ids_hashed) if with_ids else None,
+        "malformed": arrow.malformed,
+        "first_malformed": _first_malformed(arrow),
+        "truncated": arrow.truncated,
+        "missing_bytes": arrow.missing_bytes,
+    }
+
+
+def _streaming(arrow: FileAnalysis) -> dict[str, Any]:
+    return {} if arrow.streams is None else {"streaming": arrow.streams.section()}
+
+
+def _first_malformed(arrow: FileAnalysis) -> dict[str, Any] | None:
+    if arrow.first_malformed is None:
+        return None
+    line, text = arrow.first_malformed
+    fault = line_fault(text, arrow.record_format, arrow.operation, arrow.time_unit)
+    return {"line": line, "text": text, "fault": fault}

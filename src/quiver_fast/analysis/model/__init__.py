@@ -1,0 +1,1 @@
+"""Data that all figures share: units, ranks, columns, distributions, histograms."""

@@ -1,0 +1,182 @@
+"""From the words of a command line to runs: which files hold records, and which are a pair.
+
+A file is taken as it is. A directory is searched, with those below it, for files that
+end in ``transfers.csv`` or ``transfers.csv.zst``, as the wrappers name them. Anything
+else is expanded as a glob. Two files whose paths differ in nothing but ``sender`` and
+``receiver`` in the file's name are the two ends of one run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from quiver_fast.analysis.read.summary_file import check_regular
+from quiver_fast.errors import UsageError
+
+__all__ = [
+    "RECORD_FILES", "RunFiles", "find_runs", "is_url", "matches", "role_of", "search",
+    "without_remainders",
+]  # fmt: skip
+
+RECORD_FILES = ("*transfers.csv", "*transfers.csv.zst")
+"""What files of records are called."""
+
+_COMPRESSED = ".zst"
+_ROLES = ("sender", "receiver")
+
+
+class Named(Protocol):
+    """What has a name among others: a :class:`pathlib.Path`, or one elsewhere."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    def with_name(self, name: str) -> Any:
+        """Return the path with another last part."""
+
+
+AnyPath = TypeVar("AnyPath", bound=Named)
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run.
+
+    Attributes:
+        name: what to call the run: the directory of the wrapper's files, else the file.
+        sender, receiver: the file of each end, where there is one; None where not.
+        other: the one file of a run whose name does not tell the end it is of.
+    """
+
+    name: str
+    sender: Path | None = None
+    receiver: Path | None = None
+    other: Path | None = None
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files that there are."""
+        return [path for path in (self.sender, self.receiver, self.other) if path is not None]
+
+
+def find_runs(
+    words: Iterable[str], elsewhere: Callable[[str], list[Path]] | None = None
+) -> list[RunFiles]:
+    """Return the runs that ``words`` (files, directories, globs) name, in that order.
+
+    Args:
+        words: what the user gave.
+        elsewhere: returns the files that a URL names; None where URLs are not known.
+
+    Raises:
+        UsageError: a word names nothing, or a directory without records.
+        RecordError: what has the name of a file is none, but a pipe or so.
+        OSError: a directory or file cannot be read.
+    """
+    files = dict.fromkeys(
+        path
+        for word in words
+        for path in (_files(word) if elsewhere is None or not is_url(word) else elsewhere(word))
+    )
+    runs: dict[str, dict[str, Path]] = {}
+    for path in files:
+        role = role_of(path)
+        key = str(path) if role is None else str(path.with_name(path.name.replace(role, "*")))
+        runs.setdefault(key.removesuffix(_COMPRESSED), {})[role or "other"] = path
+    return [RunFiles(_name(list(ends.values())), **ends) for ends in runs.values()]
+
+
+def is_url(word: str) -> bool:
+    """Say whether a word is the URL of files, not their path."""
+    return "://" in word
+
+
+def _files(word: str) -> list[Path]:
+    found = _named(word)
+    for path in found:
+        check_regular(path)
+    return found
+
+
+def _named(word: str) -> list[Path]:
+    path = Path(word)
+    if path.is_dir():
+        found = search(path)
+        if not found:
+            raise UsageError(f"no records (*transfers.csv, *transfers.csv.zst) in '{word}'")
+        return found
+    if path.exists():
+        return [path]
+    found = matches(word)
+    if not found:
+        raise UsageError(f"'{word}': no such file, directory or match")
+    return [file for match in found for file in _named(str(match))]
+
+
+def matches(pattern: str) -> list[Path]:
+    """Return the paths that a glob pattern matches, in order; hidden ones if it names them.
+
+    ``**`` does not follow symbolic links, of which two would make a loop without an end.
+
+    Raises:
+        UsageError: it is no pattern.
+    """
+    path = Path(pattern)
+    top, below = Path(path.anchor), path.relative_to(path.anchor)
+    hidden = any(part.startswith(".") for part in below.parts)
+    try:
+        found = sorted(top.glob(str(below)))
+    except ValueError as error:
+        raise UsageError(f"'{pattern}': {error}") from None
+    if hidden:
+        return found
+    return [one for one in found if not any(part.startswith(".") for part in one.parts)]
+
+
+def search(directory: Path) -> list[Path]:
+    """Return the files of records in ``directory`` and those below it, not those behind links.
+
+    Raises:
+        OSError: a directory cannot be read.
+    """
+    files = []
+    for folder, _, names in os.walk(directory, onerror=_raise):
+        files += [Path(folder, name) for name in names if _is_named_as_records(name)]
+    return list(without_remainders(sorted(files)))
+
+
+def _is_named_as_records(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in RECORD_FILES)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def without_remainders(files: list[AnyPath]) -> Iterator[AnyPath]:
+    """Leave out hidden files, and plain ones that stand beside their compressed selves."""
+    names: set[Any] = set(files)
+    for file in files:
+        if file.name.startswith("."):
+            continue
+        if file.with_name(file.name + _COMPRESSED) not in names:
+            yield file
+
+
+def role_of(path: Named) -> str | None:
+    """Return ``sender`` or ``receiver`` as the file's name tells it, or None."""
+    named = [role for role in _ROLES if role in path.name]
+    return named[0] if len(named) == 1 else None
+
+
+def _name(paths: list[Path]) -> str:
+    path = paths[0]
+    if any(path.match(pattern) for pattern in RECORD_FILES):
+        return str(path.parent)
+    return str(path)

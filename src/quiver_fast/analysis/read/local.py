@@ -1,0 +1,367 @@
+"""The statistics of one file, or of the two ends of a run, in one pass over each.
+
+Records arrive as runs (:mod:`quiver_fast.records.splits`) and leave as integers that
+add up: counts per second, an exact latency histogram per second, ids and send times as
+sorted rows. Memory holds a few megabytes of each and never a column of the file; what is
+more goes to temporary files (:mod:`quiver_fast.analysis.tables.sorted_rows`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from quiver_fast.analysis.figures.delivery import Reconciliation
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.own import Sieve
+from quiver_fast.analysis.figures.reckoning import end_of_sending, in_unit, pair_sections
+from quiver_fast.analysis.figures.settlement import SettlementJoin
+from quiver_fast.analysis.figures.streams import StreamSums
+from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
+from quiver_fast.analysis.model.distribution import Int64Array
+from quiver_fast.analysis.model.units import PER_SECOND
+from quiver_fast.analysis.tables.id_table import IdTable
+from quiver_fast.analysis.tables.latencies import Histogram
+from quiver_fast.analysis.tables.order import Order
+from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
+from quiver_fast.analysis.tables.tally import counts_per_second, second_latency_table
+from quiver_fast.analysis.tables.ticks import Ticks
+from quiver_fast.records.formats import RECEIVE, V1, V2, time_unit
+from quiver_fast.records.frames import lost_end, missing_text
+from quiver_fast.records.sources import Place
+from quiver_fast.records.splits import scan_file
+from quiver_fast.records.transfers import RunBatch
+
+__all__ = [
+    "PairAnalysis",
+    "analyze_file",
+    "analyze_pair",
+    "analyze_receiver",
+    "analyze_runs",
+    "reconcile_runs",
+    "with_missing",
+]
+
+Path: TypeAlias = "str | os.PathLike[str]"
+Progress = Callable[[int, int], None]
+
+# Cells of a table of seconds by latencies that are worth their zeros at any size.
+_FEW_CELLS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class PairAnalysis:
+    """What the records of both ends of one run say.
+
+    Attributes:
+        sender: the sender's.
+        receiver: the receiver's.
+        delivery: what became of the messages (:meth:`.delivery.Reconciliation.result`).
+        run: what was known of the run besides.
+    """
+
+    sender: FileAnalysis
+    receiver: FileAnalysis
+    delivery: dict[str, Any]
+    run: RunBounds
+
+    @property
+    def sections(self) -> dict[str, Any]:
+        """``results``, ``drain`` and ``queue_growth`` (:func:`.reckoning.pair_sections`)."""
+        return pair_sections(self.sender, self.receiver, self.run)
+
+
+@dataclass
+class _Fold:
+    """Sums over the batches of a file, in the file's order."""
+
+    time_unit: str | None = None
+    keep_ticks: bool = False
+    keep_ids: bool = True
+    ending: tuple[int, str] | None = None  # the end of the sending, and its unit
+    count: int = 0
+    late: int = 0
+    latest: int | None = None
+    first_time: int | None = None
+    last_time: int | None = None
+    malformed: int = 0
+    first_malformed: tuple[int, str] | None = None
+    truncated: bool = False
+    ids_hashed: bool = False
+    last: RunBatch | None = None
+    settling: bool = False
+    order: Order = field(default_factory=Order)
+    ids: IdTable = field(default_factory=IdTable)
+    ticks: Ticks = field(default_factory=Ticks)
+    settlement: SettlementJoin = field(default_factory=SettlementJoin)
+    streams: StreamSums = field(default_factory=StreamSums)
+
+    def __post_init__(self) -> None:
+        self._seconds = LatencyRows()
+        self._histogram: HistogramRows | None = None
+
+    def add(self, batch: RunBatch) -> None:
+        self.last = batch
+        self.malformed += batch.malformed
+        self.first_malformed = self.first_malformed or batch.first_malformed
+        self.truncated |= batch.truncated
+        self.ids_hashed |= batch.ids_hashed
+        self.settling |= len(batch.settled_ids) > 0
+        if batch.streamed is not None:
+            self.streams.add(batch.streamed)
+        if len(batch):
+            self._add_transfers(batch)
+        if batch.received is None:
+            self.settlement.add(batch)
+
+    def unit_of(self, batch: RunBatch) -> str:
+        """Return the unit, told by any own time, be that of this run or not: all are of one."""
+        if self.time_unit is None:
+            own = [batch.sent if batch.received is None else batch.received, batch.settled_times]
+            # A large body's lines come before its record.
+            own += [] if batch.streamed is None else [batch.streamed.time]
+            told = [time_unit(int(times[0])) for times in own if len(times)]
+            self.time_unit = told[0] if told else None
+        return self._unit
+
+    def _add_transfers(self, batch: RunBatch) -> None:
+        self.unit_of(batch)
+        times = batch.sent if batch.received is None else batch.received
+        if self.first_time is None:
+            self.first_time = int(times[0])
+        self.last_time = int(times[-1])
+        self.count += int(batch.count.sum())
+        if batch.ids is not None and self.keep_ids:
+            self.ids.add(batch.ids, batch.count, highs=batch.ids_high)
+        self._seconds.add(*counts_per_second(times, batch.count, PER_SECOND[self._unit]))
+        if batch.received is None:
+            if self.keep_ticks:
+                self.ticks.add(batch.sent, batch.count)
+        else:
+            self._histogram = self._histogram or HistogramRows(self._unit)
+            _add_receipts(self._histogram, (batch.sent, batch.received, batch.count), self._unit)
+            self.order.add(batch.sent, None, batch.count)
+            self._add_late(batch.received, batch.count)
+
+    def _add_late(self, received: Int64Array, counts: Int64Array) -> None:
+        """Note what was received after the end of the sending."""
+        end = self._end
+        if end is None or (latest := int(received.max())) <= end:
+            return
+        self.late += int(counts[received > end].sum())
+        self.latest = max(latest, self.latest or latest)
+
+    @property
+    def _end(self) -> int | None:
+        return None if self.ending is None else in_unit(*self.ending, self._unit)
+
+    @property
+    def _unit(self) -> str:
+        return self.time_unit or "ms"
+
+    def result(self, sieve: Sieve | None = None) -> FileAnalysis:
+        """Return the sums; ``sieve`` is what the batches went through before."""
+        if self.last is None:
+            raise ValueError("a scan yields at least one batch")
+        last = self.last
+        with_ids = last.ids is not None
+        histogram = self._total_histogram(last.operation)
+        seconds = self._seconds.total().in_memory()
+        return FileAnalysis(
+            record_format=V2 if self.settling and last.record_format == V1 else last.record_format,
+            operation=last.operation,
+            time_unit=self._unit,
+            count=self.count,
+            first_time=self.first_time,
+            last_time=self.last_time,
+            seconds=seconds,
+            histogram=histogram,
+            ids=self.ids if with_ids and self.keep_ids else None,
+            ids_hashed=self.ids_hashed,
+            send_ticks=self.ticks,
+            reordered=self.order.behind,
+            settlement=self.settlement.result(),
+            malformed=self.malformed,
+            first_malformed=self.first_malformed,
+            truncated=self.truncated,
+            streams=self.streams.total(),
+            older=0 if sieve is None else sieve.older,
+            foreign=0 if sieve is None else sieve.foreign,
+            end=self._end,
+            late=self.late,
+            latest=self.latest,
+        )
+
+    def _total_histogram(self, operation: str | None) -> Histogram | None:
+        if operation != RECEIVE:
+            return None
+        return (self._histogram or HistogramRows(self._unit)).total()
+
+
+def _add_receipts(
+    rows: HistogramRows, batch: tuple[Int64Array, Int64Array, Int64Array], unit: str
+) -> None:
+    """Add runs, summed up in a table before where latencies are close to each other."""
+    sent, received, counts = batch
+    ticks = PER_SECOND[unit]
+    cells = max(_FEW_CELLS, 4 * len(sent))
+    made = second_latency_table(sent, received, counts, ticks, cells)
+    if made is None:
+        rows.add(received // ticks, received - sent, counts)
+        return
+    first, low, table = made
+    seconds, latencies = np.nonzero(table)
+    rows.add(seconds + first, latencies + low, table[seconds, latencies])
+
+
+def analyze_runs(
+    batches: Iterable[RunBatch],
+    *,
+    unit: str | None = None,
+    reconcilable: bool = False,
+    run: RunBounds = NOTHING_KNOWN,
+) -> FileAnalysis:
+    """Return the statistics of the batches of one file.
+
+    Args:
+        batches: in the file's order, at least one, as
+            :func:`quiver_fast.records.splits.scan_file` yields them.
+        unit: the unit of the times; by default the digits of the first tell it.
+        reconcilable: keep the sends per tick, for a receiver's records without ids.
+        run: what is known of the run; of a receiver, messages from before its start are
+            older ones.
+    """
+    fold = _Fold(time_unit=unit, keep_ticks=reconcilable)
+    sieve = Sieve(run)
+    for batch in batches:
+        fold.add(sieve.own(batch, fold.unit_of(batch)))
+    return fold.result(sieve)
+
+
+def analyze_file(
+    path: Path,
+    *,
+    record_format: str | None = None,
+    operation: str | None = None,
+    progress: Progress | None = None,
+    reconcilable: bool = False,
+    run: RunBounds = NOTHING_KNOWN,
+) -> FileAnalysis:
+    """Return the statistics of a file of records, in one pass and constant memory.
+
+    Args:
+        path: the file, plain or zstd; it must be seekable.
+        record_format: "v1", "v2" or "v3"; by default detected.
+        operation: "send" or "receive"; by default detected.
+        progress: called now and then with the offset reached and the size of the file.
+        reconcilable: keep what :func:`analyze_receiver` needs of a sender.
+        run: as for :func:`analyze_runs`.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+        ValueError: ``record_format`` or ``operation`` is none of the known ones.
+    """
+    batches = scan_file(path, record_format=record_format, operation=operation, progress=progress)
+    return with_missing(path, analyze_runs(batches, reconcilable=reconcilable, run=run))
+
+
+def with_missing(path: Place, found: FileAnalysis) -> FileAnalysis:
+    """Return ``found`` with what the file at ``path`` lacks, if it was cut.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: zstd data is damaged.
+    """
+    if not lost_end(path, found.truncated):
+        return found
+    missing = missing_text(path)
+    # Only the index may be cut off: then all lines are there.
+    return found if missing == 0 else replace(found, truncated=True, missing_bytes=missing)
+
+
+def analyze_receiver(
+    path: Path,
+    sender: FileAnalysis,
+    *,
+    record_format: str | None = None,
+    progress: Progress | None = None,
+    run: RunBounds = NOTHING_KNOWN,
+) -> PairAnalysis:
+    """Return the statistics of a receiver's file and how it compares with its sender's.
+
+    The file is read once, or twice if it has ids that the sender does not know.
+
+    Args:
+        path: the receiver's file.
+        sender: the sender's analysis, made ``reconcilable``.
+        record_format: as for :func:`analyze_file`.
+        progress: as for :func:`analyze_file`.
+        run: what is known of the run besides its records.
+
+    Raises:
+        As :func:`analyze_file`.
+    """
+    scan = partial(
+        scan_file, path, record_format=record_format, operation=RECEIVE, progress=progress
+    )
+    found = reconcile_runs(sender, scan, run=run)
+    return replace(found, receiver=with_missing(path, found.receiver))
+
+
+def reconcile_runs(
+    sender: FileAnalysis,
+    scan: Callable[[], Iterable[RunBatch]],
+    *,
+    unit: str | None = None,
+    run: RunBounds = NOTHING_KNOWN,
+) -> PairAnalysis:
+    """Do the same with the batches of the receiver's file.
+
+    Args:
+        sender: as for :func:`analyze_receiver`.
+        scan: yields the batches, as :func:`analyze_runs` takes them, from the first at each
+            call.
+        unit: as for :func:`analyze_runs`.
+        run: as for :func:`analyze_receiver`.
+    """
+    end = end_of_sending(sender, run)
+    ending = None if end is None else (end, sender.time_unit)
+    # What ids tell of both ends is more than what those of a receiver tell.
+    fold = _Fold(time_unit=unit, keep_ids=False, ending=ending)
+    reconciliation = Reconciliation(sender, run)
+    for batch in scan():
+        fold.add(reconciliation.own(batch, fold.unit_of(batch)))
+    sieve = reconciliation.sieve()
+    if reconciliation.mixed:
+        fold = _Fold(time_unit=unit, keep_ids=False, ending=ending)
+        for batch in scan():
+            fold.add(sieve.own(batch, fold.unit_of(batch)))
+    return PairAnalysis(sender, fold.result(sieve), reconciliation.result(), run)
+
+
+def analyze_pair(
+    sender_path: Path,
+    receiver_path: Path,
+    *,
+    progress: Progress | None = None,
+    run: RunBounds = NOTHING_KNOWN,
+) -> PairAnalysis:
+    """Return the statistics of both ends of one run, in one pass over each file.
+
+    Args:
+        sender_path: the sender's records.
+        receiver_path: the receiver's.
+        progress: called for either file as :func:`analyze_file` does.
+        run: as for :func:`analyze_receiver`.
+
+    Raises:
+        As :func:`analyze_file`.
+    """
+    sender = analyze_file(sender_path, operation="send", progress=progress, reconcilable=True)
+    return analyze_receiver(receiver_path, sender, progress=progress, run=run)

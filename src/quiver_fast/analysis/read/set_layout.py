@@ -1,0 +1,36 @@
+"""Where the runs of a set are: `quiver --runs` writes them there, `quiver-analyze` finds them.
+
+The tree::
+
+    DIR/run-01/                 a run, as `quiver --output` writes it
+    DIR/run-01.txt              what was printed meanwhile
+    DIR/candidate/run-01/       with a baseline: the runs of the one and of the other
+    DIR/baseline/run-01/
+    DIR/set.json                what was asked, the order, and what was found
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quiver_fast.analysis.read.discovery import search
+
+__all__ = ["BASELINE", "CANDIDATE", "SET_DOCUMENT", "both_sides", "run_name"]
+
+CANDIDATE, BASELINE = "candidate", "baseline"
+SET_DOCUMENT = "set.json"
+
+_LEAST_DIGITS = 2
+
+
+def run_name(number: int, runs: int) -> str:
+    """Return the name of run ``number``, from 1, of ``runs``: sorted names are in order."""
+    return f"run-{number:0{max(_LEAST_DIGITS, len(str(runs)))}}"
+
+
+def both_sides(word: str) -> tuple[str, str] | None:
+    """Return the directories of candidate and baseline in ``word``, where both hold records."""
+    sides = [Path(word) / name for name in (CANDIDATE, BASELINE)]
+    if all(side.is_dir() and search(side) for side in sides):
+        return str(sides[0]), str(sides[1])
+    return None

@@ -1,0 +1,206 @@
+"""Reading a run: the one place where an engine turns files into what all statistics need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.reckoning import pair_sections
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
+from quiver_fast.analysis.read.summary_file import summary_document, summary_path
+from quiver_fast.errors import RecordError
+from quiver_fast.records.formats import RECEIVE, SEND, shown_line
+from quiver_fast.records.frames import lost_end
+from quiver_fast.records.layout import line_fault
+
+__all__ = ["Progress", "Wanted", "checked", "load_run", "run_bounds", "run_data"]
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read of the current file, and its size."""
+
+# What a wrapper's summary knows that the records do not.
+_KEPT = ("config", "complete", "reason", "exit_code", "arrow", "environment")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an engine must know beforehand if the records are not here.
+
+    Attributes:
+        interval_seconds, window_seconds: as :func:`.statistics.run_statistics` takes them.
+        histogram: whether latencies are to be drawn or exported, not only summed up.
+    """
+
+    interval_seconds: float | None = None
+    window_seconds: int | None = None
+    histogram: bool = False
+
+
+def load_run(files: RunFiles, progress: Progress) -> RunData:
+    """Read the records of a run in this process, in one pass over each file.
+
+    Raises:
+        RecordError: a file holds no records, or those of the other end; a summary file
+            beside the records is damaged.
+        OSError: a file cannot be read.
+    """
+    run = run_bounds(files)
+    if files.other is not None:
+        found = checked(files.other, analyze_file(files.other, progress=progress, run=run))
+        sends = found.histogram is None
+        return run_data(files, found if sends else None, None if sends else found, None, run)
+    sender, receiver, delivery = None, None, None
+    if files.sender is not None:
+        pair = files.receiver is not None
+        sender = analyze_file(files.sender, operation=SEND, progress=progress, reconcilable=pair)
+        checked(files.sender, sender)
+    if files.receiver is not None and sender is not None:
+        both = analyze_receiver(files.receiver, sender, progress=progress, run=run)
+        receiver, delivery = checked(files.receiver, both.receiver), both.delivery
+    elif files.receiver is not None:
+        receiver = analyze_file(files.receiver, operation=RECEIVE, progress=progress, run=run)
+        checked(files.receiver, receiver)
+    return run_data(files, sender, receiver, delivery, run)
+
+
+def run_bounds(files: RunFiles) -> RunBounds:
+    """Return what the wrappers' summaries beside the records of a run know of it.
+
+    Raises:
+        RecordError: a summary file is damaged.
+        OSError: a summary file cannot be read.
+    """
+    if files.other is not None:
+        return RunBounds.of(None, _wrapper_summary(files.other))
+    ends = (files.sender, files.receiver)
+    return RunBounds.of(*(None if path is None else _wrapper_summary(path) for path in ends))
+
+
+def run_data(
+    files: RunFiles,
+    sender: FileAnalysis | None,
+    receiver: FileAnalysis | None,
+    delivery: dict[str, Any] | None,
+    run: RunBounds,
+) -> RunData:
+    """Return the run whose ends were analysed.
+
+    Args:
+        files: the run's files; the wrappers' summaries beside them are read.
+        sender: what the sender's file says, if there is one.
+        receiver: what the receiver's file says, if there is one.
+        delivery: what became of the messages; None for what the receiver alone tells.
+        run: what :func:`run_bounds` returned.
+
+    Raises:
+        RecordError: a summary file is damaged.
+        OSError: a summary file cannot be read.
+    """
+    summaries: dict[str, dict[str, Any]] = {}
+    sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth"))
+    if sender is not None:
+        summaries["sender"] = _sender_summary(_path(files, files.sender), sender)
+    if receiver is not None:
+        summaries["receiver"] = _receiver_summary(_path(files, files.receiver), receiver, run)
+        delivery = summaries["receiver"]["delivery"] = delivery or summaries["receiver"]["delivery"]
+    if sender is not None and receiver is not None:
+        sections = pair_sections(sender, receiver, run)
+    settlement = None if sender is None else sender.settlement
+    return RunData(
+        name=files.name,
+        sender=summaries.get("sender"),
+        receiver=summaries.get("receiver"),
+        delivery=delivery,
+        histogram=None if receiver is None else receiver.histogram,
+        receipts=None if receiver is None else receiver.seconds,
+        sends=None if sender is None else sender.seconds,
+        settlement=None if settlement is None else settlement.all,
+        sections=sections,
+    )
+
+
+def _path(files: RunFiles, path: Path | None) -> Path:
+    """Return ``path``, or the one file of the run, whose name does not tell its end."""
+    found = path or files.other
+    if found is None:
+        raise ValueError("a run has a file for each of its ends")
+    return found
+
+
+def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
+    """Return ``found``, unless the file at ``path`` has no records or has lost some.
+
+    An empty file beside a wrapper's summary is what a failed run leaves: it is returned.
+
+    Raises:
+        RecordError: it has none, or those of the other end; it is compressed and cut short;
+            a summary file is damaged.
+    """
+    # A plain file may end within a line, as that of an arrow that was killed does.
+    if lost_end(path, found.truncated):
+        raise RecordError(_cut_text(path, found))
+    if _records_in(found) or found.streams is not None:
+        return found
+    if found.first_malformed is None and not found.truncated:
+        if summary_path(path) is not None:
+            return found
+        raise RecordError(f"{path} is empty")
+    if found.first_malformed is None:
+        raise RecordError(f"{path} has no records: there is no line end in it")
+    line, text = found.first_malformed
+    what = "records" if found.operation is None else f"{found.operation} records"
+    fault = line_fault(text, found.record_format, found.operation, found.time_unit)
+    why = "" if fault is None else f" ({fault})"
+    raise RecordError(f"{path} has no {what}; line {line} is: {shown_line(text)}{why}")
+
+
+def _records_in(found: FileAnalysis) -> int:
+    return found.count + found.older + found.foreign
+
+
+def _cut_text(path: Path, found: FileAnalysis) -> str:
+    """Say what a compressed file has lost, as far as it or the summary beside it tells."""
+    left = _records_in(found)
+    place, text = summary_path(path), f"{path} is cut short"
+    summary = {} if place is None else summary_document(place)
+    counted = (summary.get("results") or {}).get("message_count")
+    if counted is None:
+        if found.missing_bytes is not None:
+            return f"{text}: {left:,} records are left, {found.missing_bytes:,} bytes are missing"
+        return f"{text}: {left:,} records are left; no summary beside it tells how many are missing"
+    delivery = summary.get("delivery") or {}
+    # Before there was ``older``, the count was of all records.
+    others = (delivery.get("foreign") or 0) if "older" in delivery else 0
+    whole = counted + others + (delivery.get("older") or 0)
+    return f"{text}: {left:,} of {whole:,} records are left, {whole - left:,} are missing"
+
+
+def _sender_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
+    kept = _wrapper_summary(path)
+    rate = (kept["config"] or {}).get("rate", 0)
+    schedule = (kept["arrow"] or {}).get("schedule")
+    return _summary(path, kept, sender_sections(found, rate, schedule))
+
+
+def _receiver_summary(path: Path, found: FileAnalysis, run: RunBounds) -> dict[str, Any]:
+    return _summary(path, _wrapper_summary(path), receiver_sections(found, run))
+
+
+def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary in the wrappers' order of keys, and the file that it is of."""
+    rest = {key: kept[key] for key in _KEPT if key != "config"}
+    return {"config": kept["config"], **sections, **rest, "file": str(path)}
+
+
+def _wrapper_summary(path: Path) -> dict[str, Any]:
+    """Return what the summary file beside ``path`` knows; None for what it does not."""
+    place = summary_path(path)
+    document = {} if place is None else summary_document(place)
+    return {key: document.get(key) for key in _KEPT}

@@ -1,0 +1,1 @@
+"""Results in files for people and other tools: reports, plots, exports."""

@@ -1,0 +1,309 @@
+"""The plots of runs and of their comparison, drawn by matplotlib without a display.
+
+Latencies are shown on a scale that is logarithmic above one tick of the records' clock and
+linear below, so that zero and negative latencies have a place; each mark has the unit that
+suits it. A rate is that of the covered part of a second: a run begins and ends within one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quiver_fast.analysis.figures.omission import CorrectedDistribution
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.statistics import (
+    BY_INTERVAL,
+    OF_STEADY,
+    arrivals,
+    departures,
+    ending,
+)
+from quiver_fast.analysis.figures.windows import latency_windows
+from quiver_fast.analysis.model.units import fine_text, per_millisecond
+from quiver_fast.analysis.show.optional import optional_module
+from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
+from quiver_fast.analysis.tables.spilled import LatencyRows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["comparison_plots", "run_dots", "run_plots", "series_plots"]
+
+Float64Array = NDArray[np.float64]
+Int64Array = NDArray[np.int64]
+
+_SIZE = (9.0, 3.6)
+# Okabe and Ito's colours, which the colour-blind can tell apart.
+_BLUE, _ORANGE, _GREEN, _PURPLE, _GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#999999"
+_COLUMNS, _BINS = 600, 80
+_AXIS_RANKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
+_CURVE_POINTS = 120
+
+
+def run_plots(run: RunData, statistics: Mapping[str, Any]) -> dict[str, Figure]:
+    """Return the plots of one run by name.
+
+    ``throughput`` is always there; ``latency``, ``percentiles`` and ``heatmap`` where
+    messages were received.
+
+    Args:
+        run: what an engine read.
+        statistics: its section ``analysis``.
+
+    Raises:
+        QuiverError: matplotlib is not installed.
+    """
+    plots = {"throughput": _throughput(run, statistics)}
+    if run.histogram is not None and run.histogram.total:
+        plots["latency"] = _latency(run.histogram)
+        plots["percentiles"] = _percentiles(run.histogram, statistics["coordinated_omission"])
+        plots["heatmap"] = _heat_map(run.histogram)
+    return plots
+
+
+def comparison_plots(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[str, Figure]:
+    """Return the overlays of two sets of runs: throughput, and percentiles where received."""
+    sets = {"base": (base, _GREY), "candidate": (candidate, _BLUE)}
+    figure, axes = _axes("Throughput, base and candidate", "seconds from the start", "messages/s")
+    for label, (runs, colour) in sets.items():
+        for number, run in enumerate(runs):
+            counts = arrivals(run)
+            name = label if number == 0 else None
+            seconds, rates = _with_silence(counts.seconds, counts.rates, 0.0)
+            axes.plot(seconds - seconds[:1], rates, color=colour, label=name, lw=1)
+    axes.set_ylim(bottom=0)
+    _finish(axes)
+    plots = {"comparison-throughput": figure}
+    merged = {label: _merged(runs) for label, (runs, _) in sets.items()}
+    if all(merged.values()):
+        figure, axes = _percentile_axes("Latency by percentile, base and candidate")
+        for label, latencies in merged.items():
+            if latencies is not None:
+                _curve(axes, *latencies, label, sets[label][1])
+        _finish(axes)
+        plots["comparison-percentiles"] = figure
+    return plots
+
+
+def run_dots(comparison: Mapping[str, Any]) -> dict[str, Figure]:
+    """Return one plot of a comparison's figures: a dot for each run, a bar at each mean.
+
+    Args:
+        comparison: what :func:`quiver_fast.analysis.compare.sets.compare_sets` returned.
+    """
+    module = optional_module("matplotlib.figure", "drawing plots")
+    figure: Figure = module.Figure(figsize=_SIZE, layout="constrained")
+    figure.suptitle("Each run, base and candidate", x=0.01, ha="left")
+    panels = figure.subplots(1, len(comparison["figures"]))
+    for axes, (name, found) in zip(panels, comparison["figures"].items(), strict=True):
+        for place, (label, colour) in enumerate((("base", _GREY), ("candidate", _BLUE))):
+            values = found[f"{label}_runs"]
+            axes.plot([place] * len(values), values, color=colour, marker="o", ls="", alpha=0.6)
+            if values:
+                axes.hlines(found[label], place - 0.25, place + 0.25, color=colour, lw=2)
+        axes.set_title(name.replace("_", " "), loc="left", fontsize="medium")
+        axes.set_ylabel(found["unit"])
+        axes.set_xticks([0, 1], ["base", "candidate"])
+        axes.set_xlim(-0.6, 1.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    return {"comparison-runs": figure}
+
+
+def series_plots(series: Mapping[str, Any]) -> dict[str, Figure]:
+    """Return a plot of each figure over a series of runs, with its change points."""
+    plots = {}
+    for name, figure_of_runs in series["figures"].items():
+        title = f"{name.replace('_', ' ').capitalize()} of each run"
+        figure, axes = _axes(title, "run, in order of time", figure_of_runs["unit"])
+        if figure_of_runs["unit"] == "ms":
+            _latency_axis(axes)
+        values = figure_of_runs["values"]
+        axes.plot(range(1, len(values) + 1), values, color=_BLUE, marker="o", lw=1)
+        for change in figure_of_runs["change_points"]:
+            place = series["runs"].index(change["run"]) + 0.5
+            axes.axvline(place, color=_ORANGE, ls="--", label="change point")
+        _finish(axes)
+        plots[f"series-{name.replace('_', '-')}"] = figure
+    return plots
+
+
+def _axes(title: str, x_label: str, y_label: str) -> tuple[Figure, Axes]:
+    module = optional_module("matplotlib.figure", "drawing plots")
+    figure: Figure = module.Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title, loc="left")
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, color="#dddddd", lw=0.5)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _finish(axes: Axes) -> None:
+    """Add a legend with each label once, if there are labels."""
+    handles, labels = axes.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    if once:
+        axes.legend(once.values(), once.keys(), frameon=False)
+
+
+def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
+    title = "Throughput (incomplete run)" if ending(run)[0] is False else "Throughput"
+    figure, axes = _axes(title, "seconds from the start", "messages/s")
+    received = None if run.histogram is None else arrivals(run)
+    lines = [(departures(run), "sent", _ORANGE), (received, "received", _BLUE)]
+    starts = [int(counts.seconds[0]) for counts, _, _ in lines if counts and len(counts.seconds)]
+    start = min(starts, default=0)
+    for counts, label, colour in lines:
+        if counts is not None:
+            seconds, rates = _with_silence(counts.seconds, counts.rates, 0.0)
+            axes.plot(seconds - start, rates, color=colour, label=label, lw=1.2)
+    steady = statistics["steady_state"]
+    if steady["figures_of"] == OF_STEADY:
+        span = (steady["first_second"] - start, steady["last_second"] - start)
+        axes.axvspan(*span, color=_GREEN, alpha=0.12, lw=0, label="steady state")
+    if statistics["sending_end"] is not None:
+        place = statistics["sending_end"] - start
+        axes.axvline(place, color=_GREY, ls="--", lw=1, label="end of the sending")
+    axes.set_ylim(bottom=0)
+    _finish(axes)
+    return figure
+
+
+def _with_silence(
+    seconds: Int64Array, values: Float64Array, silent: float
+) -> tuple[Int64Array, Float64Array]:
+    """Put ``silent`` at the first and the last second of each gap, for lines between rows."""
+    gaps = np.flatnonzero(np.diff(seconds) > 1)
+    places = np.repeat(gaps + 1, 2)
+    ends = np.column_stack((seconds[gaps] + 1, seconds[gaps + 1] - 1)).ravel()
+    return np.insert(seconds, places, ends), np.insert(values, places, silent, axis=0)
+
+
+def _latency(histogram: Histogram) -> Figure:
+    figure, axes = _axes("Latency of each second", "seconds from the start", "latency")
+    seconds, table = latency_windows(histogram, (50, 99, 100))
+    seconds, table = _with_silence(seconds, table, np.nan)
+    styles = (("median", _GREEN), ("99 %", _BLUE), ("maximum", _ORANGE))
+    for column, (label, colour) in enumerate(styles):
+        # The dots are for seconds between silent ones, which have no line.
+        axes.plot(
+            seconds - seconds[0], table[:, column], color=colour, label=label, lw=1.2,
+            marker=".", ms=2.5,
+        )  # fmt: skip
+    _scale(axes, histogram.unit)
+    _finish(axes)
+    return figure
+
+
+def _percentiles(histogram: Histogram, omission: Mapping[str, Any]) -> Figure:
+    figure, axes = _percentile_axes("Latency by percentile")
+    raw = histogram.distribution()
+    _curve(axes, raw, histogram.unit, "as recorded", _BLUE)
+    if omission["method"] == BY_INTERVAL:
+        corrected = CorrectedDistribution(coarse(raw)[0], omission["expected_interval"])
+        label = "corrected for coordinated omission"
+        _curve(axes, corrected, histogram.unit, label, _PURPLE)
+    _finish(axes)
+    return figure
+
+
+def _percentile_axes(title: str) -> tuple[Figure, Axes]:
+    """Return axes on which every further nine of the percentile takes the same space."""
+    figure, axes = _axes(title, "percentile", "latency")
+    axes.set_xscale("log")
+    axes.set_xticks(
+        [1 / (1 - rank / 100) for rank in _AXIS_RANKS], [f"{rank:g} %" for rank in _AXIS_RANKS]
+    )
+    axes.minorticks_off()
+    return figure, axes
+
+
+def _curve(
+    axes: Axes,
+    latencies: Latencies | CorrectedDistribution,
+    unit: str,
+    label: str,
+    colour: str,
+) -> None:
+    # As far to the right as there are samples to tell; the last point is the maximum.
+    spread = np.geomspace(1, max(latencies.total, 2), _CURVE_POINTS)
+    ranks = [*(100 * (1 - 1 / spread)).tolist()[:-1], 100.0]
+    values = np.array(latencies.percentiles(ranks)) / per_millisecond(unit)
+    axes.plot(spread, values, color=colour, label=label, lw=1.5)
+    _scale(axes, unit)
+
+
+def _scale(axes: Axes, unit: str) -> None:
+    axes.set_yscale("symlog", linthresh=1 / per_millisecond(unit))
+    _latency_axis(axes)
+
+
+def _latency_axis(axes: Axes) -> None:
+    """Have the marks of milliseconds named in the unit that suits each."""
+    axes.yaxis.set_major_formatter(lambda value, _place: _mark(value))
+
+
+def _mark(milliseconds: float) -> str:
+    nanoseconds = round(milliseconds * 1e6)
+    return "0" if nanoseconds == 0 else fine_text(nanoseconds, "ns")
+
+
+def _heat_map(histogram: Histogram) -> Figure:
+    figure, axes = _axes("Messages by time and latency", "seconds from the start", "latency")
+    columns, rows = _time_edges(histogram), _latency_edges(histogram)
+    cells = np.zeros((len(columns) - 1, len(rows) - 1))
+    for part in histogram.parts():
+        added, _, _ = np.histogram2d(
+            part.seconds, part.latencies, (columns, rows), weights=part.counts
+        )
+        cells += added
+    colors = optional_module("matplotlib.colors", "drawing plots")
+    mesh = axes.pcolormesh(
+        columns - columns[0],
+        rows / per_millisecond(histogram.unit),
+        np.ma.masked_equal(cells.T, 0),
+        norm=colors.LogNorm(vmin=1, vmax=max(float(cells.max()), 2)),
+        cmap="viridis",
+        rasterized=True,
+    )
+    _scale(axes, histogram.unit)
+    figure.colorbar(mesh, ax=axes, label="messages")
+    return figure
+
+
+def _time_edges(histogram: Histogram) -> Float64Array:
+    ends = [(int(part.seconds[0]), int(part.seconds[-1])) for part in histogram.parts()]
+    first, end = ends[0][0], ends[-1][1] + 1
+    width = -(-(end - first) // _COLUMNS)
+    return np.arange(first, end + width, width, dtype=np.float64)
+
+
+def _latency_edges(histogram: Histogram) -> Float64Array:
+    """Return edges at whole ticks, ever wider away from zero on both sides."""
+    latencies = histogram.distribution()
+    low, high = latencies.minimum, latencies.maximum
+    upper = np.unique(np.rint(np.geomspace(1, max(high, 1) + 1, _BINS)))
+    lower = -np.unique(np.rint(np.geomspace(1, -low, _BINS)))[::-1] if low < 0 else np.empty(0)
+    return np.concatenate((lower, [0.0], upper))
+
+
+def _merged(runs: Sequence[RunData]) -> tuple[Latencies, str] | None:
+    """Return the latencies of all runs in the finest of their units, None if none received."""
+    histograms = [run.histogram for run in runs if run.histogram is not None]
+    histograms = [histogram for histogram in histograms if histogram.total]
+    if not histograms:
+        return None
+    finest = max((histogram.unit for histogram in histograms), key=per_millisecond)
+    together = LatencyRows()
+    for histogram in histograms:
+        factor = per_millisecond(finest) // per_millisecond(histogram.unit)
+        for part in histogram.parts():
+            together.add(part.latencies * factor, part.counts)
+    return together.total(), finest

@@ -1,0 +1,1 @@
+"""Tables that may be larger than memory: sorted rows, message ids, ticks, latencies."""

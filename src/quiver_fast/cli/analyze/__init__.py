@@ -1,0 +1,1 @@
+"""`quiver-analyze`: its options, its document, its text."""

@@ -1,0 +1,358 @@
+"""`quiver-analyze`: statistics, verdicts, plots and exports of recorded runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quiver_fast.analysis.compare.sets import changes, compare_sets
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.statistics import ending
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.set_layout import both_sides
+from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.analysis.show import export
+from quiver_fast.analysis.show.parquet import write_parquet
+from quiver_fast.analysis.show.plots import comparison_plots, run_dots, run_plots, series_plots
+from quiver_fast.analysis.show.report import html_report
+from quiver_fast.cli.analyze.document import run_document, whole_document
+from quiver_fast.cli.analyze.engines import (
+    ENGINES,
+    add_spark_options,
+    choose_engine,
+    engine_of,
+    find_files,
+)
+from quiver_fast.cli.analyze.text import (
+    change_point_text,
+    comparison_text,
+    run_text,
+    threshold_text,
+)
+from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.shared.common import (
+    ArgumentParser,
+    add_tool_options,
+    report_error,
+    report_warning,
+    run_command,
+)
+from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.thresholds import THRESHOLD_HELP, breach_text, incomplete, threshold
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
+from quiver_fast.records.layout import malformed_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["main", "make_parser"]
+
+_NAME = "quiver-analyze"
+
+_DESCRIPTION = """\
+Analyse recorded transfers: the summary that the other Quiver tools print, and
+steady state, stalls, clock, coordinated omission, comparison and change points.
+
+A PATH is a file of records, a directory with such files (as the other tools
+save with --output), or a glob. Sender's and receiver's files whose names differ
+in nothing else are one run. Spark reads URLs as well: s3a://BUCKET/runs and
+hdfs://HOST/runs, with --conf spark.hadoop.fs.s3a... as Spark's users give it.
+"""
+
+_EPILOG = """\
+example usage:
+  $ quiver --output run1; quiver --output run2
+  $ quiver-analyze run1                              # Print the analysis
+  $ quiver-analyze run2 --compare run1 --html r.html # Compare, and make a report
+  $ quiver-analyze run2 --fail-if 'p99>5ms'          # Exit with 99 if it is
+
+exit codes:
+  0 success, 1 failure, 2 usage error, 99 a threshold is breached, cannot be judged,
+  or, with --fail-if, a run is incomplete
+"""
+
+_INTERVAL_UNITS = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s", 1.0))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
+    return run_command(_NAME, _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    args = make_parser().parse_args(argv)
+    if args.allow_incomplete and not args.fail_if:
+        raise UsageError("--allow-incomplete has no effect without --fail-if")
+    if args.compare is None and len(args.paths) == 1:
+        # Compare again the two sides that `quiver --runs --baseline` measured.
+        sides = both_sides(args.paths[0])
+        if sides is not None:
+            args.paths, args.compare = [sides[0]], sides[1]
+    conf = dict(args.conf)
+    asked = engine_of(args.engine, [*args.paths, *([args.compare] if args.compare else [])])
+    files = find_files(args.paths, args.master, conf)
+    base_files = find_files([args.compare], args.master, conf) if args.compare else []
+    runs = [*base_files, *files]
+    engine = choose_engine(asked, args.master, runs, _wanted(args), conf)
+    if engine.warning is not None:
+        report_warning(_NAME, engine.warning)
+    if args.init_only:
+        return EXIT_OK
+    base = [_load(one, engine.load, args.quiet) for one in base_files]
+    loaded = [_load(one, engine.load, args.quiet) for one in files]
+    analysis = _Analysis(args, engine.name, base, loaded)
+    _export(args, analysis, files)
+    return analysis.report(Console(args))
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    drawn = any((args.html, args.png, args.svg, args.hgrm, args.hlog))
+    return Wanted(args.expected_interval, args.window, drawn)
+
+
+def _load(
+    files: RunFiles, load: Callable[[RunFiles, Callable[[int, int], None]], RunData], quiet: bool
+) -> RunData:
+    with Progress(f"Reading {files.name}", enabled=not quiet) as progress:
+        return load(files, progress.update)
+
+
+class _Analysis:
+    """The documents of all runs, and what they say together."""
+
+    def __init__(
+        self, args: argparse.Namespace, engine: str, base: list[RunData], runs: list[RunData]
+    ) -> None:
+        self.base = base
+        self.runs = runs
+        self.documents = [run_document(run, args.expected_interval, args.window) for run in runs]
+        self.document = whole_document(
+            self.documents,
+            engine,
+            compare_sets(base, runs) if base else None,
+            changes([*base, *runs]),
+            self._thresholds(args),
+        )
+
+    def _thresholds(self, args: argparse.Namespace) -> list[dict[str, Any]]:
+        """Return every threshold held against every run; an incomplete run breaches one more."""
+        found = [limit.check(document) for limit in args.fail_if for document in self.documents]
+        if args.fail_if and not args.allow_incomplete:
+            found += filter(None, map(incomplete, self.documents))
+        return found
+
+    def run_plots(self, document: dict[str, Any], run: RunData) -> dict[str, Figure]:
+        """Return the plots of one run."""
+        return run_plots(run, document["analysis"])
+
+    def set_plots(self) -> dict[str, Figure]:
+        """Return the plots of the comparison and of the series, where there are such."""
+        plots = comparison_plots(self.base, self.runs) if self.base else {}
+        if self.document["comparison"] is not None:
+            plots |= run_dots(self.document["comparison"])
+        series = self.document["change_points"]
+        return plots | series_plots(series) if series is not None else plots
+
+    def all_plots(self) -> dict[str, Figure]:
+        """Return every plot; those of several runs have the run's number before the name."""
+        plots = self.set_plots()
+        several = len(self.runs) > 1
+        for number, (document, run) in enumerate(
+            zip(self.documents, self.runs, strict=True), start=1
+        ):
+            prefix = f"run-{number}-" if several else ""
+            for name, figure in self.run_plots(document, run).items():
+                plots[prefix + name] = figure
+        return plots
+
+    def html(self) -> str:
+        """Return the HTML report."""
+        pairs = zip(self.documents, self.runs, strict=True)
+        parts = [(document, self.run_plots(document, run)) for document, run in pairs]
+        return html_report(parts, self.document, self.set_plots())
+
+    def report(self, console: Console) -> int:
+        """Print the analysis and what makes it doubtful; return the exit code."""
+        console.document(self.document)
+        console.show_all(self._texts())
+        for run in [*self.base, *self.runs]:
+            _warn(run)
+        thresholds = self.document["thresholds"]
+        for one in thresholds:
+            if one["breached"]:
+                report_error(_NAME, breach_text(one))
+        if any(one["breached"] for one in thresholds):
+            return EXIT_THRESHOLD
+        return EXIT_OK if self._have_records() else EXIT_FAILURE
+
+    def _texts(self) -> Iterator[str]:
+        """Yield the texts to print, in order."""
+        for document in self.documents:
+            yield from run_text(document)
+        if self.document["comparison"] is not None:
+            yield comparison_text(self.document["comparison"])
+        if self.document["change_points"] is not None:
+            yield change_point_text(self.document["change_points"])
+        if self.document["thresholds"]:
+            yield threshold_text(self.document["thresholds"])
+
+    def _have_records(self) -> bool:
+        """Name the runs without records: a failed run may leave a summary only."""
+        empty = [document["name"] for document in self.documents if not _messages(document)]
+        for name in empty:
+            report_error(_NAME, f"{name} has no records")
+        return not empty
+
+
+def _messages(document: dict[str, Any]) -> int:
+    """Return the number of records of both ends, including those of other runs' messages."""
+    ends = [document[role] for role in ("sender", "receiver") if document[role] is not None]
+    others = document["delivery"] or {}
+    own: int = sum(end["results"]["message_count"] for end in ends)
+    return own + (others.get("older") or 0) + (others.get("foreign") or 0)
+
+
+def _warn(run: RunData) -> None:
+    """Warn of what makes the figures of a run doubtful."""
+    complete, reason = ending(run)
+    if complete is False:
+        report_warning(_NAME, f"{run.name} is incomplete: {reason or 'it does not say why'}")
+    for end in (run.sender, run.receiver):
+        if end is None:
+            continue
+        records = end["records"]
+        malformed = malformed_text(records)
+        if malformed is not None:
+            report_warning(_NAME, f"{end['file']}: {malformed}")
+        if records["truncated"]:
+            report_warning(_NAME, f"{end['file']} ends within a record, which is left out")
+    negative = (run.delivery or {}).get("negative_latency")
+    if negative:
+        what = f"{negative} messages were received before they were sent"
+        report_warning(_NAME, f"{run.name}: {what}: the clocks of sender and receiver differ")
+
+
+def _export(args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]) -> None:
+    """Write the files that were asked for."""
+    if args.html:
+        # Names of files need not be UTF-8; the report is.
+        text = analysis.html().encode(errors="backslashreplace")
+        export.replace(Path(args.html), partial(_write, text))
+    for form in ("png", "svg"):
+        directory = getattr(args, form)
+        if directory:
+            export.write_images(Path(directory), analysis.all_plots(), form)
+    for form, write in (("hgrm", export.write_hgrm), ("hlog", export.write_hlog)):
+        file = getattr(args, form)
+        if file:
+            _warn_of_left_out(file, write(Path(file), analysis.runs))
+    if args.parquet:
+        with Progress("Writing Parquet", enabled=not args.quiet) as progress:
+            write_parquet(Path(args.parquet), files, analysis.runs, progress.update)
+
+
+def _write(data: bytes, file: Path) -> None:
+    file.write_bytes(data)
+
+
+def _warn_of_left_out(file: str, left_out: int) -> None:
+    if left_out:
+        what = f"{left_out} negative latencies are not in it: HdrHistogram cannot hold them"
+        report_warning(_NAME, f"{file}: {what}")
+
+
+def _interval(text: str) -> float:
+    """Parse a duration such as ``100us`` or ``1ms`` into seconds: an argparse type."""
+    for unit, factor in _INTERVAL_UNITS:
+        number = text.removesuffix(unit)
+        if number != text and number.isascii() and number.isdigit() and int(number):
+            return int(number) * factor
+    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0 with ns, us, ms or s")
+
+
+def _window(text: str) -> int:
+    """Parse a duration of whole seconds: an argparse type."""
+    seconds = _interval(text)
+    if seconds != int(seconds):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of seconds")
+    return int(seconds)
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(_NAME, _DESCRIPTION, f"{THRESHOLD_HELP}\n{_EPILOG}")
+    add = parser.add_argument
+    add(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="Files, directories or globs of records; URLs (s3a://, hdfs://) with Spark",
+    )
+    add("--compare", metavar="BASE", help="Say whether the runs are better or worse than BASE's")
+    add(
+        "--fail-if",
+        metavar="CONDITION",
+        type=threshold,
+        action="append",
+        default=[],
+        help="Exit with 99 if CONDITION holds of any run, if a run does not have the figure, "
+        "and if a run is incomplete (may be repeated)",
+    )
+    add(
+        "--allow-incomplete",
+        action="store_true",
+        help="Let --fail-if judge incomplete runs by their figures alone",
+    )
+    add(
+        "--expected-interval",
+        metavar="DURATION",
+        type=_interval,
+        help="Correct coordinated omission for messages expected every DURATION "
+        "(default: 1 / rate, or credit window / measured rate, from the saved summary)",
+    )
+    add(
+        "--window",
+        metavar="DURATION",
+        type=_window,
+        help="Also give rates and latencies of windows of DURATION (whole seconds)",
+    )
+    add(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="Analyse here (local; numpy is the same) or with Spark "
+        "(default auto: local below about a thousand million records)",
+    )
+    add_spark_options(parser)
+    _add_outputs(parser)
+    add_tool_options(parser)
+    return parser
+
+
+def _add_outputs(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("output options")
+    add = group.add_argument
+    add(
+        "--json",
+        action="store_true",
+        help="Print the analysis as one JSON document on standard output, "
+        "everything else on standard error",
+    )
+    add("--html", metavar="FILE", help="Write a report with all plots to FILE")
+    add("--png", metavar="DIR", help="Write each plot to DIR as PNG")
+    add("--svg", metavar="DIR", help="Write each plot to DIR as SVG")
+    add("--hgrm", metavar="FILE", help="Write HdrHistogram's percentile distribution to FILE")
+    add("--hlog", metavar="FILE", help="Write a HdrHistogram log, one interval a second, to FILE")
+    add(
+        "--parquet",
+        metavar="DIR",
+        help="Write the records to DIR as rows, runs of equals and seconds",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The JSON document of analysed runs: the wrappers' shape, and our sections beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.statistics import ending, run_statistics
+
+__all__ = ["run_document", "whole_document"]
+
+
+def run_document(
+    run: RunData, interval_seconds: float | None, window_seconds: int | None = None
+) -> dict[str, Any]:
+    """Return the document of one run: the keys of `quiver --json`, ``name`` and ``analysis``.
+
+    ``complete`` and ``reason`` are None where no wrapper's summary tells.
+    """
+    ends = [end for end in (run.sender, run.receiver) if end is not None]
+    config: dict[str, Any] = (ends[-1]["config"] or {}) if ends else {}
+    both = run.sender is not None and run.receiver is not None
+    complete, reason = ending(run)
+    return {
+        "name": run.name,
+        "peer_to_peer": config["connection_mode"] == "server" if config and both else None,
+        "run_id": config.get("run_id"),
+        "output_dir": config.get("output_dir"),
+        "complete": complete,
+        "reason": reason,
+        "results": run.sections["results"],
+        "delivery": run.delivery,
+        "drain": run.sections["drain"],
+        "queue_growth": run.sections["queue_growth"],
+        "sender": run.sender,
+        "receiver": run.receiver,
+        "analysis": run_statistics(run, interval_seconds, window_seconds),
+    }
+
+
+def whole_document(
+    documents: Sequence[dict[str, Any]],
+    engine: str,
+    comparison: dict[str, Any] | None,
+    change_points: dict[str, Any] | None,
+    thresholds: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Return what ``--json`` prints.
+
+    One run is that run's document; several stand under ``runs``. Beside them:
+    ``engine``, ``comparison``, ``change_points``, ``thresholds`` and ``analysed_with``.
+    """
+    body = dict(documents[0]) if len(documents) == 1 else {"runs": list(documents)}
+    return body | {
+        "engine": engine,
+        "comparison": comparison,
+        "change_points": change_points,
+        "thresholds": thresholds,
+        "analysed_with": environment(),
+    }

@@ -1,0 +1,179 @@
+"""Which engine reads the records: this process, or Spark."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.read.discovery import RunFiles, find_runs, is_url
+from quiver_fast.analysis.read.sources import Progress, Wanted, load_run
+from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.records.frames import read_index
+
+__all__ = [
+    "ENGINES", "Engine", "add_spark_options", "choose_engine", "engine_of", "estimated_records",
+    "find_files", "spark_setting",
+]  # fmt: skip
+
+ENGINES = ("auto", "local", "numpy", "spark")
+
+LOCAL_LIMIT = 10**9
+"""From about so many records on, ``auto`` is Spark."""
+
+_BYTES_PER_RECORD = 28  # a v3 receiver's line of milliseconds
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine.
+
+    Attributes:
+        name: ``local`` or ``spark``.
+        load: reads a run; raises :class:`quiver_fast.errors.QuiverError` and OSError.
+        warning: why it is not the engine that the size of the files asks for, in one line;
+            None where it is.
+    """
+
+    name: str
+    load: Callable[[RunFiles, Progress], RunData]
+    warning: str | None = None
+
+
+def engine_of(asked: str, words: Sequence[str]) -> str:
+    """Return which engine is meant: URLs are read by Spark.
+
+    Raises:
+        UsageError: another one is asked for.
+    """
+    urls = [word for word in words if is_url(word)]
+    if not urls:
+        return asked
+    if asked not in ("auto", "spark"):
+        raise UsageError(f"'{urls[0]}': --engine {asked} reads files of this machine only")
+    return "spark"
+
+
+def find_files(words: Sequence[str], master: str | None, conf: Mapping[str, str]) -> list[RunFiles]:
+    """Return the runs that the words of the command line name; Spark starts for URLs.
+
+    Raises:
+        OSError: a file system cannot be reached.
+        QuiverError: nothing is there, or Spark cannot start.
+    """
+    if not any(is_url(word) for word in words):
+        return find_runs(words)
+    return find_runs(words, _spark().files_elsewhere(master, conf))
+
+
+def choose_engine(
+    asked: str,
+    master: str | None,
+    runs: Sequence[RunFiles],
+    wanted: Wanted,
+    conf: Mapping[str, str] | None = None,
+) -> Engine:
+    """Return the engine that was asked for; ``auto`` goes by the size of the files.
+
+    Where Spark cannot start, ``auto`` without a master and settings is the local engine,
+    which reads files of any size too.
+
+    Args:
+        asked: one of ``ENGINES``.
+        master: a Spark master.
+        runs: all that will be read.
+        wanted: what will be asked of them.
+        conf: Spark's settings.
+
+    Raises:
+        OSError: a file cannot be read.
+        UsageError: a Spark master or a setting is given to the local engine.
+        QuiverError: Spark is asked for and not installed.
+    """
+    if asked == "auto" and master is None and not conf:
+        return _by_size(runs, wanted)
+    if asked in ("auto", "spark"):
+        return Engine("spark", _spark_loader(master, runs, wanted, conf or {}))
+    if master is not None or conf:
+        raise UsageError(f"{'--conf' if conf else '--master'} is for --engine spark")
+    return Engine("local", load_run)
+
+
+def _by_size(runs: Sequence[RunFiles], wanted: Wanted) -> Engine:
+    if estimated_records(runs) < LOCAL_LIMIT:
+        return Engine("local", load_run)
+    try:
+        load = _spark_loader(None, runs, wanted, {})
+        missing = importlib.import_module("spark_analysis.java").why_java_is_missing()
+    except QuiverError as error:
+        missing = str(error)
+    if missing is None:
+        return Engine("spark", load)
+    return Engine("local", load_run, f"analysing here, not with Spark: {missing}")
+
+
+def estimated_records(runs: Sequence[RunFiles]) -> int:
+    """Return about how many records the files of ``runs`` hold, by the size of their text.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return sum(_text_size(path) for run in runs for path in run.paths) // _BYTES_PER_RECORD
+
+
+def add_spark_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options about Spark itself."""
+    add = parser.add_argument
+    add(
+        "--master",
+        metavar="URL",
+        help="The Spark master, or sc://HOST:PORT of a Spark Connect server "
+        "(default local[*], or spark-submit's)",
+    )
+    add(
+        "--conf",
+        metavar="NAME=VALUE",
+        type=spark_setting,
+        action="append",
+        default=[],
+        help="A setting of Spark, such as spark.driver.memory=4g (may be repeated)",
+    )
+
+
+def spark_setting(text: str) -> tuple[str, str]:
+    """Parse ``NAME=VALUE`` of ``--conf``: an argparse type."""
+    name, equals, value = text.partition("=")
+    if not name.strip() or not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
+    return name.strip(), value.strip()
+
+
+def _text_size(path: Path) -> int:
+    """Return the bytes of text in a file; of zstd without our index a lower bound."""
+    frames = read_index(path)
+    if frames is None:
+        return path.stat().st_size
+    return sum(frame.text_size for frame in frames)
+
+
+def _spark() -> ModuleType:
+    try:
+        return importlib.import_module("spark_analysis.engine")
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").split(".")[0]
+        raise QuiverError(
+            f"--engine spark needs {missing}, which is not installed: "
+            "pip install 'quiver-fast[spark]' (--engine local does without)"
+        ) from None
+
+
+def _spark_loader(
+    master: str | None, runs: Sequence[RunFiles], wanted: Wanted, conf: Mapping[str, str]
+) -> Callable[[RunFiles, Progress], RunData]:
+    loader: Callable[[RunFiles, Progress], RunData]
+    loader = _spark().run_loader(master, runs, wanted, conf)
+    return loader

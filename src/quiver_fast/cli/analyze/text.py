@@ -1,0 +1,251 @@
+"""The printed analysis: pure functions from documents to text in the summary's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from quiver_fast.analysis.compare.comparison import BETTER, NO_DIFFERENCE, WORSE
+from quiver_fast.analysis.figures.statistics import OF_WHOLE
+from quiver_fast.analysis.model.ranks import SECTIONS
+from quiver_fast.analysis.model.units import (
+    PER_SECOND,
+    average_text,
+    figure_text,
+    fine_text,
+    latency_text,
+)
+from quiver_fast.cli.arrow.summary_text import (
+    arrow_summary_text,
+    latency_field,
+    latency_lines,
+    number_field,
+    pair_summary_text,
+    section,
+    text_field,
+)
+
+__all__ = ["change_point_text", "comparison_text", "run_text", "threshold_text"]
+
+
+def run_text(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the summary of a run as the wrappers print it, and our sections after it."""
+    sender, receiver = document["sender"], document["receiver"]
+    measured = sender if receiver is None else receiver
+    if sender is not None and receiver is not None:
+        text = pair_summary_text(document)
+    else:
+        ending = {key: document[key] for key in ("complete", "reason")}
+        text = arrow_summary_text(measured | ending)
+    analysis = document["analysis"]
+    unit = "ms" if receiver is None else receiver["latency"]["unit"]
+    yield from (section("RUN", [document["name"]]), text, _steady(analysis, measured))
+    yield _stalls(analysis)
+    yield from _windows(analysis["windows"], unit)
+    yield from (_clock(analysis["clock"]), _omission(analysis["coordinated_omission"]))
+
+
+def comparison_text(comparison: dict[str, Any]) -> str:
+    """Return the verdict on a candidate against its base, figure by figure."""
+    heads = f"{'':<13}{'base':>11}{'candidate':>11}{'change':>9}{'p':>9}{'effect':>7}"
+    lines = [
+        f"{heads}{'raw base':>11}{'raw cand.':>11}  verdict",
+        *(_figure_line(name, figure) for name, figure in comparison["figures"].items()),
+        "",
+        *_intervals(comparison["figures"]),
+        "base, candidate: means of the runs' steady states; raw: of the whole runs",
+        "p: adjusted for the number of figures",
+        *(f"INCOMPLETE: {name}" for name in comparison["incomplete"]),
+        *(f"NOT STEADY: {name}, by all its seconds" for name in comparison["not_steady"]),
+        "",
+        text_field("Verdict", comparison["verdict"]),
+        _in_words(comparison),
+    ]
+    return section("COMPARISON", lines)
+
+
+def _in_words(comparison: dict[str, Any]) -> str:
+    """Return the verdict as a sentence."""
+    parts = []
+    for verdict in (BETTER, WORSE):
+        found = [
+            f"{name.replace('_', ' ')} ({_or_dash(figure['change'], '+.1%')})"
+            for name, figure in comparison["figures"].items()
+            if figure["verdict"] == verdict
+        ]
+        if found:
+            parts.append(f"{verdict} in {', '.join(found)}")
+    if parts:
+        return f"The candidate is {' and '.join(parts)}."
+    if comparison["verdict"] == NO_DIFFERENCE:
+        return "The runs of the candidate and of the base are not told apart."
+    return "With so few runs a difference of the sets is not told from one between runs."
+
+
+def _intervals(figures: dict[str, Any]) -> list[str]:
+    """Return the 95 % interval of each difference, and what it is of."""
+    lines = []
+    for name, figure in figures.items():
+        if figure["interval"] is None:
+            continue
+        low, high = (average_text(bound, figure["unit"]) for bound in figure["interval"])
+        lines.append(f"difference of {name.replace('_', ' ')}: {low} to {high}")
+    if not lines:
+        return []
+    of = next(figure["interval_of"] for figure in figures.values() if figure["interval_of"])
+    note = "" if of == "runs" else ": how other runs differ is not in it"
+    return [f"95 % intervals, {of}{note}:", *lines, ""]
+
+
+def _figure_line(name: str, figure: dict[str, Any]) -> str:
+    unit = figure["unit"]
+    change = _or_dash(figure["change"], "+.1%")
+    cells = [
+        f"{name.replace('_', ' '):<13}",
+        f"{average_text(figure['base'], unit):>11}",
+        f"{average_text(figure['candidate'], unit):>11}",
+        f"{'~' if figure['verdict'] == NO_DIFFERENCE else change:>9}",
+        f"{_or_dash(figure['adjusted_p_value'], '.2g'):>9}",
+        f"{_or_dash(figure['effect'], '+.2f'):>7}",
+        f"{average_text(figure['raw_base'], unit):>11}",
+        f"{average_text(figure['raw_candidate'], unit):>11}",
+    ]
+    return "".join(cells) + f"  {figure['verdict']}"
+
+
+def change_point_text(changes: dict[str, Any]) -> str:
+    """Return where a series of runs changed its level."""
+    lines = [
+        f"{name.replace('_', ' ')}: from {average_text(change['before'], figure['unit'])} "
+        f"to {average_text(change['after'], figure['unit'])} with {change['run']}"
+        for name, figure in changes["figures"].items()
+        for change in figure["change_points"]
+    ]
+    lines += [
+        f"{name.replace('_', ' ')}: neighbouring runs depend on each other "
+        f"(autocorrelation {figure['autocorrelation']:.2f}); a step is not told from a drift"
+        for name, figure in changes["figures"].items()
+        if figure["dependent"]
+    ]
+    seen = [
+        f"{name.replace('_', ' ')} {100 * figure['detectable_step']:,.2g} %"
+        for name, figure in changes["figures"].items()
+        if figure["detectable_step"] is not None
+    ]
+    runs = f"{len(changes['runs'])} runs in order of time"
+    incomplete = [f"INCOMPLETE: {name}" for name in changes["incomplete"]]
+    smallest = ["", "steps that so many runs show: " + ", ".join(seen)] if seen else []
+    return section("CHANGE POINTS", [runs, *(lines or ["none"]), *incomplete, *smallest])
+
+
+def threshold_text(thresholds: list[dict[str, Any]]) -> str:
+    """Return each threshold with its figure, and whether it was breached."""
+    lines = [
+        f"{one['condition']}: {one['reason'] or figure_text(one['value'], one['unit'])}, "
+        f"{'BREACHED' if one['breached'] else 'ok'} ({one['run']})"
+        for one in thresholds
+    ]
+    return section("THRESHOLDS", lines)
+
+
+def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
+    """Return the verdict and the figures, those of a steady state beside the whole run's."""
+    found = analysis["steady_state"]
+    if found["figures_of"] == OF_WHOLE:
+        lines = [f"{found['verdict']}: {found['reason']}", "Figures of the whole run:"]
+        lines.append(number_field("Rate", found["message_rate"], "messages/s"))
+        latency = latency_lines(found["latency"]) if found["latency"] is not None else []
+        return section("STEADY STATE", lines + latency)
+    lines = [
+        number_field("Duration", found["seconds"], "seconds"),
+        number_field("Warm-up left out", found["warm_up_seconds"], "seconds"),
+        number_field("Ramp-down left out", found["ramp_down_seconds"], "seconds"),
+        _beside(
+            number_field("Rate", found["message_rate"], "messages/s"),
+            _or_dash(raw["results"]["message_rate"], ",.0f"),
+        ),
+    ]
+    if found["detectable_step"] is not None:
+        step = 100 * found["detectable_step"]
+        lines.insert(3, number_field("Detectable step", step, "%", ",.2g"))
+    if found["latency"] is not None:
+        unit, whole = raw["latency"]["unit"], raw["latency"]["percentiles"]
+        lines += [
+            _beside(line, latency_text(whole[rank], unit))
+            for rank, line in zip(SECTIONS, latency_lines(found["latency"]), strict=True)
+        ]
+    return section("STEADY STATE", lines)
+
+
+def _beside(line: str, raw: str) -> str:
+    return f"{line} (whole run {raw})"
+
+
+def _stalls(analysis: dict[str, Any]) -> str:
+    stalls = analysis["stalls"]
+    if not stalls:
+        return ""
+    lines = [
+        number_field("Stalls", len(stalls), ""),
+        number_field("Stalled", sum(stall["seconds"] for stall in stalls), "seconds"),
+        number_field("Longest", max(stall["seconds"] for stall in stalls), "seconds"),
+    ]
+    return section("STALLS", [line.rstrip() for line in lines])
+
+
+def _windows(windows: dict[str, Any] | None, unit: str) -> Iterator[str]:
+    """Yield the table of windows, a row at a time: they may be as many as seconds."""
+    if windows is None:
+        return
+    heads = {"rate": "messages/s", "latency_p50": "p50", "latency_p99": "p99"}
+    heads = {name: head for name, head in heads.items() if name in windows}
+    head = f"{'seconds':>8}" + "".join(f"{head:>14}" for head in heads.values())
+    yield section(f"WINDOWS OF {windows['seconds']} s", [head])
+    beginning = next(iter(windows["start"]), 0)
+    columns = [windows[name] for name in heads]
+    for start, *row in zip(windows["start"], *columns, strict=True):
+        cells = [
+            f"{_window_cell(value, name, unit):>14}" for name, value in zip(heads, row, strict=True)
+        ]
+        yield f"{start - beginning:>8}" + "".join(cells) + "\n"
+
+
+def _window_cell(value: float | None, name: str, unit: str) -> str:
+    if value is None or name == "rate":
+        return _or_dash(value, ",.0f")
+    return latency_text(value * PER_SECOND[unit] / PER_SECOND["ms"], unit)
+
+
+def _clock(clock: dict[str, Any] | None) -> str:
+    if clock is None:
+        return ""
+    bounds = {"Offset at least": "offset_at_least", "Offset at most": "offset_at_most"}
+    lines = [
+        latency_field(name, clock[key], clock["unit"])
+        for name, key in bounds.items()
+        if clock[key] is not None
+    ]
+    if clock["drift_ppm"] is not None:
+        lines.append(number_field("Drift", clock["drift_ppm"], "ppm", ",.2f"))
+        lines.append(number_field("Drift at least", clock["drift_low_ppm"], "ppm", ",.2f"))
+        lines.append(number_field("Drift at most", clock["drift_high_ppm"], "ppm", ",.2f"))
+    return section("CLOCK", lines)
+
+
+def _omission(omission: dict[str, Any] | None) -> str:
+    if omission is None or omission["method"] is None:
+        return ""
+    unit, lines = omission["unit"], [text_field("Method", omission["method"])]
+    if omission["expected_interval"] is not None:
+        lines.append(text_field("Interval", fine_text(omission["expected_interval"], unit)))
+    for kind in ("raw", "corrected"):
+        percentiles = omission[kind]["percentiles"]
+        lines += [
+            latency_field(f"{kind.capitalize()} {rank}%", percentiles[rank], unit)
+            for rank in SECTIONS
+        ]
+    return section("COORDINATED OMISSION", lines)
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

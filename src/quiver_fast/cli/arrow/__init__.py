@@ -1,0 +1,1 @@
+"""`quiver-arrow`, and the supervised arrow that other commands run."""

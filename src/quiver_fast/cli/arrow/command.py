@@ -1,0 +1,198 @@
+"""`quiver-arrow`: run one sender or receiver, and save and summarise what it recorded."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id
+from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup, add_queue_options, with_path
+from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.arrow.summary_text import arrow_summary_text
+from quiver_fast.cli.arrow.supervisor import SignalWatch, Supervisor
+from quiver_fast.cli.arrow.verdict import judge, summary_warnings
+from quiver_fast.cli.shared import help_text
+from quiver_fast.cli.shared.common import (
+    ArgumentParser,
+    add_arrow_options,
+    add_implementation_options,
+    add_option,
+    add_tls_options,
+    add_tool_options,
+    report_warning,
+    run_command,
+)
+from quiver_fast.cli.shared.console import Console, add_console_options
+from quiver_fast.cli.shared.implementations import Implementation, find_arrow
+from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
+from quiver_fast.cli.shared.start import prelude_words, print_information
+from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+from quiver_fast.options.arrow import ARROW_OPTIONS
+
+__all__ = ["main", "make_parser"]
+
+_NAME = "quiver-arrow"
+
+_USAGE = """\
+quiver-arrow [options] OPERATION URL
+       quiver-arrow [--impl IMPL] --info"""
+
+_DESCRIPTION = """\
+Send or receive messages as fast as possible over a single connection, for a
+duration or up to a count.
+
+'quiver-arrow' is one of the Quiver tools for testing the performance of
+message servers and APIs.
+"""
+
+_MODES = """\
+server and passive modes:
+  By default quiver-arrow connects to a server and actively creates the session
+  and link that it uses. With --server it listens for a connection instead, and
+  with --passive it waits for its peer to create the session and link.
+
+  Options marked (pyfast) need an implementation with our extensions.
+  Options may also be given as words: quiver-arrow impl=pyfast send queue0
+
+example usage:
+  $ quiver-arrow receive queue0 &     # Start receiving
+  $ quiver-arrow send queue0          # Start sending
+
+exit codes:
+  0 success, 1 failure, 2 usage error, 130 and 143 interrupted by a signal
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
+    return run_command(_NAME, _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    parser = make_parser()
+    # Options may stand between the words, and `impl=NAME` may be one of them.
+    args = parser.parse_intermixed_args(argv)
+    implementation = find_arrow(_implementation_name(args))
+    if args.info:
+        return print_information(implementation)
+    queue = QueueOptions.from_arguments(args)
+    plan = _plan(args, implementation, queue)
+    check_output_dir(args.output, (plan.role,), args.force)
+    if args.init_only:
+        return EXIT_OK
+    return _measure(plan, queue, make_output_dir(args.output), Console(args), args.summary)
+
+
+def _implementation_name(args: argparse.Namespace) -> str:
+    names = [word.removeprefix("impl=") for word in args.words if word.startswith("impl=")]
+    args.words = [word for word in args.words if not word.startswith("impl=")]
+    return str(names[-1] if names else args.impl)
+
+
+def _measure(
+    plan: ArrowPlan, options: QueueOptions, output_dir: Path, console: Console, summarize: bool
+) -> int:
+    console.note(f"Saving output files to '{output_dir}'")
+    signals = SignalWatch()
+    with signals, closing(QueueSetup(_NAME, options, plan, console, signals)) as queue:
+        queue.prepare()
+        if _needs_address(plan):
+            queue.ask_address()
+        if signals.exit_code is not None:
+            return signals.exit_code
+        run = ArrowRun(with_path(plan, queue.path), output_dir)
+        with closing(run):
+            run.start()
+            Supervisor(signals).watch([run])
+    summary = run.analyse(console.quiet)
+    summary["purged"] = queue.purged
+    problem = judge(run, summary)
+    run.save(summary)
+    uncompressed = run.compress(console.quiet)
+    console.document(summary)
+    if summarize:
+        console.show(arrow_summary_text(summary).rstrip("\n"))
+    for warning in summary_warnings(summary):
+        report_warning(_NAME, warning)
+    if signals.exit_code is not None:
+        return signals.exit_code
+    if problem or uncompressed:
+        raise QuiverError(problem or uncompressed)
+    return EXIT_OK
+
+
+def _needs_address(plan: ArrowPlan) -> bool:
+    """Say whether to ask the broker what the URL's path means.
+
+    Our own arrow asks by itself. A peer that waits for one arrow would take the question for
+    that arrow, so only ask where the path looks like RabbitMQ's.
+    """
+    looks_so = plan.url.path.startswith(("queues/", "exchanges/"))
+    return looks_so and not plan.implementation.extensions and not plan.server
+
+
+def _plan(
+    args: argparse.Namespace, implementation: Implementation, queue: QueueOptions
+) -> ArrowPlan:
+    if len(args.words) != 2 or args.words[0] not in ("send", "receive"):
+        raise UsageError(
+            f"the arguments must be 'send' or 'receive', and a URL (see {_NAME} --help)"
+        )
+    operation, url = args.words[0], queue.url(args.words[1])
+    for flag, given in (("--server", args.server), ("--passive", args.passive)):
+        if given:
+            queue.refuse(f"has no effect with {flag}")
+    if args.settlement and operation == "receive":
+        raise UsageError("--settlement is for senders: receivers do not learn of settlement")
+    return ArrowPlan(
+        operation=operation,
+        implementation=implementation,
+        url=url,
+        options=ArrowOptions.from_arguments(args, url),
+        id=args.id or new_id(operation),
+        server=args.server,
+        passive=args.passive,
+        tail_from=args.tail_from,
+        prelude=prelude_words(args.prelude),
+        verbose=args.verbose,
+    )
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    epilog = "\n".join(
+        (
+            help_text.OPERATIONS,
+            help_text.URLS,
+            help_text.FORMATS,
+            help_text.arrow_implementations(),
+            _MODES,
+        )
+    )
+    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog, _USAGE)
+    add = parser.add_argument
+    add(
+        "words",
+        metavar="OPERATION URL",
+        nargs="*",
+        help="Either 'send' or 'receive', and the location of a message source or target",
+    )
+    add_console_options(parser)
+    add_implementation_options(parser, "send or receive")
+    add("--summary", action="store_true", help="Print the configuration and results to the console")
+    add("--id", metavar="ID", help="Use ID as the client or server identity")
+    add("--server", action="store_true", help="Operate in server mode")
+    add("--passive", action="store_true", help="Operate in passive mode")
+    tail_from = next(option for option in ARROW_OPTIONS if option.key == "tail-from")
+    add_option(parser, tail_from)
+    add_arrow_options(parser)
+    add_queue_options(parser)
+    add_tls_options(parser)
+    add_tool_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

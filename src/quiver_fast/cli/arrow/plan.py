@@ -1,0 +1,350 @@
+"""What one arrow is asked to do: the checked options and the contract arguments they become."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.cli.shared.credentials import (
+    check_certificate,
+    check_exposure,
+    only_one,
+    read_password,
+)
+from quiver_fast.cli.shared.implementations import Implementation
+from quiver_fast.cli.shared.url import AddressUrl
+from quiver_fast.contract import CSP_BODY_LIMIT
+from quiver_fast.errors import UsageError
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, SECURITY
+from quiver_fast.options.option import SWITCH, Option
+
+__all__ = [
+    "ArrowOptions",
+    "ArrowPlan",
+    "contract_arguments",
+    "new_id",
+    "role_of",
+    "summary_config",
+]
+
+# Options that both arrows of a pair get; the others belong to one arrow's plan.
+_OF_BOTH = tuple(
+    option for option in ARROW_OPTIONS if option.flag and option.group in (LOAD, SECURITY)
+)
+_EXTENSION_SCHEMES = ("amqp", "amqps", "csp")
+_JMS_PORT = 61616
+_JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
+
+
+@dataclass(frozen=True)
+class ArrowOptions:
+    """The options that both arrows of a pair share. Durations are seconds, sizes bytes.
+
+    ``pacing`` is how a sender waits for its schedule, "exact" or "sleep"; None for what goes
+    with the unit of its times.
+    """
+
+    duration: int
+    count: int
+    rate: int
+    body_size: int
+    credit_window: int
+    transaction_size: int
+    durable: bool
+    set_message_id: bool
+    timeout: int
+    streaming: bool
+    presettled: bool
+    record_format: str | None
+    settlement: bool
+    time_unit: str | None
+    max_frame_size: int | None
+    cert: str | None
+    key: str | None
+    trust_store: str | None
+    tls_verify: bool
+    sasl_mechanisms: str | None
+    username: str | None
+    password: str | None
+    expose_password: bool
+    pacing: str | None = None
+
+    @classmethod
+    def from_arguments(cls, args: argparse.Namespace, url: AddressUrl) -> ArrowOptions:
+        """Check the parsed arguments against each other and against the URL.
+
+        Raises:
+            UsageError: options that contradict each other or cannot have an effect.
+        """
+        if args.settlement and args.record_format not in (None, "v2"):
+            raise UsageError("--settlement needs --record-format v2")
+        if args.settlement and args.presettled:
+            raise UsageError("--presettled leaves no settlement to record")
+        check_certificate(args.cert, args.key)
+        tls_only = {
+            "--cert": args.cert,
+            "--trust-store": args.trust_store,
+            "--tls-insecure": args.tls_insecure,
+        }
+        for flag, value in tls_only.items():
+            if value and not url.secure:
+                raise UsageError(f"{flag} has no effect without an amqps URL")
+        users = {"--username": args.username, "the URL": url.username}
+        values: dict[str, Any] = {
+            option.name: not getattr(args, option.dest)
+            if option.inverted
+            else getattr(args, option.dest)
+            for option in _OF_BOTH
+        }
+        values["username"] = only_one("both name a user", users)
+        return cls(
+            **values,
+            password=read_password(args.password_file, {"the URL": url.password}),
+            expose_password=args.expose_password,
+        )
+
+    def in_fine_units(self) -> ArrowOptions:
+        """Return the options with times in microseconds, unless another unit was asked for.
+
+        A sender keeps a core awake for fine times only if its user asked for them.
+        """
+        if self.time_unit is not None:
+            return self
+        return replace(self, time_unit="us", pacing="sleep")
+
+
+@dataclass(frozen=True)
+class ArrowPlan:
+    """One arrow of a run. Creating it checks that the implementation can do what is asked.
+
+    Attributes:
+        run_id: what the ids of this run's messages begin with; None where an end knows none.
+        run_start: epoch milliseconds; what was sent before is of an earlier run. None where
+            no queue can hold such messages, and for one arrow alone.
+        drain_timeout: seconds that a pair's receiver has after the end of the sender; None
+            for one arrow alone.
+
+    Raises:
+        UsageError: the implementation lacks an option, or would expose a password.
+    """
+
+    operation: str
+    implementation: Implementation
+    url: AddressUrl
+    options: ArrowOptions
+    id: str
+    server: bool = False
+    passive: bool = False
+    tail_from: str | None = None
+    prelude: tuple[str, ...] = ()
+    run_id: str | None = None
+    run_start: int | None = None
+    drain_timeout: int | None = None
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        if self.operation == "receive" and self.server and self.implementation.client_only:
+            raise UsageError(f"implementation '{self.implementation.name}' has no server mode")
+        if not self.implementation.extensions:
+            self._check_without_extensions()
+        elif self.url.scheme not in _EXTENSION_SCHEMES:
+            raise UsageError(f"scheme '{self.url.scheme}' is not known; use amqp, amqps or csp")
+        if self.url.scheme == "csp":
+            self._check_csp()
+        if self.tail_from is not None:
+            self._check_tail_from()
+
+    def _check_tail_from(self) -> None:
+        """Only a queue that keeps its entries has a start and an end to read from."""
+        if self.url.scheme != "csp":
+            raise UsageError("--tail-from has no effect without a csp URL")
+        if self.operation == "send":
+            raise UsageError("--tail-from is for receivers")
+
+    def _check_csp(self) -> None:
+        """Refuse what the queue protocol has no counterpart of."""
+        options = self.options
+        amqp_only = {
+            "--server": self.server,
+            "--passive": self.passive,
+            "--transaction-size": options.transaction_size,
+            "--durable": options.durable,
+            "--streaming": options.streaming,
+            "--presettled": options.presettled,
+            "--max-frame-size": options.max_frame_size,
+            "--sasl-mechanisms": options.sasl_mechanisms,
+            "a user": options.username,
+        }
+        for flag, value in amqp_only.items():
+            if value:
+                raise UsageError(f"a csp URL does not go with {flag}")
+        if options.body_size > CSP_BODY_LIMIT:
+            raise UsageError(f"with a csp URL --body-size is at most {CSP_BODY_LIMIT}")
+
+    def _check_without_extensions(self) -> None:
+        name = self.implementation.name
+        if self.url.scheme == "csp":
+            raise UsageError(f"implementation '{name}' does not support csp URLs")
+        for flag, value in _extension_flags(self.options, self.operation).items():
+            if value is not None:
+                raise UsageError(f"implementation '{name}' does not support {flag}")
+        check_exposure(self.implementation, self.options.password, self.options.expose_password)
+
+    @property
+    def record_format(self) -> str | None:
+        """The revision of the records that was asked for; None for what the arrow does."""
+        if self.implementation.extensions and self.options.settlement:
+            return "v2"
+        return self.options.record_format
+
+    @property
+    def controlled(self) -> bool:
+        """Whether a wrapper tells the arrow when to end: a pair's receiver that listens to it."""
+        extended = self.implementation.extensions
+        return extended and self.operation == "receive" and self.drain_timeout is not None
+
+    @property
+    def role(self) -> str:
+        """Return "sender" or "receiver"."""
+        return role_of(self.operation)
+
+    @property
+    def port(self) -> int:
+        """The port to use: upstream's JMS arrows have a default of their own."""
+        if self.implementation.name in _JMS_IMPLEMENTATIONS and not self.url.explicit_port:
+            return _JMS_PORT
+        return self.url.port
+
+
+def role_of(operation: str) -> str:
+    """Return "sender" for "send" and "receiver" for "receive"."""
+    return {"send": "sender", "receive": "receiver"}[operation]
+
+
+def new_id(operation: str) -> str:
+    """Return a fresh identity for an arrow, as upstream names them."""
+    return f"quiver-{role_of(operation)}-{secrets.token_hex(4)}"
+
+
+def contract_arguments(
+    plan: ArrowPlan,
+    password_fd: int | None = None,
+    report_file: Path | None = None,
+    control_fd: int | None = None,
+) -> list[str]:
+    """Return the ``key=value`` arguments of the arrow contract, in upstream's order, then ours.
+
+    Args:
+        plan: what the arrow is to do.
+        password_fd: where an implementation with extensions reads the password.
+        report_file: where an implementation with extensions writes its report.
+        control_fd: where a controlled one reads what the wrapper says.
+    """
+    ours = plan.implementation.extensions
+    arguments: dict[str, Any] = {
+        "connection-mode": "server" if plan.server else "client",
+        "channel-mode": "passive" if plan.passive else "active",
+        "operation": plan.operation,
+        "id": plan.id,
+        "scheme": plan.url.scheme,
+        "host": plan.url.host,
+        "port": plan.port,
+        "path": plan.url.path,
+    }
+    values = vars(plan.options) | {"tail_from": plan.tail_from}
+    if ours:
+        values["password"] = None
+    for option in ARROW_OPTIONS:
+        if option.key and option.name in values and not (option.extension or option.side):
+            value = values[option.name]
+            arguments[option.key] = int(value) if option.kind == SWITCH else value
+    if ours:
+        arguments |= _extension_arguments(plan, values)
+        arguments |= {
+            "password-fd": password_fd,
+            "report-file": report_file,
+            "control-fd": control_fd,
+        }
+    elif plan.options.settlement:
+        # The second revision of the contract has the key, for senders and receivers.
+        arguments["settlement"] = 1
+    return [f"{key}={value}" for key, value in arguments.items() if value is not None]
+
+
+def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
+    """Return the ``config`` of a summary: upstream's keys in order, then ours; no secrets."""
+    options = plan.options
+    return {
+        "impl": plan.implementation.name,
+        "url": plan.url.shown,
+        "output_dir": str(output_dir),
+        "timeout": options.timeout,
+        "connection_mode": "server" if plan.server else "client",
+        "channel_mode": "passive" if plan.passive else "active",
+        "operation": plan.operation,
+        "id": plan.id,
+        "host": plan.url.host,
+        "port": str(plan.port),
+        "path": plan.url.path,
+        "duration": options.duration,
+        "count": options.count,
+        "rate": options.rate,
+        "body_size": options.body_size,
+        "credit_window": options.credit_window,
+        "transaction_size": options.transaction_size,
+        "durable": options.durable,
+        "set_message_id": options.set_message_id,
+        "scheme": plan.url.scheme,
+        "username": options.username,
+        "cert": options.cert,
+        "trust_store": options.trust_store,
+        "tls_verify": options.tls_verify if plan.url.secure else None,
+        "sasl_mechanisms": options.sasl_mechanisms,
+        "presettled": options.presettled,
+        "streaming": options.streaming,
+        "record_format": plan.record_format,
+        "settlement": options.settlement,
+        "time_unit": options.time_unit,
+        "max_frame_size": options.max_frame_size,
+        "tail_from": plan.tail_from,
+        "prelude": list(plan.prelude),
+        "run_id": plan.run_id,
+        "run_start": plan.run_start,
+        "drain_timeout": plan.drain_timeout,
+    }
+
+
+def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
+    """Return the flags that only implementations with extensions support, with what was given."""
+    return {
+        option.flag: _given(option, getattr(options, option.name), operation)
+        for option in _OF_BOTH
+        if option.extension
+    }
+
+
+def _given(option: Option, value: Any, operation: str) -> Any:
+    """Return the value of an option that this arrow is to be told; None for none."""
+    if option.side not in ("", operation):
+        return None
+    # A switch is passed on only if it is not at its default.
+    return None if option.kind == SWITCH and value == option.default else value
+
+
+def _extension_arguments(plan: ArrowPlan, values: Mapping[str, Any]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for option in ARROW_OPTIONS:
+        if option.key and option.name in values and (option.extension or option.side):
+            value = _given(option, values[option.name], plan.operation)
+            arguments[option.key] = int(value) if isinstance(value, bool) else value
+    arguments["record-format"] = plan.record_format
+    arguments["tls-verify"] = int(plan.options.tls_verify) if plan.url.secure else None
+    return arguments | {
+        "address": plan.url.path if plan.url.verbatim else None,
+        "run-id": plan.run_id,
+        "run-start": plan.run_start if plan.operation == "receive" else None,
+    }

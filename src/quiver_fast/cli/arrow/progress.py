@@ -1,0 +1,71 @@
+"""Progress of long work, on terminals only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from quiver_fast.cli.arrow.snapshots import Snapshot
+
+__all__ = ["Progress", "RunProgress"]
+
+_PATIENCE = 1.0
+_INTERVAL = 0.2
+
+
+class Progress:
+    """A line on standard error that appears when work takes more than a second."""
+
+    def __init__(self, label: str, enabled: bool = True) -> None:
+        self._label = label
+        self._enabled = enabled and sys.stderr.isatty()
+        self._next = time.monotonic() + _PATIENCE
+        self._shown = False
+
+    def update(self, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` units of work are done, if it is time to."""
+        now = time.monotonic()
+        if not self._enabled or now < self._next or total <= 0:
+            return
+        self._next, self._shown = now + _INTERVAL, True
+        print(f"\r{self._label}: {100 * done // total:3d} %", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._shown:
+            # The line is erased: what follows stands where it stood.
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+class RunProgress:
+    """Shows how much of a pair's run is done, by its limit; called with each snapshot."""
+
+    def __init__(self, progress: Progress, count: int, duration: int) -> None:
+        """Begin now.
+
+        Args:
+            progress: where it is shown.
+            count: messages to receive; 0 for no limit.
+            duration: seconds to run, where there is no count; 0 for no limit.
+        """
+        self._progress = progress
+        self._count = count
+        self._duration = duration
+        self._started = time.monotonic()
+
+    def __call__(self, snapshots: dict[str, Snapshot]) -> None:
+        """Show it as of ``snapshots``, by role."""
+        receiver = snapshots.get("receiver")
+        if self._count:
+            self._progress.update(receiver.count if receiver else 0, self._count)
+        elif self._duration:
+            elapsed = min(int(time.monotonic() - self._started), self._duration)
+            self._progress.update(elapsed, self._duration)

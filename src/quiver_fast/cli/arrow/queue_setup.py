@@ -1,0 +1,280 @@
+"""The queue of a run: its address, and what happens to it before and after the run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, new_id
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.shared.common import report_warning
+from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
+from quiver_fast.cli.shared.start import start_implementation
+from quiver_fast.cli.shared.url import AddressUrl, parse_url
+from quiver_fast.engine.security.security import Security
+from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.management.queues import QueueManager
+from quiver_fast.process import exit_text
+
+__all__ = ["QueueOptions", "QueueSetup", "add_queue_options", "with_path"]
+
+_TICK = 0.01
+_NOT_OF_CSP = (
+    "has no effect with a csp URL: its queues are made when first named, and keep their entries"
+)
+# When a broker is only asked what it is, errors are left to the arrows.
+_PROBE_SECONDS = 2.0
+
+
+def add_queue_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the options about the queue, and return their group."""
+    group = parser.add_argument_group("queue options")
+    add = group.add_argument
+    add("--address", metavar="TEXT", help="Use TEXT as the AMQP address, in place of the URL's")
+    add("--declare", action="store_true", help="Create the queue first, unless it is there")
+    add("--purge", action="store_true", help="Receive what is in the queue first, and discard it")
+    add("--delete", action="store_true", help="Delete the queue afterwards")
+    return group
+
+
+@dataclass(frozen=True)
+class QueueOptions:
+    """What the user wants of the queue; see :func:`add_queue_options`."""
+
+    address: str | None = None
+    declare: bool = False
+    purge: bool = False
+    delete: bool = False
+    unique: bool = False
+
+    @classmethod
+    def from_arguments(cls, args: argparse.Namespace) -> QueueOptions:
+        """Check the parsed arguments against each other.
+
+        Raises:
+            UsageError: they cannot have an effect together.
+        """
+        unique = getattr(args, "unique_queue", False)
+        if unique and args.purge:
+            raise UsageError("--purge has no effect with --unique-queue: that queue is new")
+        return cls(args.address, args.declare, args.purge, args.delete, unique)
+
+    def refuse(self, why: str, *, unique_too: bool = True) -> None:
+        """Refuse the options that were given.
+
+        Args:
+            why: what to say after the option's name.
+            unique_too: ``--unique-queue`` is refused as well.
+
+        Raises:
+            UsageError: one was given.
+        """
+        flags = {
+            "--address": self.address is not None,
+            "--declare": self.declare,
+            "--purge": self.purge,
+            "--delete": self.delete,
+            "--unique-queue": self.unique and unique_too,
+        }
+        for flag, given in flags.items():
+            if given:
+                raise UsageError(f"{flag} {why}")
+
+    def url(self, text: str, suffix: str = "") -> AddressUrl:
+        """Return the parsed URL, with the address that the run shall have.
+
+        Args:
+            text: the URL as given; it needs no path where ``--address`` was given.
+            suffix: what makes the name of a unique queue unlike all others.
+
+        Raises:
+            UsageError: the URL is malformed, or an option has no meaning with it.
+        """
+        url = parse_url(text, self.address)
+        if url.scheme == "csp":
+            self.refuse(_NOT_OF_CSP, unique_too=False)
+        return dataclasses.replace(url, path=f"{url.path}-{suffix}") if self.unique else url
+
+
+class QueueSetup:
+    """Prepares the queue of a run, and deletes it afterwards if that is asked for.
+
+    Call `prepare` before the run, and `close` after it, however it ended.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        options: QueueOptions,
+        plan: ArrowPlan,
+        console: Console,
+        signals: SignalWatch,
+    ) -> None:
+        """Plan it.
+
+        Args:
+            command: who warns.
+            options: what is wanted.
+            plan: an arrow of the run: where the queue is, and how to get there.
+            console: where it says what was done.
+            signals: the watch on signals, entered.
+        """
+        self._command = command
+        self._options = options
+        self._plan = plan
+        self._console = console
+        self._signals = signals
+        self._prepared = False
+        self.path = plan.url.path
+        """The queue's address, as its broker has it once that was asked."""
+        self.purged: int | None = None
+        """How many messages were purged; None if none were to be."""
+
+    def prepare(self) -> None:
+        """Declare and purge the queue as far as that is wanted.
+
+        Raises:
+            QuiverError: it cannot be done.
+        """
+        options = self._options
+        if not (options.declare or options.purge or options.delete or options.unique):
+            return
+        if self._plan.url.scheme == "csp":
+            self._prepared = True
+            return
+        with self._manager() as manager:
+            self._learn_address(manager)
+            if options.declare or options.unique:
+                manager.declare(self.path)
+                self._console.note(f"Declared '{self.path}' on {manager.broker}")
+            self._prepared = True
+        if options.purge and not self._signals.count:
+            self.purged = self._purge()
+            self._console.show(f"Purged {self.purged:,} messages from '{self.path}'")
+
+    def ask_address(self) -> None:
+        """Learn what the URL's path means to the broker, for an arrow that does not ask itself.
+
+        A broker that cannot be reached leaves the path as it is: the arrows say what is wrong.
+        """
+        if self._prepared or self._plan.url.scheme not in ("amqp", "amqps"):
+            return
+        try:
+            with self._manager(_PROBE_SECONDS) as manager:
+                self._learn_address(manager)
+        except QuiverError as error:
+            self._console.note(f"Did not learn which broker this is: {error}")
+
+    def close(self) -> None:
+        """Delete the queue if that is wanted; warn where it cannot be."""
+        if not self._prepared or not (self._options.delete or self._options.unique):
+            return
+        try:
+            self._delete()
+        except QuiverError as error:
+            report_warning(self._command, f"'{self.path}' is not deleted: {error}")
+
+    def _learn_address(self, manager: QueueManager) -> None:
+        if self._options.address is None:
+            self.path = manager.address(self.path)
+
+    def _delete(self) -> None:
+        if self._plan.url.scheme == "csp":
+            self._warn_that_it_stays("csp has no way to delete a queue")
+            return
+        with self._manager() as manager:
+            if manager.deletes:
+                manager.delete(self.path)
+                self._console.note(f"Deleted '{self.path}'")
+                return
+            why = f"{manager.broker} has no way to delete a queue over AMQP"
+        # Nobody else knows of a unique queue, so nobody wants what the run left in it.
+        emptied = self._options.unique and self._purge() is not None
+        self._warn_that_it_stays(why, ", empty" if emptied else "")
+
+    def _warn_that_it_stays(self, why: str, how: str = "") -> None:
+        report_warning(self._command, f"{why}: '{self.path}' stays{how}")
+
+    def _manager(self, timeout: float | None = None) -> QueueManager:
+        plan, options = self._plan, self._plan.options
+        mechanisms = options.sasl_mechanisms
+        security = Security(
+            tls=plan.url.secure,
+            username=options.username,
+            password=options.password,
+            certificate=options.cert,
+            key=options.key,
+            trust_store=options.trust_store,
+            verify=options.tls_verify,
+            mechanisms=mechanisms.upper().split() if mechanisms else None,
+        )
+        if timeout is None:
+            return QueueManager(plan.url.host, plan.port, security)
+        return QueueManager(plan.url.host, plan.port, security, timeout)
+
+    def _purge(self) -> int:
+        """Have an arrow of ours empty the queue; return how many messages it took.
+
+        Raises:
+            QuiverError: it failed.
+        """
+        with tempfile.TemporaryDirectory(prefix="quiver-purge-") as name:
+            report = Path(name) / "report.json"
+            self._run_purger(Path(name) / "records", report)
+            try:
+                purged: int = json.loads(report.read_bytes())["purged"]
+            except FileNotFoundError:
+                raise QuiverError("the arrow that purges left no report") from None
+        return purged
+
+    def _run_purger(self, output: Path, report: Path) -> None:
+        plan = self._purger_plan()
+        child = start_implementation(
+            plan.implementation,
+            lambda password_fd: [*contract_arguments(plan, password_fd, report), "purge=1"],
+            password=plan.options.password,
+            verbose=plan.verbose,
+            output=output,
+            errors=self._console.errors,
+        )
+        signals_before = self._signals.count
+        try:
+            while not child.poll():
+                if self._signals.count > signals_before:
+                    child.stop()
+                time.sleep(_TICK)
+        finally:
+            child.kill_and_wait()
+        if child.returncode and not self._signals.count:
+            raise QuiverError(
+                f"cannot purge '{self.path}': {child.last_error_line} "
+                f"({exit_text(child.returncode)})"
+            )
+
+    def _purger_plan(self) -> ArrowPlan:
+        """Return the plan of an arrow of ours that gets to the queue as the run's own does."""
+        plan = self._plan
+        options = dataclasses.replace(
+            plan.options, duration=0, count=0, rate=0, transaction_size=0, settlement=False,
+            streaming=False, presettled=False, record_format=None, time_unit=None,
+        )  # fmt: skip
+        purger = ArrowPlan(
+            operation="receive",
+            implementation=find_arrow(DEFAULT_IMPLEMENTATION),
+            url=plan.url,
+            options=options,
+            id=new_id("receive"),
+            verbose=plan.verbose,
+        )
+        return with_path(purger, self.path)
+
+
+def with_path(plan: ArrowPlan, path: str) -> ArrowPlan:
+    """Return the plan with another address."""
+    return dataclasses.replace(plan, url=dataclasses.replace(plan.url, path=path))

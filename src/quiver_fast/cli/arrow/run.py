@@ -1,0 +1,298 @@
+"""One arrow from start to summary: its process, its records, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TextIO
+
+from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections, unread_sections
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
+from quiver_fast.cli.arrow.control import Control
+from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, summary_config
+from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
+from quiver_fast.cli.shared.output import ArrowFiles, compress, reserve_space, write_json
+from quiver_fast.cli.shared.start import start_implementation
+from quiver_fast.errors import QuiverError
+from quiver_fast.process import Child, exit_text
+
+__all__ = ["ArrowRun", "Ending"]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an arrow ended.
+
+    Attributes:
+        complete: it did all that was asked of it.
+        reason: why not, or None.
+        at_fault: the arrow itself failed; it was not stopped for something outside of it.
+    """
+
+    complete: bool
+    reason: str | None
+    at_fault: bool = False
+
+
+class ArrowRun:
+    """Runs one arrow. The order of calls is start, poll until it ends, close, analyse, save."""
+
+    def __init__(self, plan: ArrowPlan, output_dir: Path, errors: TextIO | None = None) -> None:
+        """Prepare a run.
+
+        Args:
+            plan: what the arrow is to do.
+            output_dir: where its files go.
+            errors: where lines of its standard error go; None for our own.
+        """
+        self.plan = plan
+        self._errors = errors
+        self.files = ArrowFiles(output_dir, plan.role)
+        self._output_dir = output_dir
+        self.records: FileAnalysis | None = None
+        self.both: PairAnalysis | None = None
+        self.control = Control() if plan.controlled else None
+        self._child: Child | None = None
+        self._taker: SnapshotTaker | None = None
+        self._stopped: Ending | None = None
+        self._tolerant = False
+        self._companion: ArrowRun | None = None
+        self._size = 0
+        self._moved = 0.0
+
+    def start(self) -> None:
+        """Start the arrow's process.
+
+        Raises:
+            QuiverError: it cannot be started.
+        """
+        self.files.remove()
+        plan = self.plan
+        reserve_space(self.files.reserve, plan.options.duration)
+        try:
+            self._child = self._started_child()
+        except QuiverError:
+            self.files.remove_hidden()
+            raise
+        if self.control is not None:
+            self.control.started()
+        self._taker = SnapshotTaker(plan, self.files.transfers, self.files.snapshots)
+        self._moved = time.monotonic()
+
+    def _started_child(self) -> Child:
+        plan = self.plan
+        return start_implementation(
+            plan.implementation,
+            self._arguments,
+            password=plan.options.password if plan.implementation.extensions else None,
+            pass_fds=() if self.control is None else (self.control.arrow_fd,),
+            prelude=plan.prelude,
+            verbose=plan.verbose,
+            output=self.files.transfers,
+            errors=self._errors,
+        )
+
+    @property
+    def child(self) -> Child:
+        """The started process."""
+        if self._child is None:
+            raise RuntimeError("the arrow has not been started")
+        return self._child
+
+    @property
+    def running(self) -> bool:
+        """Whether the arrow has been started and has not been seen to end."""
+        return self._child is not None and self._child.returncode is None
+
+    @property
+    def transferred(self) -> int:
+        """Messages of an arrow that has ended: by its own count, else by its records."""
+        return int(self._report.get("sent") or self._snapshots.last.count)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since records came, as of the last poll."""
+        return time.monotonic() - self._moved
+
+    def accompany(self, other: ArrowRun) -> None:
+        """Hold this arrow's silence against it only where ``other`` moves nothing either.
+
+        A sender waits for the outcomes of what a broker has yet to take from a long queue,
+        while the receiver still receives.
+        """
+        self._companion = other
+
+    def tolerate_silence(self) -> None:
+        """Enforce ``--timeout`` no longer: somebody else judges the arrow's silence."""
+        self._tolerant = True
+
+    def poll(self) -> bool:
+        """Say whether the arrow has ended. Enforces ``--timeout``: stops it when nothing moves."""
+        if self.child.poll():
+            return True
+        self.child.usage.sample_rss()
+        self._check_timeout()
+        return False
+
+    def snapshot(self) -> Snapshot:
+        """Take, save and return a snapshot."""
+        if self.running:
+            self.child.usage.sample()
+        return self._snapshots.take(self.child.usage)
+
+    @property
+    def _snapshots(self) -> SnapshotTaker:
+        if self._taker is None:
+            raise RuntimeError("the arrow has not been started")
+        return self._taker
+
+    def stop(self, reason: str, signum: int = signal.SIGTERM, at_fault: bool = False) -> None:
+        """Have the arrow drain and end, because of ``reason``; only the first call counts."""
+        if self.running and self._stopped is None:
+            self._stopped = Ending(False, reason, at_fault)
+            self.child.stop(signum)
+
+    def kill(self) -> None:
+        """End the arrow at once, because its user is impatient."""
+        self.child.kill()
+
+    def close(self) -> None:
+        """Leave nothing behind: kill the arrow if it still runs."""
+        if self.running:
+            self.child.kill_and_wait()
+        if self._taker is not None:
+            self._taker.close()
+        if self.control is not None:
+            self.control.close()
+
+    def ending(self) -> Ending:
+        """Return how the arrow ended."""
+        if self._stopped is not None:
+            return self._stopped
+        if self.child.returncode == 0 and self._report.get("complete", True):
+            problem = self._snapshots.problem
+            return Ending(problem is None, problem, at_fault=problem is not None)
+        reason = self._report.get("reason") or self.child.last_error_line
+        how = exit_text(self.child.returncode)
+        return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
+
+    def outline(self) -> dict[str, Any]:
+        """Return what the arrow's summary says besides its records, at its end."""
+        ending = self.ending()
+        return {
+            "config": summary_config(self.plan, self._output_dir),
+            "complete": ending.complete,
+            "reason": ending.reason,
+            "exit_code": self.child.returncode,
+            "arrow": self._report or None,
+        }
+
+    def analyse(
+        self, quiet: bool, sender: FileAnalysis | None = None, run: RunBounds | None = None
+    ) -> dict[str, Any]:
+        """Read the records and return the arrow's summary, without saving it.
+
+        Args:
+            quiet: show no progress.
+            sender: what the sender of a receiver recorded; then ``delivery`` is the truth
+                from both ends, and ``both`` is kept.
+            run: what is known of the whole run; None where the arrow is all of it.
+
+        Raises:
+            RecordError: the records are not those of this operation.
+        """
+        outline = self.outline()
+        summary: dict[str, Any] = {"config": outline.pop("config")}
+        try:
+            with Progress(f"Reading {self.plan.role} records", enabled=not quiet) as progress:
+                summary |= self._sections(progress.update, sender, run or self._bounds())
+        except (QuiverError, OSError):
+            self.files.remove_hidden()
+            raise
+        return summary | outline | {"environment": environment()}
+
+    def _bounds(self) -> RunBounds:
+        if self.plan.operation == "send":
+            return RunBounds.of(self.outline(), None)
+        return RunBounds.of(None, self.outline())
+
+    def _sections(
+        self, progress: Callable[[int, int], None], sender: FileAnalysis | None, run: RunBounds
+    ) -> dict[str, Any]:
+        options, path = self.plan.options, self.files.transfers
+        record_format = self.plan.record_format
+        if sender is not None and self.plan.operation == "receive":
+            self.both = analyze_receiver(
+                path, sender, record_format=record_format, progress=progress, run=run
+            )
+            return receiver_sections(self.both.receiver, run) | {"delivery": self.both.delivery}
+        self.records = analyze_file(
+            path,
+            record_format=record_format,
+            operation=self.plan.operation,
+            progress=progress,
+            reconcilable=True,
+            run=run,
+        )
+        if self.plan.operation == "send":
+            return sender_sections(self.records, options.rate, self._report.get("schedule"))
+        return receiver_sections(self.records, run)
+
+    def unread_summary(self) -> dict[str, Any]:
+        """Return the summary of an arrow whose records are left for somebody else to read."""
+        outline = self.outline()
+        sections = unread_sections(self._snapshots.last.count)
+        return {"config": outline.pop("config"), **sections, **outline} | {
+            "environment": environment()
+        }
+
+    def save(self, summary: dict[str, Any]) -> None:
+        """Save the summary, in the space that was reserved for it."""
+        self.files.remove_hidden()
+        write_json(self.files.summary, summary)
+
+    def compress(self, quiet: bool) -> str | None:
+        """Compress the records. Return in one line why they are not, or None if they are."""
+        source, target = self.files.transfers, self.files.compressed
+        try:
+            with Progress(f"Compressing {self.plan.role} records", enabled=not quiet) as progress:
+                compress(source, target, progress.update)
+        except OSError as error:
+            return f"cannot compress {source}: {error.strerror}; it stays as it is"
+        return None
+
+    def _check_timeout(self) -> None:
+        timeout = self.plan.options.timeout
+        size = self.files.transfers.stat().st_size
+        if size != self._size:
+            self._size, self._moved = size, time.monotonic()
+        elif timeout and self._silence_of_all > timeout and not self._tolerant:
+            self.stop(f"timed out: no transfers for {timeout} seconds", at_fault=True)
+
+    @property
+    def _silence_of_all(self) -> float:
+        silence = self.silence
+        other = self._companion
+        return min(silence, other.silence) if other is not None and other.running else silence
+
+    def _arguments(self, password_fd: int | None) -> list[str]:
+        control_fd = None if self.control is None else self.control.arrow_fd
+        return contract_arguments(self.plan, password_fd, self.files.report.absolute(), control_fd)
+
+    @cached_property
+    def _report(self) -> dict[str, Any]:
+        """What the arrow itself reported at its end; empty if it does not do that."""
+        try:
+            report: dict[str, Any] = json.loads(self.files.report.read_bytes())
+        except FileNotFoundError:
+            return {}
+        return report

@@ -1,0 +1,229 @@
+"""The printed summary: pure functions from summary documents to text of upstream's layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
+from quiver_fast.analysis.model.units import latency_text
+
+__all__ = [
+    "arrow_summary_text",
+    "latency_field",
+    "latency_lines",
+    "number_field",
+    "pair_summary_text",
+    "section",
+    "text_field",
+]
+
+_DELIVERY_LINES = {
+    "Sent": "sent",
+    "Received": "received",
+    "Unreceived": "unreceived",
+    "Lost": "lost",
+    "Duplicate": "duplicate",
+    "Reordered": "reordered",
+    "Foreign": "foreign",
+    "Negative latency": "negative_latency",
+}
+
+
+def text_field(name: str, value: str) -> str:
+    """Return a line such as ``Sender ......... pyfast``, 61 columns wide."""
+    return f"{name + ' ':.<19}{' ' + value:.>42}"
+
+
+def number_field(name: str, value: float | None, unit: str, form: str = ",.0f") -> str:
+    """Return a line such as ``Count ......... 1,000 messages``; ``-`` for None."""
+    shown = "-" if value is None else format(value, form)
+    return f"{name + ' ':.<24}{' ' + shown:.>37} {unit}"
+
+
+def latency_field(name: str, ticks: float | None, unit: str) -> str:
+    """Return a line such as ``First byte 50% ...... 10.2 us`` of a latency in ticks of ``unit``."""
+    if ticks is None:
+        return number_field(name, None, unit)
+    shown, shown_unit = latency_text(ticks, unit).split(" ")
+    return f"{name + ' ':.<24}{' ' + shown:.>37} {shown_unit}"
+
+
+def latency_lines(latency: dict[str, Any], name: str = "Latency") -> list[str]:
+    """Return lines of the percentiles of a section that ``exact_latency`` made."""
+    return [
+        latency_field(f"{name} {rank}%", latency["percentiles"][rank], latency["unit"])
+        for rank in SECTIONS
+    ]
+
+
+def pair_summary_text(document: dict[str, Any]) -> str:
+    """Return the summary that `quiver` prints, from the document that ``--json`` prints.
+
+    Both ends are there. Where their summaries have no configuration, neither has the text.
+    """
+    sender, receiver, results = (document[key] for key in ("sender", "receiver", "results"))
+    figures = [
+        number_field("Count", results["message_count"], "messages"),
+        number_field("Duration", results["duration"], "seconds", ",.1f"),
+        number_field("Sender rate", results["sender_rate"], "messages/s"),
+        number_field("Receiver rate", results["receiver_rate"], "messages/s"),
+        number_field("End-to-end rate", results["end_to_end_rate"], "messages/s"),
+    ]
+    sections = [_incomplete(document), _configuration([sender, receiver])]
+    sections.append(_results(figures, receiver["latency"]))
+    sections.append(_delivery(document["delivery"], document))
+    sections += _additions(sender, receiver.get("streaming"))
+    return "".join(sections)
+
+
+def arrow_summary_text(summary: dict[str, Any]) -> str:
+    """Return the summary that `quiver-arrow --summary` prints, from the arrow's summary.
+
+    Where the summary has no configuration, neither has the text.
+    """
+    results = summary["results"]
+    role, event = ("Sender", "send") if _sends(summary) else ("Receiver", "receive")
+    first, last = results[f"first_{event}_time"], results[f"last_{event}_time"]
+    duration = None if first is None else (last - first) / 1000
+    figures = [
+        number_field("Count", results["message_count"], "messages"),
+        number_field("Duration", duration, "seconds", ",.1f"),
+        number_field(f"{role} rate", results["message_rate"], "messages/s"),
+    ]
+    sections = [_incomplete(summary), _configuration([summary])]
+    sections.append(_results(figures, summary.get("latency")))
+    sections.append(_delivery(summary.get("delivery"), {}))
+    return "".join(sections + _additions(summary, summary.get("streaming")))
+
+
+def _incomplete(document: dict[str, Any]) -> str:
+    """Say of a run that did not do all that was asked that its figures are of a part."""
+    if document.get("complete") is not False:
+        return ""
+    return section("INCOMPLETE", [document["reason"] or "the run does not say why"])
+
+
+def _sends(summary: dict[str, Any]) -> bool:
+    if summary["config"] is not None:
+        return bool(summary["config"]["operation"] == "send")
+    return "delivery" not in summary
+
+
+def _configuration(summaries: list[dict[str, Any]]) -> str:
+    configs = [summary["config"] for summary in summaries if summary["config"] is not None]
+    if not configs:
+        return ""
+    config = configs[0]
+    roles = {"send": "Sender", "receive": "Receiver"}
+    lines = [
+        *(text_field(roles[one["operation"]], one["impl"]) for one in configs),
+        text_field("URL", config["url"]),
+        text_field("Output files", config["output_dir"]),
+    ]
+    if config["count"]:
+        lines.append(number_field("Count", config["count"], "messages"))
+    if config["duration"]:
+        lines.append(number_field("Duration", config["duration"], "seconds"))
+    lines.append(number_field("Body size", config["body_size"], "bytes"))
+    lines.append(number_field("Credit window", config["credit_window"], "messages"))
+    if config["transaction_size"]:
+        lines.append(number_field("Transaction size", config["transaction_size"], "messages"))
+    if config["durable"]:
+        lines.append(text_field("Durable", "Yes"))
+    if config["set_message_id"]:
+        lines.append(text_field("Set message ID", "Yes"))
+    return section("CONFIGURATION", lines)
+
+
+def _results(figures: list[str], latency: dict[str, Any] | None) -> str:
+    text = section("RESULTS", figures)
+    if latency is None or latency["count"] == 0:
+        return text
+    lines = ["", "Latencies by percentile:", ""]
+    for ranks in SUMMARY:
+        texts = (
+            latency_text(latency["percentiles"][rank], latency["unit"]).split(" ") for rank in ranks
+        )
+        (low, low_unit), (high, high_unit) = texts
+        left, right = f"{ranks[0]}%", f"{float(ranks[1]):.2f}%"
+        cells = f"{left:>12} {' ' + low:.>10} {low_unit:<2} {right:>12} {' ' + high:.>10}"
+        lines.append(f"{cells} {high_unit}")
+    return text + "\n".join(lines) + "\n"
+
+
+def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
+    """Return the reckoning of the messages; ``document`` tells of the drain of a whole run."""
+    if delivery is None:
+        return ""
+    lines = [text_field("Method", delivery["method"])]
+    lines += [
+        number_field(name, delivery[key], "messages")
+        for name, key in _DELIVERY_LINES.items()
+        if delivery.get(key) is not None
+    ]
+    if delivery.get("older"):
+        lines.append(number_field("Older messages", delivery["older"], "(left by an earlier run)"))
+    if delivery.get("told_apart_by") and (delivery.get("older") or delivery["foreign"]):
+        lines.append(text_field("Told apart by", delivery["told_apart_by"]))
+    drain, growth = document.get("drain"), document.get("queue_growth")
+    if drain is not None and not document["peer_to_peer"]:
+        took = f"messages in {drain['seconds']:,.1f} s"
+        lines.append(number_field("Drained", drain["messages"], took))
+    if growth is not None:
+        lines.append(number_field("Queue growth", growth["per_second"], "messages/s"))
+    return section("DELIVERY", lines)
+
+
+def _additions(sender: dict[str, Any], streaming: dict[str, Any] | None) -> list[str]:
+    """Return our own sections after the delivery."""
+    sections = []
+    if "settlement" in sender:
+        sections.append(section("SETTLEMENT", _settlement_lines(sender["settlement"])))
+    if "schedule" in sender:
+        sections.append(section("SCHEDULE", _schedule_lines(sender["schedule"])))
+    if streaming is not None:
+        sections.append(section("STREAMING", _streaming_lines(streaming)))
+    return sections
+
+
+def _settlement_lines(settlement: dict[str, Any]) -> list[str]:
+    """Return the latencies of all settlements, and those of the ``S`` lines beside them."""
+    lines = latency_lines(settlement["all"])
+    if settlement["sampled"]["count"]:
+        lines += latency_lines(settlement["sampled"], "Sampled")
+    return [
+        *lines,
+        number_field("Settled", settlement["all"]["count"], "messages"),
+        number_field("Sampled", settlement["sampled"]["count"], "messages"),
+        number_field("Unsettled", settlement["unsettled"], "messages"),
+    ]
+
+
+def _streaming_lines(streaming: dict[str, Any]) -> list[str]:
+    throughput, latency = streaming["throughput"], streaming["first_byte_latency"]
+    megabytes = None if throughput is None else throughput / 1e6
+    lines = [
+        number_field("Bodies", streaming["body_bytes"], "bytes"),
+        number_field("Throughput", megabytes, "MB/s", ",.1f"),
+    ]
+    for rank in STREAMING:
+        name = f"First byte {rank}%"
+        lines.append(latency_field(name, latency["percentiles"][rank], latency["unit"]))
+    return lines
+
+
+def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
+    lines = [
+        number_field("Target rate", schedule["rate"], "messages/s"),
+        number_field("Achieved rate", schedule["achieved"], "messages/s"),
+    ]
+    for rank, late in (schedule["late_us"] or {}).items():
+        lines.append(latency_field(f"Send delay {rank}", late, "us"))
+    if schedule["missed"] is not None:
+        lines.append(text_field("Rate missed", "Yes" if schedule["missed"] else "No"))
+    return lines
+
+
+def section(heading: str, lines: list[str]) -> str:
+    """Return a heading and its lines, with blank lines around the heading."""
+    return "\n".join(["", heading, "", *lines]) + "\n"

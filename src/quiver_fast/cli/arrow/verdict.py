@@ -1,0 +1,83 @@
+"""Whether a finished run succeeded, and what about its summary deserves a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.records.layout import malformed_text
+
+__all__ = ["judge", "pair_warnings", "summary_warnings"]
+
+
+def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
+    """Return in one line which arrow failed and why, or None if it did what was asked.
+
+    A summary without a message of the run is marked as incomplete, whatever the arrow reports.
+    """
+    ending = run.ending()
+    who = f"{run.plan.role} ({run.plan.implementation.name})"
+    if not ending.complete:
+        return f"{who} failed: {ending.reason}{_advice(ending.reason)}"
+    if summary["results"]["message_count"]:
+        return None
+    summary["complete"], summary["reason"] = False, _why_nothing(summary)
+    return f"{who} failed: {summary['reason']}"
+
+
+def _advice(reason: str | None) -> str:
+    missing = "amqp:not-found" in (reason or "")
+    return ": create the queue first, or give --declare" if missing else ""
+
+
+def _why_nothing(summary: dict[str, Any]) -> str:
+    delivery = summary.get("delivery") or {}
+    others = (delivery.get("older") or 0) + (delivery.get("foreign") or 0)
+    return f"no transfers of this run, but {others:,} others" if others else "no transfers"
+
+
+def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
+    """Yield what makes the figures of a pair doubtful, from its document, a line each."""
+    for summary in filter(None, (document["sender"], document["receiver"])):
+        yield from summary_warnings(summary)
+    growth, results = document["queue_growth"], document["results"]
+    if growth is not None:
+        yield (
+            f"Sender rate {results['sender_rate']:,.0f}/s exceeds receiver rate "
+            f"{results['receiver_rate'] or 0:,.0f}/s: the queue grew by "
+            f"{growth['per_second']:,.0f} messages/s"
+        )
+
+
+def summary_warnings(summary: dict[str, Any]) -> Iterator[str]:
+    """Yield what makes the figures of ``summary`` doubtful, a line each."""
+    role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
+    malformed = malformed_text(summary["records"])
+    if malformed is not None:
+        yield f"{role}: {malformed}"
+    yield from _delivery_warnings(summary.get("delivery") or {})
+    schedule = summary.get("schedule")
+    if schedule is not None and schedule["missed"]:
+        yield f"the sender missed the rate of {schedule['rate']} messages/s"
+    if role == "sender" and summary["config"]["settlement"] and "settlement" not in summary:
+        yield "the sender recorded no settlement: its implementation does not do --settlement"
+
+
+def _delivery_warnings(delivery: dict[str, Any]) -> Iterator[str]:
+    unreceived, lost = delivery.get("unreceived"), delivery.get("lost")
+    if unreceived:
+        proven = f"; {lost:,} of them are lost" if lost else ""
+        yield f"{unreceived:,} of {delivery['sent']:,} messages were not received{proven}"
+    if delivery.get("older"):
+        yield (
+            f"{delivery['older']:,} received messages were left by an earlier run; "
+            "they are in no figure"
+        )
+    if delivery.get("foreign"):
+        yield f"{delivery['foreign']:,} received messages are not of this run"
+    if delivery.get("negative_latency"):
+        yield (
+            f"{delivery['negative_latency']} messages were received before they were sent: "
+            "the clocks of sender and receiver differ"
+        )

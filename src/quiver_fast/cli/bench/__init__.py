@@ -1,0 +1,1 @@
+"""`quiver-bench`: combinations of implementations, ranked."""

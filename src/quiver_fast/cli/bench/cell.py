@@ -1,0 +1,237 @@
+"""One combination of `quiver-bench`: run, judged, and kept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import traceback
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.model.ranks import BENCH
+from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.cli.arrow.progress import Progress, RunProgress
+from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
+from quiver_fast.cli.bench.matrix import Cell
+from quiver_fast.cli.pair.run import PairPlans, PairRun
+from quiver_fast.cli.server.plan import ServerPlan
+from quiver_fast.cli.server.run import ServerRun
+from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.output import make_output_dir, write_json
+from quiver_fast.cli.shared.url import AddressUrl, parse_url
+from quiver_fast.errors import QuiverError
+from quiver_fast.run.sockets import free_port
+
+__all__ = ["FAILED", "PASSED", "kept_result", "run_cell"]
+
+PASSED, FAILED = "PASSED", "FAILED"
+
+_RESULT = "result.json"
+_READY_PATIENCE = 150.0
+_QUEUE = "q0"
+
+
+def kept_result(cell: Cell, output_dir: Path) -> dict[str, Any] | None:
+    """Return the result of ``cell`` that an earlier run kept in ``output_dir``, or None."""
+    try:
+        text = (output_dir / cell.path / _RESULT).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    result: dict[str, Any] = json.loads(text)
+    return result
+
+
+def run_cell(
+    cell: Cell,
+    args: argparse.Namespace,
+    output_dir: Path,
+    signals: SignalWatch,
+    label: str,
+) -> dict[str, Any] | None:
+    """Run ``cell``, keep its files and its result under ``output_dir``, and return the result.
+
+    Any error makes the result a failure, with the reason. Only a run that did all that was
+    asked is a success. See :func:`_result` for the keys.
+
+    Args:
+        cell: the combination.
+        args: the arguments of `quiver-bench`.
+        output_dir: of the whole bench.
+        signals: the watch on signals, entered.
+        label: what to call it while it runs.
+
+    Returns:
+        The result, or None if a signal ended the run.
+    """
+    directory = output_dir / cell.path
+    shutil.rmtree(directory, ignore_errors=True)
+    pair_dir = make_output_dir(str(directory / "pair"))
+    measured: dict[str, Any] = {}
+    reason: str | None = None
+    with (pair_dir / "output.txt").open("w", encoding="utf-8") as log:
+        console = Console(args, log)
+        with Progress(label, enabled=not args.quiet) as progress:
+            try:
+                measured = _CellRun(cell, args, directory, console, signals, progress).run()
+                reason = measured["document"]["reason"]
+            except QuiverError as error:
+                reason = str(error)
+            except Exception as error:
+                # An error of ours is a failure of the cell, and must not end the whole bench.
+                traceback.print_exc(file=log)
+                reason = f"unexpected {type(error).__name__}: {error}"
+        if reason is not None:
+            console.note(f"{FAILED}: {reason}")
+    if signals.count:
+        return None
+    result = _result(cell, directory, reason, measured)
+    write_json(directory / _RESULT, result)
+    return result
+
+
+class _CellRun:
+    """Runs the server of a cell, if it has one, and the pair."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        args: argparse.Namespace,
+        directory: Path,
+        console: Console,
+        signals: SignalWatch,
+        progress: Progress,
+    ) -> None:
+        self._cell = cell
+        self._args = args
+        self._directory = directory
+        self._console = console
+        self._signals = signals
+        self._progress = progress
+
+    def run(self) -> dict[str, Any]:
+        """Return the pair's ``document`` and the server's ``server_cpu_ms`` (None without one)."""
+        if self._cell.server is None:
+            return {"document": self._pair(None), "server_cpu_ms": None}
+        url = self._url()
+        server = ServerRun(self._server_plan(url), self._directory / "server" / "output.txt")
+        server.start()
+        try:
+            if not server.wait_until_ready(SignalForwarder(self._signals), _READY_PATIENCE):
+                raise QuiverError(self._signals.reason or "")
+            # The CPU of the server's start and end is not part of what a message costs.
+            before = server.cpu_ms()
+            document = self._pair(url)
+            server.check_alive()
+            used = server.cpu_ms() - before
+        finally:
+            problem = server.end()
+        if problem is not None:
+            raise QuiverError(problem)
+        return {"document": document, "server_cpu_ms": used}
+
+    def _url(self) -> AddressUrl:
+        scheme = "amqps" if self._args.cert else "amqp"
+        return parse_url(f"{scheme}://localhost:{free_port()}/{_QUEUE}")
+
+    def _server_plan(self, url: AddressUrl) -> ServerPlan:
+        if self._cell.server is None:
+            raise RuntimeError("the cell has no server")
+        directory = make_output_dir(str(self._directory / "server"))
+        return ServerPlan(
+            implementation=self._cell.server,
+            url=url,
+            ready_file=str((directory / "ready").absolute()),
+            cert=self._args.cert,
+            key=self._args.key,
+            verbose=self._args.verbose,
+        )
+
+    def _pair(self, url: AddressUrl | None) -> dict[str, Any]:
+        plans = PairPlans(_pair_arguments(self._cell, self._args, url))
+        directory = self._directory / "pair"
+        shown = RunProgress(self._progress, self._args.count, self._args.duration)
+        run = PairRun(plans, directory, self._console, self._signals, shown)
+        run.run()
+        return run.analyse()
+
+
+def _pair_arguments(
+    cell: Cell, args: argparse.Namespace, url: AddressUrl | None
+) -> argparse.Namespace:
+    """Return the arguments of `quiver` for this cell."""
+    return argparse.Namespace(**{
+        **vars(args),
+        # The certificate is the server's; arrows have none here.
+        **dict.fromkeys(("cert", "key", "username", "password_file", "sasl_mechanisms")),
+        "expose_password": False,
+        # Each cell has a server of its own, which has the queue and nothing in it.
+        "address": None,
+        **dict.fromkeys(("declare", "purge", "delete", "unique_queue"), False),
+        "url": None if url is None else url.shown,
+        "sender": cell.sender.name,
+        "receiver": cell.receiver.name,
+    })  # fmt: skip
+
+
+def _result(
+    cell: Cell, directory: Path, reason: str | None, measured: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the result of a cell.
+
+    Keys: ``name``, ``sender``, ``server`` (None peer-to-peer), ``receiver``, ``status``,
+    ``reason``, ``output_dir``, and, None where not known: ``count`` (messages received),
+    ``duration`` (seconds), ``rate`` (messages/s, end to end), ``latency_ms`` by percentile,
+    ``cpu_us`` per message by role, and numbers of messages: ``unreceived`` (sent, and still
+    in the queue, or lost, when the receiver ended), ``lost`` (those of them that are proven
+    to be), ``older`` (left in the queue by an earlier run) and ``duplicate``.
+    """
+    return {
+        "name": cell.name,
+        "sender": cell.sender.name,
+        "server": None if cell.server is None else cell.server.name,
+        "receiver": cell.receiver.name,
+        "status": PASSED if reason is None else FAILED,
+        "reason": reason,
+        "output_dir": str(directory),
+        **_figures(measured.get("document") or {}, measured.get("server_cpu_ms")),
+    }
+
+
+def _figures(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, Any]:
+    results, delivery = document.get("results") or {}, document.get("delivery") or {}
+    return {
+        "count": results.get("message_count"),
+        "duration": results.get("duration"),
+        "rate": results.get("end_to_end_rate"),
+        "latency_ms": _latency(document.get("receiver")),
+        "cpu_us": _cpu(document, server_cpu_ms),
+        "unreceived": delivery.get("unreceived"),
+        "lost": delivery.get("lost"),
+        "older": delivery.get("older"),
+        "duplicate": delivery.get("duplicate"),
+    }
+
+
+def _latency(receiver: dict[str, Any] | None) -> dict[str, float] | None:
+    latency = (receiver or {}).get("latency") or {}
+    if not latency.get("count"):
+        return None
+    ticks = per_millisecond(latency["unit"])
+    return {rank: latency["percentiles"][rank] / ticks for rank in BENCH}
+
+
+def _cpu(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, float | None]:
+    """Return the CPU microseconds per message of each process."""
+    used = {**document.get("cpu_ms", {}), "server": server_cpu_ms}
+    counts = {
+        role: ((document.get(role) or {}).get("results") or {}).get("message_count")
+        for role in ("sender", "receiver")
+    }
+    counts["server"] = counts["receiver"]
+    return {
+        role: used[role] * 1000 / counts[role]
+        if used.get(role) is not None and counts[role]
+        else None
+        for role in ("sender", "server", "receiver")
+    }

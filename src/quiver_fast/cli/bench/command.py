@@ -1,0 +1,247 @@
+"""`quiver-bench`: every sender, receiver and server against each other."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.bench.cell import FAILED, kept_result, run_cell
+from quiver_fast.cli.bench.matrix import Cell, bench_cells
+from quiver_fast.cli.bench.table import bench_html, bench_text, cell_line, failures_text, ranked
+from quiver_fast.cli.shared import help_text
+from quiver_fast.cli.shared.common import (
+    ArgumentParser,
+    add_arrow_options,
+    add_pair_options,
+    add_tool_options,
+    add_trust_options,
+    run_command,
+)
+from quiver_fast.cli.shared.console import Console, add_console_options
+from quiver_fast.cli.shared.credentials import check_certificate
+from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json, write_text
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+
+__all__ = ["main", "make_parser"]
+
+_NAME = "quiver-bench"
+_DOCUMENT, _TEXT, _HTML = "bench.json", "bench.txt", "bench.html"
+
+_DESCRIPTION = """\
+Benchmark message sender, receiver, and server combinations.
+
+'quiver-bench' is one of the Quiver tools for testing the performance of
+message servers and APIs. It runs every pair of arrows through every server
+that is found here, and peer-to-peer, one after the other, and ranks them.
+"""
+
+_EPILOG = """\
+lists:
+  The --include-* and --exclude-* options take implementation names, separated
+  by commas; aliases are understood. 'all' and 'none' are the defaults. What is
+  not installed here is left out, unless it is included by name.
+
+output files:
+  bench.txt, bench.json and bench.html have the ranked table. Each combination
+  has SENDER/SERVER/RECEIVER/pair/ and .../server/ ('none' peer-to-peer), with
+  the files of 'quiver' and the output of the server, and result.json.
+
+example usage:
+  $ quiver-bench --include-servers rabbitmq,artemis,pyfast --client-server
+  $ quiver-bench --mixed-pairs --duration 5s --output out
+  $ quiver-bench --mixed-pairs --duration 5s --output out --resume
+
+exit codes:
+  0 success, 1 a test failed, 2 usage error, 130 and 143 interrupted by a signal
+"""
+
+# Sides of a combination, as options name them.
+_KINDS = ("senders", "receivers", "servers")
+# Options that choose combinations, or what to show. All other options must be the same when
+# a bench is resumed, so that its results can be compared.
+_OF_THIS_CALL = {
+    "output", "force", "json", "resume", "quiet", "verbose", "init_only",
+    "client_server", "peer_to_peer", "mixed_pairs",
+    *(f"{what}_{kind}" for what in ("include", "exclude") for kind in _KINDS),
+}  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
+    return run_command(_NAME, _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    args = make_parser().parse_args(argv)
+    _check(args)
+    cells = bench_cells(args)
+    if args.resume:
+        _check_options(args)
+    else:
+        check_output_dir(args.output, (), args.force)
+    if args.init_only:
+        return EXIT_OK
+    return _Bench(args, cells, make_output_dir(args.output)).run()
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that not all combinations can follow."""
+    check_certificate(args.cert, args.key)
+    if args.client_server and args.peer_to_peer:
+        raise UsageError("--client-server and --peer-to-peer leave nothing to test together")
+    for flag, value in (("--trust-store", args.trust_store), ("--tls-insecure", args.tls_insecure)):
+        if value and not args.cert:
+            raise UsageError(f"{flag} has no effect without --cert")
+    for flag, value in (("--cert", args.cert), ("--transaction-size", args.transaction_size)):
+        if value and not args.client_server:
+            raise UsageError(f"{flag} needs --client-server: peers do not do that")
+    if args.resume and args.output is None:
+        raise UsageError("--resume needs --output")
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Check that the bench to resume was begun with the same options.
+
+    Raises:
+        UsageError: it was not, or there is none.
+    """
+    file = Path(args.output) / _DOCUMENT
+    try:
+        begun = json.loads(file.read_text(encoding="utf-8"))["options"]
+    except FileNotFoundError:
+        raise UsageError(f"--resume: there is no {file}") from None
+    usual = vars(make_parser().parse_args([]))
+    for name, value in _options(args).items():
+        # An option that is newer than the bench was not given.
+        if begun.get(name, usual[name]) != value:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"--resume: {args.output} was begun with another {flag}")
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    return {name: value for name, value in vars(args).items() if name not in _OF_THIS_CALL}
+
+
+class _Bench:
+    """All combinations, one after the other."""
+
+    def __init__(self, args: argparse.Namespace, cells: list[Cell], output_dir: Path) -> None:
+        self._args = args
+        self._cells = cells
+        self._output_dir = output_dir
+        self._console = Console(args)
+        self._signals = SignalWatch()
+        self._results: list[dict[str, Any]] = []
+
+    def run(self) -> int:
+        """Run what is not done yet; return the exit code."""
+        self._console.note(f"Saving output files to '{self._output_dir}'")
+        self._save()
+        with self._signals:
+            for number, cell in enumerate(self._cells, start=1):
+                result = self._result(cell, f"[{number}/{len(self._cells)}] {cell.name}")
+                if result is None:
+                    break
+                self._results.append(result)
+                self._console.show(cell_line(cell.name, result["status"]))
+                self._save()
+        return self._report()
+
+    def _result(self, cell: Cell, label: str) -> dict[str, Any] | None:
+        kept = kept_result(cell, self._output_dir) if self._args.resume else None
+        if kept is not None:
+            self._console.note(f"{label}: finished earlier")
+            return kept
+        return run_cell(cell, self._args, self._output_dir, self._signals, label)
+
+    def _failures(self) -> list[dict[str, Any]]:
+        return [result for result in self._results if result["status"] == FAILED]
+
+    def _document(self) -> dict[str, Any]:
+        order = ranked(self._results, bool(self._args.rate))
+        return {
+            "complete": len(self._results) == len(self._cells),
+            "reason": self._signals.reason,
+            "output_dir": str(self._output_dir),
+            "options": _options(self._args),
+            "failures": len(self._failures()),
+            "results": [*order, *self._failures()],
+            "environment": environment(),
+        }
+
+    def _text(self) -> str:
+        return bench_text(self._results, bool(self._args.rate))
+
+    def _save(self) -> None:
+        """Save what is known, so that a bench that is killed leaves it and can be resumed."""
+        document = self._document()
+        write_json(self._output_dir / _DOCUMENT, document)
+        text = "\n".join(filter(None, (self._text(), failures_text(self._results))))
+        write_text(self._output_dir / _TEXT, text + "\n")
+        write_text(self._output_dir / _HTML, bench_html(document))
+
+    def _report(self) -> int:
+        self._save()
+        failures = self._failures()
+        self._console.show(f"Test failures: {len(failures)}")
+        for result in failures:
+            self._console.show(f"{result['name']}: {result['reason']}")
+        if self._text():
+            self._console.show(self._text())
+        self._console.document(self._document())
+        if self._signals.exit_code is not None:
+            return self._signals.exit_code
+        return EXIT_FAILURE if failures else EXIT_OK
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    epilog = "\n".join(
+        (
+            help_text.FORMATS,
+            help_text.arrow_implementations(),
+            help_text.server_implementations(),
+            _EPILOG,
+        )
+    )
+    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog)
+    add = parser.add_argument
+    add_console_options(parser)
+    add(
+        "--resume",
+        action="store_true",
+        help="Go on with the bench in DIR: what is finished is not run again",
+    )
+    for kind in _KINDS:
+        add(
+            f"--include-{kind}",
+            metavar="IMPLS",
+            default="all",
+            help=f"Test only {kind} in IMPLS (default all)",
+        )
+        add(
+            f"--exclude-{kind}",
+            metavar="IMPLS",
+            default="none",
+            help=f"Do not test {kind} in IMPLS (default none)",
+        )
+    add("--client-server", action="store_true", help="Test only client-server mode")
+    add("--peer-to-peer", action="store_true", help="Test only peer-to-peer mode")
+    add("--mixed-pairs", action="store_true", help="Test unmatched senders and receivers")
+    add_arrow_options(parser)
+    add_pair_options(parser)
+    group = parser.add_argument_group("security options")
+    group.add_argument("--cert", metavar="FILE", help="The TLS certificate file of the servers")
+    group.add_argument("--key", metavar="FILE", help="The TLS private key file of the servers")
+    add_trust_options(group)
+    add_tool_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

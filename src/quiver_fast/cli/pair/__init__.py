@@ -1,0 +1,1 @@
+"""`quiver`: one pair of arrows, or a set of such runs."""

@@ -1,0 +1,140 @@
+"""`quiver`: run a sender and a receiver against each other or through a server."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE
+from quiver_fast.cli.analyze.text import threshold_text
+from quiver_fast.cli.arrow.summary_text import pair_summary_text
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.arrow.verdict import pair_warnings
+from quiver_fast.cli.pair.baseline import read_baseline
+from quiver_fast.cli.pair.options import (
+    BASELINE_HELP,
+    add_measuring_options,
+    add_set_options,
+    check_set_options,
+)
+from quiver_fast.cli.pair.run import ROLES, PairPlans, PairRun
+from quiver_fast.cli.pair.run_set import RunSet
+from quiver_fast.cli.pair.set_sides import make_sides
+from quiver_fast.cli.shared import help_text
+from quiver_fast.cli.shared.common import (
+    ArgumentParser,
+    add_tool_options,
+    report_error,
+    report_warning,
+    run_command,
+)
+from quiver_fast.cli.shared.console import Console, add_console_options
+from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
+from quiver_fast.cli.shared.thresholds import THRESHOLD_HELP, breach_text
+from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
+
+__all__ = ["main", "make_parser"]
+
+_NAME = "quiver"
+
+_DESCRIPTION = """\
+Start a sender-receiver pair for a messaging address.
+
+'quiver' is one of the Quiver tools for testing the performance of message
+servers and APIs. Without a URL the sender connects directly to the receiver,
+on a free port of this host.
+"""
+
+_EXAMPLES = """\
+example usage:
+  $ quiver                              # Test peer-to-peer
+  $ quiver amqp://example.net/queue0    # Test through a server
+  $ quiver --runs 10 --baseline=--durable   # Compare ten runs with ten durable ones
+
+Options marked (pyfast) need implementations with our extensions.
+
+exit codes:
+  0 success, 1 failure, 2 usage error, 99 a threshold is breached or cannot be judged,
+  130 and 143 interrupted by a signal. A verdict against a baseline changes none of them.
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
+    return run_command(_NAME, _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    args = make_parser().parse_args(argv)
+    check_set_options(args)
+    return _run_once(args) if args.runs is None else _run_set(args)
+
+
+def _run_once(args: argparse.Namespace) -> int:
+    plans = PairPlans(args)
+    check_output_dir(args.output, ROLES, args.force)
+    if args.init_only:
+        return EXIT_OK
+    console = Console(args)
+    signals = SignalWatch()
+    run = PairRun(plans, make_output_dir(args.output), console, signals)
+    with signals:
+        run.run()
+    document = run.analyse()
+    named = document | {"name": document["output_dir"]}
+    document["thresholds"] = [limit.check(named) for limit in args.fail_if]
+    return _report(document, console, signals)
+
+
+def _report(document: dict[str, Any], console: Console, signals: SignalWatch) -> int:
+    """Print the summary and what went wrong; return the exit code."""
+    console.document(document)
+    if document["sender"] is not None and document["receiver"] is not None:
+        console.show(pair_summary_text(document).rstrip("\n"))
+    if document["thresholds"]:
+        console.show(threshold_text(document["thresholds"]).rstrip("\n"))
+    for warning in pair_warnings(document):
+        report_warning(_NAME, warning)
+    breached = [one for one in document["thresholds"] if one["breached"]]
+    for one in breached:
+        report_error(_NAME, breach_text(one))
+    if signals.exit_code is not None:
+        return signals.exit_code
+    if not document["complete"]:
+        raise QuiverError(document["reason"])
+    return EXIT_THRESHOLD if breached else EXIT_OK
+
+
+def _run_set(args: argparse.Namespace) -> int:
+    baseline = None if args.baseline is None else read_baseline(args.baseline, args)
+    candidate, base = make_sides(args, baseline)
+    check_output_dir(args.output, ROLES, args.force)
+    if args.init_only:
+        return EXIT_OK
+    sides = {CANDIDATE: candidate} | ({} if base is None else {BASELINE: base})
+    return RunSet(_NAME, args, sides, Console(args)).run()
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    epilog = "\n".join(
+        (
+            help_text.URLS,
+            help_text.FORMATS,
+            BASELINE_HELP,
+            THRESHOLD_HELP,
+            help_text.arrow_implementations(),
+            _EXAMPLES,
+        )
+    )
+    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog)
+    add_measuring_options(parser)
+    add_console_options(parser)
+    add_set_options(parser)
+    add_tool_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""The options of `quiver`: those of one measurement, and those of a set of them."""
+
+from __future__ import annotations
+
+import argparse
+
+from quiver_fast.cli.arrow.queue_setup import add_queue_options
+from quiver_fast.cli.shared.common import (
+    add_arrow_options,
+    add_pair_options,
+    add_tls_options,
+    positive_count,
+)
+from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
+from quiver_fast.cli.shared.thresholds import threshold
+from quiver_fast.errors import UsageError
+
+__all__ = ["BASELINE_HELP", "add_measuring_options", "add_set_options", "check_set_options"]
+
+BASELINE_HELP = """\
+baselines of --baseline:
+  Blanks divide the value into words, as a shell does. The first word tells what it is:
+
+  '--credit 10'              begins with '-': options that replace or add to the given ones
+  //host/q0, amqp://h/q0     begins with '//' or 'SCHEME:': another URL; options may follow
+  /opt/old/bin/quiver        has '/' elsewhere, or more words follow it: a program like
+                             quiver. It gets the given options but those that it names
+                             itself, the given URL unless it has one, and --output
+  rhea                       anything else: an implementation, as of --impl
+
+  Of a value that begins with '-' write --baseline='-c 10', with '='. A queue's name alone
+  is a URL as '//localhost/q0'.
+"""
+
+
+def add_measuring_options(parser: argparse.ArgumentParser) -> None:
+    """Add what tells one measurement from another: where, by whom, how much, of what kind."""
+    add = parser.add_argument
+    add(
+        "url",
+        metavar="URL",
+        nargs="?",
+        help="The location of a message queue (default: none, peer-to-peer)",
+    )
+    add(
+        "--impl",
+        metavar="IMPL",
+        default=DEFAULT_IMPLEMENTATION,
+        help=f"Use IMPL to send and receive (default {DEFAULT_IMPLEMENTATION})",
+    )
+    add("--sender", metavar="IMPL", help="Use IMPL to send")
+    add("--receiver", metavar="IMPL", help="Use IMPL to receive")
+    add_arrow_options(parser)
+    add_pair_options(parser)
+    add_queue_options(parser).add_argument(
+        "--unique-queue",
+        action="store_true",
+        help="Use a new queue, named after the run, and delete it afterwards",
+    )
+    add_tls_options(parser)
+
+
+def add_set_options(parser: argparse.ArgumentParser) -> None:
+    """Add what makes a measurement a set of runs, and what makes figures a failure."""
+    group = parser.add_argument_group("run options")
+    add = group.add_argument
+    add(
+        "--runs",
+        metavar="COUNT",
+        type=positive_count,
+        help="Measure COUNT times, each run into a directory of its own below DIR, and sum up",
+    )
+    add(
+        "--baseline",
+        metavar="BASELINE",
+        help="Measure BASELINE as often, in turns (ABBA), and compare: other options, a URL, "
+        "a program or an implementation (see below)",
+    )
+    add(
+        "--fail-if",
+        metavar="CONDITION",
+        type=threshold,
+        action="append",
+        default=[],
+        help="Exit with 99 if CONDITION holds of any run, the baseline's aside, or if a run "
+        "does not have the figure (may be repeated)",
+    )
+    add(
+        "--allow-incomplete",
+        action="store_true",
+        help="Go on after an incomplete run of a set, and count what it measured",
+    )
+
+
+def check_set_options(args: argparse.Namespace) -> None:
+    """Refuse options that have no effect on one run.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if args.runs is None:
+        for flag, value in (
+            ("--baseline", args.baseline),
+            ("--allow-incomplete", args.allow_incomplete),
+        ):
+            if value:
+                raise UsageError(f"{flag} has no effect without --runs")

@@ -1,0 +1,353 @@
+"""One run of a pair: a sender and a receiver, against each other or through a server."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.local import PairAnalysis
+from quiver_fast.analysis.read.sources import run_bounds, run_data
+from quiver_fast.cli.arrow.drain import Drain
+from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id
+from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
+from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.arrow.snapshots import Snapshot, now_ms
+from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
+from quiver_fast.cli.arrow.verdict import judge
+from quiver_fast.cli.pair.table import ROWS_PER_HEADING, heading, table_row
+from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.implementations import find_arrow
+from quiver_fast.cli.shared.url import AddressUrl
+from quiver_fast.errors import UsageError
+from quiver_fast.run.sockets import free_port
+
+__all__ = ["ROLES", "PairPlans", "PairRun"]
+
+ROLES = ("sender", "receiver")
+
+_PORT_ATTEMPTS = 5
+_START_PATIENCE = 30.0
+_START_TICK = 0.01
+
+
+class PairPlans:
+    """The checked plans of both arrows; peer-to-peer ones can be made for several ports."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        """Check what is asked for.
+
+        Args:
+            args: the options of :func:`quiver_fast.cli.shared.common.add_arrow_options`,
+                ``add_tls_options`` and ``add_queue_options``, and ``url`` (None for
+                peer-to-peer), ``impl``, ``sender``, ``receiver``, ``drain_timeout``,
+                ``unique_queue`` and ``verbose``.
+
+        Raises:
+            UsageError: an implementation is not there, or cannot do it.
+        """
+        self._args = args
+        self._implementations = {
+            "send": find_arrow(args.sender or args.impl),
+            "receive": find_arrow(args.receiver or args.impl),
+        }
+        self.both_extended = all(impl.extensions for impl in self._implementations.values())
+        self.peer_to_peer: bool = args.url is None
+        self.settlement: bool = args.settlement
+        self.drain_timeout: int = args.drain_timeout
+        if self.peer_to_peer and args.transaction_size:
+            raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
+        # An arrow without extensions does not send the id, and would be refused.
+        self.run_id = secrets.token_hex(8) if self.both_extended else None
+        self.queue = QueueOptions.from_arguments(args)
+        if self.peer_to_peer:
+            self.queue.refuse("needs a URL: no queue is between peers")
+        self._suffix = self.run_id or secrets.token_hex(8)
+        self._path: str | None = None
+        # No queue lies between peers, so there are no messages from before the run.
+        self.run_start = None if self.peer_to_peer else now_ms()
+        self._ids = {operation: new_id(operation) for operation in self._implementations}
+        plans = [self.plan(operation) for operation in self._implementations]
+        self.time_unit = plans[0].options.time_unit or "ms"
+
+    def plan(self, operation: str, port: int = 0) -> ArrowPlan:
+        """Return the plan of one arrow; ``port`` is for peer-to-peer runs."""
+        args = self._args
+        url = self._url(port)
+        options = ArrowOptions.from_arguments(args, url)
+        if self.both_extended:
+            # Most latencies are fractions of a millisecond, the only unit of other arrows.
+            options = options.in_fine_units()
+        listening = self.peer_to_peer and operation == "receive"
+        return ArrowPlan(
+            operation=operation,
+            implementation=self._implementations[operation],
+            url=url,
+            options=options,
+            id=self._ids[operation],
+            server=listening,
+            passive=listening,
+            tail_from="end" if url.scheme == "csp" and operation == "receive" else None,
+            run_id=self.run_id,
+            run_start=self.run_start,
+            drain_timeout=self.drain_timeout,
+            verbose=args.verbose,
+        )
+
+    @property
+    def shown_url(self) -> str | None:
+        """The URL without its password; None peer-to-peer."""
+        return None if self.peer_to_peer else self._url(0).shown
+
+    def _url(self, port: int) -> AddressUrl:
+        text = self._args.url or f"amqp://localhost:{port}/quiver"
+        url = self.queue.url(text, self._suffix)
+        return url if self._path is None else dataclasses.replace(url, path=self._path)
+
+    def prepare_queue(self, queue: QueueSetup) -> None:
+        """Get the queue ready, and learn its address for all plans that follow.
+
+        Raises:
+            QuiverError: it cannot be done.
+        """
+        queue.prepare()
+        if not self.both_extended:
+            queue.ask_address()
+        self._path = queue.path
+
+
+class PairRun:
+    """One run of a pair, from the start of the receiver to the printed summary."""
+
+    def __init__(
+        self,
+        plans: PairPlans,
+        output_dir: Path,
+        console: Console,
+        signals: SignalWatch,
+        on_snapshot: SnapshotCallback = lambda _snapshots: None,
+    ) -> None:
+        """Prepare a run.
+
+        Args:
+            plans: what the arrows are to do.
+            output_dir: where the files of both go.
+            console: where the table, the notes and the arrows' own errors go.
+            signals: the watch on signals, entered.
+            on_snapshot: called besides the table, as :class:`Supervisor` does.
+        """
+        self._plans = plans
+        self._output_dir = output_dir
+        self._console = console
+        self._table = _Table(console.show, plans.time_unit, plans.settlement)
+        self._signals = signals
+        self._on_snapshot = on_snapshot
+        self._supervisor = Supervisor(signals, self._take, self._drain_further)
+        self._runs: list[ArrowRun] = []
+        self._drain: Drain | None = None
+        self._interruption: str | None = None
+        self._queue = QueueSetup("quiver", plans.queue, plans.plan("receive"), console, signals)
+
+    def run(self) -> None:
+        """Run the pair until both arrows have ended.
+
+        Raises:
+            QuiverError: the queue cannot be prepared, or an arrow cannot be started.
+        """
+        self._console.note(f"Saving output files to '{self._output_dir}'")
+        with closing(self._queue):
+            if not self._plans.peer_to_peer:
+                self._plans.prepare_queue(self._queue)
+            if not self._signals.count:
+                self._run_arrows()
+        # A signal that comes later does not change a run that is over.
+        self._interruption = self._signals.reason
+
+    def _run_arrows(self) -> None:
+        try:
+            self._start()
+            self._supervisor.watch(self._runs)
+        finally:
+            for run in self._runs:
+                run.close()
+
+    def _take(self, snapshots: dict[str, Snapshot]) -> None:
+        self._table.add(snapshots)
+        self._on_snapshot(snapshots)
+
+    def _drain_further(self) -> None:
+        if self._drain is not None:
+            self._drain.advance()
+
+    def _start(self) -> None:
+        """Start the receiver, and the sender as soon as nothing that it sends can be missed."""
+        started = self._start_listener() if self._plans.peer_to_peer else self._start_client()
+        if started is not None:
+            receiver, port = started
+            sender = self._start_arrow("send", port)
+            sender.accompany(receiver)
+            self._drain = Drain(sender, receiver, self._plans.drain_timeout)
+
+    def _start_arrow(self, operation: str, port: int = 0) -> ArrowRun:
+        run = ArrowRun(self._plans.plan(operation, port), self._output_dir, self._console.errors)
+        self._runs.append(run)
+        run.start()
+        self._console.note(f"Started the {run.plan.role} ({run.plan.implementation.name})")
+        return run
+
+    def _start_client(self) -> tuple[ArrowRun, int] | None:
+        """Start the receiver of a server, and return it once it is ready.
+
+        None if the receiver ended or must end. A foreign one cannot say that it is ready.
+        """
+        receiver = self._start_arrow("receive")
+        control = receiver.control
+        ready = control is None or self._wait_for(receiver, control.is_ready, "not ready")
+        return (receiver, 0) if ready else None
+
+    def _start_listener(self) -> tuple[ArrowRun, int] | None:
+        """Start the receiver on a free port and return both once it listens there.
+
+        Between our finding of a free port and the receiver's taking of it another process
+        may take it: then the next one is tried. None if the receiver ended or must end.
+        """
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            port = free_port()
+            receiver = self._start_arrow("receive", port)
+            # Connecting to the port to see would be taken for the one sender that it waits for.
+            listens = partial(receiver.child.listens_on, port)
+            if self._wait_for(receiver, listens, f"not listening on port {port}"):
+                return receiver, port
+            in_use = "in use" in receiver.child.last_error_line.lower()
+            if not in_use or attempt == _PORT_ATTEMPTS:
+                return None
+            self._console.note(f"Port {port} is in use; trying another")
+            receiver.close()
+            self._runs.remove(receiver)
+        return None
+
+    def _wait_for(self, receiver: ArrowRun, condition: Callable[[], bool], otherwise: str) -> bool:
+        deadline = time.monotonic() + _START_PATIENCE
+        while not receiver.poll():
+            self._supervisor.forwarder.forward([receiver])
+            if condition():
+                return not self._signals.count
+            if time.monotonic() > deadline:
+                receiver.stop(f"{otherwise} after {_START_PATIENCE:.0f} seconds", at_fault=True)
+            time.sleep(_START_TICK)
+        return False
+
+    def analyse(self) -> dict[str, Any]:
+        """Summarise and save both ends, and return the document of the whole run.
+
+        Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``purged`` (messages; None if none
+        were to be), ``complete``, ``reason``, ``results``, ``delivery``, ``drain``,
+        ``queue_growth``, ``cpu_ms`` by role, and the summaries ``sender`` and ``receiver``, None
+        for one that was not started.
+
+        Raises:
+            RecordError: the records are not those of an arrow.
+        """
+        quiet = not self._console.progress
+        summaries: dict[str, dict[str, Any]] = {}
+        sender, both = None, None
+        outlines = {run.plan.role: run.outline() for run in self._runs}
+        bounds = RunBounds.of(*(outlines.get(role) for role in ROLES))
+        # The receiver's records are compared with the sender's as they are read.
+        for run in sorted(self._runs, key=lambda run: run.plan.role, reverse=True):
+            summaries[run.plan.role] = run.analyse(quiet, sender, bounds)
+            sender, both = run.records, run.both
+        problems = self._problems(summaries)
+        # Save first: a full disk must not prevent it.
+        for run in self._runs:
+            run.save(summaries[run.plan.role])
+        for run in self._runs:
+            problems += filter(None, [run.compress(quiet)])
+        return self._document(summaries, both, problems)
+
+    def leave_unread(self) -> None:
+        """Save summaries without reading the records, which takes time: they stay as they are."""
+        for run in self._runs:
+            run.save(run.unread_summary())
+
+    def data(self, name: str) -> RunData | None:
+        """Return the run, called ``name``, as `quiver-analyze` would read it.
+
+        What :meth:`analyse` read is not read again. None where an arrow was not started.
+        """
+        ends = {run.plan.role: run for run in self._runs}
+        both = ends["receiver"].both if "receiver" in ends else None
+        if both is None:
+            return None
+        files = RunFiles(name, *(ends[role].files.records for role in ROLES))
+        sender, receiver = ends["sender"].records, both.receiver
+        return run_data(files, sender, receiver, both.delivery, run_bounds(files))
+
+    def _document(
+        self,
+        summaries: dict[str, dict[str, Any]],
+        both: PairAnalysis | None,
+        problems: list[str],
+    ) -> dict[str, Any]:
+        sender, receiver = (summaries.get(role) for role in ROLES)
+        nothing = dict.fromkeys(("results", "drain", "queue_growth"))
+        sections = nothing if both is None else both.sections
+        return {
+            "peer_to_peer": self._plans.peer_to_peer,
+            "run_id": self._plans.run_id,
+            "output_dir": str(self._output_dir),
+            "purged": self._queue.purged,
+            "complete": not problems and self._interruption is None,
+            "reason": self._interruption or "; ".join(problems) or None,
+            "results": sections["results"],
+            "delivery": None if both is None else both.delivery,
+            "drain": sections["drain"],
+            "queue_growth": sections["queue_growth"],
+            "cpu_ms": {run.plan.role: run.child.usage.cpu_ms for run in self._runs},
+            "sender": sender,
+            "receiver": receiver,
+        }
+
+    def _problems(self, summaries: dict[str, dict[str, Any]]) -> list[str]:
+        """Return a line for each arrow that failed by itself."""
+        problems = []
+        for run in self._runs:
+            problem = judge(run, summaries[run.plan.role])
+            ending = run.ending()
+            if problem is not None and (ending.at_fault or ending.complete):
+                problems.append(problem)
+        return problems
+
+
+class _Table:
+    """Prints the live table, one row for each snapshot of the receiver."""
+
+    def __init__(self, show: Callable[[str], None], unit: str, settlement: bool) -> None:
+        self._show = show
+        self._settlement = settlement
+        self._unit = unit
+        self._start = now_ms()
+        self._sender: Snapshot | None = None
+        self._rows = 0
+
+    def add(self, snapshots: dict[str, Snapshot]) -> None:
+        """Print a row, if the receiver is among ``snapshots``."""
+        self._sender = snapshots.get("sender", self._sender)
+        receiver = snapshots.get("receiver")
+        if receiver is None:
+            return
+        if self._rows % ROWS_PER_HEADING == 0:
+            streaming = receiver.period_bytes is not None
+            self._show(heading(self._unit, streaming, self._settlement))
+        self._show(table_row(self._start, self._unit, self._sender, receiver, self._settlement))
+        self._sender = None
+        self._rows += 1

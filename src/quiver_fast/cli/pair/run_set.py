@@ -1,0 +1,273 @@
+"""`quiver --runs`: a set of runs, alone or in turns with those of a baseline."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.compare.median import median_interval
+from quiver_fast.analysis.compare.sets import FIGURES, compare_figures, run_figures
+from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.figures.run_data import RunFigures
+from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE, SET_DOCUMENT, run_name
+from quiver_fast.cli.analyze.document import run_document
+from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.pair.run import ROLES
+from quiver_fast.cli.pair.set_sides import Measured, Place, Side
+from quiver_fast.cli.pair.set_text import progress_text, set_text
+from quiver_fast.cli.shared.common import error_text, report_error, report_warning
+from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, write_json
+from quiver_fast.cli.shared.thresholds import breach_text
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, QuiverError
+
+__all__ = ["RunSet", "turns"]
+
+_LOG = ".txt"
+
+
+def turns(runs: int, sides: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the side and the number, from 1, of each run in order: A B, B A, A B and so on.
+
+    So a steady drift over two rounds affects both sides alike. With an odd number of rounds
+    the last round has no counterpart; still each side has all its runs.
+    """
+    for number in range(1, runs + 1):
+        for side in sides if number % 2 else reversed(sides):
+            yield side, number
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of the set, ended.
+
+    Attributes:
+        name: what to call it: its directory, below that of the set.
+        side: "candidate" or "baseline".
+        reason: why it is incomplete; None where it did all that was asked.
+        figures: None where nothing was received.
+        document: as `quiver-analyze --json` has it; None where nothing was recorded.
+    """
+
+    name: str
+    side: str
+    reason: str | None
+    figures: RunFigures | None = None
+    document: dict[str, Any] | None = None
+
+
+class RunSet:
+    """Measures a set of runs, and reports on them together."""
+
+    def __init__(
+        self,
+        command: str,
+        args: argparse.Namespace,
+        sides: dict[str, Side],
+        console: Console,
+    ) -> None:
+        """Prepare a set.
+
+        Args:
+            command: who speaks.
+            args: the options of `quiver`; ``runs`` is not None.
+            sides: what to measure, by "candidate" and, with a baseline, "baseline".
+            console: where the report goes.
+        """
+        self._command = command
+        self._args = args
+        self._sides = sides
+        self._console = console
+        self._signals = SignalWatch()
+        self._directory = make_output_dir(args.output)
+        self._runs: list[_Run] = []
+        self._failure: str | None = None
+
+    def run(self) -> int:
+        """Measure until all is measured or a run fails, report, and return the exit code."""
+        self._console.note(f"Saving output files to '{self._directory}'")
+        self._prepare_directories()
+        # The baseline comes first: what is wrong with it shows before anything is measured.
+        order = [side for side in (BASELINE, CANDIDATE) if side in self._sides]
+        with self._signals:
+            for side, number in turns(self._args.runs, order):
+                if self._failure is not None or self._signals.count:
+                    break
+                self._take(side, number)
+        return self._report()
+
+    def _prepare_directories(self) -> None:
+        """Make the sides' directories, without the files of an earlier set (``--force``)."""
+        for directory in (self._directory, *map(self._side_directory, (CANDIDATE, BASELINE))):
+            _remove_set(directory)
+        for side in self._sides:
+            make_output_dir(str(self._side_directory(side)))
+
+    def _side_directory(self, side: str) -> Path:
+        return self._directory / side if BASELINE in self._sides else self._directory
+
+    def _place(self, side: str, number: int) -> Place:
+        directory = self._side_directory(side) / run_name(number, self._args.runs)
+        name = str(directory.relative_to(self._directory))
+        return Place(name, directory, directory.with_suffix(_LOG))
+
+    def _take(self, side: str, number: int) -> None:
+        """Measure one run, keep what it says, and tell it."""
+        place = self._place(side, number)
+        label = f"[{len(self._runs) + 1}/{self._asked}] {place.name}"
+        with Progress(label, enabled=not self._args.quiet) as progress:
+            measured = self._measure(side, place, progress)
+        run = _ended(place.name, side, measured)
+        self._runs.append(run)
+        if not self._args.quiet:
+            print(f"{label}: {progress_text(run.figures, run.reason)}", file=sys.stderr, flush=True)
+        for warning in measured.warnings:
+            report_warning(self._command, f"{place.name}: {warning}")
+        if run.reason is not None and not self._counts(run):
+            self._failure = f"{place.name}: {run.reason}"
+
+    def _measure(self, side: str, place: Place, progress: Progress) -> Measured:
+        try:
+            place.log.write_text("", encoding="utf-8")
+            return self._sides[side].measure(place, self._signals, progress)
+        except QuiverError as error:
+            return Measured(None, self._signals.reason or str(error))
+        except OSError as error:
+            # Earlier runs are still reported.
+            return Measured(None, error_text(error))
+
+    def _counts(self, run: _Run) -> bool:
+        """Say whether the figures of a run count: an incomplete one's only if that is wanted."""
+        return run.figures is not None and (run.reason is None or self._args.allow_incomplete)
+
+    def _figures(self, side: str) -> list[RunFigures]:
+        runs = [run for run in self._runs if run.side == side and self._counts(run)]
+        return [run.figures for run in runs if run.figures is not None]
+
+    @property
+    def _asked(self) -> int:
+        runs: int = self._args.runs
+        return runs * len(self._sides)
+
+    @property
+    def _complete(self) -> int:
+        return sum(run.reason is None for run in self._runs)
+
+    def _document(self) -> dict[str, Any]:
+        """Return what ``--json`` prints and ``set.json`` keeps; docs/analysis.md has the keys."""
+        figures = {side: self._figures(side) for side in self._sides}
+        compared = BASELINE in self._sides
+        documents = {
+            side: [run.document for run in self._runs if run.side == side and run.document]
+            for side in self._sides
+        }
+        return {
+            "output_dir": str(self._directory),
+            "complete": self._complete == self._asked,
+            "reason": self._signals.reason or self._failure,
+            "asked_runs": self._asked,
+            "complete_runs": self._complete,
+            "sides": {side: each.label for side, each in self._sides.items()},
+            "order": [_line(run) for run in self._runs],
+            "summary": {side: _summary(runs) for side, runs in figures.items()},
+            "comparison": compare_figures(figures[BASELINE], figures[CANDIDATE])
+            if compared
+            else None,
+            "thresholds": [
+                limit.check(document)
+                for limit in self._args.fail_if
+                for document in documents[CANDIDATE]
+            ],
+            "runs": documents[CANDIDATE],
+            "baseline_runs": documents[BASELINE] if compared else None,
+            "environment": environment(),
+        }
+
+    def _report(self) -> int:
+        """Save and print what was found, and return the exit code."""
+        document = self._document()
+        try:
+            write_json(self._directory / SET_DOCUMENT, document)
+        except OSError as error:
+            self._failure = self._failure or error_text(error)
+        self._console.document(document)
+        self._console.show(set_text(document).rstrip("\n"))
+        self._warn_of_units(document)
+        breached = [one for one in document["thresholds"] if one["breached"]]
+        for one in breached:
+            report_error(self._command, breach_text(one))
+        done = f"{self._complete} of {self._asked} runs are complete"
+        if self._signals.exit_code is not None:
+            report_error(self._command, f"{self._signals.reason}: {done}")
+            return self._signals.exit_code
+        if self._failure is not None:
+            report_error(self._command, f"{self._failure}; {done}")
+            return EXIT_FAILURE
+        return EXIT_THRESHOLD if breached else EXIT_OK
+
+    def _warn_of_units(self, document: dict[str, Any]) -> None:
+        """Warn of clocks that differ: the coarser one cuts off what the finer one shows."""
+        documents = [*document["runs"], *(document["baseline_runs"] or [])]
+        ends = [one["receiver"] for one in documents if one["receiver"] is not None]
+        units = sorted({end["latency"]["unit"] for end in ends})
+        if len(units) > 1:
+            what = f"the runs record their times in {' and '.join(units)}"
+            report_warning(self._command, f"{what}: their latencies differ by up to a tick")
+
+
+def _ended(name: str, side: str, measured: Measured) -> _Run:
+    """Return a run that was measured, with what the set needs of its records."""
+    data, reason = measured.data, measured.reason
+    if data is None:
+        return _Run(name, side, reason)
+    figures = run_figures(data)
+    if reason is None and not figures.values:
+        reason = "no messages were received"
+    complete = reason is None
+    document = run_document(data, None) | {"complete": complete, "reason": reason}
+    known = replace(figures, complete=complete) if figures.values else None
+    return _Run(name, side, reason, known, document)
+
+
+def _line(run: _Run) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "side": run.side,
+        "complete": run.reason is None,
+        "reason": run.reason,
+        "figures": None if run.figures is None else dict(run.figures.steady),
+        "verdict": None if run.figures is None else run.figures.verdict,
+    }
+
+
+def _summary(runs: Sequence[RunFigures]) -> dict[str, Any]:
+    """Return the median of each figure over the runs, and its interval."""
+    summary: dict[str, Any] = {"runs": len(runs), "figures": {}}
+    for name, (unit, _) in FIGURES.items():
+        values = [run.steady[name] for run in runs]
+        interval = median_interval(values)
+        summary["figures"][name] = {
+            "unit": unit,
+            "median": statistics.median(values) if values else None,
+            "interval": interval,
+        }
+    return summary
+
+
+def _remove_set(directory: Path) -> None:
+    """Remove the files of an earlier set from ``directory``, and nothing else."""
+    (directory / SET_DOCUMENT).unlink(missing_ok=True)
+    for entry in [directory, *directory.glob("run-*")]:
+        if entry.suffix == _LOG:
+            entry.unlink()
+        elif entry.is_dir():
+            for role in ROLES:
+                ArrowFiles(entry, role).remove()
+            if entry != directory and not any(entry.iterdir()):
+                entry.rmdir()

@@ -1,0 +1,111 @@
+"""The live table of `quiver`: pure functions from snapshots to lines of upstream's layout."""
+
+from __future__ import annotations
+
+from quiver_fast.analysis.model.units import three_digits
+from quiver_fast.cli.arrow.snapshots import Snapshot
+
+__all__ = ["ROWS_PER_HEADING", "heading", "table_row"]
+
+ROWS_PER_HEADING = 20
+
+_SIDE = "{:>8}  {:>13}  {:>10}  {:>7}  {:>7}"
+_SIDE_WIDTH = 53
+_SIDE_NAMES = ("Time [s]", "Count [m]", "Rate [m/s]", "CPU [%]", "RSS [M]")
+_UNKNOWN = ("-",) * len(_SIDE_NAMES)
+# Upstream's megabyte; scripts compare these figures.
+_RSS_UNIT = 1000 * 1024
+_LATENCY_WIDTH = 8
+_SETTLEMENT = "  {:>11}"
+_SETTLEMENT_WIDTH = 13
+_THROUGHPUT = "{:>10}  {:>10}"
+
+
+def heading(unit: str, streaming: bool = False, settlement: bool = False) -> str:
+    """Return the three lines above the first row and again above every twentieth.
+
+    Args:
+        unit: that of the column of latencies: that of the records, "us" for "ns".
+        streaming: bodies are streamed: two columns more.
+        settlement: the sender records settlements: one column more of the sender.
+    """
+    shown = "ms" if unit == "ms" else "us"
+    sender, width = _SIDE.format(*_SIDE_NAMES), _SIDE_WIDTH
+    if settlement:
+        sender, width = sender + _SETTLEMENT.format(f"Settle [{shown}]"), width + _SETTLEMENT_WIDTH
+    groups = f"{{:-^{width}}}  {{:-^{_SIDE_WIDTH}}}  {{:-^{_LATENCY_WIDTH}}}"
+    receiver = _SIDE.format(*_SIDE_NAMES)
+    lines = [
+        groups.format(" Sender ", " Receiver ", ""),
+        f"{sender}  {receiver}  Lat [{shown}]",
+        groups.format("", "", ""),
+    ]
+    if streaming:
+        more = ("{:-^22}".format(" Bodies [MB/s] "), _THROUGHPUT.format("Sender", "Receiver"),
+                "{:-^22}".format(""))  # fmt: skip
+        lines = [f"{line}  {columns}" for line, columns in zip(lines, more, strict=True)]
+    return "\n".join(lines)
+
+
+def table_row(
+    start: int,
+    unit: str,
+    sender: Snapshot | None,
+    receiver: Snapshot,
+    settlement: bool = False,
+) -> str:
+    """Return one row, without a line end.
+
+    Args:
+        start: when the run began, epoch milliseconds.
+        unit: as :func:`heading` takes it.
+        sender: its snapshot of the same moment, or None if there is none to show.
+        receiver: its snapshot.
+        settlement: as :func:`heading` takes it.
+    """
+    left = _SIDE.format(*(_UNKNOWN if sender is None else _fields(start, sender)))
+    if settlement:
+        left += _SETTLEMENT.format(_settlement(sender, unit))
+    right = _SIDE.format(*_fields(start, receiver))
+    row = f"{left}  {right}  {_latency(receiver, unit):>{_LATENCY_WIDTH}}"
+    if receiver.period_bytes is None:
+        return row
+    return f"{row}  {_THROUGHPUT.format(_throughput(sender), _throughput(receiver))}"
+
+
+def _latency(snapshot: Snapshot, unit: str) -> str:
+    """Return the mean of the period: whole milliseconds, or at least three digits of us."""
+    if not snapshot.period_count:
+        return "-"
+    if unit == "ms":
+        return f"{snapshot.latency:,d}"
+    text = _microseconds(snapshot.latency_us)
+    return text if len(text) <= _LATENCY_WIDTH else text.replace(",", "")
+
+
+def _settlement(snapshot: Snapshot | None, unit: str) -> str:
+    """Return the mean of the period's sampled settlements in the same way."""
+    if snapshot is None or snapshot.settlement_us is None:
+        return "-"
+    return f"{snapshot.latency:,d}" if unit == "ms" else _microseconds(snapshot.settlement_us)
+
+
+def _microseconds(latency: float) -> str:
+    return f"{latency:,.0f}" if abs(latency) >= 100 else three_digits(latency)
+
+
+def _throughput(snapshot: Snapshot | None) -> str:
+    if snapshot is None or snapshot.period_bytes is None or snapshot.period <= 0:
+        return "-"
+    return f"{snapshot.period_bytes / snapshot.period / 1000:,.1f}"
+
+
+def _fields(start: int, snapshot: Snapshot) -> tuple[str, ...]:
+    time = f"{(snapshot.timestamp - start) / 1000:,.1f}"
+    count = f"{snapshot.count:,d}"
+    rss = f"{snapshot.rss / _RSS_UNIT:,.1f}"
+    if snapshot.period <= 0:
+        return time, count, "-", "-", rss
+    rate = f"{snapshot.period_count * 1000 / snapshot.period:,.0f}"
+    cpu = f"{snapshot.period_cpu_time * 100 / snapshot.period:,.0f}"
+    return time, count, rate, cpu, rss

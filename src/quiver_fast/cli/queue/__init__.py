@@ -1,0 +1,1 @@
+"""`quiver-queue`: look into queues, and append to them."""

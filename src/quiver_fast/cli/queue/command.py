@@ -1,0 +1,306 @@
+"""`quiver-queue`: look into queues, in a directory or behind csp, and append to them."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from quiver_fast import __version__
+from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.shared.common import (
+    ArgumentParser,
+    add_completion_option,
+    duration,
+    run_command,
+)
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.tailer import Tailer
+from quiver_fast.queuefile.verify import FileReport, Report, verify_queue
+from quiver_fast.remote import client
+from quiver_fast.remote.client import Entry, Value
+from quiver_fast.remote.wire.textwire import stored_form, text_check
+
+__all__ = ["main", "make_parser"]
+
+_NAME = "quiver-queue"
+
+_DESCRIPTION = """\
+Show, follow, check and extend queues of the Chronicle Queue format.
+
+'quiver-queue' is one of the Quiver tools for testing the performance of
+message servers and APIs.
+"""
+
+_EPILOG = """\
+operations:
+  dump                  Print the entries and end
+  tail                  Print new entries as they come, until interrupted
+  verify                Check the files of a directory, and change nothing
+  append                Append VALUEs, or the lines of standard input, and print
+                        the index of each
+
+queues:
+  DIR                   A queue's directory; append needs it for itself, and makes
+                        one that is not there
+  csp://HOST[:PORT]/NAME
+                        A queue behind a server; the default port is 9876
+
+  An entry is printed as its index, a tab, and its value: text wire as it is,
+  raw bytes as '!!binary' and base64. A value to append has the same form.
+  With --json an entry is {"index": N, "text": VALUE} or {"index": N, "base64":
+  BYTES}, an appended one {"index": N}, and verify prints one document.
+
+example usage:
+  $ quiver-queue append csp://localhost/orders '{ item: nails, count: 100 }'
+  $ quiver-queue dump --json /var/lib/queues/orders
+  $ quiver-queue tail --reconnect 5m csp://localhost/orders
+  $ quiver-queue verify /var/lib/queues/orders
+
+exit codes:
+  0 success, 1 failure (verify: a fault was found), 2 usage error, 130 interrupted
+"""
+
+_RAW_HEAD = 6
+_BINARY = "!!binary "
+_TICK = 0.1
+_LONG_POLL = 10.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
+    return run_command(_NAME, _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    args = make_parser().parse_args(argv)
+    if args.values and args.operation != "append":
+        raise UsageError(f"{args.operation} takes no values (see {_NAME} --help)")
+    if args.start is not None and args.operation in ("append", "verify"):
+        raise UsageError(f"{args.operation} takes no --from (see {_NAME} --help)")
+    if args.reconnect and not (args.operation == "tail" and _is_remote(args.queue)):
+        raise UsageError(f"--reconnect is for tail and a csp URL (see {_NAME} --help)")
+    operations: dict[str, Callable[[argparse.Namespace], int]] = {
+        "dump": _dump,
+        "tail": _tail,
+        "verify": _verify,
+        "append": _append,
+    }
+    return operations[args.operation](args)
+
+
+def _is_remote(queue: str) -> bool:
+    return queue.startswith("csp:")
+
+
+def _show(entry: Entry, as_json: bool) -> None:
+    raw = isinstance(entry.value, bytes)
+    text = entry.value if isinstance(entry.value, str) else _binary(entry.value)
+    if not as_json:
+        print(f"{entry.index}\t{text}")
+        return
+    kind = "base64" if raw else "text"
+    content = text.removeprefix(_BINARY).strip('"') if raw else text
+    print(json.dumps({"index": entry.index, kind: content}))
+
+
+def _binary(content: bytes) -> str:
+    return _BINARY + (base64.b64encode(content).decode() or '""')
+
+
+def _value(entry: bytes) -> Value:
+    """Return what an entry of a file stands for: the server's rule of what is text (A.6)."""
+    if entry[:1] == b"\x82" and entry[5:6] == b"\x8a" and (
+        int.from_bytes(entry[1:5], "little") == len(entry) - _RAW_HEAD + 1
+    ):  # fmt: skip
+        return entry[_RAW_HEAD:]
+    text = entry.removeprefix(b"\n")
+    try:
+        return text.decode() if stored_form(text) == text else entry
+    except ValueError:
+        return entry
+
+
+# ---- reading -------------------------------------------------------------------------
+
+
+def _dump(args: argparse.Namespace) -> int:
+    if _is_remote(args.queue):
+        entries = _remote_entries(args.queue, args.start)
+    else:
+        entries = _file_entries(args.queue, args.start, args.quiet)
+    for entry in entries:
+        _show(entry, args.json)
+    # A reader of our output that is gone is noticed here, not at the interpreter's end.
+    sys.stdout.flush()
+    return EXIT_OK
+
+
+def _remote_entries(url: str, start: int | None) -> Iterator[Entry]:
+    with client.Queue(url) as queue, queue.tailer(start) as tailer:
+        while entries := tailer.read():
+            yield from entries
+
+
+def _file_entries(directory: str, start: int | None, quiet: bool) -> Iterator[Entry]:
+    tailer = _open_files(directory)
+    tailer.move_to(start or 0)
+    cycles = tailer.cycles()
+    with Progress("Reading", not quiet) as progress:
+        while (found := tailer.read()) is not None:
+            progress.update(_done(cycles, found[0]), len(cycles))
+            yield Entry(found[0], _value(found[1]))
+
+
+def _done(cycles: list[int], index: int) -> int:
+    return sum(cycle < index >> 32 for cycle in cycles)
+
+
+def _open_files(directory: str) -> Tailer:
+    if not Path(directory).is_dir():
+        raise UsageError(f"'{directory}' is no directory, and no csp URL")
+    return Tailer(directory)
+
+
+def _tail(args: argparse.Namespace) -> int:
+    if not _is_remote(args.queue):
+        return _tail_files(args)
+    with client.Queue(args.queue) as queue:
+        tailer = queue.tailer(args.start, reconnect=args.reconnect)
+        if args.start is None:
+            tailer.index = tailer.end
+        while True:
+            for entry in tailer.read(wait=_LONG_POLL):
+                _show(entry, args.json)
+            sys.stdout.flush()
+
+
+def _tail_files(args: argparse.Namespace) -> int:
+    import time
+
+    tailer = _open_files(args.queue)
+    if args.start is None:
+        cycles = tailer.cycles()
+        # An index beyond what is there stands at the end.
+        tailer.move_to(((cycles[-1] + 1) << 32) - 1 if cycles else 0)
+    else:
+        tailer.move_to(args.start)
+    while True:
+        found = tailer.read()
+        if found is None:
+            sys.stdout.flush()
+            time.sleep(_TICK)
+        else:
+            _show(Entry(found[0], _value(found[1])), args.json)
+
+
+# ---- checking ------------------------------------------------------------------------
+
+
+def _verify(args: argparse.Namespace) -> int:
+    if _is_remote(args.queue):
+        raise UsageError("verify needs the queue's directory: a server's files are its own")
+    _open_files(args.queue)
+    with Progress("Verifying", not args.quiet) as progress:
+        report = verify_queue(args.queue, progress.update)
+    faults = [f"{found.path.name}: at {found.offset}: {found.text}" for found in report.deviations]
+    aside = sorted(path.name for path in Path(args.queue).glob("*.damaged"))
+    faults += [f"{name}: put aside by a recovery" for name in aside]
+    if args.json:
+        files = [_described(file, report) for file in report.files]
+        print(json.dumps({"queue": args.queue, "entries": report.entries, "files": files,
+                          "faults": faults}))  # fmt: skip
+    else:
+        print(f"{report.entries} entries in {len(report.files)} files, {len(faults)} faults")
+        for fault in faults:
+            print(f"fault: {fault}")
+    return EXIT_FAILURE if faults else EXIT_OK
+
+
+def _described(file: FileReport, report: Report) -> dict[str, object]:
+    """Return a file's report for --json."""
+    faults = [f"at {found.offset}: {found.text}" for found in report.deviations
+              if found.path == file.path]  # fmt: skip
+    return {"name": file.path.name, "entries": file.entries, "size": file.size,
+            "ended": file.ended, "faults": faults}  # fmt: skip
+
+
+# ---- appending -----------------------------------------------------------------------
+
+
+def _append(args: argparse.Namespace) -> int:
+    values = (_parse(value) for value in args.values or map(_line, sys.stdin))
+    if _is_remote(args.queue):
+        with client.Queue(args.queue) as queue, queue.appender() as appender:
+            for index in appender.submit_all(values):
+                _show_index(index, args)
+        return EXIT_OK
+    with closing(Appender(args.queue, text_check=text_check())) as local:
+        for value in values:
+            index = _append_locally(local, value)
+            _show_index(index, args)
+    return EXIT_OK
+
+
+def _line(line: str) -> str:
+    return line.rstrip("\r\n")
+
+
+def _parse(text: str) -> Value:
+    """Return the value that a word or line stands for; refuse what a server would."""
+    if text.startswith(_BINARY):
+        try:
+            return base64.b64decode(text.removeprefix(_BINARY).strip().strip('"'), validate=True)
+        except ValueError:
+            raise UsageError(f"what follows !!binary is not base64: '{text}'") from None
+    try:
+        return stored_form(text.encode()).decode()
+    except ValueError as error:
+        raise UsageError(f"'{text}' is no value: {error}") from None
+
+
+def _append_locally(appender: Appender, value: Value) -> int:
+    if isinstance(value, bytes):
+        return appender.append_raw(value)
+    # A first byte with the top bit set would stand for binary wire (A.6).
+    return appender.append_text(value if value[0] < "\x80" else f"\n{value}")
+
+
+def _show_index(index: int, args: argparse.Namespace) -> None:
+    if not args.quiet:
+        print(json.dumps({"index": index}) if args.json else index)
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(_NAME, _DESCRIPTION, _EPILOG)
+    add = parser.add_argument
+    add("operation", metavar="OPERATION", choices=["dump", "tail", "verify", "append"],
+        help="dump, tail, verify or append")  # fmt: skip
+    add("queue", metavar="QUEUE", help="A directory, or csp://HOST[:PORT]/NAME")
+    add("values", metavar="VALUE", nargs="*", help="The values to append")
+    add("--from", dest="start", metavar="INDEX", type=_index,
+        help="dump, tail: begin with INDEX (default: dump the first, tail the next)")  # fmt: skip
+    add("--reconnect", metavar="TIME", type=duration, default=0,
+        help="tail: when the server is lost, try again for TIME, such as 5m")  # fmt: skip
+    add("--json", action="store_true", help="Print one JSON object per line")
+    add("--quiet", action="store_true", help="Print no progress and no indexes")
+    add_completion_option(parser)
+    add("--version", action="version", version=f"%(prog)s {__version__}",
+        help="Print the version and exit")  # fmt: skip
+    return parser
+
+
+def _index(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"'{text}' is no index")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

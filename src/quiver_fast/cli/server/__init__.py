@@ -1,0 +1,1 @@
+"""`quiver-server`, and the server that `quiver-bench` starts."""

@@ -1,0 +1,114 @@
+"""`quiver-server`: start a message server implementation with a given queue."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
+from quiver_fast.cli.server.plan import ServerPlan, server_plan
+from quiver_fast.cli.server.run import TICK, ServerRun
+from quiver_fast.cli.shared import help_text
+from quiver_fast.cli.shared.common import (
+    ArgumentParser,
+    add_implementation_options,
+    add_options,
+    add_password_options,
+    add_tool_options,
+    run_command,
+)
+from quiver_fast.cli.shared.implementations import find_server
+from quiver_fast.cli.shared.start import print_information
+from quiver_fast.cli.shared.url import parse_url
+from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+from quiver_fast.options.server import LIMITS, OTHERS, SECURITY, SERVER_OPTIONS, STORAGE
+from quiver_fast.process import exit_text
+
+__all__ = ["main", "make_parser"]
+
+_NAME = "quiver-server"
+
+_DESCRIPTION = """\
+Start a message server with the given queue.
+
+'quiver-server' is one of the Quiver tools for testing the performance of
+message servers and APIs.
+"""
+
+_EXAMPLES = """\
+durability:
+  none                  Write behind; what a crash of the machine loses is not promised
+  interval:MILLISECONDS Write and synchronise that often
+  group                 Synchronise before messages are accepted, many at once
+
+example usage:
+  $ quiver-server //localhost/q0 &       # Our own server
+  $ quiver-server //localhost:5673/q0 --impl rabbitmq --ready-file ready
+  $ quiver-server --impl rabbitmq --info # Is it installed here?
+  $ quiver-server csp://localhost/orders --store queues  # Remote queues, kept in 'queues'
+
+Options marked (pyfast) need our own server.
+
+exit codes:
+  0 the server ended in order, as SIGINT, SIGTERM and SIGHUP have it do; 1 failure, 2 usage
+  error; 130 and 143 a second signal ended it at once
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
+    return run_command(_NAME, _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    args = make_parser().parse_args(argv)
+    implementation = find_server(args.impl)
+    if args.info:
+        return print_information(implementation)
+    if args.url is None:
+        raise UsageError(f"URL is missing (see {_NAME} --help)")
+    plan = server_plan(args, implementation, parse_url(args.url))
+    if args.init_only:
+        return EXIT_OK
+    return _serve(plan)
+
+
+def _serve(plan: ServerPlan) -> int:
+    """Run the server until it ends; signals are passed on, and the server ends in order."""
+    server = ServerRun(plan)
+    with SignalWatch() as signals:
+        forwarder = SignalForwarder(signals)
+        server.start()
+        while not server.child.poll():
+            forwarder.forward([server])
+            time.sleep(TICK)
+    if signals.exit_code is not None and forwarder.forwarded > 1:
+        return signals.exit_code
+    if not server.ended_well(signals.signum):
+        raise QuiverError(f"the server ended: {exit_text(server.child.returncode)}")
+    return EXIT_OK
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    epilog = "\n".join(
+        (help_text.URLS, help_text.FORMATS, help_text.server_implementations(), _EXAMPLES)
+    )
+    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog)
+    add = parser.add_argument
+    add("url", metavar="URL", nargs="?", help="The location of a message queue")
+    add_implementation_options(parser, "serve")
+    add(
+        "--ready-file",
+        metavar="FILE",
+        help="The file that gets the line 'ready' when the server is",
+    )
+    add_password_options(add_options(parser, SECURITY, SERVER_OPTIONS))
+    for heading in (STORAGE, OTHERS, LIMITS):
+        add_options(parser, heading, SERVER_OPTIONS)
+    add_tool_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""What one server is asked to do: the checked options and the contract arguments they become."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from typing import Any
+
+from quiver_fast.cli.shared.credentials import (
+    check_certificate,
+    check_exposure,
+    only_one,
+    read_password,
+)
+from quiver_fast.cli.shared.implementations import Implementation
+from quiver_fast.cli.shared.start import prelude_words
+from quiver_fast.cli.shared.url import AddressUrl
+from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.options.option import keys
+from quiver_fast.options.server import SERVER_EXTENSIONS, SERVER_OPTIONS
+
+__all__ = ["ServerPlan", "server_arguments", "server_plan"]
+
+_FLAGS = {option.key: option.flag for option in SERVER_OPTIONS if option.flag}
+_CSP_KEYS = keys(option for option in SERVER_OPTIONS if option.csp)
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """One server. Creating it checks that the implementation can do what is asked.
+
+    Attributes:
+        implementation: what serves.
+        url: where, and the queue that is there from the start.
+        ready_file: the file that gets the line ``ready``, or None.
+        user: whom clients must authenticate as, or None.
+        password: that user's, or None.
+        expose_password: whether it may show on a command line.
+        cert: the server's certificate file, or None.
+        key: its key file, or None.
+        trust_store: the authorities that vouch for clients, or None.
+        extensions: keys of ``SERVER_EXTENSIONS`` with their values.
+        connect_password: that of the user at other servers, or None.
+        prelude: words before those of the implementation.
+        quiet: have the server say nothing.
+        verbose: have it say more.
+
+    Raises:
+        UsageError: the implementation lacks an option, or would expose the password.
+        QuiverError: the implementation cannot run here.
+    """
+
+    implementation: Implementation
+    url: AddressUrl
+    ready_file: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    expose_password: bool = False
+    cert: str | None = None
+    key: str | None = None
+    trust_store: str | None = None
+    extensions: dict[str, Any] = field(default_factory=dict)
+    connect_password: str | None = field(default=None, repr=False)
+    prelude: tuple[str, ...] = ()
+    quiet: bool = False
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        implementation = self.implementation
+        check_exposure(implementation, self.password, self.expose_password)
+        for key in self.extensions:
+            if key not in implementation.keys:
+                raise UsageError(
+                    f"implementation '{implementation.name}' does not support {_FLAGS[key]}"
+                )
+        if self.connect_password is not None and "connect" not in implementation.keys:
+            raise UsageError(
+                f"implementation '{implementation.name}' does not support --connect-password-file"
+            )
+        if self.url.scheme == "csp":
+            self._check_csp()
+        if implementation.unavailable is not None:
+            raise QuiverError(implementation.unavailable)
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """What the server reads from a descriptor, by the key that names it."""
+        if self.connect_password is None:
+            return {}
+        return {"connect-password-fd": self.connect_password}
+
+    def _check_csp(self) -> None:
+        """Refuse what remote queues have no counterpart of."""
+        if "csp-port" not in self.implementation.keys:
+            raise UsageError(
+                f"implementation '{self.implementation.name}' does not support csp URLs"
+            )
+        amqp_only: dict[str, Any] = {
+            "a user": self.user,
+            "a password": self.password,
+            "--cert": self.cert,
+            "--key": self.key,
+            "--trust-store": self.trust_store,
+            "--connect-password-file": self.connect_password is not None,
+        }
+        amqp_only |= {_FLAGS[key]: key not in _CSP_KEYS for key in self.extensions}
+        for flag, value in amqp_only.items():
+            if value:
+                raise UsageError(f"a csp URL does not go with {flag}")
+
+
+def server_plan(
+    args: argparse.Namespace, implementation: Implementation, url: AddressUrl
+) -> ServerPlan:
+    """Return the plan that the arguments of `quiver-server` make.
+
+    Raises:
+        UsageError: they contradict each other, or the implementation lacks one.
+        QuiverError: the implementation cannot run here.
+    """
+    check_certificate(args.cert, args.key)
+    users = {"--user": args.user, "the URL": url.username}
+    passwords = {"--password": args.password, "the URL": url.password}
+    given = [
+        (option, getattr(args, option.dest))
+        for option in SERVER_OPTIONS
+        if option.key in SERVER_EXTENSIONS
+    ]
+    return ServerPlan(
+        implementation=implementation,
+        url=url,
+        ready_file=args.ready_file,
+        user=only_one("both name a user", users),
+        password=read_password(args.password_file, passwords),
+        expose_password=args.expose_password,
+        cert=args.cert,
+        key=args.key,
+        trust_store=args.trust_store,
+        # 0 is a value: it means no limit.
+        extensions={
+            option.key: 0 if option.inverted else value
+            for option, value in given
+            if value is not None and value is not False
+        },
+        connect_password=read_password(args.connect_password_file, {}, "--connect-password-file"),
+        prelude=prelude_words(args.prelude),
+        quiet=args.quiet,
+        verbose=args.verbose,
+    )
+
+
+def server_arguments(plan: ServerPlan, password_fd: int | None = None) -> list[str]:
+    """Return the ``key=value`` arguments of the server contract, in upstream's order, then ours.
+
+    Args:
+        plan: what the server is to do.
+        password_fd: where an implementation with extensions reads the password.
+    """
+    ours = plan.implementation.extensions
+    arguments: dict[str, Any] = {
+        "host": plan.url.host,
+        "port": plan.url.port,
+        "path": plan.url.path,
+        "ready-file": plan.ready_file or "-",
+        "user": plan.user,
+        "password": None if ours else plan.password,
+        "cert": plan.cert,
+        "key": plan.key,
+        "trust-store": plan.trust_store,
+        "quiet": 1 if plan.quiet else None,
+        "verbose": 1 if plan.verbose else None,
+        "scheme": plan.url.scheme if ours else None,
+        "password-fd": password_fd,
+    }
+    arguments |= {key: 1 if value is True else value for key, value in plan.extensions.items()}
+    return [f"{key}={value}" for key, value in arguments.items() if value is not None]

@@ -1,0 +1,116 @@
+"""One server from its start to its end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from quiver_fast.cli.arrow.supervisor import SignalForwarder
+from quiver_fast.cli.server.plan import ServerPlan, server_arguments
+from quiver_fast.cli.shared.start import start_implementation
+from quiver_fast.errors import QuiverError
+from quiver_fast.process import Child, exit_text
+
+__all__ = ["TICK", "ServerRun"]
+
+TICK = 0.05
+_READY = "ready\n"
+# A broker may have much to write to its disk before it ends.
+_STOP_GRACE = 30.0
+
+
+class ServerRun:
+    """Runs one server. `stop` asks it to end; `end` also waits until it has ended."""
+
+    def __init__(self, plan: ServerPlan, output: Path | None = None) -> None:
+        """Prepare to run ``plan``; all that it prints goes to ``output``, or where ours does."""
+        self.plan = plan
+        self._output = output
+        self._child: Child | None = None
+
+    def start(self) -> None:
+        """Start the server's process.
+
+        Raises:
+            QuiverError: it cannot be started.
+        """
+        plan = self.plan
+        self._child = start_implementation(
+            plan.implementation,
+            lambda password_fd: server_arguments(plan, password_fd),
+            password=plan.password if plan.implementation.extensions else None,
+            secrets=plan.secrets,
+            prelude=plan.prelude,
+            verbose=plan.verbose,
+            output=self._output,
+            merge_errors=self._output is not None,
+            grace=_STOP_GRACE,
+        )
+
+    @property
+    def child(self) -> Child:
+        """The started process."""
+        if self._child is None:
+            raise RuntimeError("the server has not been started")
+        return self._child
+
+    def wait_until_ready(self, forwarder: SignalForwarder, patience: float) -> bool:
+        """Wait for the ready file; say whether the server serves, False if it was told to end.
+
+        Raises:
+            QuiverError: it ended by itself, or is not ready after ``patience`` seconds.
+        """
+        deadline = time.monotonic() + patience
+        while not self._is_ready():
+            self.check_alive()
+            forwarder.forward([self])
+            if forwarder.forwarded:
+                return False
+            if time.monotonic() > deadline:
+                raise QuiverError(f"the server is not ready after {patience:.0f} seconds")
+            time.sleep(TICK)
+        return True
+
+    def check_alive(self) -> None:
+        """Check that the server still runs.
+
+        Raises:
+            QuiverError: it does not.
+        """
+        if self.child.poll():
+            raise QuiverError(f"the server ended by itself: {exit_text(self.child.returncode)}")
+
+    def stop(self, reason: str, signum: int) -> None:
+        """Have the server drain and end."""
+        self.child.stop(signum)
+
+    def kill(self) -> None:
+        """End the server at once."""
+        self.child.kill()
+
+    def end(self) -> str | None:
+        """Have the server end and wait for it; return what was wrong with its end, if anything."""
+        self.child.end()
+        if self.ended_well(signal.SIGTERM):
+            return None
+        return f"the server did not end well: {exit_text(self.child.returncode)}"
+
+    def ended_well(self, signum: int | None) -> bool:
+        """Say whether the server, which has ended, ended as it was told to.
+
+        Args:
+            signum: the signal that told it; None for none. Servers without a handler for it
+                die of it, and some end with the code that says so.
+        """
+        told = () if signum is None else (-signum, 128 + signum)
+        return self.child.returncode in (0, *told)
+
+    def cpu_ms(self) -> int:
+        """Return the CPU milliseconds that the server and its descendants have used so far."""
+        self.child.usage.sample()
+        return self.child.usage.cpu_ms
+
+    def _is_ready(self) -> bool:
+        file = Path(self.plan.ready_file or "")
+        return file.is_file() and file.read_text(encoding="ascii") == _READY

@@ -1,0 +1,1 @@
+"""What all commands share: options, implementations, output, the error boundary."""

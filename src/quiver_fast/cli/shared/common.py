@@ -1,0 +1,278 @@
+"""What the commands share: the argument parser, its types and options, and the error boundary."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from quiver_fast import __version__
+from quiver_fast.cli.shared.completion import bash_completion
+from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
+from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
+from quiver_fast.options import arrow
+from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.options.option import NUMBER, SWITCH, Option, default_text
+
+__all__ = [
+    "ArgumentParser",
+    "add_arrow_options",
+    "add_completion_option",
+    "add_implementation_options",
+    "add_option",
+    "add_options",
+    "add_pair_options",
+    "add_password_options",
+    "add_tls_options",
+    "add_tool_options",
+    "add_trust_options",
+    "count",
+    "duration",
+    "error_text",
+    "positive_count",
+    "report_error",
+    "report_warning",
+    "run_command",
+]
+
+_COUNT_UNITS = {"k": 1_000, "m": 1_000_000}
+_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600}
+_RED, _YELLOW, _PLAIN = "\033[31m", "\033[33m", "\033[0m"
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """A parser without abbreviations that raises usage errors instead of exiting."""
+
+    def __init__(self, prog: str, description: str, epilog: str, usage: str | None = None) -> None:
+        super().__init__(
+            prog=prog,
+            usage=usage,
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a :class:`UsageError`; the boundary prints it as one line."""
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
+    """Run ``command`` with ``argv`` (``sys.argv`` by default) and return its exit code.
+
+    A :class:`QuiverError` becomes one line on standard error and its exit code;
+    so do operating system errors, such as a full disk.
+    """
+    try:
+        return command(sys.argv[1:] if argv is None else argv)
+    except SystemExit as end:  # argparse, after --help and --version
+        return EXIT_OK if end.code is None else int(end.code)
+    except QuiverError as error:
+        report_error(name, str(error))
+        return error.exit_code
+    except KeyboardInterrupt:  # outside of a run, where nothing is left to save
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output is gone, so there is nobody to write to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILURE
+    except OSError as error:
+        report_error(name, error_text(error))
+        return EXIT_FAILURE
+
+
+def error_text(error: OSError) -> str:
+    """Return in one line what the system refused, and of which file."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def report_error(command: str, message: str) -> None:
+    """Print one line, ``COMMAND: error: MESSAGE``, on standard error."""
+    _report(command, "error", message, _RED)
+
+
+def report_warning(command: str, message: str) -> None:
+    """Print one line, ``COMMAND: warning: MESSAGE``, on standard error."""
+    _report(command, "warning", message, _YELLOW)
+
+
+def _report(command: str, kind: str, message: str, colour: str) -> None:
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        kind = f"{colour}{kind}{_PLAIN}"
+    print(f"{command}: {kind}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+def count(text: str) -> int:
+    """Parse a count such as ``100``, ``10k`` or ``1m``: an argparse type."""
+    return _with_unit(text, _COUNT_UNITS)
+
+
+def positive_count(text: str) -> int:
+    """Parse a count that must not be 0: an argparse type."""
+    number = count(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return number
+
+
+def duration(text: str) -> int:
+    """Parse a duration such as ``30``, ``30s``, ``5m`` or ``1h`` into seconds: an argparse type."""
+    return _with_unit(text, _DURATION_UNITS)
+
+
+class _Completion(argparse.Action):
+    """Prints a script for bash, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(bash_completion(parser), end="")
+        parser.exit()
+
+
+def add_completion_option(group: argparse._ActionsContainer) -> None:
+    """Add the option that prints what completes the command in a shell."""
+    group.add_argument(
+        "--completion",
+        action=_Completion,
+        nargs=0,
+        dest=argparse.SUPPRESS,
+        help="Print a script that completes the options in bash, and exit: "
+        'eval "$(COMMAND --completion)"',
+    )
+
+
+def _with_unit(text: str, units: dict[str, int]) -> int:
+    factor = units.get(text[-1:], 1)
+    digits = text[:-1] if text[-1:] in units else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number with an optional unit")
+    return int(digits) * factor
+
+
+def add_arrow_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a measurement: how much, how fast, of what kind."""
+    add_options(parser, arrow.LOAD, ARROW_OPTIONS)
+
+
+def add_pair_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a measurement that has both ends."""
+    add_options(parser, arrow.PAIR, ARROW_OPTIONS)
+
+
+def add_tls_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of authentication and transport security."""
+    add_password_options(add_options(parser, arrow.SECURITY, ARROW_OPTIONS))
+
+
+def add_trust_options(group: argparse._ActionsContainer) -> None:
+    """Add the options about whom an arrow trusts."""
+    for option in ARROW_OPTIONS:
+        if option.key in ("trust-store", "tls-verify"):
+            add_option(group, option)
+
+
+def add_options(
+    parser: argparse.ArgumentParser, heading: str, options: Iterable[Option]
+) -> argparse._ArgumentGroup:
+    """Add the options of ``options`` that are under ``heading``, and return their group."""
+    group = parser.add_argument_group(heading)
+    for option in options:
+        if option.flag and option.group == heading:
+            add_option(group, option)
+    return group
+
+
+def add_option(group: argparse._ActionsContainer, option: Option) -> None:
+    """Add one declared option to the command line."""
+    flags = [flag for flag in (option.letter, option.flag) if flag]
+    if option.kind == SWITCH:
+        group.add_argument(*flags, action="store_true", help=_help(option))
+        return
+    group.add_argument(
+        *flags,
+        metavar=option.metavar or None,
+        choices=option.choices or None,
+        type=_type(option),
+        default=option.initial,
+        help=_help(option),
+    )
+
+
+def _type(option: Option) -> Callable[[str], int | str]:
+    if option.kind != NUMBER:
+        return str
+    if option.metavar == "DURATION":
+        return duration
+    # 0 is refused where it has no meaning.
+    return positive_count if option.least or option.shown not in ("", "none") else count
+
+
+def _help(option: Option) -> str:
+    """Return the help of an option: what it does, its default, what 0 means, who has it."""
+    notes = []
+    if option.kind != SWITCH and (default := initial_text(option)):
+        notes.append(f"default {default}")
+    if option.zero:
+        if notes == ["default 0"]:
+            notes = [f"default 0, {option.zero}"]
+        else:
+            notes.append(f"0 means {option.zero}")
+    if option.extension:
+        notes.append(DEFAULT_IMPLEMENTATION)
+    return f"{option.help} ({'; '.join(notes)})" if notes else option.help
+
+
+def initial_text(option: Option) -> str:
+    """Return what holds where the flag is not given; empty for nothing that can be told."""
+    text = default_text(option) if option.initial is None else str(option.initial)
+    return f"{text}s" if text and option.metavar == "DURATION" else text
+
+
+def add_password_options(group: argparse._ActionsContainer) -> None:
+    """Add the ways of a password that do not show it."""
+    group.add_argument(
+        "--password-file", metavar="FILE", help="Read the password from the first line of FILE"
+    )
+    group.add_argument(
+        "--expose-password",
+        action="store_true",
+        help="Pass the password on the command line to implementations "
+        "that have no other way; other users of the host can see it",
+    )
+
+
+def add_implementation_options(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add the choice of one implementation, and what comes before its command line."""
+    add = parser.add_argument
+    add(
+        "--impl",
+        metavar="IMPL",
+        default=DEFAULT_IMPLEMENTATION,
+        help=f"Use IMPL to {purpose} (default {DEFAULT_IMPLEMENTATION})",
+    )
+    add("--info", action="store_true", help="Print implementation details and exit")
+    add(
+        "--prelude",
+        metavar="PRELUDE",
+        default="",
+        help="Commands to precede the implementation invocation",
+    )
+
+
+def add_tool_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that every command has."""
+    group = parser.add_argument_group("common options")
+    add = group.add_argument
+    add("--quiet", action="store_true", help="Print nothing to the console")
+    add("--verbose", action="store_true", help="Print details to the console")
+    add("--init-only", action="store_true", help="Initialize and exit")
+    add_completion_option(group)
+    add(
+        "--version",
+        action="version",
+        version=f"%(prog)s {__version__}",
+        help="Print the version and exit",
+    )

@@ -1,0 +1,86 @@
+"""What goes where: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from quiver_fast.cli.shared.json_text import json_pieces
+
+__all__ = ["Console", "add_console_options"]
+
+
+class Console:
+    """Prints under ``--quiet``, ``--verbose`` and ``--json``.
+
+    With ``--json`` standard output carries one JSON document and nothing else;
+    tables and summaries go to standard error then.
+    """
+
+    def __init__(self, args: argparse.Namespace, log: TextIO | None = None) -> None:
+        """Obey ``args``; with ``log`` everything goes there, and nothing to the terminal."""
+        self.quiet: bool = args.quiet
+        self.errors = log
+        """Where a child's standard error goes; None for our own."""
+        self._verbose: bool = args.verbose
+        self._json: bool = args.json
+
+    @property
+    def progress(self) -> bool:
+        """Whether to show the progress of long work."""
+        return not self.quiet and self.errors is None
+
+    def show(self, text: str) -> None:
+        """Print a part of the normal output at once, unless quiet."""
+        if not self.quiet or self.errors:
+            print(text, file=self._out, flush=True)
+
+    def show_all(self, texts: Iterable[str]) -> None:
+        """Print texts that follow each other as :meth:`show` does, without their last newlines."""
+        if self.quiet and not self.errors:
+            return
+        ending = ""
+        for text in texts:
+            shown = text.rstrip("\n")
+            if shown:
+                self._out.write(ending + shown)
+                ending = ""
+            ending += text[len(shown) :]
+        print(file=self._out, flush=True)
+
+    @property
+    def _out(self) -> TextIO:
+        return self.errors or (sys.stderr if self._json else sys.stdout)
+
+    def note(self, text: str) -> None:
+        """Print a detail on standard error, if verbose."""
+        if self._verbose or self.errors:
+            print(text, file=self.errors or sys.stderr, flush=True)
+
+    def document(self, document: dict[str, Any]) -> None:
+        """Print ``document`` on standard output, if it was asked for."""
+        if self._json:
+            sys.stdout.writelines(json_pieces(document))
+            print(flush=True)
+
+
+def add_console_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options about output that both measuring commands have."""
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        help="Save output files to DIR (default: a new temporary directory)",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="Use DIR even if it is not empty, replacing files of earlier runs",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="Print the results as one JSON document on standard output, "
+        "everything else on standard error",
+    )

@@ -1,0 +1,67 @@
+"""Names, passwords and certificates: their sources, and how passwords stay hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quiver_fast.cli.shared.implementations import Implementation
+from quiver_fast.errors import UsageError
+
+__all__ = ["check_certificate", "check_exposure", "only_one", "read_password"]
+
+
+def only_one(sentence: str, sources: Mapping[str, str | None]) -> str | None:
+    """Return the one value that is given, or None.
+
+    Args:
+        sentence: what two sources do wrong, such as "both name a user".
+        sources: values by where they come from.
+
+    Raises:
+        UsageError: two are given.
+    """
+    given = [source for source, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} {sentence}")
+    return sources[given[0]] if given else None
+
+
+def read_password(
+    file: str | None, sources: Mapping[str, str | None], flag: str = "--password-file"
+) -> str | None:
+    """Return the password from the first line of ``file``, which ``flag`` names, or another source.
+
+    Raises:
+        UsageError: two give one, or the file cannot be read.
+    """
+    password = only_one("both give a password", {flag: file, **sources})
+    if file is None:
+        return password
+    try:
+        with open(file, encoding="utf-8") as lines:
+            return lines.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def check_certificate(cert: str | None, key: str | None) -> None:
+    """Check that a certificate comes with its key.
+
+    Raises:
+        UsageError: one is given without the other.
+    """
+    if (cert is None) != (key is None):
+        raise UsageError("--cert and --key need each other")
+
+
+def check_exposure(implementation: Implementation, password: str | None, expose: bool) -> None:
+    """Check that a password does not show on a command line without the user's word.
+
+    Raises:
+        UsageError: it would.
+    """
+    if password is not None and not implementation.extensions and not expose:
+        raise UsageError(
+            f"implementation '{implementation.name}' takes passwords only on its command line, "
+            "where others can see them; --expose-password allows that"
+        )

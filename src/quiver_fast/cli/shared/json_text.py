@@ -1,0 +1,84 @@
+"""JSON for people and programs: indented, but a list of plain values is one line.
+
+A series has a number for each second of a run. With one number a line, most of the text would
+be indentation. The text is made in pieces, because it may be larger than its document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from quiver_fast.analysis.model.columns import Column, Rows
+
+__all__ = ["json_pieces", "json_text"]
+
+_STEP = "  "
+
+
+def json_text(document: Any) -> str:
+    """Return ``document`` as JSON text without a newline at its end.
+
+    Args:
+        document: what :func:`json.dumps` takes, with columns and rows
+            (:mod:`quiver_fast.analysis.model.columns`) for lists; the keys of its dictionaries are
+            strings.
+    """
+    return "".join(json_pieces(document))
+
+
+def json_pieces(document: Any) -> Iterator[str]:
+    """Yield the text of :func:`json_text` in pieces."""
+    return _rendered(document, "\n")
+
+
+def _rendered(value: Any, newline: str) -> Iterator[str]:
+    """Yield the text of a value that stands where lines begin with ``newline``."""
+    inner = newline + _STEP
+    if isinstance(value, Column):
+        yield from _column(value)
+    elif isinstance(value, dict) and value:
+        yield from _enclosed("{}", _items(value, inner), newline)
+    elif _has_rows(value):
+        yield from _enclosed("[]", (_rendered(item, inner) for item in value), newline)
+    else:
+        yield json.dumps(list(value) if isinstance(value, Rows) else value)
+
+
+def _items(value: dict[str, Any], inner: str) -> Iterator[Iterator[str]]:
+    for key, item in value.items():
+        yield _named(key, _rendered(item, inner))
+
+
+def _named(key: str, text: Iterable[str]) -> Iterator[str]:
+    yield f"{json.dumps(key)}: "
+    yield from text
+
+
+def _enclosed(brackets: str, items: Iterable[Iterable[str]], newline: str) -> Iterator[str]:
+    """Yield items that have a line or more each, of which there is one at least."""
+    before = brackets[0]
+    for item in items:
+        yield before + newline + _STEP
+        yield from item
+        before = ","
+    yield newline + brackets[1]
+
+
+def _column(column: Column) -> Iterator[str]:
+    before = "["
+    for numbers in column.lists():
+        yield before + json.dumps(numbers)[1:-1]
+        before = ", "
+    yield "]" if len(column) else "[]"
+
+
+def _has_rows(value: Any) -> bool:
+    if isinstance(value, Rows):
+        return len(value) > 0
+    return isinstance(value, (list, tuple)) and any(map(_has_parts, value))
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, (dict, list, tuple, Column, Rows))

@@ -1,0 +1,97 @@
+"""Starting an implementation: its command line, its environment, and how it gets its password."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from quiver_fast.cli.shared.implementations import Implementation
+from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.process import STOP_GRACE, Child
+
+__all__ = ["prelude_words", "print_information", "start_implementation"]
+
+
+def start_implementation(
+    implementation: Implementation,
+    arguments: Callable[[int | None], list[str]],
+    *,
+    password: str | None = None,
+    secrets: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+    prelude: Sequence[str] = (),
+    verbose: bool = False,
+    output: Path | None = None,
+    errors: TextIO | None = None,
+    merge_errors: bool = False,
+    grace: float = STOP_GRACE,
+) -> Child:
+    """Start an implementation and return its process.
+
+    Args:
+        implementation: what to start.
+        arguments: returns the contract arguments, given the descriptor that yields the
+            password, or None.
+        password: for an implementation that takes it through a descriptor.
+        secrets: more of that kind, by the contract key that names the descriptor.
+        pass_fds: descriptors that it inherits besides; the caller's to close.
+        prelude: words before those of the implementation.
+        verbose: have it be verbose.
+        output: as of :class:`quiver_fast.process.Child`; so are the next three.
+        errors: where lines of standard error go.
+        merge_errors: send standard error where standard output goes.
+        grace: seconds to end after a first signal.
+
+    Raises:
+        QuiverError: it cannot be started.
+    """
+    password_fd = None if password is None else _pipe(password)
+    secret_fds = {key: _pipe(secret) for key, secret in (secrets or {}).items()}
+    words = [*arguments(password_fd), *(f"{key}={fd}" for key, fd in secret_fds.items())]
+    command = [*prelude, *implementation.command, *words]
+    fds = (*(() if password_fd is None else (password_fd,)), *secret_fds.values())
+    try:
+        return Child(
+            command,
+            implementation.environment(verbose),
+            output=output,
+            errors=errors,
+            merge_errors=merge_errors,
+            pass_fds=(*fds, *pass_fds),
+            grace=grace,
+        )
+    except OSError as error:
+        raise QuiverError(f"cannot start '{command[0]}': {error.strerror}") from error
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def print_information(implementation: Implementation) -> int:
+    """Have an implementation print what it is, and return its exit code."""
+    environ = implementation.environment()
+    return subprocess.run(implementation.command, env=environ, check=False).returncode
+
+
+def prelude_words(prelude: str) -> tuple[str, ...]:
+    """Split the value of ``--prelude`` as a shell does.
+
+    Raises:
+        UsageError: a quotation has no end.
+    """
+    try:
+        return tuple(shlex.split(prelude))
+    except ValueError as error:
+        raise UsageError(f"--prelude: {error}") from None
+
+
+def _pipe(password: str) -> int:
+    """Return a descriptor that yields the password: nobody else can read it."""
+    read_end, write_end = os.pipe()
+    with os.fdopen(write_end, "wb") as pipe:
+        pipe.write(password.encode())
+    return read_end

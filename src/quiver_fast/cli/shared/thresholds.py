@@ -1,0 +1,166 @@
+"""Conditions of ``--fail-if``, such as ``p99>5ms`` or ``rate<100k``."""
+
+from __future__ import annotations
+
+import argparse
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from quiver_fast.analysis.model.ranks import NAMES
+from quiver_fast.analysis.model.units import figure_text, per_millisecond
+
+__all__ = ["THRESHOLD_HELP", "Threshold", "breach_text", "incomplete", "threshold"]
+
+THRESHOLD_HELP = f"""\
+conditions of --fail-if:
+  FIGURE OPERATOR NUMBER[UNIT], the operator one of >, >=, <, <=
+
+  {" ".join(f"p{rank}" for rank in NAMES)}, min, mean, max, stddev
+                      latency; unit ns, us, ms (the default) or s
+  rate, sender-rate   messages per second; k and m
+  count, unreceived, lost, older, duplicate, reordered, foreign, negative
+                      messages; k and m
+  drain_seconds       how long the queue was drained after the sending; s (the default), ms
+  complete            1 of a run that did all that was asked, else 0
+
+  A figure that a run does not have, and a run that is incomplete, are failures too
+  (--allow-incomplete: not the latter).
+"""
+
+_CONDITION = re.compile(
+    r"\s*([a-z][a-z0-9._-]*)\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z/]*)\s*"
+)
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_LATENCY_UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}
+_COUNT_UNITS = {"": 1.0, "k": 1e3, "m": 1e6}
+_SECOND_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3}
+_RATE_UNITS = {unit + per: factor for unit, factor in _COUNT_UNITS.items() for per in ("", "/s")}
+
+_PERCENTILES = {f"p{rank}": rank for rank in NAMES} | {"min": "0", "max": "100"}
+_MOMENTS = ("mean", "stddev")
+_RATES = {"rate": "receiver", "sender-rate": "sender"}
+_COUNTS = {
+    "count": "received",
+    "unreceived": "unreceived",
+    "lost": "lost",
+    "older": "older",
+    "duplicate": "duplicate",
+    "reordered": "reordered",
+    "foreign": "foreign",
+    "negative": "negative_latency",
+}
+
+
+_COMPLETE, _DRAIN = "complete", "drain_seconds"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A condition that must not hold.
+
+    Attributes:
+        condition: as the user wrote it.
+        figure: the name of the figure.
+        compares: the operator.
+        limit: milliseconds, messages/s, messages, seconds of a drain, or 0 and 1.
+        unit: the name of the limit's unit.
+    """
+
+    condition: str
+    figure: str
+    compares: str
+    limit: float
+    unit: str
+
+    def check(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return the figure of a run's document and whether it breaches the threshold.
+
+        Keys: ``condition``, ``run``, ``value`` (None where the run does not have the figure,
+        which is a breach), ``unit``, ``breached`` and ``reason`` (None, or why there is no
+        value).
+        """
+        value = self._value(document)
+        missing = None if value is not None else f"the run has no {self.figure}"
+        return {
+            "condition": self.condition,
+            "run": document["name"],
+            "value": value,
+            "unit": self.unit,
+            "breached": value is None or _OPERATORS[self.compares](value, self.limit),
+            "reason": missing,
+        }
+
+    def _value(self, document: dict[str, Any]) -> float | None:
+        if self.figure == _COMPLETE:
+            return None if document["complete"] is None else int(document["complete"])
+        if self.figure == _DRAIN:
+            return None if document["drain"] is None else document["drain"]["seconds"]
+        if self.figure in _RATES:
+            end = document[_RATES[self.figure]]
+            return None if end is None else end["results"]["message_rate"]
+        if self.figure in _COUNTS:
+            delivery = document["delivery"]
+            return None if delivery is None else delivery[_COUNTS[self.figure]]
+        latency = {} if document["receiver"] is None else document["receiver"]["latency"]
+        if self.figure in _MOMENTS:
+            ticks = latency.get(self.figure)
+        else:
+            ticks = latency.get("percentiles", {}).get(_PERCENTILES[self.figure])
+        return None if ticks is None else ticks / per_millisecond(latency["unit"])
+
+
+def threshold(text: str) -> Threshold:
+    """Parse a condition: an argparse type."""
+    match = _CONDITION.fullmatch(text.lower())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no condition such as p99>5ms")
+    figure, compares, number, unit = match.groups()
+    units, shown = _units(figure)
+    if units is None:
+        raise argparse.ArgumentTypeError(f"'{figure}' in '{text}' is no figure")
+    if unit not in units:
+        raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is no unit of {figure}")
+    return Threshold(text.strip(), figure, compares, float(number) * units[unit], shown)
+
+
+def _units(figure: str) -> tuple[dict[str, float] | None, str]:
+    """Return the units that a figure may have, and the one that its values have."""
+    if figure in _PERCENTILES or figure in _MOMENTS:
+        return _LATENCY_UNITS, "ms"
+    if figure in _RATES:
+        return _RATE_UNITS, "messages/s"
+    if figure in _COUNTS:
+        return _COUNT_UNITS, "messages"
+    if figure == _DRAIN:
+        return _SECOND_UNITS, "s"
+    return ({"": 1.0} if figure == _COMPLETE else None), ""
+
+
+def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the breach of a run that is known to be incomplete, None of any other."""
+    if document["complete"] is not False:
+        return None
+    return {
+        "condition": _COMPLETE,
+        "run": document["name"],
+        "value": 0,
+        "unit": "",
+        "breached": True,
+        "reason": f"incomplete: {document['reason'] or 'the run does not say why'}",
+    }
+
+
+def breach_text(one: dict[str, Any]) -> str:
+    """Return in one line which threshold a run breaches, from what ``check`` returned."""
+    if one["reason"] is None:
+        figure = figure_text(one["value"], one["unit"])
+        return f"threshold {one['condition']} is breached: {figure} ({one['run']})"
+    return f"--fail-if {one['condition']}: {one['reason']} ({one['run']})"
