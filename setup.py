@@ -40,6 +40,22 @@ COVERAGE = os.environ.get("QUIVER_FAST_COVERAGE") == "1"
 COVERAGE_ARGS = ["--coverage", "-O0"] if COVERAGE else []
 
 
+# The one module that needs OpenSSL: its C lies beside it.
+TLS = SOURCE / "quiver_fast" / "amqp"
+TLS_MODULE = "quiver_fast.amqp.tls"
+
+
+def add_tls(extension: Extension) -> None:
+    """Compile TLS at the socket into its module, or what says that there is none."""
+    openssl = toolchain.openssl()
+    absent = TLS / "tls_absent.c"
+    files = sorted(path for path in TLS.glob("tls_*.c") if path != absent) if openssl else [absent]
+    extension.sources += [str(path) for path in files]
+    if openssl:
+        extension.extra_compile_args += openssl.compile_flags
+        extension.extra_link_args += openssl.link_flags
+
+
 def generated_c_dir() -> str:
     """Return where Cython writes; another Cython or other directives write elsewhere."""
     decisive = repr((Cython.__version__, sorted(DIRECTIVES.items())))
@@ -65,6 +81,8 @@ def extensions() -> list[Extension]:
             extra_link_args=list(COVERAGE_ARGS),
             depends=["setup.py", *headers],
         )
+        if module == TLS_MODULE:
+            add_tls(extension)
         found.append(extension)
     return found
 

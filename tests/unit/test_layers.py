@@ -22,10 +22,12 @@ PROJECT = "quiver_fast"
 # From the ground to the roof: a part imports only from its own floor or below. What is in a
 # folder that is named here belongs to it; else to the folder above.
 HOUSE: tuple[tuple[str, ...], ...] = (
-    ("", "errors", "proton"),  # "": quiver_fast/__init__.py, the version and the features
+    # "": quiver_fast/__init__.py, the version and the features, of which TLS is one.
+    ("", "errors", "proton", "amqp.tls"),
     ("arguments", "process", "program", "ready_file", "records", "queuefile"),
     ("loop", "options"),
     ("run",),
+    ("amqp",),
     ("engine.security",),
     ("engine",),
     ("analysis", "analysis.model", "remote.wire"),

@@ -1,0 +1,126 @@
+/* Contexts: who this side is, whom it trusts, and what it asks of a peer. */
+
+#include "tls_parts.h"
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Of the ciphers that OpenSSL has: all that authenticate a server, or all that encrypt. */
+static const char *const WITH_CERTIFICATES = "ALL:!aNULL:!eNULL:@STRENGTH";
+static const char *const WITH_ANY = "ALL:aNULL:!eNULL:@STRENGTH";
+
+bool tls_present(void) {
+  return true;
+}
+
+/* Nobody is there to be asked for the password of a key. */
+static int no_password(char *buffer, int size, int writing, void *data) {
+  (void) buffer, (void) size, (void) writing, (void) data;
+  return 0;
+}
+
+static const char *latest_reason(void) {
+  const unsigned long error = ERR_peek_last_error();
+  const char *reason = ERR_reason_error_string(error);
+  return reason                         ? reason
+    : ERR_GET_LIB(error) == ERR_LIB_SYS ? strerror(ERR_GET_REASON(error))
+                                        : "no reason given";
+}
+
+static bool refuse(tls_context_t *context) {
+  snprintf(context->failure, sizeof(context->failure), "%s", latest_reason());
+  ERR_clear_error();
+  return false;
+}
+
+tls_context_t *tls_context_new(bool server) {
+  tls_context_t *context = calloc(1, sizeof(*context));
+  if (!context) return NULL;
+  context->users = 1;
+  context->server = server;
+  context->record = malloc(RECORD_MAX);
+  context->ssl = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
+  if (!context->ssl || !context->record) {
+    tls_context_free(context);
+    return NULL;
+  }
+  SSL_CTX *ssl = context->ssl;
+  SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION);
+#if KTLS
+  SSL_CTX_set_options(ssl, SSL_OP_ENABLE_KTLS);
+#endif
+  SSL_CTX_set_mode(ssl,
+    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_AUTO_RETRY |
+      SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(ssl, 1);
+  SSL_CTX_set_default_read_buffer_len(ssl, READ_AHEAD);
+  SSL_CTX_set_default_passwd_cb(ssl, no_password);
+  SSL_CTX_set_dh_auto(ssl, 1);
+  /* A server that verifies clients takes a session up again only within a named context. */
+  static const unsigned char name[] = "quiver";
+  SSL_CTX_set_session_id_context(ssl, name, sizeof(name) - 1);
+  X509_STORE_set_flags(SSL_CTX_get_cert_store(ssl), X509_V_FLAG_PARTIAL_CHAIN);
+  context->usual_level = SSL_CTX_get_security_level(ssl);
+  return context;
+}
+
+void tls_context_free(tls_context_t *context) {
+  if (!context || --context->users > 0) return;
+  SSL_CTX_free(context->ssl);
+  free(context->record);
+  free(context->spare);
+  free(context);
+}
+
+const char *tls_context_failure(const tls_context_t *context) {
+  return context->failure;
+}
+
+bool tls_context_identify(tls_context_t *context, const char *certificate, const char *key) {
+  ERR_clear_error();
+  if (SSL_CTX_use_certificate_chain_file(context->ssl, certificate) != 1) return refuse(context);
+  if (SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1) {
+    return refuse(context);
+  }
+  if (SSL_CTX_check_private_key(context->ssl) == 1) return true;
+  /* OpenSSL lets go of a certificate that is not the key's, and misses it here. */
+  ERR_clear_error();
+  snprintf(context->failure, sizeof(context->failure), "the key is not the certificate's");
+  return false;
+}
+
+static bool load_store(tls_context_t *context, const char *store) {
+  struct stat status;
+  if (!store) return SSL_CTX_set_default_verify_paths(context->ssl) == 1;
+  const bool folder = stat(store, &status) == 0 && S_ISDIR(status.st_mode);
+  if (SSL_CTX_load_verify_locations(context->ssl, folder ? NULL : store, folder ? store : NULL) !=
+    1) {
+    return false;
+  }
+  if (!context->server) return true;
+  /* A client may choose its certificate by the names of these authorities. */
+  STACK_OF(X509_NAME) *names = sk_X509_NAME_new_null();
+  const bool read = names &&
+    (folder ? SSL_add_dir_cert_subjects_to_stack(names, store)
+            : SSL_add_file_cert_subjects_to_stack(names, store));
+  SSL_CTX_set_client_CA_list(context->ssl, names);
+  return read;
+}
+
+bool tls_context_trust(tls_context_t *context, const char *store, enum tls_peer peer) {
+  ERR_clear_error();
+  if ((store || peer != TLS_PEER_ANY) && !load_store(context, store)) return refuse(context);
+  int mode = peer == TLS_PEER_ANY ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
+  if (peer == TLS_PEER_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+  SSL_CTX_set_verify(context->ssl, mode, tls_on_verify);
+  context->peer = peer;
+  /* Who verifies nobody takes old peers and short keys too, and a client ciphers without keys. */
+  SSL_CTX_set_security_level(context->ssl, peer == TLS_PEER_ANY ? 0 : context->usual_level);
+  const bool any = peer == TLS_PEER_ANY && !context->server;
+  return SSL_CTX_set_cipher_list(context->ssl, any ? WITH_ANY : WITH_CERTIFICATES) == 1 ||
+    refuse(context);
+}
