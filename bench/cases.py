@@ -53,6 +53,30 @@ TCP_SHARE = {"tcp-share-100k": THROUGHPUT["body-100k"], "tcp-share-1m": THROUGHP
 STREAM = Case(1, body_size=2_000_000_000, credit=10, streaming=True, time_unit="us")
 STREAM_FULL = replace(STREAM, body_size=10_000_000_000)
 
+# Against the tree before the data plane. Counts are a second of what is to be reached.
+REACH = {
+    "old-body-100": replace(THROUGHPUT["body-100"], count=4_000_000),
+    "old-message-ids": replace(THROUGHPUT["message-ids"], count=3_000_000),
+    "old-settlement": replace(THROUGHPUT["settlement"], count=2_000_000),
+    "old-credit-1": THROUGHPUT["credit-1"],
+    "old-credit-10": THROUGHPUT["credit-10"],
+    "old-credit-100": replace(THROUGHPUT["credit-100"], count=1_000_000),
+    "old-credit-10k": replace(THROUGHPUT["credit-10k"], count=4_000_000),
+    "old-body-1k": replace(THROUGHPUT["body-1k"], count=1_000_000),
+    "old-body-10k": replace(THROUGHPUT["body-10k"], count=150_000),
+    "old-body-100k": replace(THROUGHPUT["body-100k"], count=20_000),
+    "old-body-1m": replace(THROUGHPUT["body-1m"], count=2_000),
+}
+REACH_LATENCY = {f"old-{name}": case for name, case in LATENCY.items()}
+REACH_SERVER = {"old-server-100": Case(1_000_000)}
+REACH_STREAMS = {
+    "old-stream-1m": replace(STREAMS["stream-1m"], count=2_000),
+    "old-stream-100m": replace(STREAMS["stream-100m"], count=30),
+}
+
+# Of the cases above, what the data plane's table has as well.
+IN_REACH = {"body-100"}
+
 # What runs without --bench-full.
 QUICK = {
     "body-100",

@@ -68,6 +68,9 @@ METRICS = {
     "rss": Metric("MB", gate=_ours),
     # For each megabyte of a stream; there is no server in the reference.
     "stream_cpu": Metric("ms/MB", gate=_ours),
+    # What one more of something makes the server hold.
+    "held": Metric("kB", gate=_ours),
+    "instructions": Metric("", gate=_ours),
     "p50": Metric("us"),
     "p99": Metric("us"),
     "p99.9": Metric("us"),

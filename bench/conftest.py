@@ -12,7 +12,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench import record
-from bench.cases import QUICK
+from bench.cases import IN_REACH, QUICK
 from bench.comparison import METRICS, Comparison, Figures, Limit, Row, load_floors, rows_of, table
 from bench.reference import build
 from bench.runner import Case, product_command
@@ -58,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: only with --bench-full")
+    config.addinivalue_line("markers", "reach: a row of the data plane's table, with -k reach")
     config.stash[ROWS] = []
     config.stash[ROUNDS] = {}
     # pytest-benchmark's own table would show ratios as seconds; ours is printed instead.
@@ -67,7 +68,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--bench-full"):
         return
-    full = [item for item in items if item.get_closest_marker("full")]
+    # Whoever asks for the reach by its name gets all of its rows.
+    reach = "reach" in config.option.keyword
+    full = [
+        item
+        for item in items
+        if item.get_closest_marker("full") and not (reach and item.get_closest_marker("reach"))
+    ]
     config.hook.pytest_deselected(items=full)
     items[:] = [item for item in items if item not in full]
 
@@ -133,7 +140,13 @@ class Bench:
 def case_parameters(cases: dict[str, Case]) -> list[object]:
     """Return cases for pytest, those that are not quick only with --bench-full."""
     return [
-        pytest.param(name, case, id=name, marks=[] if name in QUICK else [pytest.mark.full])
+        pytest.param(
+            name,
+            case,
+            id=name,
+            marks=[pytest.mark.full] * (name not in QUICK)
+            + [pytest.mark.reach] * (name in IN_REACH),
+        )
         for name, case in cases.items()
     ]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.runner import Measured, RunError, await_exit, await_ready, free_port
 from bench.soak import GREETING, descriptors
-from bench.through import our_server
+from bench.through import ServerLine, our_server
 
 # The longest answer is far below this.
 ANSWER = 4096
@@ -59,7 +59,7 @@ def connect(port: int, count: int) -> list[socket.socket]:
     return sockets
 
 
-def measure(count: int) -> Idle:
+def measure(count: int, server_line: ServerLine = our_server) -> Idle:
     """Hold idle connections, and look at the server's memory.
 
     Raises:
@@ -67,7 +67,7 @@ def measure(count: int) -> Idle:
         OSError: there are not so many descriptors or ports.
     """
     port = free_port()
-    server = Measured([*our_server(port), "idle-timeout=0"], Path("/dev/null"))
+    server = Measured([*server_line(port), "idle-timeout=0"], Path("/dev/null"))
     try:
         await_ready(server, port)
         server.sample_memory()

@@ -41,6 +41,11 @@ class CountError(Exception):
     """The instructions could not be counted; the message says why."""
 
 
+def valgrind() -> bool:
+    """Say whether valgrind is installed."""
+    return shutil.which("valgrind") is not None
+
+
 def _under_valgrind(command: Command, result: Path) -> list[str]:
     # Two sources of variation less: hash seeds, and the idle threads of NumPy's OpenBLAS.
     return [
@@ -190,7 +195,7 @@ def _count_all(names: Sequence[str], known: dict[str, float]) -> list[Count]:
 
 def run(options: argparse.Namespace) -> int:
     """Count, and compare with or write the baselines; return the exit code."""
-    if shutil.which("valgrind") is None:
+    if not valgrind():
         raise CountError("valgrind is not installed (Debian: valgrind)")
     if options.reference:
         _print_reference([str(build.build().arrow)])

@@ -43,6 +43,15 @@ class RunError(Exception):
 
 
 @dataclass(frozen=True)
+class Certificate:
+    """Files, PEM: who listens shows a certificate, and who connects trusts its authority."""
+
+    cert: str
+    key: str
+    authority: str
+
+
+@dataclass(frozen=True)
 class Case:
     """One workload: what both arrows are told. Sizes in bytes, times in seconds.
 
@@ -61,6 +70,7 @@ class Case:
     keep_records: bool = True
     time_unit: str = "ms"
     timeout: float = 120.0
+    tls: Certificate | None = None
 
 
 @dataclass(frozen=True)
@@ -326,6 +336,10 @@ def _arguments(case: Case, operation: str, port: int, listening: bool) -> dict[s
         arguments["settlement"] = 1
     else:
         arguments |= {"rate": case.rate, "set-message-id": int(case.message_ids)}
+    if case.tls is not None and listening:
+        arguments |= {"scheme": "amqps", "cert": case.tls.cert, "key": case.tls.key}
+    elif case.tls is not None:
+        arguments |= {"scheme": "amqps", "trust-store": case.tls.authority}
     if case.streaming:
         arguments["streaming"] = 1
     if case.time_unit != "ms":

@@ -50,6 +50,7 @@ def _figures(case: Case, result: Result) -> dict[str, float]:
     return {"rate": result.rate / 1e3, "server_cpu": result.cpu * 1e9} | per_sync
 
 
+@pytest.mark.reach
 @pytest.mark.parametrize("durability", ["none", "group"])
 def test_durable(bench: Bench, durability: str) -> None:
     """Stored against not stored, by the same server; `per_sync` is a count of messages."""

@@ -56,6 +56,7 @@ def streamed(found: Figures, case: Case) -> Figures:
     }
 
 
+@pytest.mark.reach
 @pytest.mark.parametrize(
     ("name", "case"),
     [
@@ -80,6 +81,7 @@ def test_through_the_server(bench: Bench, arrow: Command, name: str, case: Case)
         assert statistics.median(rates) >= LEAST_RATE
 
 
+@pytest.mark.reach
 @pytest.mark.parametrize(("name", "by"), [("stream-relay", ["relay"]), ("stream-copy", [])])
 def test_beside_raw_tcp(
     bench: Bench, arrow: Command, references: References, name: str, by: list[str]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,8 @@ LIBRARY = BUILD / "libqpid-proton-reference.so"
 # What CMake's RelWithDebInfo and the distributions use; no LTO, no binding tricks.
 ENGINE_FLAGS = ["-std=gnu11", "-O2", "-g", "-fPIC", "-DNDEBUG", "-fvisibility=hidden", "-w"]
 PROGRAM_FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
+# Debian has servers where only root looks.
+SERVER_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
 
 
 class References(NamedTuple):
@@ -96,6 +99,7 @@ def _build_engine() -> str:
 def _build_program(name: str, extra: list[str], engine_digest: str) -> Path:
     source = HERE / f"{name}.c"
     target = BUILD / f"reference-{name.replace('_', '-')}"
+    BUILD.mkdir(parents=True, exist_ok=True)
     digest = _digest(source.read_bytes(), " ".join([*PROGRAM_FLAGS, engine_digest]).encode())
     if not _is_fresh(target, digest):
         _run([*toolchain.compiler(), *PROGRAM_FLAGS, str(source), "-o", str(target), *extra])
@@ -119,6 +123,41 @@ def build() -> References:
         tcp_frames=_build_program("tcp_frames", [], ""),
         timer=_build_program("timer", [], ""),
     )
+
+
+def zmq_pair() -> Path:
+    """Build the program that pushes and pulls through libzmq; return its path.
+
+    Raises:
+        BuildError: libzmq is not there, or the compiler failed.
+    """
+    libraries = toolchain.pkg_config("--libs", "libzmq")
+    if libraries is None:
+        raise BuildError("libzmq is missing: install libzmq3-dev (make peers)")
+    return _build_program("zmq_pair", libraries.split(), libraries)
+
+
+def nats_pair() -> Path:
+    """Build the publisher and subscriber of core NATS; return their program's path.
+
+    Raises:
+        BuildError: there is no nats-server, or the compiler failed.
+    """
+    if shutil.which("nats-server", path=SERVER_PATH) is None:
+        raise BuildError("nats-server is missing: install nats-server (make peers)")
+    return _build_program("nats_pair", [], "")
+
+
+def tls_copy() -> Path:
+    """Build the copy through TLS by OpenSSL alone; return its path.
+
+    Raises:
+        BuildError: OpenSSL is not there, or the compiler failed.
+    """
+    found = toolchain.openssl()
+    if found is None:
+        raise BuildError("OpenSSL is missing: install libssl-dev")
+    return _build_program("tls_copy", [*found.compile_flags, *found.link_flags], found.version)
 
 
 # The Proton C example broker as Debian has it: libqpid-proton11-dev and -dev-examples.

@@ -1,0 +1,87 @@
+"""The tree before the data plane, as it was: what a faster wire is measured against.
+
+It comes out of the repository's own history into ``build/old``, with an environment of its
+own, and is built once.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.reference.build import ENGINE_BUILD, ROOT, BuildError
+from buildtools import proton_engine
+
+__all__ = ["COMMIT", "FOLDER", "Tree", "tree"]
+
+COMMIT = "e223107812ef777d58caa5d2665f6d757e0a771f"
+FOLDER = ROOT / "build" / "old"
+
+
+class Tree(NamedTuple):
+    """A tree with its programs, and the Python that has them installed."""
+
+    root: Path
+    python: str
+
+    @property
+    def arrow(self) -> list[str]:
+        """The command of its arrow."""
+        return [self.python, str(self.root / "impls" / "quiver-arrow-pyfast")]
+
+    def server(self, port: int) -> list[str]:
+        """Return the command line of its server."""
+        program = str(self.root / "impls" / "quiver-server-pyfast")
+        where = ["host=127.0.0.1", f"port={port}", "path=q", "ready-file=-", "quiet=1"]
+        return [self.python, program, *where]
+
+
+def tree(folder: Path = FOLDER, commit: str = COMMIT) -> Tree:
+    """Return the tree of a commit, built if it is not there yet.
+
+    Raises:
+        BuildError: the history lacks the commit, or it cannot be built; one line says why.
+    """
+    if not (folder / ".venv" / ".installed").exists():
+        unpack(folder, commit)
+        _build(folder)
+    return Tree(folder, str(folder / ".venv" / "bin" / "python"))
+
+
+def unpack(folder: Path, commit: str) -> None:
+    """Put the files of a commit into a folder.
+
+    Raises:
+        BuildError: the history lacks the commit.
+    """
+    with tempfile.TemporaryFile() as archive:
+        command = ["git", "-C", str(ROOT), "archive", commit]
+        try:
+            subprocess.run(command, stdout=archive, stderr=subprocess.DEVNULL, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            raise BuildError(
+                f"no tree of {commit[:7]}: it needs git and the whole history "
+                "(git fetch --unshallow)"
+            ) from None
+        archive.seek(0)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(fileobj=archive) as files:
+            files.extractall(folder)
+
+
+def _build(folder: Path) -> None:
+    # The engine is the same one: what is here need not be fetched again.
+    sdist = proton_engine.obtain_sdist(ENGINE_BUILD)
+    command = ["make", "-C", str(folder), ".venv/.installed"]
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")
+    }
+    environment["QUIVER_FAST_PROTON_SDIST"] = str(sdist)
+    made = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if made.returncode != 0:
+        last = (made.stderr.strip().splitlines() or ["no reason"])[-1]
+        raise BuildError(f"the tree of {COMMIT[:7]} cannot be built in {folder}: {last}")
