@@ -77,6 +77,9 @@ METRICS = {
     "late": Metric("us"),
     "sender_startup": Metric("ms", gate=_startup_share),
     "receiver_startup": Metric("ms", gate=_startup_share),
+    # Against an earlier start of the same Python, with no allowance.
+    "sender_start": Metric("ms"),
+    "receiver_start": Metric("ms"),
     "records": Metric("M/s", larger_is_better=True),
 }
 

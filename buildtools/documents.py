@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench import record
+from bench.comparison import METRICS, load_floors
 from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.options.arrow import ARROW_OPTIONS
@@ -173,6 +174,68 @@ def _latency_figures() -> str:
     return table(("rate", "p50", "p99", "p99.9"), rows)
 
 
+_REACH_ROWS = {
+    "100 B, credit 1000: rate, to old": ("old-body-100", "rate"),
+    "… to libzmq": ("zmq-body-100", "rate"),
+    "… to a raw TCP copy": ("tcp-body-100", "throughput"),
+    "… sender's CPU, to old": ("old-body-100", "sender_cpu"),
+    "… receiver's CPU, to old": ("old-body-100", "receiver_cpu"),
+    "both ends on one CPU": ("old-one-cpu", "rate"),
+    "five busy processes beside them": ("old-busy", "rate"),
+    "with ids": ("old-message-ids", "rate"),
+    "with settlement records": ("old-settlement", "rate"),
+    "instructions, send": ("instructions-send", "instructions"),
+    "instructions, receive": ("instructions-receive", "instructions"),
+    "credit 1": ("old-credit-1", "rate"),
+    "credit 10": ("old-credit-10", "rate"),
+    "credit 100": ("old-credit-100", "rate"),
+    "credit 10,000": ("old-credit-10k", "rate"),
+    "bodies of 1 kB": ("old-body-1k", "rate"),
+    "bodies of 10 kB": ("old-body-10k", "rate"),
+    "bodies of 100 kB": ("old-body-100k", "rate"),
+    "bodies of 1 MB": ("old-body-1m", "rate"),
+    "a stream of 10 GB": ("old-stream-10g", "throughput"),
+    "latency at 10 k/s, p50": ("old-latency-10k", "p50"),
+    "… p99": ("old-latency-10k", "p99"),
+    "… p99.9": ("old-latency-10k", "p99.9"),
+    "latency at 50 k/s, p50": ("old-latency-50k", "p50"),
+    "… p99 at 50 k/s": ("old-latency-50k", "p99"),
+    "… p99.9 at 50 k/s": ("old-latency-50k", "p99.9"),
+    "latency at 100 k/s, p50": ("old-latency-100k", "p50"),
+    "… p99 at 100 k/s": ("old-latency-100k", "p99"),
+    "… p99.9 at 100 k/s": ("old-latency-100k", "p99.9"),
+    "TLS 1.3, 100 B, to no TLS": ("tls-body-100", "rate"),
+    "TLS 1.3, 1 MB, to OpenSSL's copy": ("tls-body-1m", "throughput"),
+    "through the server: rate, to old": ("old-server-100", "rate"),
+    "… its CPU, to old": ("old-server-100", "server_cpu"),
+    "… rate, to core NATS": ("nats-server-100", "rate"),
+    "… its CPU, to core NATS": ("nats-server-100", "server_cpu"),
+    "streams of 1 MB through it, to old": ("old-stream-1m", "throughput"),
+    "streams of 100 MB through it, to old": ("old-stream-100m", "throughput"),
+    "sender's memory": ("old-body-100", "sender_rss"),
+    "receiver's memory": ("old-body-100", "receiver_rss"),
+    "one more stalled stream": ("old-stalled", "held"),
+    "10,000 idle connections": ("old-idle", "server_rss"),
+    "start-up of a sender": ("old-startup", "sender_start"),
+    "… of a receiver, until it listens": ("old-startup", "receiver_start"),
+}
+
+
+def _reach_figures() -> str:
+    found, floors = record.load(), load_floors()
+    rows = []
+    for label, (case, metric) in _REACH_ROWS.items():
+        if case not in found:
+            rows.append((label, "not measured", "", "", ""))
+            continue
+        figure, limit = found[case][metric], floors[case][metric]
+        unit = METRICS[metric].unit
+        shown = (f"{number or 0:,.4g} {unit}".strip() for number in (figure.ours, figure.reference))
+        aim = f"{limit.aim:g}" if limit.aim is not None else str(limit)
+        rows.append((label, *shown, f"{figure.ratio:.3g}", aim))
+    return table(("work", "ours", "reference", "gated", "to reach"), rows)
+
+
 def _both(figure: record.Figure, shown: Callable[[float | None], str]) -> tuple[str, str]:
     return shown(figure.ours), shown(figure.reference)
 
@@ -203,6 +266,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "the server in short": _server_in_short,
     "figures of the arrow": _arrow_figures,
     "figures of latency": _latency_figures,
+    "figures of the reach": _reach_figures,
 }
 
 

@@ -31,7 +31,7 @@ ENGINE_BUILD = ROOT / "build" / "engine"
 LIBRARY = BUILD / "libqpid-proton-reference.so"
 # What CMake's RelWithDebInfo and the distributions use; no LTO, no binding tricks.
 ENGINE_FLAGS = ["-std=gnu11", "-O2", "-g", "-fPIC", "-DNDEBUG", "-fvisibility=hidden", "-w"]
-PROGRAM_FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"]
+PROGRAM_FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
 # Debian has servers where only root looks.
 SERVER_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
 

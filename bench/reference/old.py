@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -58,19 +57,17 @@ def unpack(folder: Path, commit: str) -> None:
     Raises:
         BuildError: the history lacks the commit.
     """
-    with tempfile.TemporaryFile() as archive:
-        command = ["git", "-C", str(ROOT), "archive", commit]
+    with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
+        command = ["git", "-C", str(ROOT), "archive", f"--output={archive.name}", commit]
         try:
-            subprocess.run(command, stdout=archive, stderr=subprocess.DEVNULL, check=True)
+            subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
         except (OSError, subprocess.CalledProcessError):
             raise BuildError(
                 f"no tree of {commit[:7]}: it needs git and the whole history "
                 "(git fetch --unshallow)"
             ) from None
-        archive.seek(0)
         folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(fileobj=archive) as files:
-            files.extractall(folder)
+        subprocess.run(["tar", "-xf", archive.name, "-C", str(folder)], check=True)
 
 
 def _build(folder: Path) -> None:

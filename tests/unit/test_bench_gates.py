@@ -10,9 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench import cases, comparison, instructions, record, runner  # noqa: E402
+from bench import build_time, cases, comparison, instructions, record, runner  # noqa: E402
 from bench.comparison import Comparison, FloorsError, Limit  # noqa: E402
-from bench.runner import Case, RunError, Side  # noqa: E402
+from bench.reference import old  # noqa: E402
+from bench.runner import Case, Certificate, RunError, Side  # noqa: E402
 
 
 def rounds(*pairs: tuple[float, float]) -> Comparison:
@@ -76,10 +77,11 @@ def test_floors_of_the_wrong_direction_or_name_are_errors(tmp_path: Path, entry:
 def test_every_case_has_its_floors() -> None:
     named = {
         *cases.THROUGHPUT, *cases.LATENCY, *cases.TCP_SHARE, *cases.SCHEDULE,
-        *cases.THROUGH_SERVER,
+        *cases.THROUGH_SERVER, *cases.REACH, *cases.REACH_LATENCY, *cases.REACH_SERVER,
+        *cases.REACH_STREAMS,
     }  # fmt: skip
     assert named <= set(comparison.load_floors())
-    assert named >= cases.QUICK
+    assert named >= cases.QUICK | cases.IN_REACH
 
 
 def test_percentiles_are_nearest_rank() -> None:
@@ -157,3 +159,35 @@ def test_every_recorded_figure_is_of_a_case_and_can_be_told() -> None:
         for metric, figure in figures.items():
             assert metric in comparison.METRICS
             assert figure.ratio > 0
+
+
+def test_both_ends_of_a_case_within_tls_have_their_files() -> None:
+    case = Case(1, tls=Certificate("c.pem", "c.key", "a.pem"))
+    receiver = runner.arrow_line(["arrow"], case, "receive", 1)
+    sender = runner.arrow_line(["arrow"], case, "send", 1)
+    assert {"scheme=amqps", "cert=c.pem", "key=c.key"} <= set(receiver)
+    assert {"scheme=amqps", "trust-store=a.pem"} <= set(sender)
+    assert "scheme=amqp" in runner.arrow_line(["arrow"], Case(1), "send", 1)
+
+
+def test_a_commit_that_history_lacks_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(old.BuildError, match=r"no tree of 0123456.*whole history") as raised:
+        old.unpack(tmp_path, "0123456" + 33 * "0")
+    assert len(str(raised.value).splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_tree_that_is_there_is_not_built_again(tmp_path: Path) -> None:
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".installed").touch()
+    tree = old.tree(tmp_path, commit="no such commit")
+    assert tree.arrow == [
+        str(tmp_path / ".venv" / "bin" / "python"),
+        str(tmp_path / "impls" / "quiver-arrow-pyfast"),
+    ]
+    assert "port=7" in tree.server(7)
+
+
+def test_times_of_builds_are_told_with_their_ratio() -> None:
+    lines = list(build_time.report([("today", 70.0), ("old", 100.0)]))
+    assert lines == ["today      70.0 s", "old       100.0 s", "ratio      0.70"]
