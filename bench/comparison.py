@@ -191,7 +191,7 @@ def rows_of(case: str, comparison: Comparison, limits: Mapping[str, Limit]) -> l
 def table(rows: Iterable[Row]) -> list[str]:
     """Render the rows: ours, reference, gated value, limit, aim."""
     lines = [
-        f"{'case':24}{'metric':24}{'ours':>10}{'reference':>11}{'gated':>8}  {'limit':9}{'aim':>6}"
+        f"{'case':24}{'metric':24}{'ours':>10}{'reference':>11}{'gated':>10}  {'limit':9}{'aim':>6}"
     ]
     for row in rows:
         label = f"{row.metric} [{METRICS[row.metric].unit}]"
@@ -199,6 +199,6 @@ def table(rows: Iterable[Row]) -> list[str]:
         verdict = "" if row.passed else "  FAILED"
         lines.append(
             f"{row.case:24}{label:24}{row.ours:>10.1f}{row.reference:>11.1f}"
-            f"{row.gated:>8.3f}  {row.limit!s:9}{aim:>6}{verdict}"
+            f"{row.gated:>10.3f}  {row.limit!s:9}{aim:>6}{verdict}"
         )
     return lines
