@@ -289,7 +289,7 @@ def transferred(records: Path, case: Case) -> tuple[int, float]:
         raise RunError(f"the receiver printed {found} records, not {case.count or 'some'}")
     with records.open("rb") as stream:
         first = stream.readline()
-    # Of a stream the first line is a part of its body, with the send time in front.
+    # The first line of a stream's sender is of a part of its body: it begins with the send time.
     first_send = int(first.split(b",")[1]) if case.streaming else _times(first)[0]
     _, last_receive = _times(_last_line(records))
     # A transfer within one tick of the clock still took some of it.

@@ -122,7 +122,7 @@ def test_first_fragment() -> None:
 
 
 def test_later_fragments() -> None:
-    """Of a stream that runs: as soon as the first."""
+    """Later fragments of a running stream come as soon as the first one."""
     assert on_a_server(later_fragments, LATER_FRAGMENTS) <= LATER_FRAGMENT_US
 
 

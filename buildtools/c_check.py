@@ -55,7 +55,7 @@ def can_compile(path: Path) -> bool:
 
 def compile_command(path: Path, engine: Path) -> list[str]:
     """Return the command that looks at one file and writes nothing."""
-    # Who includes a header need not use all of it.
+    # A file that includes a header need not use all of its functions.
     header = ["-Wno-unused-function", "-x", "c"] if path.suffix == ".h" else []
     system = [engine / "include", engine / "src", Path(sysconfig.get_path("include"))]
     return [

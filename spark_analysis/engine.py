@@ -45,7 +45,7 @@ from spark_analysis.thinning import thinned_facts
 __all__ = ["files_elsewhere", "load_run", "run_loader"]
 
 _RUN = "run"
-# What a task makes of a run: an AnalysedRun, or the error that its records are.
+# The result of a task for one run: an AnalysedRun, or the error in its records.
 _ANSWER = StructType([StructField("answer", BinaryType(), nullable=False)])
 
 
@@ -177,7 +177,7 @@ def _analysed(
         return _statistics(
             schema.to_arrow(schema.FACTS).empty_table(), files, described, wanted, bounds
         )
-    # What our own executor pickled, as Spark has it do with all that Python computes.
+    # Our own executor pickled this, as it does with everything that Python computes for Spark.
     answer: AnalysedRun | Exception = pickle.loads(rows[0].answer)  # noqa: S301
     if isinstance(answer, Exception):
         raise answer

@@ -252,7 +252,7 @@ def _histogram(split: Split, found: FileAnalysis) -> Iterator[pa.RecordBatch]:
 
 
 class _Stamps:
-    """What passes by in a split: its lines, and the first and the largest send time."""
+    """Counts over one split: its lines, and the first and the largest send time."""
 
     def __init__(self) -> None:
         self.lines = 0

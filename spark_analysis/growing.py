@@ -46,7 +46,7 @@ __all__ = ["grow", "renew"]
 _STATE = "_state.json"
 _PART = ".part"
 _FACTS, _ARROWS = "facts", "arrows"
-# What is said of ranges, among the facts; where it is written first.
+# The folder among the facts that describes ranges, and where it is written first.
 _RANGES, _RANGES_PART = "_ranges", ".ranges"
 # A run is analysed again when it has grown by one in so many.
 _SHARE = 8
@@ -54,18 +54,18 @@ _SHARE = 8
 
 @dataclass
 class _Run:
-    """What is known of a run: its form, its lines, and how many of them its facts are of."""
+    """The state of a run: its form, its lines, and how many of them its facts cover."""
 
     form: str = ""
     lines: int = 0
     analysed: int = 0
-    # Of its rows the longest, and whether there are settlements, records without ids, and
-    # what does not meet by ranges: ids that are hashes, and lines of streaming mode.
+    # The longest of its rows; whether it has settlements and records without ids; and whether it
+    # has what does not meet by ranges: ids that are hashes, and lines of streaming mode.
     longest: int = 0
     settles: bool = False
     idless: bool = False
     unranged: bool = False
-    # Of runs that are kept by ranges.
+    # These are for runs that are kept by ranges.
     ends: Ends | None = None
 
     def add(self, found: Row) -> None:

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--follow and --compare exclude each other")
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        # What is here says at once what a session would take seconds to say.
+        # This check fails at once; a Spark session would take seconds to fail.
         find(path for path in options.paths if not is_remote(path))
         spark = make_session(options.master, options.shuffle_partitions, conf=dict(options.conf))
         if options.follow:

@@ -144,7 +144,7 @@ class RemotePath:
 
     @property
     def _key(self) -> str:
-        """What the file system calls it."""
+        """The place's name in its file system."""
         return f"{self.authority}/{self.path}" if self.scheme in _S3 else f"/{self.path}"
 
     def _at(self, key: str) -> RemotePath:

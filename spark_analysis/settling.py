@@ -55,7 +55,7 @@ class IdNumbers:
             return None, numbers.view(np.int64)
         known = np.concatenate((self.sent, self.settled))
         order = np.argsort(known, kind="stable")
-        # What begins no row is within the run of one that begins before.
+        # A number that begins no row is within the row that begins before it.
         row = order[np.searchsorted(known, numbers, "right", sorter=order) - 1]
         return high[row], self._ids[row, _FIRST] + (numbers - known[row]).view(np.int64)
 

@@ -99,7 +99,7 @@ def register(spark: SparkSession) -> None:
     """
     known = hadoop_settings(spark)
 
-    # Of a class that is made here, not only the name goes to Spark's other processes.
+    # A class that is made here is pickled whole for Spark's other processes, not by its name.
     class Source(QuiverSource):
         settings = known
 

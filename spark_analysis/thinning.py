@@ -98,7 +98,7 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """What tells it from the others of its arrow."""
+        """The key that tells it from the others of its arrow."""
         return json.dumps([self.of, *self.extent])
 
 

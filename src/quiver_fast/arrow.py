@@ -212,7 +212,7 @@ def address_at(config: ArrowConfig, connection: Connection) -> str:
     if config.address is not None:
         return config.address
     if config.server:
-        # Whoever connects to us is no broker.
+        # A peer that connects to us is not a broker.
         return config.path
     peer = connection.identity()
     return node_address(config.path, peer["product"], peer["version"])

@@ -131,7 +131,7 @@ class ArrowConfig:
 
     @property
     def id_prefix(self) -> str:
-        """What makes this run's message ids unlike another run's."""
+        """The part of this run's message ids that no other run has."""
         return f"{self.run_id}-" if self.run_id else ""
 
 

@@ -37,7 +37,7 @@ MIB = 1 << 20
 # A server that does less than this share of the time is idle: timers may fire.
 QUIET_SECONDS, QUIET_SHARE = 0.05, 0.02
 IDLE_TIMES = 20
-# Of N there are so many runs, and of what takes less CPU than this together, more.
+# How often N is run; an operation that takes less CPU than this in total is run more often.
 ROUNDS, MOST_ROUNDS, ENOUGH_SECONDS = 2, 6, 0.02
 # Runs more of both before a ratio that is near the limit is believed.
 AGAIN, NEAR = 3, 4.8

@@ -184,7 +184,7 @@ def _opened(trunk: bool, steps: int, fuzz: list[bytes]) -> list[bytes]:
     start = b"".join([AMQP_HEADER, opening, *STREAMING[:steps]])
     if steps < len(STREAMING):
         return [start, b"".join(fuzz)]
-    # What another server sends goes to nobody by another: there is no session to answer.
+    # A message from another server goes to no third one, so there is no session to answer.
     return [start, FIRST[0], b"".join([*([] if trunk else [FIRST[1]]), *fuzz])]
 
 

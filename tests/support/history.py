@@ -33,7 +33,7 @@ class Key:
 
 @dataclass
 class Transaction:
-    """What a transaction sends and removes.
+    """A transaction's messages and removals.
 
     Args:
         life: of its connection.

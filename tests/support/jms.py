@@ -43,7 +43,7 @@ def _cases() -> dict[str, str]:
 
 
 CASES = _cases()
-"""What JMS says, by the name of the case, in the order of the table."""
+"""The words of JMS, by the name of the case, in the order of the table."""
 
 
 def options(directory: Path) -> dict[str, object]:

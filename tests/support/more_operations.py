@@ -85,7 +85,7 @@ def streams(bench: Bench, count: int) -> None:
     client.attach_receiver(address)
     client.pump(flow(count))
     producer = Producer(bench, address, handle=0)
-    # Of frames, as the flow tells it: here a delivery has two.
+    # The window counts frames; a delivery has two here.
     producer.window = 0
     first = {"settled": True, "more": True}
     for start in range(0, count, 20):

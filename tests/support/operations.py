@@ -27,7 +27,7 @@ from support.text_operations import TEXT_OPERATIONS
 
 __all__ = ["OPERATIONS"]
 
-# Of deliveries that are held, so few that 16 N of them stay in caches: they are 2 KiB each,
+# Few enough held deliveries that 16 N of them stay in the caches: each has 2 KiB,
 # and with many more the same instructions take half as long again.
 FEW = 1500
 

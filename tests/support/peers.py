@@ -99,7 +99,7 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "hdfs": _missing_hdfs,
 }
 
-# What a run without a peer leaves unproven.
+# What remains unproven when a run lacks a peer.
 _SHOWS: Mapping[str, str] = {
     "proton": "that the reference client in Python sends and receives as ours does",
     "rhea": "that a JavaScript client sends and receives as ours does",

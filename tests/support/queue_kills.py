@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 def content_of(number: int) -> bytes:
-    """What the entry of a number is in the file."""
+    """The bytes of the entry of a number in the file."""
     if number % 3:
         return b"%d " % number + b"z" * (number % 700)
     return raw(b"%d " % number + b"z" * (number % 3000))

@@ -46,7 +46,7 @@ class Head:
 class Document:
     at: int
     header: int
-    # Of the next data document.
+    # The sequence of the next data document.
     sequence: int
 
     @property
@@ -453,7 +453,7 @@ def links_of(
     pages = [d for d in documents if not d.is_data and is_index(data, head, d.at, PAGE_EVENT)]
     links = [0] * head.count
     for number, at in enumerate(linked):
-        # What was not walked is believed.
+        # Links to pages before the walk's start are believed.
         if 0 < at < start and is_index(data, head, at, PAGE_EVENT) and at not in links:
             links[number] = at
     by_place: dict[int, list[int]] = {}

@@ -20,7 +20,7 @@ _VERSION = "5.17.6"
 _VARIABLE = "ACTIVEMQ_HOME"
 
 _MEMORY = "-Xms64M -Xmx1G"
-"""What the broker's own script gives it, where ACTIVEMQ_OPTS_MEMORY says nothing else."""
+"""The memory options of the broker's own script; ACTIVEMQ_OPTS_MEMORY overrides them."""
 
 _FRAME_SIZE = 104_857_600
 """The largest message, as in the configuration that the broker comes with."""

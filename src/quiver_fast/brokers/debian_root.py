@@ -57,5 +57,5 @@ def cached_root() -> DebianRoot:
 
 
 def _namespace() -> list[str]:
-    # Who is not root becomes it in a namespace of users, where the system allows that.
+    # A user who is not root becomes root in a user namespace, where the system allows that.
     return ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]

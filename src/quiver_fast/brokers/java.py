@@ -16,7 +16,7 @@ from quiver_fast.server.config import ServerConfig
 __all__ = ["cached_home", "pem_store", "pkcs8_key", "pkcs12", "trusted_pkcs12", "unavailable"]
 
 _VARIABLE = "QUIVER_STORE_PASSWORD"
-"""What keytool reads a password from: everybody can read a command line."""
+"""keytool reads the password from this: everybody can read a command line."""
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----\n?",

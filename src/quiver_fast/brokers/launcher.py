@@ -36,7 +36,7 @@ KEYS = (
 """The keys that a launcher understands; others of the server contract are refused."""
 
 _HARMLESS = {"durability": "none", "verify": "0", "csp-port": "0", "retain": "0", "no-create": "0"}
-"""What may be asked of any broker: it means that nothing is asked for."""
+"""The values that any broker accepts, because they ask for nothing."""
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -146,7 +146,7 @@ def _description(broker: Broker, program: str) -> str:
 
 def _parse(broker: Broker, words: list[str]) -> ServerConfig:
     given = arguments.split(words, KNOWN, REQUIRED).values
-    # What only our own server can do must not be taken for done.
+    # A broker must refuse an option that only our own server has, and not ignore it.
     unfit = [key for key in given if key not in KEYS and given[key] != _HARMLESS.get(key)]
     if unfit:
         raise UsageError(f"{broker.product} cannot be given {', '.join(unfit)} by this launcher")

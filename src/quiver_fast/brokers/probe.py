@@ -27,7 +27,7 @@ def accepts_amqp(config: ServerConfig) -> bool:
 
 
 def _answers_in_tls(plain: socket.socket, config: ServerConfig) -> bool:
-    # Who answers does not matter here, and not all certificates are for this name.
+    # The probe need not verify who answers, and not all certificates are for this name.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

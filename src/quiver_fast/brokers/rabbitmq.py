@@ -27,7 +27,7 @@ _PACKAGED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _ROOT = "RABBITMQ_ROOT"
 
 _GUEST = "guest"
-"""Who clients without a name are, and the password of that user, as RabbitMQ has it."""
+"""RabbitMQ's user for clients without a name, and its password."""
 
 _QUEUES = "/queues/"
 """How an AMQP 1.0 address begins that names a queue, since 4.0."""

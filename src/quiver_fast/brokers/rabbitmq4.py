@@ -12,7 +12,7 @@ __all__ = ["BROKER", "RabbitMQ4", "start"]
 
 
 class RabbitMQ4(RabbitMQ):
-    """What is in $RABBITMQ_ROOT or the user's cache, whatever this system has."""
+    """The RabbitMQ in $RABBITMQ_ROOT or the user's cache, whatever this system has."""
 
     name = "rabbitmq-4"
     product = "RabbitMQ 4"

@@ -13,7 +13,7 @@ __all__ = ["analyze", "arrow", "bench", "pair", "queue", "server"]
 
 
 def analyze() -> int:
-    """Run `quiver-analyze` and return its exit code; so do the others theirs."""
+    """Run `quiver-analyze` and return its exit code."""
     return _run("analyze")
 
 
@@ -43,8 +43,8 @@ def server() -> int:
 
 
 def _run(module: str) -> int:
-    # A command that is interrupted while it imports has nothing to save or to tell. Where the
-    # signal is ignored, as in a shell's background, it stays so.
+    # A command that is interrupted while it imports has nothing to save or to report. If the
+    # signal is ignored, as in a shell's background, it stays ignored.
     watched = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if watched:
         signal.signal(signal.SIGINT, _leave)

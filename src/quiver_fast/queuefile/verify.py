@@ -205,7 +205,7 @@ class _FileCheck:
         self._count, self._spacing = roll.count, roll.spacing
         # Offset of each index document, and of its first slot.
         self._pages: dict[int, int] = {}
-        # What is wrong with one that is none: it matters if something names it.
+        # Why a document is not an index page: this matters if something refers to it.
         self._no_pages: dict[int, str] = {}
         self._last = 0
         self._entries = 0

@@ -26,7 +26,7 @@ EXACT = "exact"
 HASHED = "keyed 126-bit hash"
 
 _OWN_KEY = os.urandom(KEY_SIZE)
-# What the numbers are shifted by where hashes, of which there are fewer, stand below them.
+# The shift of numbers when there are hashes too: the hashes, which are fewer, come below.
 _HASHES = np.uint64(1 << 62)
 
 

@@ -96,7 +96,7 @@ def line_fault(
         return "it ends in CR LF, and records end in LF"
     if "\r" in text:
         return "it has a CR, which ends no record"
-    # Of a longer line the times may be cut.
+    # The times of a longer line may be cut off.
     if record_format is None or operation is None or len(text) >= EXCERPT_SIZE:
         return None
     return _field_fault(text.split(","), record_format, operation, unit)

@@ -162,7 +162,7 @@ def accept(
         port: port to listen on.
         timeout: seconds to wait for a peer; None for ever.
         patience: seconds that a connected peer may stay silent.
-        control: what the wrapper says; its word ends the wait.
+        control: the wrapper's socket; a word from it ends the wait.
 
     Raises:
         PeerError: the address cannot be used, no peer came in time, or the wrapper said stop.

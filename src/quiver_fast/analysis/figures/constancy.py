@@ -132,7 +132,7 @@ def _best_border(values: NDArray[Any], offset: float = 0.0) -> tuple[float, int,
     best = np.inf, 0, 0.0, 0.0
     for start, piece, sums, squares in _running_sums(values, offset):
         found = _best_within(start, piece, (sums, squares), ending, len(values))
-        # Of equals the first.
+        # Among equal values the first one counts.
         best = found if found is not None and found[0] < best[0] else best
     return max(best[0], 0.0), *best[1:]
 

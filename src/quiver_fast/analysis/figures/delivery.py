@@ -34,7 +34,7 @@ BY_TIMES_OF = {
     "us": "per-microsecond lower bound",
     "ns": "per-nanosecond lower bound",
 }
-# What older and foreign messages are told apart by.
+# Older and foreign messages are told apart by these.
 _IDS = "ids"
 _SEND_TIMES = "send times"
 _RUN_START = "run start"

@@ -66,7 +66,7 @@ class CorrectedDistribution:
         alone = int(self._alone_ends[np.searchsorted(self._alone.values, limit, side="right")])
         if limit < self._interval:
             return alone  # all samples of the tail are at least one interval
-        # Of v, v - i, ..., v - m * i those from k = ceil((v - limit) / i) on.
+        # v stands for v, v - i, ..., v - m * i; count those from k = ceil((v - limit) / i) on.
         skipped = np.maximum(-((limit - self._tail.values) // self._interval), 0)
         kept = np.maximum(self._tail_samples - skipped, 0)
         return alone + exact_dot(kept, self._tail.counts)

@@ -205,7 +205,7 @@ def measured_seconds(counts: SecondCounts, until: float | None = None) -> Second
     last = int(until) - 1
     if not whole.sparse or end == 0:
         return SecondCounts(seconds, counted, sparse=whole.sparse)
-    # What made the run sparse may have come after the end; the silence until then counts.
+    # The message after a gap may have come after the end; the silence until the end counts.
     if seconds[-1] < last:
         seconds, counted = np.append(seconds, last), np.append(counted, 0)
     return SecondCounts.of(Distribution(seconds, counted))
@@ -279,6 +279,6 @@ def stalls(counts: SecondCounts, until: float | None = None) -> Rows:
     starts, ends = edges[::2], edges[1::2]
     sums = np.zeros(0, np.int64)
     if len(starts):
-        # What came between a stall and the next is no part of either.
+        # Messages between two stalls belong to neither.
         sums = np.add.reduceat(np.where(stalled, whole.counts, 0), starts)
     return Rows({"first": whole.seconds[starts], "seconds": ends - starts, "count": sums})

@@ -25,7 +25,7 @@ __all__ = ["SecondCounts", "latency_windows", "window_section"]
 Float64Array = NDArray[np.float64]
 
 _MS_PER_S = 1000
-# Of less than a tenth of a second a rate says more about chance than about the run.
+# Over less than a tenth of a second a rate says more about chance than about the run.
 _SHORTEST = 0.1
 # Seconds without a message have a cell each, up to three days of them, or while they are no
 # more than the others. One record of a clock that stepped must not ask for fifty years.

@@ -65,4 +65,4 @@ def _config(summary: dict[str, Any] | None) -> dict[str, Any]:
 
 
 NOTHING_KNOWN = RunBounds()
-"""Of records without a wrapper's summary."""
+"""The bounds of records without a wrapper's summary."""

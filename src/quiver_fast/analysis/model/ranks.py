@@ -37,16 +37,16 @@ IN_MICROSECONDS = {
 """Keys of latencies in microseconds, and their ranks. Quartiles are upstream's alone."""
 
 SUMMARY = (("0", "90"), ("25", "99"), ("50", "99.9"), ("100", "99.99"))
-"""What the summary prints, left and right, as upstream lays it out."""
+"""The summary prints these, in a left and a right column, as upstream does."""
 
 SECTIONS = ("50", "99", "99.9", "100")
-"""What the other sections of text print, one a line."""
+"""The other sections of text print these, one a line."""
 
 STREAMING = ("50", "99", "100")
-"""Of the first bytes of streamed messages."""
+"""The ranks for first bytes of streamed messages."""
 
 BENCH = ("50", "90", "99", "99.9", "100")
-"""What a result of `quiver-bench` keeps."""
+"""A result of `quiver-bench` keeps these."""
 
 PER_SECOND = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
-"""Of each second or window, by name."""
+"""Each second or window has these, by name."""

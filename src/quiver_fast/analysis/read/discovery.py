@@ -24,14 +24,14 @@ __all__ = [
 ]  # fmt: skip
 
 RECORD_FILES = ("*transfers.csv", "*transfers.csv.zst")
-"""What files of records are called."""
+"""The names of files of records."""
 
 _COMPRESSED = ".zst"
 _ROLES = ("sender", "receiver")
 
 
 class Named(Protocol):
-    """What has a name among others: a :class:`pathlib.Path`, or one elsewhere."""
+    """An entry of a folder: a :class:`pathlib.Path`, or a place in another file system."""
 
     @property
     def name(self) -> str:

@@ -321,7 +321,7 @@ def reconcile_runs(
     unit: str | None = None,
     run: RunBounds = NOTHING_KNOWN,
 ) -> PairAnalysis:
-    """Do the same with the batches of the receiver's file.
+    """Analyse a pair whose receiver's file is given as batches.
 
     Args:
         sender: as for :func:`analyze_receiver`.
@@ -332,7 +332,7 @@ def reconcile_runs(
     """
     end = end_of_sending(sender, run)
     ending = None if end is None else (end, sender.time_unit)
-    # What ids tell of both ends is more than what those of a receiver tell.
+    # The ids of both ends say more than the receiver's alone, so the fold need not keep those.
     fold = _Fold(time_unit=unit, keep_ids=False, ending=ending)
     reconciliation = Reconciliation(sender, run)
     for batch in scan():

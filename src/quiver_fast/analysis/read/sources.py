@@ -25,13 +25,13 @@ __all__ = ["Progress", "Wanted", "checked", "load_run", "run_bounds", "run_data"
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 
-# What a wrapper's summary knows that the records do not.
+# The keys of a wrapper's summary that the records do not tell.
 _KEPT = ("config", "complete", "reason", "exit_code", "arrow", "environment")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an engine must know beforehand if the records are not here.
+    """What an engine must know beforehand if the records are elsewhere.
 
     Attributes:
         interval_seconds, window_seconds: as :func:`.statistics.run_statistics` takes them.

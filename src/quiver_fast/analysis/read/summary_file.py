@@ -64,7 +64,7 @@ def _or_null(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-# What a configuration always has: upstream's keys, which are ours as well.
+# Every configuration has these keys, which upstream and we share.
 _CONFIG: dict[str, Check] = {
     "operation": lambda value: value in ("send", "receive"),
     "impl": _or_null(_is_text),
@@ -79,7 +79,7 @@ _CONFIG: dict[str, Check] = {
     "durable": _is_flag,
     "set_message_id": _is_flag,
 }
-# What other parts may have; null and nothing are alike.
+# Other parts may have these keys; null is the same as no key.
 _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("config",): _is_object,
     ("config", "rate"): _is_number,

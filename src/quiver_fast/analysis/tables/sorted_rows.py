@@ -111,7 +111,7 @@ class SortedRows:
         if self._held_rows < self._most:
             return
         self._tidy()
-        # What became few by combining may go on in memory.
+        # If combining left few rows, they may stay in memory.
         if self._held_rows > self._most // 2:
             self._spill(self._held[0])
             self._held, self._held_rows = [], 0

@@ -27,7 +27,7 @@ __all__ = ["HistogramRows", "LatencyRows", "SpilledDistribution", "SpilledHistog
 
 
 class SpilledDistribution:
-    """What :class:`.distribution.Distribution` is, on file, with at least one sample.
+    """A :class:`.distribution.Distribution` on file, with at least one sample.
 
     Args:
         rows: (value, count), ascending and distinct when read.
@@ -119,7 +119,7 @@ class LatencyRows:
 
 @dataclass(frozen=True, eq=False)
 class SpilledHistogram:
-    """What :class:`.histogram.SecondHistogram` is, on file.
+    """A :class:`.histogram.SecondHistogram` on file.
 
     Attributes:
         rows: (second, latency, count), ascending and distinct when read.

@@ -35,7 +35,7 @@ _ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 @dataclass(frozen=True)
 class ToldDistribution:
-    """What :class:`.distribution.Distribution` is, of at least one sample.
+    """A :class:`.distribution.Distribution` of at least one sample, as told by others.
 
     Attributes:
         total: the number of samples.
@@ -106,7 +106,7 @@ def asking() -> Iterator[Asked]:
 
 @dataclass(frozen=True, eq=False)
 class ToldHistogram:
-    """What :class:`.histogram.SecondHistogram` is.
+    """A :class:`.histogram.SecondHistogram`, as told by others.
 
     Attributes:
         arrow: whose latencies these are.

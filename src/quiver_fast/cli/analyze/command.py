@@ -122,7 +122,7 @@ def _load(
 
 
 class _Analysis:
-    """The documents of all runs, and what they say together."""
+    """The documents of all runs, with their comparison, change points and thresholds."""
 
     def __init__(
         self, args: argparse.Namespace, engine: str, base: list[RunData], runs: list[RunData]
@@ -139,7 +139,7 @@ class _Analysis:
         )
 
     def _thresholds(self, args: argparse.Namespace) -> list[dict[str, Any]]:
-        """Return every threshold held against every run; an incomplete run breaches one more."""
+        """Judge every run by every threshold; an incomplete run is one more breach."""
         found = [limit.check(document) for limit in args.fail_if for document in self.documents]
         if args.fail_if and not args.allow_incomplete:
             found += filter(None, map(incomplete, self.documents))
@@ -176,7 +176,7 @@ class _Analysis:
         return html_report(parts, self.document, self.set_plots())
 
     def report(self, console: Console) -> int:
-        """Print the analysis and what makes it doubtful; return the exit code."""
+        """Print the analysis and the warnings about it; return the exit code."""
         console.document(self.document)
         console.show_all(self._texts())
         for run in [*self.base, *self.runs]:
@@ -239,7 +239,7 @@ def _warn(run: RunData) -> None:
 def _export(args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]) -> None:
     """Write the files that were asked for."""
     if args.html:
-        # Names of files need not be UTF-8; the report is.
+        # File names need not be UTF-8, but the report is UTF-8.
         text = analysis.html().encode(errors="backslashreplace")
         export.replace(Path(args.html), partial(_write, text))
     for form in ("png", "svg"):

@@ -17,7 +17,7 @@ def run_document(
 ) -> dict[str, Any]:
     """Return the document of one run: the keys of `quiver --json`, ``name`` and ``analysis``.
 
-    ``complete`` and ``reason`` are None where no wrapper's summary tells.
+    ``complete`` and ``reason`` are None if there is no wrapper's summary.
     """
     ends = [end for end in (run.sender, run.receiver) if end is not None]
     config: dict[str, Any] = (ends[-1]["config"] or {}) if ends else {}
@@ -49,7 +49,7 @@ def whole_document(
 ) -> dict[str, Any]:
     """Return what ``--json`` prints.
 
-    One run is that run's document; several stand under ``runs``. Beside them:
+    For one run this is its document; several runs are in ``runs``. Beside them are
     ``engine``, ``comparison``, ``change_points``, ``thresholds`` and ``analysed_with``.
     """
     body = dict(documents[0]) if len(documents) == 1 else {"runs": list(documents)}

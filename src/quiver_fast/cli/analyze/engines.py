@@ -23,7 +23,7 @@ __all__ = [
 ENGINES = ("auto", "local", "numpy", "spark")
 
 LOCAL_LIMIT = 10**9
-"""From about so many records on, ``auto`` is Spark."""
+"""``auto`` takes Spark from about this many records on."""
 
 _BYTES_PER_RECORD = 28  # a v3 receiver's line of milliseconds
 

@@ -83,7 +83,7 @@ def _in_words(comparison: dict[str, Any]) -> str:
 
 
 def _intervals(figures: dict[str, Any]) -> list[str]:
-    """Return the 95 % interval of each difference, and what it is of."""
+    """Return the 95 % interval of each difference, and the name of its figure."""
     lines = []
     for name, figure in figures.items():
         if figure["interval"] is None:

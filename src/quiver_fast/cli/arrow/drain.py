@@ -15,7 +15,7 @@ _STOP_PATIENCE = 20.0
 class Drain:
     """Tells a receiver when to end, once its sender has ended in order.
 
-    The receiver goes on until it has all that was sent, until nothing moves for the
+    The receiver goes on until it has all sent messages, until nothing moves for the
     run's time-out, or until the drain's time-out is over. None of these is a failure.
     """
 

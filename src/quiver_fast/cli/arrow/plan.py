@@ -44,8 +44,8 @@ _JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
 class ArrowOptions:
     """The options that both arrows of a pair share. Durations are seconds, sizes bytes.
 
-    ``pacing`` is how a sender waits for its schedule, "exact" or "sleep"; None for what goes
-    with the unit of its times.
+    ``pacing`` is how a sender waits for its schedule, "exact" or "sleep"; with None the unit of
+    its times decides.
     """
 
     duration: int
@@ -166,7 +166,7 @@ class ArrowPlan:
             raise UsageError("--tail-from is for receivers")
 
     def _check_csp(self) -> None:
-        """Refuse what the queue protocol has no counterpart of."""
+        """Refuse options that the queue protocol cannot express."""
         options = self.options
         amqp_only = {
             "--server": self.server,
@@ -196,7 +196,7 @@ class ArrowPlan:
 
     @property
     def record_format(self) -> str | None:
-        """The revision of the records that was asked for; None for what the arrow does."""
+        """The revision of the records that was asked for; with None the arrow decides."""
         if self.implementation.extensions and self.options.settlement:
             return "v2"
         return self.options.record_format
@@ -319,7 +319,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
 
 
 def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
-    """Return the flags that only implementations with extensions support, with what was given."""
+    """Return the flags that only implementations with extensions support, with their values."""
     return {
         option.flag: _given(option, getattr(options, option.name), operation)
         for option in _OF_BOTH
@@ -328,7 +328,7 @@ def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
 
 
 def _given(option: Option, value: Any, operation: str) -> Any:
-    """Return the value of an option that this arrow is to be told; None for none."""
+    """Return the value of an option that is passed to this arrow; None if it is not passed."""
     if option.side not in ("", operation):
         return None
     # A switch is passed on only if it is not at its default.

@@ -41,7 +41,7 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         if self._shown:
-            # The line is erased: what follows stands where it stood.
+            # The line is erased, and the next text takes its place.
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 

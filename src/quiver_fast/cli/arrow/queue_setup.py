@@ -28,7 +28,7 @@ _TICK = 0.01
 _NOT_OF_CSP = (
     "has no effect with a csp URL: its queues are made when first named, and keep their entries"
 )
-# When a broker is only asked what it is, errors are left to the arrows.
+# This connection only asks the broker for its product: the arrows report errors.
 _PROBE_SECONDS = 2.0
 
 
@@ -45,7 +45,7 @@ def add_queue_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """What the user wants of the queue; see :func:`add_queue_options`."""
+    """What the user asks of the queue; :func:`add_queue_options` has the options."""
 
     address: str | None = None
     declare: bool = False
@@ -69,7 +69,7 @@ class QueueOptions:
         """Refuse the options that were given.
 
         Args:
-            why: what to say after the option's name.
+            why: the words after the option's name.
             unique_too: ``--unique-queue`` is refused as well.
 
         Raises:
@@ -87,11 +87,11 @@ class QueueOptions:
                 raise UsageError(f"{flag} {why}")
 
     def url(self, text: str, suffix: str = "") -> AddressUrl:
-        """Return the parsed URL, with the address that the run shall have.
+        """Return the parsed URL, with the address of the run.
 
         Args:
             text: the URL as given; it needs no path where ``--address`` was given.
-            suffix: what makes the name of a unique queue unlike all others.
+            suffix: makes the name of a unique queue unlike all others.
 
         Raises:
             UsageError: the URL is malformed, or an option has no meaning with it.
@@ -119,8 +119,8 @@ class QueueSetup:
         """Plan it.
 
         Args:
-            command: who warns.
-            options: what is wanted.
+            command: the command that warns.
+            options: what the user wants.
             plan: an arrow of the run: where the queue is, and how to get there.
             console: where it says what was done.
             signals: the watch on signals, entered.
@@ -137,7 +137,7 @@ class QueueSetup:
         """How many messages were purged; None if none were to be."""
 
     def prepare(self) -> None:
-        """Declare and purge the queue as far as that is wanted.
+        """Declare and purge the queue, if the user wants that.
 
         Raises:
             QuiverError: it cannot be done.
@@ -172,7 +172,7 @@ class QueueSetup:
             self._console.note(f"Did not learn which broker this is: {error}")
 
     def close(self) -> None:
-        """Delete the queue if that is wanted; warn where it cannot be."""
+        """Delete the queue if the user wants that; warn if that fails."""
         if not self._prepared or not (self._options.delete or self._options.unique):
             return
         try:
@@ -194,7 +194,7 @@ class QueueSetup:
                 self._console.note(f"Deleted '{self.path}'")
                 return
             why = f"{manager.broker} has no way to delete a queue over AMQP"
-        # Nobody else knows of a unique queue, so nobody wants what the run left in it.
+        # Nobody else knows the unique queue, so nobody wants its messages.
         emptied = self._options.unique and self._purge() is not None
         self._warn_that_it_stays(why, ", empty" if emptied else "")
 

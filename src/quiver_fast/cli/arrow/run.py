@@ -33,9 +33,9 @@ class Ending:
     """How an arrow ended.
 
     Attributes:
-        complete: it did all that was asked of it.
+        complete: the arrow did all of its task.
         reason: why not, or None.
-        at_fault: the arrow itself failed; it was not stopped for something outside of it.
+        at_fault: the arrow itself failed; it was not stopped from outside.
     """
 
     complete: bool
@@ -290,7 +290,7 @@ class ArrowRun:
 
     @cached_property
     def _report(self) -> dict[str, Any]:
-        """What the arrow itself reported at its end; empty if it does not do that."""
+        """The arrow's own report at its end; empty if it writes none."""
         try:
             report: dict[str, Any] = json.loads(self.files.report.read_bytes())
         except FileNotFoundError:

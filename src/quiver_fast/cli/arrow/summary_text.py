@@ -97,7 +97,7 @@ def arrow_summary_text(summary: dict[str, Any]) -> str:
 
 
 def _incomplete(document: dict[str, Any]) -> str:
-    """Say of a run that did not do all that was asked that its figures are of a part."""
+    """Warn that an incomplete run's figures are of a part of it."""
     if document.get("complete") is not False:
         return ""
     return section("INCOMPLETE", [document["reason"] or "the run does not say why"])
@@ -152,7 +152,7 @@ def _results(figures: list[str], latency: dict[str, Any] | None) -> str:
 
 
 def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
-    """Return the reckoning of the messages; ``document`` tells of the drain of a whole run."""
+    """Return the reckoning of the messages; ``document`` has the drain of a whole run."""
     if delivery is None:
         return ""
     lines = [text_field("Method", delivery["method"])]

@@ -21,7 +21,7 @@ RoundCallback = Callable[[], None]
 
 
 class SignalWatch:
-    """Notes SIGINT, SIGTERM and SIGHUP instead of dying by them, while it is entered."""
+    """While entered, notes SIGINT, SIGTERM and SIGHUP, which then do not end the process."""
 
     _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -38,7 +38,7 @@ class SignalWatch:
 
     @property
     def reason(self) -> str | None:
-        """What to call it in a summary, or None without a signal."""
+        """The signal's name for a summary, or None without a signal."""
         return None if self.signum is None else f"interrupted by {signal.Signals(self.signum).name}"
 
     def __enter__(self) -> SignalWatch:
@@ -60,17 +60,17 @@ class SignalWatch:
 
 
 class Stoppable(Protocol):
-    """What can be asked to end: an arrow or a server."""
+    """A process that can be asked to end: an arrow or a server."""
 
     def stop(self, reason: str, signum: int) -> None:
-        """Have it drain and end, because of ``reason``."""
+        """Make it drain and end, because of ``reason``."""
 
     def kill(self) -> None:
         """End it at once."""
 
 
 class SignalForwarder:
-    """Passes the signals that come on to what runs."""
+    """Forwards signals to the running arrows and servers."""
 
     def __init__(self, signals: SignalWatch) -> None:
         """Prepare to forward what ``signals``, entered, notes."""
@@ -79,7 +79,7 @@ class SignalForwarder:
         """How many signals have been passed on."""
 
     def forward(self, runs: Iterable[Stoppable]) -> None:
-        """Pass a signal that has come on to ``runs``; a second one ends them at once."""
+        """Forward a signal that has come to ``runs``; a second signal ends them at once."""
         if self._signals.count == self.forwarded:
             return
         self.forwarded = self._signals.count

@@ -38,7 +38,7 @@ def _why_nothing(summary: dict[str, Any]) -> str:
 
 
 def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
-    """Yield what makes the figures of a pair doubtful, from its document, a line each."""
+    """Yield the warnings about the figures of a pair, from its document, a line each."""
     for summary in filter(None, (document["sender"], document["receiver"])):
         yield from summary_warnings(summary)
     growth, results = document["queue_growth"], document["results"]
@@ -51,7 +51,7 @@ def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
 
 
 def summary_warnings(summary: dict[str, Any]) -> Iterator[str]:
-    """Yield what makes the figures of ``summary`` doubtful, a line each."""
+    """Yield the warnings about the figures of ``summary``, a line each."""
     role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
     malformed = malformed_text(summary["records"])
     if malformed is not None:

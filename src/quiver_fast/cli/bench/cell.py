@@ -57,9 +57,9 @@ def run_cell(
     Args:
         cell: the combination.
         args: the arguments of `quiver-bench`.
-        output_dir: of the whole bench.
+        output_dir: the directory of the whole bench.
         signals: the watch on signals, entered.
-        label: what to call it while it runs.
+        label: its name while it runs.
 
     Returns:
         The result, or None if a signal ended the run.

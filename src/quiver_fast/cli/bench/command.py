@@ -117,7 +117,7 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError(f"--resume: there is no {file}") from None
     usual = vars(make_parser().parse_args([]))
     for name, value in _options(args).items():
-        # An option that is newer than the bench was not given.
+        # The bench may be older than an option, which it then did not give.
         if begun.get(name, usual[name]) != value:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"--resume: {args.output} was begun with another {flag}")
@@ -139,7 +139,7 @@ class _Bench:
         self._results: list[dict[str, Any]] = []
 
     def run(self) -> int:
-        """Run what is not done yet; return the exit code."""
+        """Run the combinations that have no result yet; return the exit code."""
         self._console.note(f"Saving output files to '{self._output_dir}'")
         self._save()
         with self._signals:
@@ -178,7 +178,7 @@ class _Bench:
         return bench_text(self._results, bool(self._args.rate))
 
     def _save(self) -> None:
-        """Save what is known, so that a bench that is killed leaves it and can be resumed."""
+        """Save all results so far, so that a killed bench can be resumed."""
         document = self._document()
         write_json(self._output_dir / _DOCUMENT, document)
         text = "\n".join(filter(None, (self._text(), failures_text(self._results))))

@@ -27,7 +27,7 @@ _OWN_PROTOCOLS = {
     "activemq-artemis-jms": ("activemq-artemis",),
     "activemq-jms": ("activemq", "activemq-classic", "activemq-artemis"),
 }
-"""Arrows that speak no AMQP but to each other, and the servers that understand them."""
+"""Arrows of other protocols, and the servers that understand them."""
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ def ranked(results: Sequence[Result], at_a_rate: bool) -> list[Result]:
 
     Args:
         results: of any order.
-        at_a_rate: all were asked for the same rate: then the latency decides, at its 99th
-            percentile, and otherwise the rate.
+        at_a_rate: all had the same rate. Then the 99th percentile of latency decides, and
+            otherwise the rate.
     """
     passed = [result for result in results if result["status"] == PASSED]
     if at_a_rate:
@@ -56,7 +56,7 @@ def bench_text(results: Sequence[Result], at_a_rate: bool) -> str:
 
 
 def failures_text(results: Sequence[Result]) -> str:
-    """Return what failed, a line each with the reason; empty if nothing did."""
+    """Return the failures, a line each with the reason; empty if there are none."""
     lines = [f"{one['name']}: {one['reason']}" for one in results if one["status"] == FAILED]
     return "\n".join(["", "FAILURES", "", *lines]) if lines else ""
 

@@ -40,7 +40,7 @@ class Baseline:
 
 
 def read_baseline(text: str, args: argparse.Namespace) -> Baseline:
-    """Return the baseline that the user calls ``text``, measured as ``args`` say otherwise.
+    """Return the baseline that ``text`` describes; ``args`` says everything else.
 
     :data:`.pair_options.BASELINE_HELP` has the rule that tells the kinds apart.
 

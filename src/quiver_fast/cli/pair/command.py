@@ -88,7 +88,7 @@ def _run_once(args: argparse.Namespace) -> int:
 
 
 def _report(document: dict[str, Any], console: Console, signals: SignalWatch) -> int:
-    """Print the summary and what went wrong; return the exit code."""
+    """Print the summary and the errors; return the exit code."""
     console.document(document)
     if document["sender"] is not None and document["receiver"] is not None:
         console.show(pair_summary_text(document).rstrip("\n"))

@@ -84,7 +84,7 @@ class ServerPlan:
 
     @property
     def secrets(self) -> dict[str, str]:
-        """What the server reads from a descriptor, by the key that names it."""
+        """The texts that the server reads from descriptors, by the keys that name them."""
         if self.connect_password is None:
             return {}
         return {"connect-password-fd": self.connect_password}
