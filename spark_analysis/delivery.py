@@ -47,6 +47,7 @@ from spark_analysis.transforms import (
 __all__ = [
     "DELIVERY", "DISTINCT_IDS", "IDS", "TICKS", "TICK_BITS", "cut_at_ranges", "delivery",
     "distinct_ids", "in_ranges", "own_facts", "reconciled", "reconciled_ranges", "reordered_alone",
+    "tick_bits",
 ]  # fmt: skip
 
 # A fact of a run (arrow ""). text: one of the counts of Reconciliation.result, or
@@ -111,7 +112,7 @@ def in_ranges(
         F.coalesce(F.col("received"), nothing).alias("received"),
         F.coalesce(F.col("received") - F.col("sent"), nothing).alias("latency"),
         "ticks",
-        F.when(by_ids, F.lit(id_bits)).otherwise(_tick_bits()).alias("bits"),
+        F.when(by_ids, F.lit(id_bits)).otherwise(tick_bits()).alias("bits"),
     )  # fmt: skip
     return cut_at_ranges(rows)
 
@@ -121,7 +122,7 @@ def _high(by_ids: Column) -> Column:
     return F.when(by_ids, id_high()).otherwise(F.lit(0).cast("bigint")).alias("high")
 
 
-def _tick_bits() -> Column:
+def tick_bits() -> Column:
     """Return the binary logarithm of the length of a range of ticks of the coarser clock."""
     bits = [F.lit(word) for unit, bits in TICK_BITS.items() for word in (PER_SECOND[unit], bits)]
     return F.element_at(F.create_map(*bits), F.col("coarse"))

@@ -184,7 +184,7 @@ def find(paths: Iterable[str], settings: Settings = ()) -> list[tuple[PurePath, 
     Raises:
         OSError: a file system cannot be reached, a folder or file not be read.
         UsageError: there are none at one of the paths.
-        RecordError: what has the name of a file is none, but a pipe or so.
+        RecordError: what has the name of a file is none, but a pipe or so; a loop of links.
     """
     files = []
     for pattern in paths:

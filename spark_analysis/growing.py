@@ -1,8 +1,9 @@
 """Results that grow with their records: facts of new records are added to those before.
 
-Where no message has to meet another (one end, no ids), only new records are looked at. Where
-they meet, so are earlier records near them (:mod:`spark_analysis.meeting`). Runs of which neither
-can be said are analysed again, from their Parquet, whenever they have grown by an eighth: so
+Where no message has to meet another (one end), only new records are looked at, and of ids the
+earlier ones near them. Where messages meet, so are all earlier records near them
+(:mod:`spark_analysis.meeting`). Runs of which neither can be said, those with ids that are hashes
+among them, are analysed again, from their Parquet, whenever they have grown by an eighth: so
 every record is looked at nine times at most, however long a run is followed. At the end all are.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,8 +25,8 @@ from pyspark.sql.types import StructType
 
 from quiver_fast.analysis.model.bounds import RunBounds
 from spark_analysis import schema, transforms
-from spark_analysis.facts import added_up, facts
-from spark_analysis.files import RecordFile, parts_of
+from spark_analysis.facts import added_up, facts, runs_with_both_ends
+from spark_analysis.files import RECEIVER, RecordFile, parts_of
 from spark_analysis.fold import foldable_runs, folded_records, top_stamps
 from spark_analysis.meeting import MOST_RANGES, Ends, Meeting, can_meet, ends_told
 from spark_analysis.output import (
@@ -50,6 +51,8 @@ _FACTS, _ARROWS = "facts", "arrows"
 _RANGES, _RANGES_PART = "_ranges", ".ranges"
 # A run is analysed again when it has grown by one in so many.
 _SHARE = 8
+# What is said of a run's records once one of them is so.
+_SEEN = ("settles", "idless", "hashed", "streams")
 
 
 @dataclass
@@ -59,12 +62,13 @@ class _Run:
     form: str = ""
     lines: int = 0
     analysed: int = 0
-    # The longest of its rows; whether it has settlements and records without ids; and whether it
-    # has what does not meet by ranges: ids that are hashes, and lines of streaming mode.
+    # The longest of its rows; whether it has settlements, records without ids, ids that are
+    # hashes, which have no ranges, and lines of streaming mode.
     longest: int = 0
     settles: bool = False
     idless: bool = False
-    unranged: bool = False
+    hashed: bool = False
+    streams: bool = False
     # These are for runs that are kept by ranges.
     ends: Ends | None = None
 
@@ -72,7 +76,7 @@ class _Run:
         """Add what was found in new records."""
         self.lines += found.lines
         self.longest = max(self.longest, found.longest or 0)
-        for name in ("settles", "idless", "unranged"):
+        for name in _SEEN:
             setattr(self, name, getattr(self, name) or getattr(found, name))
 
 
@@ -120,17 +124,21 @@ def grow(batch: DataFrame, number: int, files: Sequence[RecordFile], output: Pat
         return
     folder = output / RECORDS / f"batch={number}"
     write_records(batch, folder)
+    # Of runs that have what was put off before, a batch alone does not bring the facts up to date.
+    current = {name for name, run in state.runs.items() if run.lines == run.analysed}
     for row in _told(_records(spark, folder)).collect():
+        if row.run not in state.runs:
+            current.add(row.run)
         state.runs.setdefault(row.run, _Run()).add(row)
     state.batch = number
-    _Update(spark, files, output, state, folder).make(batch)
+    _Update(spark, files, output, state, folder, current).make(batch)
 
 
 def renew(spark: SparkSession, files: Sequence[RecordFile], output: Path) -> None:
     """Bring the results of every run up to its last record, and its summary as it is now."""
     state = _State.of(output)
     if state.runs:
-        _Update(spark, files, output, state, None).make(None)
+        _Update(spark, files, output, state, None, set()).make(None)
 
 
 def _told(records: DataFrame) -> DataFrame:
@@ -142,7 +150,8 @@ def _told(records: DataFrame) -> DataFrame:
         F.max(F.when(~extent & F.col("id").isNotNull(), F.col("n"))).alias("longest"),
         F.bool_or(kind.isin(schema.SETTLED, schema.UNMATCHED)).alias("settles"),
         F.bool_or(extent & F.col("sent").isNotNull() & F.col("id").isNull()).alias("idless"),
-        F.bool_or((kind == schema.STREAM) | hashed).alias("unranged"),
+        F.bool_or(hashed).alias("hashed"),
+        F.bool_or(kind == schema.STREAM).alias("streams"),
     )
 
 
@@ -155,6 +164,7 @@ class _Update:
         output: the folder of results.
         state: with the new records in it.
         folder: of the new records; None for none, but for what was put off.
+        current: the runs whose facts are of all records but the new ones.
     """
 
     def __init__(
@@ -164,6 +174,7 @@ class _Update:
         output: Path,
         state: _State,
         folder: Path | None,
+        current: Set[str],
     ) -> None:
         self._spark, self._output, self._state, self._folder = spark, output, state, folder
         self._files = [file for file in files if file.run in state.runs]
@@ -174,8 +185,10 @@ class _Update:
         runs = state.runs.items()
         same = {name for name, run in runs if run.form in ("", forms[name])}
         grown = {name for name, run in runs if run.lines > run.analysed}
-        self._added = grown & same & foldable_runs(self._files)
-        meet = (grown & same) - self._added if folder is not None else set[str]()
+        more = grown & same & current
+        self._ids = self._ids_of_new(more & _alone_by_ids(self._files))
+        self._added = more & (foldable_runs(self._files) | set(self._ids))
+        meet = more - self._added
         self._near = {name for name in meet if state.runs[name].ends is not None}
         self._meeting = self._meet(self._near)
         self._touched = self._ranges_of_new()
@@ -201,6 +214,26 @@ class _Update:
         known = {name: end for name, end in ends.items() if end is not None}
         return Meeting(self._spark, self._of(runs)[0], self._bounds, known)
 
+    def _ids_of_new(self, runs: set[str]) -> dict[str, set[int]]:
+        """Return which runs with one end and ids can be added to, and the ranges of new ids."""
+        runs = {name for name in runs if not self._state.runs[name].hashed}
+        if self._folder is None or not runs:
+            return {}
+        new = _records(self._spark, self._folder).where(self._compares_ids(runs))
+        found = self._alone(runs).touched_ids(new)
+        # What has no settlements and no receipts has nothing to compare.
+        every = {name: found.get(name, set()) for name in runs}
+        return {name: ranges for name, ranges in every.items() if len(ranges) <= MOST_RANGES}
+
+    def _alone(self, runs: set[str]) -> Meeting:
+        return Meeting(self._spark, self._of(runs)[0], self._bounds, {})
+
+    def _compares_ids(self, runs: Iterable[str]) -> Column:
+        """Return whether rows are of runs of these of which a message's id may come again."""
+        settling = [name for name in runs if self._state.runs[name].settles]
+        receives = F.col("run").isin(*runs) & (F.col("role") == RECEIVER)
+        return receives | F.col("run").isin(*settling)
+
     def _ranges_of_new(self) -> dict[str, set[int]]:
         """Return the ranges that have new records; runs where these are many are left out."""
         if self._folder is None or not self._near:
@@ -219,7 +252,7 @@ class _Update:
         found = {
             name
             for name in runs
-            if not states[name].unranged and can_meet(files[name], self._bounds[name])
+            if not states[name].hashed and can_meet(files[name], self._bounds[name])
         }
         every = _records(self._spark, self._output / RECORDS).where(self._of(found)[1])
         told = ends_told(every, {name: self._bounds[name] for name in found}) if found else {}
@@ -243,8 +276,8 @@ class _Update:
                 kept = None if before is None else before.where(of_run)
                 tops = {} if kept is None else top_stamps(kept)
                 more = folded_records(new.where(of_run), mine, self._bounds, tops)
-                found = stack.enter_context(more)
-                tables.append(added_up(found if kept is None else kept.unionByName(found)))
+                found = [stack.enter_context(more), *self._of_ids()]
+                tables.append(added_up(transforms.together([*found, *([kept] if kept else [])])))
             ranges = self._output / _RANGES_PART
             shutil.rmtree(ranges, ignore_errors=True)
             if self._write_ranges(ranges):
@@ -293,7 +326,7 @@ class _Update:
             of_run = self._of(self._near)[1]
             new = _records(self._spark, self._folder).where(of_run)
             kept = self._meeting.without_ranges(before.where(of_run))
-            more = [kept, *self._meeting.added(new), *self._settlements(new)]
+            more = [kept, *self._meeting.added(new), *self._settlements(new), *self._streams(new)]
             tables.append(added_up(transforms.together(more)))
             tables += self._meeting.of_ranges(found.where(of_run))
         if self._whole:
@@ -301,24 +334,59 @@ class _Update:
             every = _records(self._spark, self._output / RECORDS).where(of_run)
             meeting = self._meet(self._whole)
             tables += [*meeting.added(every), *meeting.of_ranges(found.where(of_run))]
+            streaming = {name for name in self._whole if self._state.runs[name].streams}
+            if streaming:
+                nothing = self._spark.createDataFrame([], schema.RECORDS)
+                lines = every.where(F.col("run").isin(*streaming))
+                tables.append(self._meet(streaming).streams(nothing, lines))
             settling = {name for name in self._whole if self._state.runs[name].settles}
             if settling:
                 settled = every.where(F.col("run").isin(*settling))
                 tables.append(transforms.settlements_across(settled))
         return tables
 
+    def _of_ids(self) -> list[DataFrame]:
+        """Return what the ids of a batch tell of runs with one end, besides its folded records."""
+        chosen = [name for name in self._ids if self._ids[name]]
+        if not chosen or self._folder is None:
+            return []
+        new = _records(self._spark, self._folder).where(self._compares_ids(chosen))
+        old = self._earlier().where(self._compares_ids(chosen))
+        longest = {name: self._state.runs[name].longest for name in chosen}
+        ranges = {name: self._ids[name] for name in chosen}
+        settled = transforms.sums(new.where(F.col("kind") == schema.SETTLED))
+        meeting = self._alone(set(chosen))
+        return [
+            settled, meeting.settlements(old, new, longest),
+            meeting.distinct(old, new, ranges, longest),
+        ]  # fmt: skip
+
     def _settlements(self, new: DataFrame) -> list[DataFrame]:
         """Return by how much a batch changes the facts of settlements over splits."""
         runs = {name for name in self._near if self._state.runs[name].settles}
-        if not runs or self._folder is None:
+        if not runs:
             return []
+        of_run = F.col("run").isin(*runs)
+        longest = {name: self._state.runs[name].longest for name in runs}
+        old = self._earlier().where(of_run)
+        return [self._meeting.settlements(old, new.where(of_run), longest)]
+
+    def _streams(self, new: DataFrame) -> list[DataFrame]:
+        """Return by how much a batch changes the facts of lines of streaming mode."""
+        runs = {name for name in self._near if self._state.runs[name].streams}
+        if not runs:
+            return []
+        of_run = F.col("run").isin(*runs)
+        return [self._meet(runs).streams(self._earlier().where(of_run), new.where(of_run))]
+
+    def _earlier(self) -> DataFrame:
+        """Return the records of the batches before."""
         folders = (self._output / RECORDS).glob("batch=*")
         before = [str(folder) for folder in folders if folder != self._folder]
-        of_run = F.col("run").isin(*runs)
+        if not before:
+            return self._spark.createDataFrame([], schema.RECORDS)
         reader = self._spark.read.option("basePath", str(self._output / RECORDS))
-        old = _rows(reader, schema.RECORDS, *before).where(of_run)
-        longest = {name: self._state.runs[name].longest for name in runs}
-        return [self._meeting.settlements(old, new.where(of_run), longest)]
+        return _rows(reader, schema.RECORDS, *before)
 
     def _of(self, runs: set[str]) -> tuple[list[RecordFile], Column]:
         return [file for file in self._files if file.run in runs], F.col("run").isin(*runs)
@@ -355,9 +423,15 @@ def _forms(
     for file in sorted(files, key=lambda file: file.path):
         what = (file.path, file.arrow, file.record_format, file.operation, file.unit)
         run = runs[file.run]
-        kinds = run.settles, run.idless, run.unranged
+        kinds = [getattr(run, name) for name in _SEEN]
         found.setdefault(file.run, [bounds[file.run], kinds]).append(what)
     return {run: repr(what) for run, what in found.items()}
+
+
+def _alone_by_ids(files: Sequence[RecordFile]) -> set[str]:
+    """Return the runs with one end and ids."""
+    both = runs_with_both_ends(files)
+    return {file.run for file in files if file.has_ids} - set(both)
 
 
 def _records(spark: SparkSession, folder: Path) -> DataFrame:

@@ -8,8 +8,9 @@ come from Parquet, which finds them by their ids or times. Everything else adds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
@@ -23,13 +24,15 @@ from spark_analysis.delivery import (
     TICK_BITS,
     cut_at_ranges,
     delivery,
+    distinct_ids,
     in_ranges,
     own_facts,
     reconciled_ranges,
+    tick_bits,
 )
 from spark_analysis.facts import runs_with_both_ends
-from spark_analysis.files import RECEIVER, RecordFile
-from spark_analysis.own import ends_of_runs, receipt, timely
+from spark_analysis.files import RECEIVER, SENDER, RecordFile
+from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, stamped, timely
 
 __all__ = ["MOST_RANGES", "Ends", "Meeting", "can_meet", "ends_told"]
 
@@ -124,11 +127,16 @@ class Meeting:
         Args:
             new: new records of these runs.
         """
-        each = F.slice(F.collect_set("range"), 1, MOST_RANGES + 1).alias("ranges")
-        found = {
-            row.run: set(row.ranges) for row in self._cut(new).groupBy("run").agg(each).collect()
-        }
+        found = _ranges_of(self._cut(new), MOST_RANGES)
         return {run: found.get(run, set()) for run in self._ends}
+
+    def touched_ids(self, new: DataFrame) -> dict[str, set[int]]:
+        """Return likewise the ranges of ids of new receipts, and of settlements.
+
+        Args:
+            new: new records of runs with one end.
+        """
+        return _ranges_of(self._own_ids(new).unionByName(_settling(new)), MOST_RANGES)
 
     def near(self, records: DataFrame, touched: Touched, longest: Mapping[str, int]) -> DataFrame:
         """Return the transfers in some ranges, and perhaps some others.
@@ -185,20 +193,63 @@ class Meeting:
             longest: the most messages of a row, by run.
         """
         fresh = _settling(new)
-        each = fresh.groupBy("run").agg(F.collect_set("range").alias("ranges"))
-        touched = {row.run: set(row.ranges) for row in each.collect()}
+        across = partial(transforms.settlements_across, all_settle=True)
+        return _change(_settling, old, fresh, _ranges_of(fresh, None), longest, across)
+
+    def distinct(
+        self, old: DataFrame, new: DataFrame, touched: Touched, longest: Mapping[str, int]
+    ) -> DataFrame:
+        """Return by how much new records change the facts of how many ids receivers have.
+
+        Args:
+            old: all records before, of runs with one end, a receiver.
+            new: the new ones.
+            touched: the ranges of ids that these are in.
+            longest: the most messages of a row, by run.
+        """
+        fresh = self._own_ids(new)
+        return _change(self._own_ids, old, fresh, touched, longest, distinct_ids)
+
+    def streams(self, old: DataFrame, new: DataFrame) -> DataFrame:
+        """Return by how much new records change the facts of lines of streaming mode.
+
+        A receiver's line counts once its tick is one at which the sender sent: what is at
+        the ticks of new lines and sends is looked at again. Earlier records at other ticks
+        that come with them change nothing, because they are in both sums.
+
+        Args:
+            old: all records before.
+            new: the new ones.
+        """
+        line, sending = F.col("kind") == schema.STREAM, F.col("role") == SENDER
+        ticks = stamped(new.where((line & ~sending) | _is_send()), self._runs)
+        numbers = F.call_function("shiftright", F.col("stamp"), tick_bits())
+        touched = _ranges_of(ticks.withColumn("range", numbers), MOST_RANGES)
         conditions = [
-            _ids_in(run, first, last, longest[run])
-            for run, numbers in touched.items()
-            for first, last in _intervals(numbers, _MOST_CONDITIONS // len(touched))
+            condition
+            for run, ranges in touched.items()
+            for first, last in _intervals(ranges, _MOST_CONDITIONS // len(touched))
+            for condition in self._at_ticks(run, first, last)
         ]
-        before = _settling(old.where(_any(conditions)))
-        pairs = [(run, number) for run, numbers in touched.items() for number in numbers]
-        wanted = F.broadcast(new.sparkSession.createDataFrame(pairs, _RANGES))
-        before = before.join(wanted, ["run", "range"], "semi")
-        now = transforms.settlements_across(before.unionByName(fresh), all_settle=True)
-        then = transforms.settlements_across(before, all_settle=True)
-        return now.unionByName(then.withColumn("n", -F.col("n")))
+        # Of very many ranges not all are told.
+        conditions += [
+            F.col("run") == run for run, found in touched.items() if len(found) > MOST_RANGES
+        ]
+        before = old.where((line | _is_send()) & _any(conditions))
+        mine = new.where(line | _is_send())
+        sent = transforms.streams(new.where(line & sending))
+        return _less(before, mine, self._own_streams).unionByName(sent)
+
+    def _own_streams(self, records: DataFrame) -> DataFrame:
+        """Return the facts of the lines of streaming mode that receivers have of their runs."""
+        lines = records.where((F.col("kind") == schema.STREAM) & (F.col("role") == RECEIVER))
+        own = timely(lines, self._files, self._bounds, self._runs).where("timely").drop("timely")
+        return transforms.streams(at_sent_ticks(own, records, self._runs))
+
+    def _own_ids(self, records: DataFrame) -> DataFrame:
+        """Return the receipts of messages of their runs, cut at ranges of ids."""
+        own = self._receipts(records).where("timely").drop("timely")
+        return _cut_at_ids(own.where(F.col("id").isNotNull()))
 
     def _cut(self, records: DataFrame) -> DataFrame:
         """Return the transfers that may be of their runs, cut where ranges meet."""
@@ -210,16 +261,71 @@ class Meeting:
 
     def _between(self, run: str, first: int, last: int, longest: int) -> list[Column]:
         """Return the conditions that rows are in ranges of a run, by their ids or times."""
-        ends, of_run = self._ends[run], F.col("run") == run
-        if ends.by_ids:
+        if self._ends[run].by_ids:
             return [_ids_in(run, first, last, longest)]
-        [bits] = [TICK_BITS[unit] for unit, ticks in PER_SECOND.items() if ticks == ends.coarse]
+        return self._at_ticks(run, first, last)
+
+    def _at_ticks(self, run: str, first: int, last: int) -> list[Column]:
+        """Return the conditions that send times are in ranges of ticks."""
+        coarse, of_run = self._ends[run].coarse, F.col("run") == run
+        [bits] = [TICK_BITS[unit] for unit, ticks in PER_SECOND.items() if ticks == coarse]
         sent, found = F.col("sent"), []
         for unit in {file.unit for file in self._files if file.run == run}:
-            ticks = PER_SECOND[unit] // ends.coarse
+            ticks = PER_SECOND[unit] // coarse
             begin, end = (first << bits) * ticks, ((last + 1) << bits) * ticks - 1
             found.append(of_run & (F.col("unit") == unit) & (sent >= begin) & (sent <= end))
         return found
+
+
+def _is_send() -> Column:
+    return (F.col("kind") == schema.TRANSFER) & (F.col("role") == SENDER)
+
+
+def _ranges_of(rows: DataFrame, most: int | None) -> dict[str, set[int]]:
+    """Return the ranges that the rows of each run are in; of more than ``most`` one above."""
+    found = F.collect_set("range")
+    each = found if most is None else F.slice(found, 1, most + 1)
+    return {
+        row.run: set(row.ranges) for row in rows.groupBy("run").agg(each.alias("ranges")).collect()
+    }
+
+
+def _change(
+    cut: Callable[[DataFrame], DataFrame],
+    old: DataFrame,
+    fresh: DataFrame,
+    touched: Touched,
+    longest: Mapping[str, int],
+    facts: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """Return by how much new rows change facts that follow from the rows of each range of ids.
+
+    Args:
+        cut: chooses rows, and cuts them at ranges.
+        old: all records before.
+        fresh: the new rows, cut.
+        touched: the ranges that these are in.
+        longest: the most messages of a row, by run.
+        facts: what is added up of rows.
+    """
+    conditions = [
+        _ids_in(run, first, last, longest[run])
+        for run, numbers in touched.items()
+        for first, last in _intervals(numbers, _MOST_CONDITIONS // len(touched))
+    ]
+    before = cut(old.where(_any(conditions)))
+    pairs = [(run, number) for run, numbers in touched.items() for number in numbers]
+    wanted = F.broadcast(old.sparkSession.createDataFrame(pairs, _RANGES))
+    return _less(before.join(wanted, ["run", "range"], "semi"), fresh, facts)
+
+
+def _less(
+    before: DataFrame, fresh: DataFrame, facts: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """Return the facts of all rows, less those of the rows before."""
+    names = before.columns
+    now = facts(before.unionByName(fresh.select(*names)))
+    return now.unionByName(facts(before).withColumn("n", -F.col("n")))
 
 
 def _ids_in(run: str, first: int, last: int, longest: int) -> Column:
@@ -231,7 +337,11 @@ def _ids_in(run: str, first: int, last: int, longest: int) -> Column:
 
 def _settling(records: DataFrame) -> DataFrame:
     """Return the rows of settlements and of what may be settled, cut at ranges of ids."""
-    rows = records.where(F.col("kind").isin(*_SETTLEMENTS)).select(
+    return _cut_at_ids(records.where(F.col("kind").isin(*_SETTLEMENTS)))
+
+
+def _cut_at_ids(records: DataFrame) -> DataFrame:
+    rows = records.select(
         *schema.RECORDS.fieldNames(),
         F.lit(True).alias("by_ids"),
         F.col("id").alias("key"),

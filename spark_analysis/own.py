@@ -19,7 +19,9 @@ from spark_analysis import schema
 from spark_analysis.files import RECEIVER, RecordFile
 from spark_analysis.transforms import ARROW, quotient, ticks_per_second
 
-__all__ = ["PLACE", "at_sent_ticks", "ends_of_runs", "receipt", "run_start", "timely"]
+__all__ = [
+    "PLACE", "at_sent_ticks", "ends_of_runs", "receipt", "run_start", "stamped", "timely",
+]  # fmt: skip
 
 PLACE = ("file", "split", "position")
 
@@ -139,11 +141,12 @@ def at_sent_ticks(rows: DataFrame, records: DataFrame, runs: DataFrame) -> DataF
         runs: :func:`ends_of_runs` of them.
     """
     sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
-    ticks = _stamped(sends, runs).select("run", "stamp").distinct()
-    return _stamped(rows, runs).join(ticks, ["run", "stamp"], "semi").select(*rows.columns)
+    ticks = stamped(sends, runs).select("run", "stamp").distinct()
+    return stamped(rows, runs).join(ticks, ["run", "stamp"], "semi").select(*rows.columns)
 
 
-def _stamped(rows: DataFrame, runs: DataFrame) -> DataFrame:
+def stamped(rows: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return the rows with ``stamp``: the send time in ticks of the coarser clock, ``coarse``."""
     clocks = F.broadcast(runs.select("run", "coarse"))
     factor = quotient(ticks_per_second(), F.col("coarse"))
     return rows.join(clocks, "run").withColumn("stamp", quotient(F.col("sent"), factor))

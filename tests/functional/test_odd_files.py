@@ -100,17 +100,26 @@ def test_directories_in_the_place_of_files(run):
     assert analyse(run, "--json").returncode == 0
 
 
-def test_loops_of_links_end(run):
-    """Two links to their own directory are 2^40 paths for who follows them."""
-    for name in ("a", "b"):
-        (run / name).symlink_to(run, target_is_directory=True)
+def test_links_are_not_followed(run, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (run / "a").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     (run / "c").symlink_to(run / "d")
     (run / "d").symlink_to(run / "c")
-    for words in ([run], [run / "**" / "*.csv"], [run / "**"]):
-        done = analyse(*words, "--json")
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["receiver"]["results"]["message_count"] == 300
+    done = analyse(run, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["receiver"]["results"]["message_count"] == 300
     assert "no such file" in error_line(analyse(run / "c"), 2)
+
+
+def test_a_loop_of_directories_is_one_line(run):
+    """Two links to their own directory are 2^40 paths for who follows them."""
+    (run / "deep").mkdir()
+    for name in ("a", "b"):
+        (run / "deep" / name).symlink_to(run, target_is_directory=True)
+    for words in ([run], [run / "**"]):
+        assert f" is a loop: it leads back to {run}" in error_line(analyse(*words), 1)
+    done = analyse(run / "**" / "*.csv", "--json")
+    assert json.loads(done.stdout)["receiver"]["results"]["message_count"] == 300
 
 
 def test_what_is_not_there(tmp_path):

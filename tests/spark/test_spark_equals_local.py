@@ -15,7 +15,14 @@ import pytest
 import zstandard
 from support.golden import GOLDEN, expected, golden_run, told
 from support.peers import why_missing
-from support.record_files import Traffic, receiver_lines, sender_lines, write, write_pair
+from support.record_files import (
+    Traffic,
+    receiver_lines,
+    sender_lines,
+    with_streams,
+    write,
+    write_pair,
+)
 from support.summaries import config as configured
 
 from quiver_fast.analysis.compare.sets import run_figures
@@ -28,7 +35,6 @@ from quiver_fast.analysis.tables.latencies import COARSE_BINS
 from quiver_fast.analysis.tables.spilled import SpilledHistogram
 from quiver_fast.cli.analyze.command import main as quiver_analyze
 from quiver_fast.errors import RecordError
-from quiver_fast.records.formats import STREAMED_LINES
 
 if why_missing("spark") is None:
     from py4j.protocol import Py4JError
@@ -55,23 +61,6 @@ Judge = Callable[[dict[str, Any]], None]
 COUNT = 20_000
 SPLIT = 223_457
 MANY = 20
-
-
-def streamed(traffic: Traffic) -> list[str]:
-    """Return lines as an arrow of streaming mode adds them; the last is of an earlier run."""
-    sent, old = int(traffic.sent[3]), int(traffic.sent[0]) - 5
-    kinds = [("going", sent, 4, 7, 7), ("whole", sent, 4, 85, 70), ("whole", sent, -1, 72, 1)]
-    return [
-        STREAMED_LINES[kind].format(sent=time, first=sent + first, time=sent + end, bytes=size)
-        for kind, time, first, end, size in [*kinds, ("whole", old, 2, 9, 1000)]
-    ]
-
-
-def with_streams(lines: list[str], traffic: Traffic) -> list[str]:
-    """Put lines of streaming mode among records, one after every hundred."""
-    extra = streamed(traffic)
-    parts = [lines[start : start + 100] for start in range(0, len(lines), 100)]
-    return [line for n, part in enumerate(parts) for line in (*part, extra[n % len(extra)])]
 
 
 def crowd(traffic: Traffic) -> None:

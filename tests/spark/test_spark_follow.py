@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.peers import why_missing
-from support.record_files import Traffic, receiver_lines, sender_lines
+from support.record_files import Traffic, receiver_lines, sender_lines, with_streams
 
 from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.analysis.model.columns import listed
@@ -17,7 +18,7 @@ from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 
 if why_missing("spark") is None:
-    from spark_analysis import meeting
+    from spark_analysis import growing, meeting
     from spark_analysis.following import finish_following, start_following
 
 if TYPE_CHECKING:
@@ -113,20 +114,35 @@ def parts(count: int) -> list[tuple[float, float]]:
 
 def cost_of(spark: SparkSession, folder: Path, batches: int) -> list[int]:
     lines = receiver_lines(Traffic(11, batches * LINES, rate=LINES), "v3")
-    growing = Growing(spark, folder, {"run/receiver-transfers.csv": lines})
-    rows = growing.take(*parts(batches))
-    growing.check("run")
+    followed = Growing(spark, folder, {"run/receiver-transfers.csv": lines})
+    rows = followed.take(*parts(batches))
+    followed.check("run")
     return rows
 
 
 def pairs(count: int, *formats: str, **how: Any) -> dict[str, list[str]]:
-    """Return the lines of a pair of each format: with ids, with settlements too, without."""
+    """Return the lines of a pair of each format: with ids, with settlements too, without.
+
+    Those of v3 have lines of streaming mode too.
+    """
     files = {}
     for number, record_format in enumerate(formats):
         traffic = Traffic(number, count, **how)
-        files[f"{record_format}/sender-transfers.csv"] = sender_lines(traffic, record_format)
-        files[f"{record_format}/receiver-transfers.csv"] = receiver_lines(traffic, record_format)
+        for role, lines in (("sender", sender_lines), ("receiver", receiver_lines)):
+            found = lines(traffic, record_format)
+            if record_format == "v3":
+                found = with_streams(found, traffic)
+            files[f"{record_format}/{role}-transfers.csv"] = found
     return files
+
+
+def with_one_end(count: int, **how: Any) -> dict[str, list[str]]:
+    """Return the lines of runs with one end and ids: a receiver, and a sender with settlements."""
+    traffic = Traffic(14, count, **how)
+    return {
+        "receives/receiver-transfers.csv": receiver_lines(traffic, "v1"),
+        "sends/sender-transfers.csv": sender_lines(traffic, "v2"),
+    }
 
 
 def test_a_batch_costs_what_is_new(spark: SparkSession, tmp_path: Path) -> None:
@@ -151,23 +167,23 @@ def test_fifty_batches_cost_the_same(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def check_every_batch(spark: SparkSession, folder: Path, *formats: str) -> None:
-    """Follow pairs and a receiver alone; a job that is killed has its last batch again."""
-    files = pairs(2 * LINES, *formats, rate=1500)
+    """Follow pairs and single ends; a job that is killed has its last batch again."""
+    files = pairs(2 * LINES, *formats, rate=1500) | with_one_end(2 * LINES, rate=1500)
     files["alone/receiver-transfers.csv"] = receiver_lines(Traffic(12, LINES), "v3")
-    growing = Growing(spark, folder, files)
+    followed = Growing(spark, folder, files)
 
     def judge() -> None:
-        for run in ("alone", *formats):
-            growing.check(run)
+        for run in ("alone", "receives", "sends", *formats):
+            followed.check(run)
 
-    rows = growing.take((0, 0.5), (0.5, 0.51), judge=judge)
+    rows = followed.take((0, 0.5), (0.5, 0.51), judge=judge)
     # Of the earlier records only those of the same range of ids or ticks: none of the text.
     assert rows[1] < rows[0] / 2, rows
     for commit in (folder / "out" / "checkpoint" / "commits").glob("*1*"):
         commit.unlink()
-    growing.take((0.51, 1), judge=judge)
+    followed.take((0.51, 1), judge=judge)
     before = {path: path.read_text() for path in (folder / "out" / "summaries").rglob("*.json")}
-    growing.finish()
+    followed.finish()
     assert {path: path.read_text() for path in before} == before
 
 
@@ -188,13 +204,13 @@ def test_results_are_whole_after_every_batch(spark: SparkSession, tmp_path: Path
 @pytest.mark.usefixtures("small_ranges")
 @pytest.mark.parametrize("unit", ["us", "ns"])
 def test_pairs_of_other_clocks(spark: SparkSession, tmp_path: Path, unit: str) -> None:
-    growing = Growing(spark, tmp_path, pairs(LINES, "v1", "v3", rate=1500, unit=unit))
+    followed = Growing(spark, tmp_path, pairs(LINES, "v1", "v3", rate=1500, unit=unit))
 
     def judge() -> None:
         for run in ("v1", "v3"):
-            growing.check(run)
+            followed.check(run)
 
-    growing.take(*parts(4), judge=judge)
+    followed.take(*parts(4), judge=judge)
 
 
 @pytest.mark.slow
@@ -204,10 +220,69 @@ def test_pairs_of_other_clocks(spark: SparkSession, tmp_path: Path, unit: str) -
 def test_fifty_batches_of_a_pair_cost_the_same(
     spark: SparkSession, tmp_path: Path, record_format: str
 ) -> None:
-    growing = Growing(spark, tmp_path, pairs(50 * LINES, record_format, rate=LINES))
-    rows = growing.take(*parts(50))
-    growing.check(record_format)
+    followed = Growing(spark, tmp_path, pairs(50 * LINES, record_format, rate=LINES))
+    rows = followed.take(*parts(50))
+    followed.check(record_format)
     print(record_format, rows)
     # Batches 8, 16, ... read what they compact besides.
     plain = [count for number, count in enumerate(rows, 1) if number % 8]
     assert sum(plain[-10:]) <= 1.5 * sum(plain[1:11]), rows
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("small_ranges")
+def test_fifty_batches_of_one_end_with_ids_cost_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    followed = Growing(spark, tmp_path, with_one_end(50 * LINES, rate=LINES))
+    rows = followed.take(*parts(50))
+    for run in ("receives", "sends"):
+        followed.check(run)
+    print(rows)
+    plain = [count for number, count in enumerate(rows, 1) if number % 8]
+    assert sum(plain[-10:]) <= 1.5 * sum(plain[1:11]), rows
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("small_ranges")
+def test_a_batch_in_many_ranges_is_made_up_for(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What such a batch puts off is in no batch after it, but in the next whole analysis."""
+    followed = Growing(spark, tmp_path, pairs(2 * LINES, "v1") | with_one_end(2 * LINES))
+    followed.take((0, 0.8))
+    with monkeypatch.context() as few:
+        few.setattr(growing, "MOST_RANGES", 0)
+        followed.take((0.8, 0.81))
+    followed.take((0.81, 0.82))
+    followed.finish()
+    for run in ("v1", "receives", "sends"):
+        followed.check(run)
+
+
+def named(lines: list[str]) -> list[str]:
+    """Return records with ids that are no numbers."""
+    return [f"m-{line}" for line in lines]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ids_that_are_hashes_are_read_nine_times_at_most(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A batch adds a seventh to what is there."""
+    traffic = Traffic(13, 10 * LINES, rate=LINES)
+    files = {
+        f"named/{role}-transfers.csv": named(lines(traffic, "v1"))
+        for role, lines in (("sender", sender_lines), ("receiver", receiver_lines))
+    }
+    followed = Growing(spark, tmp_path, files)
+    shares = [0.2 * 1.15**n for n in range(12)]
+    rows = followed.take(*pairwise([0.0, *shares]))
+    followed.finish()
+    followed.check("named")
+    records = spark.read.parquet(str(tmp_path / "out" / "records")).count()
+    print(records, rows)
+    assert sum(rows) <= 10 * records, (records, rows)

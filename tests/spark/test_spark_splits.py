@@ -133,7 +133,11 @@ def test_pipes_and_loops_of_links(tmp_path: Path) -> None:
     (tmp_path / "receiver-transfers.csv").write_text(GOOD)
     for name in ("a", "b"):
         (tmp_path / name).symlink_to(tmp_path, target_is_directory=True)
-    assert len(discover([str(tmp_path / "**")])) == 1
+    assert len(discover([str(tmp_path / "**" / "*.csv")])) == 1
+    with pytest.raises(RecordError, match=r"is a loop: it leads back to"):
+        discover([str(tmp_path)])
+    for name in ("a", "b"):
+        (tmp_path / name).unlink()
     os.mkfifo(tmp_path / "sender-transfers.csv")
     with pytest.raises(RecordError, match=r"sender-transfers.csv is a named pipe, not a file"):
         discover([str(tmp_path)])

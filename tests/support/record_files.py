@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.records.formats import STREAMED_LINES
+
 START = {"ms": 1_700_000_000_000, "us": 1_700_000_000_000_000, "ns": 1_700_000_000_000_000_000}
 SETTLED_EVERY = 256
 
@@ -87,3 +89,27 @@ def receiver_lines(traffic: Traffic, record_format: str) -> list[str]:
         f"{id_},{sent},{received}\n"
         for id_, (sent, received) in zip(traffic.received_ids, times, strict=True)
     ]
+
+
+def streamed(traffic: Traffic, message: int) -> list[str]:
+    """Return lines as an arrow of streaming mode adds them; the last is of an earlier run.
+
+    Args:
+        traffic: the run.
+        message: which of its messages the other lines are of.
+    """
+    sent, old = int(traffic.sent[message]), int(traffic.sent[0]) - 5
+    kinds = [("going", sent, 4, 7, 7), ("whole", sent, 4, 85, 70), ("whole", sent, -1, 72, 1)]
+    return [
+        STREAMED_LINES[kind].format(sent=time, first=sent + first, time=sent + end, bytes=size)
+        for kind, time, first, end, size in [*kinds, ("whole", old, 2, 9, 1000)]
+    ]
+
+
+def with_streams(lines: list[str], traffic: Traffic) -> list[str]:
+    """Put lines of streaming mode among records, one after every hundred."""
+    found, last = [], len(traffic.sent) - 1
+    for number, start in enumerate(range(0, len(lines), 100)):
+        extra = streamed(traffic, min(start + 3, last))
+        found += [*lines[start : start + 100], extra[number % len(extra)]]
+    return found

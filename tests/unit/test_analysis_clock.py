@@ -59,13 +59,13 @@ def test_drift_is_the_closest_line_below(rows):
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(-9, 9)), min_size=60))
 def test_the_interval_is_sens(rows):
-    """Written out: six windows of the seconds, the second smallest and largest of 15 slopes."""
+    """Written out: seven windows of the seconds, the second smallest and largest of 21 slopes."""
     ours = drift(histogram(rows))
     lows = sorted({x: min(b for a, b in rows if a == x) for x, _ in rows}.items())
     if len(lows) < 10:
         assert ours is None
         return
-    edges = [round(n * len(lows) / 6) for n in range(7)]
+    edges = [round(n * len(lows) / 7) for n in range(8)]
     windows = [lows[a:b] for a, b in itertools.pairwise(edges)]
     minima = [min(window, key=lambda point: point[1]) for window in windows]
     slopes = sorted((d - b) / (c - a) for (a, b), (c, d) in itertools.combinations(minima, 2))
@@ -83,7 +83,7 @@ def test_a_known_drift_is_found_under_noise():
     latencies = delays - 40 * seconds  # microseconds: the receiver loses 40 in a second
     ours = drift(histogram(list(zip(seconds, latencies, strict=True)), "us"))
     assert ours.ppm == pytest.approx(-40, abs=0.1)
-    assert -40.5 < ours.low_ppm < -40 < ours.high_ppm < -39.5
+    assert -41 < ours.low_ppm < -40 < ours.high_ppm < -39
 
 
 def test_nine_seconds_tell_no_drift():
@@ -122,8 +122,7 @@ def test_the_interval_in_full(noise, seconds, capsys):
     with capsys.disabled():
         print(noise, seconds, f"{sum(found) / len(found):.1f} %, the worst {min(found)} %")
     assert sum(found) >= 95 * len(found)
-    # Of so many hundreds of runs some have less than their share.
-    assert min(found) >= 92
+    assert min(found) >= 95
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(-9, 9)), min_size=1))

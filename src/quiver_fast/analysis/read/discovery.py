@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from quiver_fast.analysis.read.summary_file import check_regular
-from quiver_fast.errors import UsageError
+from quiver_fast.errors import RecordError, UsageError
 
 __all__ = [
     "RECORD_FILES", "RunFiles", "find_runs", "is_url", "matches", "role_of", "search",
@@ -76,7 +76,7 @@ def find_runs(
 
     Raises:
         UsageError: a word names nothing, or a directory without records.
-        RecordError: what has the name of a file is none, but a pipe or so.
+        RecordError: what has the name of a file is none, but a pipe or so; a loop of links.
         OSError: a directory or file cannot be read.
     """
     files = dict.fromkeys(
@@ -144,11 +144,21 @@ def search(directory: Path) -> list[Path]:
 
     Raises:
         OSError: a directory cannot be read.
+        RecordError: a link leads back to a directory that it is in.
     """
     files = []
-    for folder, _, names in os.walk(directory, onerror=_raise):
+    for folder, folders, names in os.walk(directory, onerror=_raise):
+        for name in folders:
+            _check_no_loop(Path(folder, name))
         files += [Path(folder, name) for name in names if _is_named_as_records(name)]
     return list(without_remainders(sorted(files)))
+
+
+def _check_no_loop(path: Path) -> None:
+    if path.is_symlink():
+        target = path.resolve()
+        if path.parent.resolve().is_relative_to(target):
+            raise RecordError(f"{path} is a loop: it leads back to {target}")
 
 
 def _is_named_as_records(name: str) -> bool:
