@@ -276,8 +276,10 @@ class _Update:
                 kept = None if before is None else before.where(of_run)
                 tops = {} if kept is None else top_stamps(kept)
                 more = folded_records(new.where(of_run), mine, self._bounds, tops)
-                found = [stack.enter_context(more), *self._of_ids()]
-                tables.append(added_up(transforms.together([*found, *([kept] if kept else [])])))
+                added = [stack.enter_context(more), *self._of_ids()]
+                if kept is not None:
+                    added.append(kept)
+                tables.append(added_up(transforms.together(added)))
             ranges = self._output / _RANGES_PART
             shutil.rmtree(ranges, ignore_errors=True)
             if self._write_ranges(ranges):

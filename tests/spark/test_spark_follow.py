@@ -193,7 +193,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "_ID_BITS", 10)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("small_ranges")
 def test_results_are_whole_after_every_batch(spark: SparkSession, tmp_path: Path) -> None:
     check_every_batch(spark, tmp_path, "v2", "v3")
