@@ -131,7 +131,7 @@ def pairs(count: int, *formats: str, **how: Any) -> dict[str, list[str]]:
         for role, lines in (("sender", sender_lines), ("receiver", receiver_lines)):
             found = lines(traffic, record_format)
             if record_format == "v3":
-                found = with_streams(found, traffic)
+                found = with_streams(found, traffic, apart=100)
             files[f"{record_format}/{role}-transfers.csv"] = found
     return files
 

@@ -106,10 +106,16 @@ def streamed(traffic: Traffic, message: int) -> list[str]:
     ]
 
 
-def with_streams(lines: list[str], traffic: Traffic) -> list[str]:
-    """Put lines of streaming mode among records, one after every hundred."""
+def with_streams(lines: list[str], traffic: Traffic, apart: int = 0) -> list[str]:
+    """Put lines of streaming mode among records, one after every hundred.
+
+    Args:
+        lines: the records.
+        traffic: the run.
+        apart: how many messages lie between those of which two lines are that follow each other.
+    """
     found, last = [], len(traffic.sent) - 1
     for number, start in enumerate(range(0, len(lines), 100)):
-        extra = streamed(traffic, min(start + 3, last))
+        extra = streamed(traffic, min(3 + number * apart, last))
         found += [*lines[start : start + 100], extra[number % len(extra)]]
     return found
