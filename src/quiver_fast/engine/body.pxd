@@ -7,7 +7,7 @@ cdef enum BodyFault:
 
 # Where a message that arrives in pieces stands: in the head of a section or in its content.
 cdef struct Body:
-    # What has come of a section's head: descriptor, constructor and size.
+    # The bytes so far of a section's head: descriptor, constructor and size.
     uint8_t[64] head
     size_t head_size
     # Bytes of the section's content that are still to come.

@@ -1,4 +1,4 @@
-"""Follow a message that arrives in pieces: count its body and see that it is all ``x``.
+"""Follow a message that arrives in pieces: count its body and check that it is all ``x``.
 
 Only the heads of sections (part 3.2) are kept, so that a message of any size takes the
 same memory. A piece may end anywhere, inside of a head too.
@@ -35,7 +35,7 @@ cdef bint body_is_whole(const Body *body) noexcept nogil:
 
 
 cdef void check_body(Body *body, const uint8_t *piece, size_t size) noexcept nogil:
-    """Take the next piece of a message; after a fault nothing more is looked at."""
+    """Take the next piece of a message; after a fault, ignore it."""
     cdef const uint8_t *end = piece + size
     cdef uint64_t span
     while piece < end and body.fault == BODY_FINE:

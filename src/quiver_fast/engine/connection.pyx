@@ -50,7 +50,7 @@ cdef int64_t MILLISECOND = 1000000
 cdef int64_t SECOND = 1000000000
 # About the time that it takes to wake a sleeping process.
 cdef int64_t LINGER = 30 * 1000
-# What a sleeper's wake-up may take on a virtual machine whose core went idle.
+# A sleeper may take this long to wake on a virtual machine whose core went idle.
 cdef int64_t AWAKE = 100 * 1000
 cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
 # AMQP 1.0 part 2.4.5: a peer may want a frame within any time-out that it names.
@@ -200,8 +200,8 @@ cdef class Connection:
     cdef int exchange_awake(self, int64_t until) except -1 nogil:
         """Like exchange, but do not sleep through the last moments before ``until``.
 
-        A sleeper wakes too late for records of microseconds. Whoever
-        else wants the core gets it meanwhile.
+        A sleeper wakes too late for records of microseconds. Meanwhile the
+        core is yielded to any other process.
         """
         if monotonic_ns() < until - AWAKE:
             return self.exchange(until - AWAKE)
@@ -212,7 +212,7 @@ cdef class Connection:
         return got
 
     cdef int linger(self) noexcept nogil:
-        """Look for the peer's answer for a moment before sleeping; return 1 if it came.
+        """Poll for the peer's answer for a moment before sleeping; return 1 if it came.
 
         Waking up costs more than a peer needs to answer a small window. After a wait
         in vain the next waits are skipped, twice as many each time.
@@ -258,7 +258,7 @@ cdef class Connection:
         return 0
 
     cdef int lose(self, int error) noexcept nogil:
-        """Take the connection as lost: nothing goes out any more, for the reason ``error``.
+        """Mark the connection as lost, because of ``error``: nothing goes out any more.
 
         A peer that closed may have said why, which is still to be read.
         """
@@ -273,7 +273,7 @@ cdef class Connection:
         """Read once; return 1 if there was something."""
         cdef pn_rwbytes_t space
         cdef ssize_t n
-        # The engine reads no more after the peer's close, and after a frame that it cannot
+        # The engine stops reading after the peer's close, and after a frame that it cannot
         # dispatch; of the latter it says nothing.
         self.cut = self.cut or pn_connection_driver_read_closed(&self.driver)
         if self.cut:
@@ -289,7 +289,7 @@ cdef class Connection:
             if n >= 0 or errno != EINTR:
                 break
         if n > 0 and self.expects_tls and not is_hello(space.start):
-            # The bytes are not read, and nothing is answered in clear.
+            # The bytes are not read, and nothing is sent unencrypted.
             self.cut = True
             self.socket_error = EPROTO
             pn_connection_driver_read_close(&self.driver)

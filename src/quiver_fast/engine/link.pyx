@@ -123,7 +123,7 @@ cdef class Endpoint(Course):
         if pn_link_state(self.link) & PN_REMOTE_UNINIT:
             return False
         # To a receiver the engine shows no source and a source without an address alike. Who
-        # refuses detaches at once (part 2.6.3): the run sees that.
+        # refuses, detaches at once (part 2.6.3), and the run sees that.
         return not self.is_sender or not self.is_refusal()
 
     cdef bint is_refusal(self) noexcept nogil:
@@ -169,14 +169,14 @@ cdef class Endpoint(Course):
         return 0
 
     cdef int begin(self) noexcept nogil:
-        """Begin the clock of the run, or what has to come before it. The link is attached."""
+        """Begin the clock of the run, or the step before it. The link is attached."""
         return self.start_clock()
 
     def prepare_session(self) -> None:
-        """Set what must stand before our begin is sent."""
+        """Set what our begin needs before it is sent."""
 
     def prepare(self) -> None:
-        """Set what must stand before our attach is sent."""
+        """Set what our attach needs before it is sent."""
 
     cdef int refuse(self, pn_link_t *link, const char *name, const char *why) noexcept:
         # Part 2.6.3: attach without termini, then detach with the error.
@@ -191,8 +191,8 @@ cdef class Endpoint(Course):
         """Say whether the peer ended link, session or connection without an error.
 
         Raises LinkError, TransactionError or PeerError (with the condition) if it ended with
-        one. What one read brings may be all three: the first one has the reason, and the
-        others complain of what was on its way.
+        one. One read may bring all three: the first has the reason, and the
+        others follow from it.
         """
         cdef bint closed = self.ended_by_reason()
         return self.connection.check() == PEER_CLOSED or closed

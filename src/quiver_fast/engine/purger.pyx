@@ -1,4 +1,4 @@
-"""A receiver that empties a queue: it takes every message, whatever it is, and records none."""
+"""A receiver that empties a queue: it takes every message and records none."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
@@ -18,7 +18,7 @@ cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
 # How long a peer may take to answer a drain, or to send the next message.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
-# The same for a peer that cannot be drained: only silence says that it has no more.
+# The same for a peer that cannot be drained: only silence shows that it has no more.
 cdef int64_t SILENCE = SECOND
 
 

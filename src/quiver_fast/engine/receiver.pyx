@@ -32,7 +32,7 @@ cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
-# The same for a peer that cannot be drained: nothing tells that it has no more.
+# The same for a peer that cannot be drained: nothing else shows that it has no more.
 cdef int64_t SILENCE = SECOND
 # While a transaction is discharged no message is taken; so many frames may wait.
 cdef unsigned TRANSACTION_WINDOW = 128
@@ -320,7 +320,7 @@ cdef class Receiver(Endpoint):
         return self.take_rest(flow)
 
     cdef int take_rest(self, Inflow *flow) noexcept nogil:
-        """Look at what has come after SendTime, and discard it."""
+        """Read the bytes after SendTime, and discard them."""
         cdef pn_bytes_t rest
         while True:
             rest = pnx_take(flow.link, <char *>self.waste, WASTE_SIZE)
@@ -382,7 +382,7 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil:
-        """Say whether a message is of this run: by its id, which no host's clock can spoil."""
+        """Say whether a message is of this run, by its id, which depends on no host's clock."""
         return prefix != 0 if self.tells_by_id else self.is_timely(flow.message.send_time)
 
     cdef int set_apart(self, Inflow *flow) except -1 nogil:

@@ -19,7 +19,7 @@ cdef class Sender(Endpoint):
     cdef int64_t batch_sent
     # Bytes of the present message's body that the engine does not have yet.
     cdef uint64_t body_left
-    # Of them, those of the present Data section.
+    # The part of body_left that is in the present Data section.
     cdef uint64_t section_left
     # The present message's time, when its first bytes went out, and the bytes recorded.
     cdef int64_t message_time
@@ -28,7 +28,7 @@ cdef class Sender(Endpoint):
     # What the engine is given at a time, whole frames if it can be.
     cdef size_t piece
     cdef size_t frame_payload
-    # What goes out with the head, and what is then left of the body.
+    # The piece of the body that goes out with the head, and the rest of the body.
     cdef size_t first_piece
     cdef uint64_t body_rest
     cdef readonly int64_t sent

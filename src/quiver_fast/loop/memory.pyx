@@ -18,16 +18,16 @@ from quiver_fast.proton.libsys cimport malloc_trim
 
 # How long those that are slowed may hold what they have (ns).
 cdef int64_t PATIENCE = 5000000000
-# Of the mark; who holds less is not slowed.
+# A connection that holds less than this share of the mark is not slowed.
 cdef size_t SMALL_SHARE = 64
-# Of the mark; when so much more has come, the next one is slowed.
+# The next connection is slowed when this share of the mark has come on top.
 cdef size_t STEP_SHARE = 16
 # Given back at once, it goes to the system, when it has had no use for half a second.
 cdef int64_t LARGE = 1048576
 cdef int64_t TRIM = 500000000
 
 cdef Account ACCOUNT
-# What may be held before one more is slowed; 0 for the mark.
+# One more connection is slowed above this; 0 for the mark.
 cdef size_t slow_above = 0
 account = &ACCOUNT
 OVER_LIMIT = b"the server holds more than memory-limit, and most of it for this connection"
@@ -134,7 +134,7 @@ cdef int64_t on_turn(void *owner, int64_t now) noexcept nogil:
 
 
 cdef class MemoryLimit:
-    """What keeps the mark at the end of every turn.
+    """The hook that keeps the mark at the end of every turn.
 
     Args:
         reactor: the loop, whose other hooks come after this one's.

@@ -7,8 +7,8 @@ cdef struct Watch:
     # What the descriptor is ready for: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
     void (*ready)(Watch *watch, uint32_t events) noexcept nogil
 
-# What to do at the end of every turn. Returns when to be called at the latest, even
-# if nothing becomes ready (monotonic ns); INT64_MAX for "whenever".
+# A call at the end of every turn. It returns when it must be called again at the latest,
+# even if nothing becomes ready (monotonic ns); INT64_MAX for "whenever".
 cdef struct Hook:
     void *owner
     int64_t (*turn)(void *owner, int64_t now) noexcept nogil
@@ -20,7 +20,7 @@ cdef class Reactor:
     cdef bint stopping
     # The clock as of this turn's beginning (monotonic ns): one read serves all.
     cdef int64_t now
-    # Who wants it in ms.
+    # How many callers want the clock in ms.
     cdef int64_t *now_ms
 
     cdef void add_hook(self, Hook *hook) noexcept nogil

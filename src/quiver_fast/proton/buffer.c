@@ -1,8 +1,8 @@
 /* The engine's byte buffers, compiled in the place of its own (core/buffer.c).
  *
- * The engine's are rings. To frame what is in one it turns the ring byte by byte until
- * its beginning comes first, each time that a peer's window let a part of it through
- * only. These keep their bytes in one piece; what moves, moves by memmove, and only
+ * The engine's buffers are rings. To frame a ring's bytes, the engine rotates the ring byte by
+ * byte until its beginning comes first, each time that a peer's window lets only a part of it
+ * through. These buffers keep their bytes in one piece. They move bytes by memmove, and only
  * after an eighth of the buffer has been given away. Large storage goes back to the
  * system when its delivery ends, so that the engine's pool of deliveries holds none.
  */
@@ -25,7 +25,7 @@ struct pn_buffer_t {
 
 enum {
   LEAST = 64,
-  /* What a delivery without bytes keeps for the next: 100 KB messages come one by one. */
+  /* An empty delivery keeps so much for the next one: 100 KB messages come one by one. */
   KEPT = 131072
 };
 
@@ -77,7 +77,7 @@ int pn_buffer_ensure(pn_buffer_t *buf, size_t size) {
     return 0;
   }
   while (capacity - buf->size < size) capacity *= 2;
-  /* There may be room enough, but not behind, and too little before to move for it. */
+  /* There may be enough room, but not behind the bytes, and too little before them to move. */
   set_storage(buf, capacity == buf->capacity ? 2 * capacity : capacity);
   return 0;
 }

@@ -1,4 +1,4 @@
-/* What our buffers can do besides what the engine asks of them. */
+/* Functions of our buffers that the engine does not have. */
 
 #ifndef QUIVER_BUFFER_H
 #define QUIVER_BUFFER_H

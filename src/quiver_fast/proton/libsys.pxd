@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint32_t
 from posix.time cimport clock_gettime, timespec, CLOCK_MONOTONIC, CLOCK_REALTIME
 
 cdef extern from "<time.h>" nogil:
-    # Of the last tick of the system, some ms old, for a tenth of the cost.
+    # The time of the system's last tick: some ms old, for a tenth of the cost.
     const int CLOCK_REALTIME_COARSE
 
 cdef extern from "<sched.h>" nogil:

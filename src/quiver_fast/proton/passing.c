@@ -1,12 +1,12 @@
 /* Send, take and pass the bytes of large deliveries without copying them about.
  *
- * By the engine's own functions a byte that a router passes is copied out of the one
- * delivery and into the other before it is framed, and held there while its receiver's
- * window is closed. Here the leaving delivery is lent the arriving one's buffer for the
- * moment of framing: what cannot go now stays where it is, in its sender's window.
- * In the midst of a delivery, when the connection has nothing else to write, the frames
- * are not even made in memory: the socket takes their heads and the bytes as they lie.
- * So it does for a sender, and a receiver looks at what has come where it lies.
+ * The engine's own functions copy each byte that a router passes from the arriving delivery
+ * into the leaving one before they frame it, and keep it there while the receiver's window is
+ * closed. Here the leaving delivery borrows the arriving one's buffer while it is framed, so
+ * bytes that cannot go yet stay in their sender's window.
+ * Mid-delivery, when the connection has nothing else to write, `sendmsg` writes the frame
+ * headers and the payload without copying them. A sender uses the same call. A receiver reads
+ * the payload in the engine's buffer.
  */
 
 #include "passing.h"
@@ -32,7 +32,7 @@ enum {
   TRANSFER_CODE = 0x14
 };
 
-/* As the engine does it: have the transport look at a delivery. */
+/* Mark a delivery for the transport, as the engine does. */
 static void add_work(pn_delivery_t *delivery) {
   pn_connection_t *connection = delivery->link->session->connection;
   if (!delivery->tpwork) {
@@ -53,7 +53,7 @@ static void count_read(pn_delivery_t *delivery, size_t size) {
   }
 }
 
-/* Have the engine frame what it can. */
+/* Make the engine frame as much as it can. */
 static size_t frame(pn_delivery_t *from, pn_delivery_t *to, size_t most) {
   pn_session_t *session = to->link->session;
   pn_buffer_t *own = to->bytes;
@@ -95,7 +95,7 @@ static void write_pieces(
   pn_transport_t *transport, int fd, const struct iovec *pieces, size_t count) {
   const struct msghdr message = {.msg_iov = (struct iovec *) pieces, .msg_iovlen = count};
   const ssize_t result = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  /* Of an error the next write tells. */
+  /* The next write reports an error. */
   size_t sent = result > 0 ? (size_t) result : 0;
   transport->bytes_output += sent;
   for (size_t i = 0; i < count; ++i) {
@@ -171,7 +171,7 @@ pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size) {
   pn_delivery_t *from = pn_link_current(link);
   (void) spare;
   (void) size;
-  /* So it is at the end of every small message. */
+  /* This is the case at the end of every small message. */
   if (!from || !pn_buffer_size(from->bytes) || from->aborted) return (pn_bytes_t) {0, NULL};
   const pn_bytes_t bytes = pn_buffer_bytes(from->bytes);
   pn_buffer_trim(from->bytes, bytes.size, 0);

@@ -15,17 +15,17 @@
 /* Frame up to `most` bytes of `from`, as far as the window of `to`'s session and its
  * connection's output take them now, without holding them anywhere between. `from` is
  * the current delivery of its link, `to` has no bytes of its own that are not framed.
- * What can be goes to the connection's socket `fd` at once.
+ * Bytes that the socket `fd` of the connection takes are written at once.
  * Returns how many bytes were passed. */
 PN_EXTERN size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd);
 
-/* Send the next bytes of the link's current delivery, as pn_link_send does; in its midst
- * they go to the connection's socket `fd` at once. Returns false when that is full. */
+/* Send the next bytes of the link's current delivery, as pn_link_send does. Mid-delivery they
+ * go to the connection's socket `fd` at once. Returns false when the socket is full. */
 PN_EXTERN bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd);
 
-/* Take what has come of the link's current delivery, as pn_link_recv does, where it lies:
- * until the engine reads again. `spare` and its `size` are for other engines.
- * Returns no bytes where nothing has come. */
+/* Take the bytes that have come of the link's current delivery, as pn_link_recv does, without
+ * a copy: they are valid until the engine reads again. Engines of the system copy into `spare`,
+ * which has `size` bytes. Returns no bytes if none have come. */
 PN_EXTERN pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size);
 
 #else

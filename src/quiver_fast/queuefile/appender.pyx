@@ -45,7 +45,7 @@ DOCUMENT_MAX = (1 << 30) - 1
 cdef int64_t MILLISECOND = 1000000
 # Before the bytes of a raw entry: block, length of what follows, byte array (A.6).
 cdef size_t RAW_HEAD = 6
-# Beyond an entry and its index page: a checkpoint, their headers and pad, the next header.
+# Room beside an entry and its index page: a checkpoint, headers and pad, the next header.
 cdef size_t SLACK = CHECKPOINT_MAX + 32
 
 LOG = logging.getLogger(__name__)
@@ -185,7 +185,7 @@ cdef class Appender:
         self.file = file
         self.cycle = cycle
         self.cycle_end = (cycle + 1) * self.roll.length_ms
-        # From the file: Java may have been configured with another spacing.
+        # This is read from the file, because Java may use another spacing.
         self.capacity = min(
             (<int64_t>1 << self.shift) - 1, file.count * file.count * file.spacing)
         self.tail = extent.tail
@@ -393,7 +393,7 @@ cdef class Appender:
         return self.commit_meta()
 
     cdef bint write_checkpoint(self) noexcept nogil:
-        """Write down the sum of what came since the last one (A.11); False if nothing did.
+        """Write the sum of all documents since the last checkpoint (A.11); False if there are none.
 
         The writer of the documents has left room for it.
         """
@@ -409,7 +409,7 @@ cdef class Appender:
         return True
 
     cdef int sync(self) noexcept nogil:
-        """Have all appends so far on disk; return 0, or -1: the queue is read-only then.
+        """Sync all appends so far to disk; return 0, or -1: then the queue is read-only.
 
         It belongs to the writer's thread.
         """
@@ -526,7 +526,7 @@ cdef class Appender:
         self.checked(self.append_meta(content, len(content)))
 
     def flush(self) -> None:
-        """Have all that was appended on disk.
+        """Sync everything that was appended to disk.
 
         Raises:
             OutputError: it could not be written.

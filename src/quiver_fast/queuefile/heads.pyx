@@ -18,7 +18,7 @@ cdef size_t WRITE_POSITION = 0x40
 cdef size_t INDEX2INDEX = 0x98
 cdef size_t LAST_INDEX = 0xB0
 cdef size_t HEAD = 200
-# Of an index document, before its name.
+# Bytes of an index document before its name.
 cdef size_t EVENT = 4
 
 

@@ -79,7 +79,7 @@ cdef int write_removals(
 
 
 cdef bint hold_file(Appender appender, int64_t entries) noexcept nogil:
-    """Put all documents up to `let_file_go` into one file, among them so many entries.
+    """Put all documents up to `let_file_go`, with so many entries, into one file.
 
     False, with the appender's error set, if that cannot be.
     """
@@ -276,7 +276,7 @@ cdef class LiveEntries:
         return 0
 
     def end_transaction(self, committed: bool) -> None:
-        """Take what the open transaction removed as removed, or else what it appended."""
+        """After a commit, mark what the transaction removed; otherwise mark what it appended."""
         if self.open_from >= 0 and committed:
             for first, last in self.tentative:
                 self.mark(first, last)
@@ -299,7 +299,7 @@ cdef class LiveEntries:
             set_bits(bits, begin, end)
 
     cdef bint is_removed(self, int64_t index) except -1:
-        """Say whether what was read has an entry as removed."""
+        """Say whether the documents read so far remove an entry."""
         cdef int64_t sequence = index & ((<int64_t>1 << self.tailer.shift) - 1)
         cdef bytearray bits = self.removed.get(index >> self.tailer.shift)
         if bits is None or sequence >> 3 >= len(bits):
@@ -369,7 +369,7 @@ def mark_transaction(appender: Appender, event: str) -> None:
 
 
 def mark_prepared(appender: Appender, transaction: int, home: str) -> None:
-    """Write that a transaction is all here, which the queue ``home`` knows the end of.
+    """Write that a transaction is complete here; the queue ``home`` says how it ended.
 
     Raises:
         OutputError: it could not be written.

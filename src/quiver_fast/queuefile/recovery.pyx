@@ -30,7 +30,7 @@ cdef extern from "<unistd.h>" nogil:
     const int SEEK_DATA
 
 cdef size_t PAGE = 4096
-# What an abandoned reservation is filled with: pad of binary wire.
+# Recovery fills an abandoned reservation with this: pad of binary wire.
 cdef uint8_t FILLER = 0x8F
 # Java's, after an end mark (A.2).
 cdef const char *END_TEXT = b"\xc3EOF"
@@ -45,7 +45,7 @@ cdef struct Trust:
     # Documents between these offsets: a checkpoint covers them.
     size_t covered_from
     size_t covered_until
-    # Of entries beyond both; NULL for any UTF-8.
+    # The check of text entries beyond both; NULL for any UTF-8.
     TextCheck text_check
 
 
@@ -113,7 +113,7 @@ cdef bint is_filler(const uint8_t *at, size_t size) noexcept nogil:
 
 cdef bint survived(
         const CycleFile *file, size_t at, uint32_t header, Trust *trust) noexcept nogil:
-    """Say whether a document that was never told to be on disk is whole (rule 8)."""
+    """Say whether a document that no sync is known to cover is whole (rule 8)."""
     cdef const uint8_t *content = <const uint8_t *>file.base + at + 4
     cdef size_t size = header & LENGTH_MASK
     if at >= trust.covered_until:
@@ -255,7 +255,7 @@ cdef int clear_from(CycleFile *file, size_t at, Extent *extent) noexcept nogil:
         clear_dirt(file, at, border, extent)
     if border >= file.size:
         return 0
-    # What is a hole already, or was never written, needs no sync.
+    # A hole, and a part that was never written, need no sync.
     extent.changed |= lseek(file.fd, border, SEEK_DATA) >= 0
     if fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                  border, file.size - border) == 0:

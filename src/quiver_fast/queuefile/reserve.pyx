@@ -9,7 +9,7 @@ from posix.resource cimport RLIMIT_NOFILE, getrlimit, rlim_t, rlimit, setrlimit
 
 import os
 
-# What a queue takes while it is made: lock, file, folders, and two readers.
+# Descriptors that the making of a queue takes: lock, file, folders, and two readers.
 OF_NEW_QUEUE = 8
 
 # Whether there is a reserve; how many are using it, and the limit without it.
@@ -19,7 +19,7 @@ cdef rlim_t usual = 0
 
 
 def keep_descriptors(count: int) -> None:
-    """Keep so many descriptors, or a quarter if there are few, for those who ask from now on."""
+    """Reserve so many descriptors, or a quarter of them if there are few."""
     global kept
     cdef rlimit limit
     if getrlimit(RLIMIT_NOFILE, &limit) == 0:
@@ -50,7 +50,7 @@ def check_descriptors() -> None:
 
 
 cdef void reserve_begin() noexcept nogil:
-    """Let the loop's thread take of the reserve until `reserve_end`."""
+    """Let the loop's thread use the reserve until `reserve_end`."""
     global users, usual
     cdef rlimit limit
     users += 1

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.queuefile.appender cimport Appender
 
-# What is known of one cycle's file.
+# Notes about one cycle's file.
 cdef class FileNotes:
     # A bit for each entry that is removed, and how many are set.
     cdef bytearray bits

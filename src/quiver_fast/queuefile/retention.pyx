@@ -29,7 +29,7 @@ cdef size_t SPENT = 1048576
 
 
 cdef class FileNotes:
-    """What is known of one cycle's file. Made by a Retention."""
+    """Notes about one cycle's file. Made by a Retention."""
 
     def __cinit__(self) -> None:
         self.bits = bytearray()

@@ -3,7 +3,7 @@ from quiver_fast.queuefile.cyclefile cimport CycleFile
 cdef enum:
     PAGE = 4096
 
-# What the writer has of the file that it writes to.
+# The disk space of the file that the writer writes to.
 cdef struct Space:
     # Bytes of the file that have disk space, and how many more come at a time.
     size_t reserved

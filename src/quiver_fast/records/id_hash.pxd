@@ -99,6 +99,6 @@ cdef inline int64_t hashed_id(
     low = <int64_t>((state.v0 ^ state.v1 ^ state.v2 ^ state.v3) & <uint64_t>INT64_MAX)
     state.v1 ^= 0xDD
     sip_rounds(&state, 4)
-    # Of an id that is a number this half is 0.
+    # This half is 0 for an id that is a number.
     high[0] = <int64_t>(state.v0 ^ state.v1 ^ state.v2 ^ state.v3) | INT64_MIN
     return low

@@ -113,7 +113,7 @@ cdef class Course:
         return 0
 
     cdef int notice_signals(self, int64_t now) noexcept nogil:
-        """Begin to end at a signal; at the second end at once."""
+        """Begin to end at the first signal; end at once at the second."""
         if pending_count() == 0:
             return 0
         if self.interrupted == 0:
@@ -125,7 +125,7 @@ cdef class Course:
         return 0
 
     cdef int notice_wrapper(self, int64_t now) noexcept nogil:
-        """Look at what the wrapper said, for loops that never wait for the peer."""
+        """Read the wrapper's words, for loops that never wait for the peer."""
         if now >= self.next_look:
             self.control.look()
             self.next_look = now + LOOK_PERIOD

@@ -94,7 +94,7 @@ cdef class DelayHistogram:
 
 
 cdef class Schedule:
-    """A pacer that runs: it begins with the first question what is due.
+    """A pacer that runs. It begins when it is first asked what is due.
 
     Args:
         rate: messages per second.
@@ -108,7 +108,7 @@ cdef class Schedule:
         """Return how many messages are due at ``now`` (monotonic ns), since the start."""
         if self.start == 0:
             self.start = now
-            # Both clocks begin at ``now``, which was read a moment ago: messages would else go
+            # Both clocks begin at ``now``, which was read a moment ago: otherwise messages would go
             # out before the time that they tell, and seem faster than they are.
             self.epoch = realtime_ns() - (monotonic_ns() - now)
         return self.pacer.due(now - self.start)

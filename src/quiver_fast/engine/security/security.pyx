@@ -257,7 +257,7 @@ cdef int release_sasl(pn_transport_t *transport) noexcept nogil:
     cdef void *context = pnx_sasl_get_context(transport)
     if context == NULL:
         return 0
-    # Of the exchange the engine needs the user's name only, which is the Security's.
+    # The engine needs only the user's name from the exchange, and the Security owns that.
     pnx_sasl_set_context(transport, NULL)
     with gil:
         Py_DECREF(<SaslExchange>context)

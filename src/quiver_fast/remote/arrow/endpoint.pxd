@@ -11,7 +11,7 @@ cdef class Endpoint(Course):
     cdef const char *prefix_text
     cdef size_t prefix_size
     cdef bint with_ids
-    # Of our appender or tailer.
+    # The cid of our appender or tailer.
     cdef int64_t cid
 
     cdef bytes csp(self)
