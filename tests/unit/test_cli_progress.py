@@ -1,5 +1,5 @@
 from quiver_fast.cli.arrow import progress
-from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.shared.progress import Progress
 
 
 def pretend_terminal(monkeypatch, patience=0.0):

@@ -33,7 +33,7 @@ from quiver_fast.cli.analyze.text import (
     run_text,
     threshold_text,
 )
-from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,

@@ -18,7 +18,7 @@ from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
 from quiver_fast.cli.arrow.control import Control
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, summary_config
-from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
 from quiver_fast.cli.shared.output import ArrowFiles, compress, reserve_space, write_json
 from quiver_fast.cli.shared.start import start_implementation

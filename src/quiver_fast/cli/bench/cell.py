@@ -11,7 +11,8 @@ from typing import Any
 
 from quiver_fast.analysis.model.ranks import BENCH
 from quiver_fast.analysis.model.units import per_millisecond
-from quiver_fast.cli.arrow.progress import Progress, RunProgress
+from quiver_fast.cli.arrow.progress import RunProgress
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
 from quiver_fast.cli.pair.run import PairPlans, PairRun

@@ -16,7 +16,7 @@ from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE, SET_DOCUMENT, run_name
 from quiver_fast.cli.analyze.document import run_document
-from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.cli.pair.set_sides import Measured, Place, Side

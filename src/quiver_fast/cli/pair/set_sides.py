@@ -19,7 +19,8 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
-from quiver_fast.cli.arrow.progress import Progress, RunProgress
+from quiver_fast.cli.arrow.progress import RunProgress
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from quiver_fast import __version__
-from quiver_fast.cli.arrow.progress import Progress
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_completion_option,
