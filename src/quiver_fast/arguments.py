@@ -1,4 +1,4 @@
-"""Arguments of the form ``key=value``, as arrows and servers take them: split and checked."""
+"""Arguments of the form ``key=value``, as arrows and servers take them: split, checked, shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["Given", "choice", "number", "password", "port", "split", "switch"]
+__all__ = ["Given", "choice", "endpoint", "number", "password", "port", "split", "switch"]
 
 
 class Given(NamedTuple):
@@ -96,6 +96,11 @@ def port(text: str, default: int) -> int:
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
         raise UsageError(f"port must be 1 to 65535 or '-', not '{text}'")
     return int(text)
+
+
+def endpoint(host: str, port: int) -> str:
+    """Return a host and a port as URLs write them: an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def password(given: dict[str, str], key: str = "password") -> str | None:

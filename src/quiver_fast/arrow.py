@@ -11,6 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from quiver_fast.arguments import endpoint
 from quiver_fast.contract import ArrowConfig, parse, usage
 from quiver_fast.engine.connection import Connection
 from quiver_fast.engine.receiver import Receiver
@@ -122,7 +123,7 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
         sock = sockets.connect(config.host, config.port, SETUP_TIMEOUT)
     connection = Connection(
         sock,
-        peer=f"{config.host}:{config.port}",
+        peer=endpoint(config.host, config.port),
         container_id=config.id,
         hostname=config.host,
         server=config.server,

@@ -92,6 +92,7 @@ class Child:
         pass_fds: tuple[int, ...] = (),
         grace: float = STOP_GRACE,
         die_with_us: bool = False,
+        withheld: str = "",
     ) -> None:
         """Start ``command``.
 
@@ -105,6 +106,8 @@ class Child:
             pass_fds: descriptors that the child inherits.
             grace: seconds that the child has to end after a first signal.
             die_with_us: have the system kill the child if this process is killed.
+            withheld: how lines of standard error begin that are kept but not passed on,
+                because whoever starts the child reports them; empty for none.
 
         Raises:
             OSError: the command cannot be started.
@@ -112,6 +115,7 @@ class Child:
         self.returncode: int | None = None
         self.last_error_line = ""
         self._grace = grace
+        self._withheld = withheld
         self._stop_deadline: float | None = None
         mode = "ab" if append else "wb"
         with open(output, mode) if output else contextlib.nullcontext() as records:
@@ -201,8 +205,9 @@ class Child:
         for line in stream:
             text = line.decode("utf-8", "replace")
             self.last_error_line = text.strip() or self.last_error_line
-            target.write(text)
-            target.flush()
+            if not (self._withheld and text.startswith(self._withheld)):
+                target.write(text)
+                target.flush()
         stream.close()
 
 

@@ -91,6 +91,17 @@ def test_failures_are_failures(fake, tmp_path, modes, reason):
     assert f"FAILED: {reason}" in (out / "fake/fake/fake/pair/output.txt").read_text()
 
 
+def test_a_quiet_bench_names_its_failures_and_their_files(fake, tmp_path):
+    out = tmp_path / "out"
+    words = ["--client-server", "--quiet", "-c", "200", "--output", str(out)]
+    done = fake.run("bench", *SERVED, *words, FAKE_SERVER="fail")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        "quiver-bench: error: fake -> fake -> fake: the server ended by itself: exit code 1",
+        f"quiver-bench: error: 1 of 1 combinations failed; their files are in {out}",
+    ]
+
+
 def test_one_failure_does_not_end_the_others(fake):
     done = fake.run("bench", *SERVED, "-c", "200", FAKE_SERVER="fail")
     assert done.returncode == 1

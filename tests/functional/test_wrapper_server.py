@@ -196,7 +196,7 @@ def connections(process, port):
     ("words", "reason"),
     [
         (["--connect-password-file", "missing"], "--connect-password-file: "),
-        (["--retain", "0"], "--retain: must be above 0"),
+        (["--retain", "0"], "--retain: must be at least 1"),
     ],
 )
 def test_what_our_server_cannot_do_is_said_at_once(capsys, words, reason):

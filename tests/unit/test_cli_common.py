@@ -7,7 +7,8 @@ from quiver_fast.cli.arrow import command as arrow
 from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.server import command as server
-from quiver_fast.cli.shared.common import count, duration, report_error, run_command
+from quiver_fast.cli.shared.common import report_error, run_command
+from quiver_fast.cli.shared.quantities import count, duration
 from quiver_fast.errors import QuiverError, UsageError
 
 

@@ -1,4 +1,4 @@
-from quiver_fast.cli.arrow import progress
+from quiver_fast.cli.shared import progress
 from quiver_fast.cli.shared.progress import Progress
 
 

@@ -168,7 +168,7 @@ def _serve(broker: Broker, config: ServerConfig, program: str) -> NoReturn:
         with _running(daemons, directory, config.verbose) as children:
             _await_ready(children, config, directory)
             if not config.quiet:
-                where = f"{config.scheme}://{config.host}:{config.port}"
+                where = f"{config.scheme}://{arguments.endpoint(config.host, config.port)}"
                 _say(f"{program}: listening on {where}")
             if config.ready_file is not None:
                 write_ready(config.ready_file)

@@ -6,6 +6,7 @@ import re
 from types import TracebackType
 from typing import NoReturn
 
+from quiver_fast.arguments import endpoint
 from quiver_fast.engine.connection import Connection
 from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError
@@ -43,7 +44,7 @@ class QueueManager:
         self._timeout = timeout
         self._connection = Connection(
             sockets.connect(host, port, timeout),
-            peer=f"{host}:{port}",
+            peer=endpoint(host, port),
             container_id="quiver-management",
             hostname=host,
             server=False,

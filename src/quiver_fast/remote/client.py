@@ -28,12 +28,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from urllib.parse import urlsplit
 
+from quiver_fast.arguments import endpoint
 from quiver_fast.errors import LinkError, PeerError, UsageError
 from quiver_fast.remote.wire.replies import (
     Value,
     cid_of,
     end_of,
     entries_of,
+    foreign_protocol,
     index_of,
     last_index_of,
     message_of,
@@ -342,7 +344,7 @@ class _Connection:
     """Requests out, and replies in whichever order they come."""
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
-        self._peer = f"{host}:{port}"
+        self._peer = endpoint(host, port)
         try:
             self._sock = socket.create_connection((host, port), timeout)
         except OSError as error:
@@ -421,6 +423,8 @@ class _Connection:
     def _take_documents(self) -> None:
         at = 0
         while len(self._input) - at >= 4:
+            if other := foreign_protocol(bytes(self._input[at : at + 4])):
+                raise self._lose(other)
             header = int.from_bytes(self._input[at : at + 4], "little")
             end = at + 4 + (header & _LENGTH)
             if end > len(self._input):

@@ -8,6 +8,7 @@ import select
 import socket
 import time
 
+from quiver_fast.arguments import endpoint
 from quiver_fast.errors import PeerError
 from quiver_fast.loop import interrupt
 from quiver_fast.run.control import Control
@@ -84,7 +85,7 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
             return _connect_one(family, address, deadline)
         except OSError as error:
             reason = error.strerror or str(error)
-    raise PeerError(f"cannot connect to {host}:{port}: {reason}")
+    raise PeerError(f"cannot connect to {endpoint(host, port)}: {reason}")
 
 
 def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:
@@ -115,7 +116,7 @@ def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:
                 continue
             for other in listeners:
                 other.close()
-            raise PeerError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+            raise PeerError(f"cannot listen on {endpoint(host, port)}: {error.strerror}") from None
         listeners.append(sock)
     return listeners
 
@@ -176,9 +177,9 @@ def accept(
         for listener in listeners:
             listener.close()
     if sock is None and control.stopped:
-        raise PeerError(f"told to stop before a peer connected to {host}:{port}")
+        raise PeerError(f"told to stop before a peer connected to {endpoint(host, port)}")
     if sock is None:
-        raise PeerError(f"no peer connected to {host}:{port} within {timeout:g} s")
+        raise PeerError(f"no peer connected to {endpoint(host, port)} within {timeout:g} s")
     return sock
 
 

@@ -10,6 +10,7 @@ from quiver_fast.errors import UsageError
 from quiver_fast.options import option
 from quiver_fast.options.option import keys
 from quiver_fast.options.server import SERVER_OPTIONS
+from quiver_fast.queuefile.durability import parse_durability
 from quiver_fast.queuefile.folders import folder_of, is_plain
 
 __all__ = ["KNOWN", "REQUIRED", "ServerConfig", "Target", "parse", "usage"]
@@ -44,8 +45,7 @@ class Target:
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+        return f"{self.scheme}://{arguments.endpoint(self.host, self.port)}"
 
 
 def target(text: str) -> Target:
@@ -159,6 +159,10 @@ def _check(config: ServerConfig) -> None:
         raise UsageError("cert, key and trust-store need scheme=amqps")
     for address in config.addresses:
         folder_of(address)
+    try:
+        parse_durability(config.durability)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if config.durability != "none" and config.store is None:
         raise UsageError("durability needs store")
     if config.verify and config.store is None:

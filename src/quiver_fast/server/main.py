@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from quiver_fast import arguments
 from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError
 from quiver_fast.loop import balance, interrupt
@@ -264,7 +265,7 @@ def announce(config: ServerConfig) -> None:
     """
     if not config.quiet:
         what = "; what is in the queues goes with this server" if config.is_temporary else ""
-        url = f"{config.scheme}://{config.host}:{config.port}"
+        url = f"{config.scheme}://{arguments.endpoint(config.host, config.port)}"
         sys.stderr.write(f"{PROGRAM}: listening on {url}{what}\n")
     if config.ready_file is not None:
         write_ready(config.ready_file)

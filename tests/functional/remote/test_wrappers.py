@@ -271,5 +271,5 @@ def test_a_broker_of_amqp_serves_no_remote_queue(capsys: pytest.CaptureFixture[s
 
 def test_a_name_that_no_queue_can_have_is_an_error_at_start() -> None:
     ended = run(server_tool("csp://127.0.0.1/a/../b", "--quiet"))
-    assert ended.code == 1
-    assert "quiver-server-pyfast: error: 'a/../b' cannot be the name of a queue" in ended.stderr
+    assert ended.code == 2
+    assert "quiver-server: error: 'a/../b' cannot be the name of a queue" in ended.stderr

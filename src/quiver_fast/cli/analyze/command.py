@@ -33,7 +33,6 @@ from quiver_fast.cli.analyze.text import (
     run_text,
     threshold_text,
 )
-from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
@@ -42,6 +41,7 @@ from quiver_fast.cli.shared.common import (
     run_command,
 )
 from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import THRESHOLD_HELP, breach_text, incomplete, threshold
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
 from quiver_fast.records.layout import malformed_text

@@ -160,9 +160,8 @@ def _plan(
     )
 
 
-def make_parser() -> ArgumentParser:
-    """Return the parser of the command line."""
-    epilog = "\n".join(
+def _epilog() -> str:
+    return "\n".join(
         (
             help_text.OPERATIONS,
             help_text.URLS,
@@ -171,7 +170,11 @@ def make_parser() -> ArgumentParser:
             _MODES,
         )
     )
-    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog, _USAGE)
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(_NAME, _DESCRIPTION, _epilog, _USAGE)
     add = parser.add_argument
     add(
         "words",

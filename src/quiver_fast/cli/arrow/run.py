@@ -18,14 +18,17 @@ from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
 from quiver_fast.cli.arrow.control import Control
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, summary_config
-from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
 from quiver_fast.cli.shared.output import ArrowFiles, compress, reserve_space, write_json
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child, exit_text
 
 __all__ = ["ArrowRun", "Ending"]
+
+# What our own arrow says of its failure is in its report: the command's last line has it.
+_OWN_ERRORS = "quiver-arrow-pyfast: error: "
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class ArrowRun:
             verbose=plan.verbose,
             output=self.files.transfers,
             errors=self._errors,
+            withheld=_OWN_ERRORS if plan.implementation.extensions and not self._errors else "",
         )
 
     @property
@@ -181,7 +185,7 @@ class ArrowRun:
         if self.child.returncode == 0 and self._report.get("complete", True):
             problem = self._snapshots.problem
             return Ending(problem is None, problem, at_fault=problem is not None)
-        reason = self._report.get("reason") or self.child.last_error_line
+        reason = self._report.get("reason") or self.child.last_error_line.removeprefix(_OWN_ERRORS)
         how = exit_text(self.child.returncode)
         return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
 

@@ -12,7 +12,6 @@ from typing import Any
 from quiver_fast.analysis.model.ranks import BENCH
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.cli.arrow.progress import RunProgress
-from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
 from quiver_fast.cli.pair.run import PairPlans, PairRun
@@ -20,6 +19,7 @@ from quiver_fast.cli.server.plan import ServerPlan
 from quiver_fast.cli.server.run import ServerRun
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
 from quiver_fast.errors import QuiverError
 from quiver_fast.run.sockets import free_port

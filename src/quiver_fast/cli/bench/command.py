@@ -20,6 +20,7 @@ from quiver_fast.cli.shared.common import (
     add_pair_options,
     add_tool_options,
     add_trust_options,
+    report_error,
     run_command,
 )
 from quiver_fast.cli.shared.console import Console, add_console_options
@@ -194,14 +195,21 @@ class _Bench:
         if self._text():
             self._console.show(self._text())
         self._console.document(self._document())
+        if self._args.quiet and failures:
+            self._name_failures(failures)
         if self._signals.exit_code is not None:
             return self._signals.exit_code
         return EXIT_FAILURE if failures else EXIT_OK
 
+    def _name_failures(self, failures: list[dict[str, Any]]) -> None:
+        for result in failures:
+            report_error(_NAME, f"{result['name']}: {result['reason']}")
+        what = f"{len(failures)} of {len(self._results)} combinations failed"
+        report_error(_NAME, f"{what}; their files are in {self._output_dir}")
 
-def make_parser() -> ArgumentParser:
-    """Return the parser of the command line."""
-    epilog = "\n".join(
+
+def _epilog() -> str:
+    return "\n".join(
         (
             help_text.FORMATS,
             help_text.arrow_implementations(),
@@ -209,7 +217,11 @@ def make_parser() -> ArgumentParser:
             _EPILOG,
         )
     )
-    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog)
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(_NAME, _DESCRIPTION, _epilog)
     add = parser.add_argument
     add_console_options(parser)
     add(

@@ -116,9 +116,8 @@ def _run_set(args: argparse.Namespace) -> int:
     return RunSet(_NAME, args, sides, Console(args)).run()
 
 
-def make_parser() -> ArgumentParser:
-    """Return the parser of the command line."""
-    epilog = "\n".join(
+def _epilog() -> str:
+    return "\n".join(
         (
             help_text.URLS,
             help_text.FORMATS,
@@ -128,7 +127,11 @@ def make_parser() -> ArgumentParser:
             _EXAMPLES,
         )
     )
-    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog)
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(_NAME, _DESCRIPTION, _epilog)
     add_measuring_options(parser)
     add_console_options(parser)
     add_set_options(parser)

@@ -9,9 +9,9 @@ from quiver_fast.cli.shared.common import (
     add_arrow_options,
     add_pair_options,
     add_tls_options,
-    positive_count,
 )
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
+from quiver_fast.cli.shared.quantities import positive_count
 from quiver_fast.cli.shared.thresholds import threshold
 from quiver_fast.errors import UsageError
 

@@ -109,7 +109,7 @@ class PairPlans:
         return None if self.peer_to_peer else self._url(0).shown
 
     def _url(self, port: int) -> AddressUrl:
-        text = self._args.url or f"amqp://localhost:{port}/quiver"
+        text = f"amqp://localhost:{port}/quiver" if self.peer_to_peer else self._args.url
         url = self.queue.url(text, self._suffix)
         return url if self._path is None else dataclasses.replace(url, path=self._path)
 
@@ -345,6 +345,8 @@ class _Table:
         receiver = snapshots.get("receiver")
         if receiver is None:
             return
+        if self._sender is None and not self._rows and not receiver.count:
+            return  # The receiver failed before the run began: one line says why.
         if self._rows % ROWS_PER_HEADING == 0:
             streaming = receiver.period_bytes is not None
             self._show(heading(self._unit, streaming, self._settlement))

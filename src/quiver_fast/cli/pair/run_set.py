@@ -16,7 +16,6 @@ from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE, SET_DOCUMENT, run_name
 from quiver_fast.cli.analyze.document import run_document
-from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.cli.pair.set_sides import Measured, Place, Side
@@ -24,6 +23,7 @@ from quiver_fast.cli.pair.set_text import progress_text, set_text
 from quiver_fast.cli.shared.common import error_text, report_error, report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, write_json
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import breach_text
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, QuiverError
 

@@ -20,13 +20,13 @@ from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.cli.arrow.progress import RunProgress
-from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.baseline import Baseline
 from quiver_fast.cli.pair.run import PairPlans, PairRun
 from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.process import STOP_GRACE, Child, exit_text
 

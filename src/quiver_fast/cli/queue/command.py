@@ -11,13 +11,13 @@ from contextlib import closing
 from pathlib import Path
 
 from quiver_fast import __version__
-from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_completion_option,
-    duration,
     run_command,
 )
+from quiver_fast.cli.shared.progress import Progress
+from quiver_fast.cli.shared.quantities import duration
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.tailer import Tailer

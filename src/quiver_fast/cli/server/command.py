@@ -6,7 +6,7 @@ import sys
 import time
 
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
-from quiver_fast.cli.server.plan import ServerPlan, server_plan
+from quiver_fast.cli.server.plan import ServerPlan, check_arguments, server_plan
 from quiver_fast.cli.server.run import TICK, ServerRun
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
@@ -17,12 +17,11 @@ from quiver_fast.cli.shared.common import (
     add_tool_options,
     run_command,
 )
-from quiver_fast.cli.shared.implementations import find_server
+from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_server
 from quiver_fast.cli.shared.start import print_information
 from quiver_fast.cli.shared.url import parse_url
-from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+from quiver_fast.errors import EXIT_OK, UsageError
 from quiver_fast.options.server import LIMITS, OTHERS, SECURITY, SERVER_OPTIONS, STORAGE
-from quiver_fast.process import exit_text
 
 __all__ = ["main", "make_parser"]
 
@@ -68,6 +67,8 @@ def _run(argv: list[str]) -> int:
     if args.url is None:
         raise UsageError(f"URL is missing (see {_NAME} --help)")
     plan = server_plan(args, implementation, parse_url(args.url))
+    if implementation.name == DEFAULT_IMPLEMENTATION:
+        check_arguments(plan)
     if args.init_only:
         return EXIT_OK
     return _serve(plan)
@@ -85,16 +86,19 @@ def _serve(plan: ServerPlan) -> int:
     if signals.exit_code is not None and forwarder.forwarded > 1:
         return signals.exit_code
     if not server.ended_well(signals.signum):
-        raise QuiverError(f"the server ended: {exit_text(server.child.returncode)}")
+        raise server.failure()
     return EXIT_OK
+
+
+def _epilog() -> str:
+    return "\n".join(
+        (help_text.URLS, help_text.FORMATS, help_text.server_implementations(), _EXAMPLES)
+    )
 
 
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    epilog = "\n".join(
-        (help_text.URLS, help_text.FORMATS, help_text.server_implementations(), _EXAMPLES)
-    )
-    parser = ArgumentParser(_NAME, _DESCRIPTION, epilog)
+    parser = ArgumentParser(_NAME, _DESCRIPTION, _epilog)
     add = parser.add_argument
     add("url", metavar="URL", nargs="?", help="The location of a message queue")
     add_implementation_options(parser, "serve")

@@ -18,8 +18,9 @@ from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.options.option import keys
 from quiver_fast.options.server import SERVER_EXTENSIONS, SERVER_OPTIONS
+from quiver_fast.server import config
 
-__all__ = ["ServerPlan", "server_arguments", "server_plan"]
+__all__ = ["ServerPlan", "check_arguments", "server_arguments", "server_plan"]
 
 _FLAGS = {option.key: option.flag for option in SERVER_OPTIONS if option.flag}
 _CSP_KEYS = keys(option for option in SERVER_OPTIONS if option.csp)
@@ -147,6 +148,17 @@ def server_plan(
         quiet=args.quiet,
         verbose=args.verbose,
     )
+
+
+def check_arguments(plan: ServerPlan) -> None:
+    """Refuse what our own server would refuse, before it is started.
+
+    Raises:
+        UsageError: the values do not fit each other; the message is the server's.
+    """
+    secrets = {"password": plan.password, "connect-password": plan.connect_password}
+    given = [f"{key}={secret}" for key, secret in secrets.items() if secret is not None]
+    config.parse([*server_arguments(plan), *given])
 
 
 def server_arguments(plan: ServerPlan, password_fd: int | None = None) -> list[str]:

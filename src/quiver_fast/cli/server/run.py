@@ -9,7 +9,7 @@ from pathlib import Path
 from quiver_fast.cli.arrow.supervisor import SignalForwarder
 from quiver_fast.cli.server.plan import ServerPlan, server_arguments
 from quiver_fast.cli.shared.start import start_implementation
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import EXIT_USAGE, QuiverError, UsageError
 from quiver_fast.process import Child, exit_text
 
 __all__ = ["TICK", "ServerRun"]
@@ -46,6 +46,7 @@ class ServerRun:
             output=self._output,
             merge_errors=self._output is not None,
             grace=_STOP_GRACE,
+            withheld=self._own_errors,
         )
 
     @property
@@ -88,6 +89,20 @@ class ServerRun:
     def kill(self) -> None:
         """End the server at once."""
         self.child.kill()
+
+    def failure(self) -> QuiverError:
+        """Return why the server, which has ended, did not end well."""
+        how, line = exit_text(self.child.returncode), self.child.last_error_line
+        if not self._own_errors or not line.startswith(self._own_errors):
+            return QuiverError(f"the server ended: {how}")
+        reason = line.removeprefix(self._own_errors)
+        return UsageError(reason) if self.child.returncode == EXIT_USAGE else QuiverError(reason)
+
+    @property
+    def _own_errors(self) -> str:
+        """How the error lines of our own programs begin; empty for those of others."""
+        implementation = self.plan.implementation
+        return f"quiver-server-{implementation.name}: error: " if implementation.extensions else ""
 
     def end(self) -> str | None:
         """Have the server end and wait for it; return what was wrong with its end, if anything."""

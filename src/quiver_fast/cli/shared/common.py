@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -11,6 +12,7 @@ from typing import NoReturn
 from quiver_fast import __version__
 from quiver_fast.cli.shared.completion import bash_completion
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
+from quiver_fast.cli.shared.quantities import count, duration, within
 from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
@@ -28,36 +30,52 @@ __all__ = [
     "add_tls_options",
     "add_tool_options",
     "add_trust_options",
-    "count",
-    "duration",
     "error_text",
-    "positive_count",
     "report_error",
     "report_warning",
     "run_command",
 ]
 
-_COUNT_UNITS = {"k": 1_000, "m": 1_000_000}
-_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600}
 _RED, _YELLOW, _PLAIN = "\033[31m", "\033[33m", "\033[0m"
 
 
 class ArgumentParser(argparse.ArgumentParser):
     """A parser without abbreviations that raises usage errors instead of exiting."""
 
-    def __init__(self, prog: str, description: str, epilog: str, usage: str | None = None) -> None:
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        epilog: str | Callable[[], str],
+        usage: str | None = None,
+    ) -> None:
+        """Prepare to parse; ``epilog`` may be what makes the text, once the help is asked for."""
+        self._epilog = epilog
         super().__init__(
             prog=prog,
             usage=usage,
             description=description,
-            epilog=epilog,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
+    def format_help(self) -> str:
+        """Return the help."""
+        self.epilog = self._epilog if isinstance(self._epilog, str) else self._epilog()
+        return super().format_help()
+
     def error(self, message: str) -> NoReturn:
         """Raise a :class:`UsageError`; the boundary prints it as one line."""
-        raise UsageError(f"{message} (see {self.prog} --help)")
+        raise UsageError(f"{message}{self._did_you_mean(message)} (see {self.prog} --help)")
+
+    def _did_you_mean(self, message: str) -> str:
+        """Return the option that is most like an unknown one; empty if none is."""
+        unknown = message.removeprefix("unrecognized arguments: ").split()
+        if not message.startswith("unrecognized") or not unknown[0].startswith("--"):
+            return ""
+        known = [flag for action in self._actions for flag in action.option_strings]
+        close = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1)
+        return f"; did you mean {close[0]}?" if close else ""
 
 
 def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
@@ -106,24 +124,6 @@ def _report(command: str, kind: str, message: str, colour: str) -> None:
     print(f"{command}: {kind}: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
-def count(text: str) -> int:
-    """Parse a count such as ``100``, ``10k`` or ``1m``: an argparse type."""
-    return _with_unit(text, _COUNT_UNITS)
-
-
-def positive_count(text: str) -> int:
-    """Parse a count that must not be 0: an argparse type."""
-    number = count(text)
-    if number == 0:
-        raise argparse.ArgumentTypeError("must be above 0")
-    return number
-
-
-def duration(text: str) -> int:
-    """Parse a duration such as ``30``, ``30s``, ``5m`` or ``1h`` into seconds: an argparse type."""
-    return _with_unit(text, _DURATION_UNITS)
-
-
 class _Completion(argparse.Action):
     """Prints a script for bash, and exits."""
 
@@ -142,14 +142,6 @@ def add_completion_option(group: argparse._ActionsContainer) -> None:
         help="Print a script that completes the options in bash, and exit: "
         'eval "$(COMMAND --completion)"',
     )
-
-
-def _with_unit(text: str, units: dict[str, int]) -> int:
-    factor = units.get(text[-1:], 1)
-    digits = text[:-1] if text[-1:] in units else text
-    if not (digits.isascii() and digits.isdigit()):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number with an optional unit")
-    return int(digits) * factor
 
 
 def add_arrow_options(parser: argparse.ArgumentParser) -> None:
@@ -204,10 +196,10 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
 def _type(option: Option) -> Callable[[str], int | str]:
     if option.kind != NUMBER:
         return str
-    if option.metavar == "DURATION":
-        return duration
+    parse = duration if option.metavar == "DURATION" else count
     # 0 is refused where it has no meaning.
-    return positive_count if option.least or option.shown not in ("", "none") else count
+    least = 1 if parse is count and option.shown not in ("", "none") else 0
+    return within(parse, max(option.least, least), option.most)
 
 
 def _help(option: Option) -> str:

@@ -40,8 +40,10 @@ def read_password(
     try:
         with open(file, encoding="utf-8") as lines:
             return lines.readline().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{flag}: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{flag}: {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{flag}: {file} is no text in UTF-8") from None
 
 
 def check_certificate(cert: str | None, key: str | None) -> None:

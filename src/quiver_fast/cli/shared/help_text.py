@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from quiver_fast.cli.shared.implementations import (
     ARROW_ALIASES,
     BROKERS,
     DEFAULT_IMPLEMENTATION,
     SERVER_ALIASES,
+    Implementation,
+    all_arrows,
+    all_servers,
 )
 
 __all__ = ["FORMATS", "OPERATIONS", "URLS", "arrow_implementations", "server_implementations"]
@@ -48,30 +51,41 @@ _NOTES = {
     "qpid-protonj2": "Client mode only",
     "qpid-proton-dotnet": "Client mode only",
     "vertx-proton": "Client mode only",
-    **dict.fromkeys(BROKERS, "Started by our launcher, where it is installed"),
+    **dict.fromkeys(BROKERS, "Started by our launcher"),
 }
 _SEARCH = """\
-  Implementations of others are executables named quiver-{kind}-NAME in the
-  directories of $QUIVER_IMPL_PATH or in $QUIVER_HOME/impls.
+  * is installed here. Implementations of others are executables named
+  quiver-{kind}-NAME in the directories of $QUIVER_IMPL_PATH or in
+  $QUIVER_HOME/impls; those of Quiver are at https://github.com/ssorj/quiver.
+"""
+_LAUNCHERS = """\
+  A launcher needs the broker itself: 'quiver-server --impl NAME --info' says
+  where it is looked for.
 """
 
 
 def arrow_implementations() -> str:
-    """Return the epilog section that lists arrow implementations with aliases."""
-    return _listing("arrow", ARROW_ALIASES)
+    """Return the epilog section that lists arrows with aliases, and marks those that are here."""
+    return _listing("arrow", ARROW_ALIASES, all_arrows())
 
 
 def server_implementations() -> str:
-    """Return the epilog section that lists server implementations with aliases."""
-    return _listing("server", SERVER_ALIASES)
+    """Return the epilog section that lists servers in the same way."""
+    return _listing("server", SERVER_ALIASES, all_servers()) + _LAUNCHERS
 
 
-def _listing(kind: str, aliases: Mapping[str, tuple[str, ...]]) -> str:
-    lines = [f"{kind} implementations:", _entry(DEFAULT_IMPLEMENTATION, (), "The default")]
-    lines += [_entry(name, others, _NOTES.get(name, "")) for name, others in aliases.items()]
-    return "\n".join(lines) + "\n\n" + _SEARCH.format(kind=kind)
+def _listing(
+    kind: str, aliases: Mapping[str, tuple[str, ...]], found: Sequence[Implementation]
+) -> str:
+    here = [one.name for one in found if one.unavailable is None]
+    notes = {DEFAULT_IMPLEMENTATION: "The default", **_NOTES}
+    names = dict.fromkeys((DEFAULT_IMPLEMENTATION, *aliases, *here))
+    lines = [
+        _entry(name, aliases.get(name, ()), notes.get(name, ""), name in here) for name in names
+    ]
+    return "\n".join([f"{kind} implementations:", *lines]) + "\n\n" + _SEARCH.format(kind=kind)
 
 
-def _entry(name: str, others: tuple[str, ...], note: str) -> str:
+def _entry(name: str, others: tuple[str, ...], note: str, here: bool) -> str:
     label = f"{name} ({', '.join(others)})" if others else name
-    return f"  {label:<45} {note}".rstrip()
+    return f"  {'*' if here else ' '} {label:<43} {note}".rstrip()

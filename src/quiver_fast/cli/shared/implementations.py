@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -128,7 +129,7 @@ def find_arrow(name: str, environ: Mapping[str, str] = os.environ) -> Implementa
         command = (sys.executable, "-m", "quiver_fast.arrow")
         return Implementation(name, command, extensions=True)
     name = arrow_name(name)
-    file = _find_file(_ARROW + name, environ)
+    file = _find_file(_ARROW, name, ARROW_ALIASES, environ)
     return Implementation(name, (str(file),), client_only=name in _CLIENT_ONLY)
 
 
@@ -146,7 +147,7 @@ def find_server(name: str, environ: Mapping[str, str] = os.environ) -> Implement
         command = (sys.executable, "-m", "quiver_fast.server.main")
         return Implementation(name, command, extensions=True, keys=SERVER_EXTENSIONS)
     if name not in BROKERS or _SERVER + name in _executables(_SERVER, environ):
-        return Implementation(name, (str(_find_file(_SERVER + name, environ)),))
+        return Implementation(name, (str(_find_file(_SERVER, name, SERVER_ALIASES, environ)),))
     module = BROKERS[name]
     reason: str | None = importlib.import_module(module).BROKER.unavailable()
     command = (sys.executable, "-m", module)
@@ -196,13 +197,26 @@ def _executables(prefix: str, environ: Mapping[str, str]) -> dict[str, Path]:
     return found
 
 
-def _find_file(file_name: str, environ: Mapping[str, str]) -> Path:
-    found = _executables(file_name, environ)
-    if file_name in found:
-        return found[file_name]
+def _find_file(
+    prefix: str, name: str, aliases: Mapping[str, tuple[str, ...]], environ: Mapping[str, str]
+) -> Path:
+    found = _executables(prefix, environ)
+    if prefix + name in found:
+        return found[prefix + name]
     directories = _search_path(environ)
     where = os.pathsep.join(map(str, directories)) or "QUIVER_IMPL_PATH and QUIVER_HOME are not set"
-    raise UsageError(f"no implementation '{file_name}' found ({where})")
+    here = [file.removeprefix(prefix) for file in found]
+    hint = (
+        ""
+        if name in aliases
+        else _did_you_mean(name, [*here, *aliases, *sum(aliases.values(), ())])
+    )
+    raise UsageError(f"no implementation '{prefix}{name}' found ({where}){hint}")
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, [DEFAULT_IMPLEMENTATION, *known], 1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _search_path(environ: Mapping[str, str]) -> list[Path]:

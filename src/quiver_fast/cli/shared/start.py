@@ -29,6 +29,7 @@ def start_implementation(
     errors: TextIO | None = None,
     merge_errors: bool = False,
     grace: float = STOP_GRACE,
+    withheld: str = "",
 ) -> Child:
     """Start an implementation and return its process.
 
@@ -45,6 +46,7 @@ def start_implementation(
         errors: where lines of standard error go.
         merge_errors: send standard error where standard output goes.
         grace: seconds to end after a first signal.
+        withheld: as of ``Child``.
 
     Raises:
         QuiverError: it cannot be started.
@@ -63,6 +65,7 @@ def start_implementation(
             merge_errors=merge_errors,
             pass_fds=(*fds, *pass_fds),
             grace=grace,
+            withheld=withheld,
         )
     except OSError as error:
         raise QuiverError(f"cannot start '{command[0]}': {error.strerror}") from error

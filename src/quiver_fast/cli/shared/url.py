@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -11,6 +12,7 @@ __all__ = ["AddressUrl", "parse_url"]
 
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 _DEFAULT_HOST = "localhost"
+_HOST_AND_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:\d{1,5}(/|$)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,14 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
         address: the address to use as it is, in place of the URL's path.
 
     Raises:
-        UsageError: the port is no port, or there is no address. The message has no password.
+        UsageError: the port is no port, or there is no address, or the URL is a host and a port
+            without the slashes before them. The message has no password.
     """
+    if not text:
+        raise UsageError("the URL is empty; write one such as //localhost/q0")
+    if address is None and _HOST_AND_PORT.match(text):
+        # Of "localhost:5672/q0" a scheme would be "localhost"; "10.0.0.1:5672/q0" has none.
+        raise UsageError(f"'{text}' begins with a host: write //{text}")
     try:
         parts = urlsplit(text, allow_fragments=False)
         port = parts.port
@@ -66,7 +74,7 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
     path = f"{parts.path}?{parts.query}" if parts.query else parts.path
     path = path.removeprefix("/") if address is None else address
     if not path:
-        raise UsageError(f"URL '{shown}' has no address")
+        raise UsageError(f"URL '{shown}' has no address: write {_with_address(shown)}")
     scheme = parts.scheme or "amqp"
     return AddressUrl(
         shown=shown,
@@ -79,6 +87,10 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
         password=None if parts.password is None else unquote(parts.password),
         verbatim=address is not None,
     )
+
+
+def _with_address(shown: str) -> str:
+    return f"{shown.rstrip('/')}/q0"
 
 
 def _redacted(parts: SplitResult) -> str:

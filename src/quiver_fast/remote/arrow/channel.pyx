@@ -7,6 +7,7 @@ from posix.time cimport timespec
 
 import os
 
+from quiver_fast.arguments import endpoint
 from quiver_fast.errors import LinkError, PeerError
 from quiver_fast.loop.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.proton.libsys cimport (
@@ -14,7 +15,7 @@ from quiver_fast.proton.libsys cimport (
 )
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.remote.wire.buffer cimport discard, pending, release, reserve
-from quiver_fast.remote.wire.replies import message_of
+from quiver_fast.remote.wire.replies import foreign_protocol, message_of
 from quiver_fast.remote.wire.textwire cimport Slice, parse_int64
 from quiver_fast.remote.wire.wire cimport (
     HEADER_SIZE, LENGTH_MASK, META, end_document, read_header, scan_meta, without_preamble,
@@ -47,7 +48,7 @@ cdef class Channel:
 
     def __init__(self, host: str, port: int, timeout: float, control: Control) -> None:
         self.control = control
-        self.peer = f"{host}:{port}"
+        self.peer = endpoint(host, port)
         self.sock = sockets.connect(host, port, timeout)
         self.fd = self.sock.fileno()
 
@@ -129,7 +130,8 @@ cdef class Channel:
             size = header & LENGTH_MASK
             if size > MAX_REPLY:
                 with gil:
-                    raise PeerError(f"{self.peer}: a reply of {size} bytes")
+                    oversize = f"a reply of {size} bytes"
+                    raise PeerError(f"{self.peer}: {foreign_protocol(at[:HEADER_SIZE]) or oversize}")
             if pending(&self.input) - HEADER_SIZE < size:
                 return False
             # Not discard(): what is taken must stay readable until the next read.

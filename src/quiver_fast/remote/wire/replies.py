@@ -17,6 +17,7 @@ __all__ = [
     "cid_of",
     "end_of",
     "entries_of",
+    "foreign_protocol",
     "index_of",
     "last_index_of",
     "message_of",
@@ -27,6 +28,8 @@ __all__ = [
 
 Value = str | bytes
 
+# How peers begin that were taken for a server of queues by a wrong port.
+_OTHER_PROTOCOLS = {b"AMQP": "AMQP", b"HTTP": "HTTP", b"\x15\x03": "TLS", b"SSH-": "SSH"}
 _PREAMBLE = re.compile(rb"(?:[ \t\r]*(?:(?:#|---|\.\.\.)[^\n]*)?\n)*")
 _EXCEPTION = re.compile(
     r'exception:\s*!(?:[\w$]+\.)*([\w$]+)\s*\{\s*message: "(.*)", stackTrace', re.S
@@ -42,6 +45,14 @@ _START = re.compile(rb"[{,]\s*start:\s*" + _INTEGER + rb"\s*[,}]")
 _END = re.compile(rb"[{,]\s*end:\s*" + _INTEGER + rb"\s*[,}]")
 _ENTRIES = re.compile(rb"^reply:[ \t\r]*(?:#[^\n]*)?\n(?=  - )", re.M)
 _NO_ENTRIES = re.compile(rb"^reply:\s*(?:\[\s*\])?\s*\Z", re.M)
+
+
+def foreign_protocol(header: bytes) -> str:
+    """Return what a peer speaks, if its first four bytes are not the header of a frame (B.1)."""
+    for opening, name in _OTHER_PROTOCOLS.items():
+        if header.startswith(opening):
+            return f"it speaks {name}, not csp"
+    return ""
 
 
 def text_of(document: bytes) -> bytes:

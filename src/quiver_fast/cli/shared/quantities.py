@@ -1,0 +1,97 @@
+"""Counts and durations as people write them: argparse types."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+
+__all__ = ["count", "duration", "positive_count", "within"]
+
+_COUNT_UNITS = {"m": 1_000_000, "k": 1_000}
+_DURATION_UNITS = {"h": 3600, "m": 60, "s": 1}
+# What people write for a unit, and the unit that they mean.
+_COUNT_WORDS = {"kb": "k", "mb": "m", "million": "m"}
+_DURATION_WORDS = {
+    "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
+    "minute": "m", "minutes": "m", "hr": "h", "hour": "h", "hours": "h",
+}  # fmt: skip
+
+_NUMBER_AND_WORD = re.compile(
+    r"(?P<number>\d{1,3}(?:[,_]\d{3}){1,9}|\d{1,30}(?:\.\d{1,30})?)\s*(?P<word>[a-z]*)", re.ASCII
+)
+
+
+def count(text: str) -> int:
+    """Parse a count such as ``100``, ``10k`` or ``1m``.
+
+    Raises:
+        ArgumentTypeError: it is none; the message says what to type, where that can be guessed.
+    """
+    return _with_unit(text, _COUNT_UNITS, _COUNT_WORDS, "such as 500, 10k or 1m")
+
+
+def positive_count(text: str) -> int:
+    """Parse a count that must not be 0.
+
+    Raises:
+        ArgumentTypeError: it is 0, or no count.
+    """
+    number = count(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return number
+
+
+def duration(text: str) -> int:
+    """Parse a duration such as ``30``, ``30s``, ``5m`` or ``1h`` into seconds.
+
+    Raises:
+        ArgumentTypeError: it is none; the message says what to type, where that can be guessed.
+    """
+    return _with_unit(text, _DURATION_UNITS, _DURATION_WORDS, "such as 30, 30s, 5m or 1h")
+
+
+def within(parse: Callable[[str], int], least: int, most: int) -> Callable[[str], int]:
+    """Return a parser that takes what ``parse`` does, from ``least`` to ``most``."""
+
+    def checked(text: str) -> int:
+        number = parse(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least:,}, not {text}")
+        if number > most:
+            raise argparse.ArgumentTypeError(f"must be at most {most:,}, not {text}")
+        return number
+
+    return checked
+
+
+def _with_unit(text: str, units: Mapping[str, int], words: Mapping[str, str], examples: str) -> int:
+    factor = units.get(text[-1:], 1)
+    digits = text[:-1] if text[-1:] in units else text
+    if digits.isascii() and digits.isdigit():
+        return int(digits) * factor
+    guess = _guess(text, units, words)
+    hint = f"write {guess}" if guess else examples
+    what = f"a whole number with an optional unit ({', '.join(reversed([*units]))})"
+    raise argparse.ArgumentTypeError(f"'{text}' is not {what}: {hint}")
+
+
+def _guess(text: str, units: Mapping[str, int], words: Mapping[str, str]) -> str | None:
+    """Return how to write what ``text`` seems to mean: ``1.5m`` is 1500k, ``1KB`` is 1k."""
+    match = _NUMBER_AND_WORD.fullmatch(text.lower())
+    if match is None:
+        return None
+    unit = words.get(match["word"], match["word"])
+    if unit and unit not in units:
+        return None
+    number = Decimal(re.sub("[,_]", "", match["number"])) * units.get(unit, 1)
+    return _shortest(int(number), units) if number == int(number) else None
+
+
+def _shortest(number: int, units: Mapping[str, int]) -> str:
+    for name, factor in units.items():
+        if number and number % factor == 0:
+            return f"{number // factor}{name}"
+    return str(number)

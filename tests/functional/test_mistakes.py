@@ -1,0 +1,154 @@
+"""What a new user gets wrong, and the one line that says what to type instead."""
+
+import argparse
+import importlib
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from quiver_fast.cli.shared import quantities
+
+# Command, its arguments, and what its only line says. All of them are usage errors.
+USAGE = [
+    ("pair", [""], "the URL is empty; write one such as //localhost/q0"),
+    ("pair", ["localhost:5672/q0"], "begins with a host: write //localhost:5672/q0"),
+    ("pair", ["10.0.0.1:5672/q0"], "begins with a host: write //10.0.0.1:5672/q0"),
+    ("pair", ["amqp://localhost"], "has no address: write amqp://localhost/q0"),
+    ("pair", ["http://localhost/q0"], "scheme 'http' is not known; use amqp, amqps or csp"),
+    ("pair", ["amqp://localhost:99999/q0"], "Port out of range 0-65535"),
+    ("pair", ["amqp://[::1/q0"], "URL is malformed: Invalid IPv6 URL"),
+    ("pair", ["--body-size", "1KB"], "(k, m): write 1k"),
+    ("pair", ["--count", "1.5m"], "(k, m): write 1500k"),
+    ("pair", ["--count", "1,000"], "(k, m): write 1k"),
+    ("pair", ["--count", "1e6"], "(k, m): such as 500, 10k or 1m"),
+    ("pair", ["--duration", "1.5m"], "(s, m, h): write 90s"),
+    ("pair", ["--duration", "2min"], "(s, m, h): write 2m"),
+    ("pair", ["--duration", "100ms"], "(s, m, h): such as 30, 30s, 5m or 1h"),
+    ("pair", ["--rate=-5"], "'-5' is not a whole number"),
+    ("pair", ["--credit", "0"], "argument --credit: must be at least 1, not 0"),
+    ("pair", ["--credit", "4294967296"], "must be at most 2,147,483,647, not 4294967296"),
+    ("pair", ["--sender", "pyfst"], "did you mean pyfast?"),
+    ("pair", ["--impl", "qpid-jms"], "no implementation 'quiver-arrow-qpid-jms' found"),
+    ("pair", ["--cuont", "1"], "unrecognized arguments: --cuont; did you mean --count?"),
+    ("pair", ["--dur", "1s"], "unrecognized arguments: --dur"),
+    ("pair", ["q0", "q1"], "unrecognized arguments: q1"),
+    ("pair", ["--transaction-size", "10"], "--transaction-size needs a URL"),
+    ("pair", ["--declare"], "--declare needs a URL"),
+    ("pair", ["--runs", "0"], "argument --runs: must be above 0"),
+    ("pair", ["--baseline", "rhea"], "--baseline has no effect without --runs"),
+    ("pair", ["--fail-if", "p99<"], "'p99<' is no condition such as p99>5ms"),
+    ("pair", ["--settlement", "--presettled"], "--presettled leaves no settlement to record"),
+    ("pair", ["//h/q", "--trust-store", "x"], "--trust-store has no effect without an amqps URL"),
+    ("pair", ["//h/q", "--password-file", "none"], "--password-file: none: No such file"),
+    ("pair", ["amqp://u@h/q", "--username", "v"], "--username and the URL both name a user"),
+    ("pair", ["--time-unit", "s"], "invalid choice: 's' (choose from 'ms', 'us', 'ns')"),
+    ("arrow", [], "the arguments must be 'send' or 'receive', and a URL"),
+    ("arrow", ["sned", "q0"], "the arguments must be 'send' or 'receive', and a URL"),
+    ("arrow", ["receive", "q0", "--settlement"], "--settlement is for senders"),
+    ("server", [], "URL is missing"),
+    ("server", ["q0", "--durability", "always"], "durability must be none, interval:<ms> or group"),
+    ("server", ["q0", "--durability", "group"], "durability needs store"),
+    ("server", ["q0", "--impl", "artmis"], "did you mean artemis?"),
+    ("server", ["amqps://h/q0"], "scheme=amqps needs cert (and key)"),
+    ("server", ["q0", "--max-links", "0"], "--max-links: must be at least 1, not 0"),
+    ("bench", ["--include-servers", "rabbit"], "did you mean rabbitmq?"),
+    ("bench", ["--resume"], "--resume needs --output"),
+    ("analyze", ["none"], "'none': no such file, directory or match"),
+    ("analyze", ["."], "no records (*transfers.csv, *transfers.csv.zst) in '.'"),
+    ("queue", ["show", "q0"], "invalid choice: 'show'"),
+    ("queue", ["dump", "none"], "'none' is no directory, and no csp URL"),
+]
+
+
+def main_of(command):
+    return importlib.import_module(f"quiver_fast.cli.{command}.command").main
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path, monkeypatch):
+    """Run in an empty folder, with no implementations but our own."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("QUIVER_IMPL_PATH", "QUIVER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(("command", "words", "line"), USAGE)
+def test_a_usage_error_says_what_to_type(command, words, line, capfd):
+    assert main_of(command)(words) == 2
+    output, errors = capfd.readouterr()
+    assert output == ""
+    assert line in errors
+    assert errors.count("\n") == 1, errors
+
+
+@contextmanager
+def answering(reply):
+    """A server of another protocol: it reads what comes, says ``reply`` and closes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            while True:
+                try:
+                    peer, _ = listener.accept()
+                except OSError:
+                    return
+                with peer:
+                    peer.recv(4096)
+                    peer.sendall(reply)
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(4096):
+                        pass
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+AMQP_HEADER = b"AMQP\x03\x01\x00\x00"
+# Scheme, what the port answers, and what the line says of it.
+PROTOCOLS = [
+    ("csp", AMQP_HEADER, "it speaks AMQP, not csp"),
+    ("csp", b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP, not csp"),
+]
+
+
+@pytest.mark.parametrize(("scheme", "reply", "line"), PROTOCOLS)
+def test_a_port_of_another_protocol(scheme, reply, line, capfd):
+    with answering(reply) as port:
+        assert main_of("pair")([f"{scheme}://127.0.0.1:{port}/q0", "-c", "1"]) == 1
+    output, errors = capfd.readouterr()
+    assert output == ""
+    assert line in errors
+    assert errors.count("\n") == 1, errors
+
+
+@pytest.mark.parametrize("command", ["pair", "arrow"])
+def test_no_server(command, capfd):
+    """No table of zeros, and the reason once, where the user looks last."""
+    words = ["send"] if command == "arrow" else []
+    assert main_of(command)([*words, "amqp://[::1]:1/q0"]) == 1
+    output, errors = capfd.readouterr()
+    assert output == ""
+    assert "cannot connect to [::1]:1: " in errors
+    assert errors.count("\n") == 1, errors
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "guess"),
+    [
+        (quantities.count, "1KB", "1k"),
+        (quantities.count, "1_000_000", "1m"),
+        (quantities.count, "1.5k", "1500"),
+        (quantities.count, "10 k", "10k"),
+        (quantities.duration, "1.5h", "90m"),
+        (quantities.duration, "90 seconds", "90s"),
+    ],
+)
+def test_what_is_proposed_is_understood(parse, text, guess):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"write {guess}$"):
+        parse(text)
+    assert parse(guess) > 0
