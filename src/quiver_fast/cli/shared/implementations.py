@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from quiver_fast.errors import UsageError
@@ -205,12 +206,9 @@ def _find_file(
         return found[prefix + name]
     directories = _search_path(environ)
     where = os.pathsep.join(map(str, directories)) or "QUIVER_IMPL_PATH and QUIVER_HOME are not set"
-    here = [file.removeprefix(prefix) for file in found]
-    hint = (
-        ""
-        if name in aliases
-        else _did_you_mean(name, [*here, *aliases, *sum(aliases.values(), ())])
-    )
+    known = [file.removeprefix(prefix) for file in found]
+    known += [*aliases, *chain.from_iterable(aliases.values())]
+    hint = "" if name in aliases else _did_you_mean(name, known)
     raise UsageError(f"no implementation '{prefix}{name}' found ({where}){hint}")
 
 
