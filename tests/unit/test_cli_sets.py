@@ -199,7 +199,7 @@ def test_passwords_are_in_no_label(sides: Sides, tmp_path: Path) -> None:
         ),
         ([*RUNS, "--baseline=--output x"], "--baseline: unrecognized arguments: --output"),
         ([*RUNS, "--baseline=--runs 3"], "--baseline: unrecognized arguments: --runs"),
-        ([*RUNS, "--baseline=--credit 0"], "--baseline: argument --credit: must be above 0"),
+        ([*RUNS, "--baseline=--credit 0"], "--baseline: argument --credit: must be at least 1"),
         ([*RUNS, "--baseline=--transaction-size 5"], "--baseline: --transaction-size needs a URL"),
         ([*RUNS, "--baseline", "ftp://h/q"], "--baseline: scheme 'ftp' is not known"),
         (
