@@ -19,6 +19,8 @@ from support.engine_client import TIMEOUT, EngineClient
 
 TRANSACTIONAL, DECLARED = 0x34, 0x33
 DECLARE, DISCHARGE = ulong(0x31), ulong(0x32)
+# Credit of one drain.
+DRAINED = 100_000
 
 
 class LostError(Exception):
@@ -76,12 +78,20 @@ class DurableClient(EngineClient):
     def drain(self, address: str) -> list[int]:
         """Take all that a queue holds; return the numbers in their order."""
         receiver = self.receiver(address, credit=0)
-        receiver.drain(100_000)
+        numbers: list[int] = []
+        # A queue may hold more than one drain takes.
+        while taken := self.take_drained(receiver):
+            numbers += taken
+        receiver.close()
+        return numbers
+
+    def take_drained(self, receiver: Receiver) -> list[int]:
+        """Take what there is, up to a limit; return the numbers."""
+        receiver.drain(DRAINED)
         numbers = []
         while True:
             self.until(lambda: self.has_message(receiver) or receiver.credit == 0)
             if not self.has_message(receiver):
-                receiver.close()
                 return numbers
             number, delivery = self.take_number(receiver)
             delivery.update(Delivery.ACCEPTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.amqp_codec import Value
 from support.amqp_frames import composite, encode_frame
-from support.bulk import BODY, Producer, dispositions, flow, header, transfers
+from support.bulk import BODY, Producer, dispositions, fill, flow, header, transfers
 from support.complexity import Bench, Operation
 from support.fast_frames import DIGITS, NUMBER, copies
 from support.floods import Flood
@@ -78,13 +78,8 @@ def consumers_beside_senders(bench: Bench, count: int) -> None:
     detach_many(client, LINKS)
 
 
-def streams(bench: Bench, count: int) -> None:
-    """Send streams in two parts to a consumer."""
-    address = bench.fresh("stream")
-    client = bench.client()
-    client.attach_receiver(address)
-    client.pump(flow(count))
-    producer = Producer(bench, address, handle=0)
+def send_streams(producer: Producer, count: int) -> None:
+    """Send streams in two parts, settled."""
     # The window counts frames; a delivery has two here.
     producer.window = 0
     first = {"settled": True, "more": True}
@@ -98,7 +93,27 @@ def streams(bench: Bench, count: int) -> None:
         while producer.credit() < stop or producer.window < 2 * stop:
             producer.client.pump(b"", lambda: bool(producer.client.frames))
         producer.client.pump(frames)
+
+
+def streams(bench: Bench, count: int) -> None:
+    """Send streams in two parts to a consumer."""
+    address = bench.fresh("stream")
+    client = bench.client()
+    client.attach_receiver(address)
+    client.pump(flow(count))
+    send_streams(Producer(bench, address, handle=0), count)
     client.pump(b"", lambda: client.seen["transfer"] >= count)
+
+
+def streams_behind_a_backlog(bench: Bench, count: int) -> None:
+    """Send streams to a queue full of messages, beside consumers that have no credit yet."""
+    address = bench.fresh("backlog")
+    fill(bench, address, count)
+    attach_many(bench.client(), receivers(address), LINKS)
+    client = bench.client()
+    client.attach_receiver(address)
+    send_streams(Producer(bench, address, handle=0), count)
+    client.pump(flow(2 * count), lambda: client.seen["transfer"] >= 2 * count)
 
 
 def draining_consumers(bench: Bench, count: int) -> None:
@@ -122,6 +137,17 @@ def trunks(bench: Bench, count: int) -> None:
         attach_many(client, receivers(f"{bench.fresh('trunk')}-{DIGITS}"), part)
     for _ in range(count):
         Flood(bench.port).start(**TRUNK).socket.close()
+
+
+def trunks_of_one_address(bench: Bench, count: int) -> None:
+    """Hold connections of other servers that all ask for one address, which a consumer here has."""
+    address = bench.fresh("asked")
+    client = bench.client()
+    client.attach_receiver(address)
+    for _ in range(count):
+        attach_many(bench.client(**TRUNK), receivers(address), 1)
+    fill(bench, address, LINKS)
+    client.pump(flow(LINKS), lambda: client.seen["transfer"] >= LINKS)
 
 
 def consumers_beside_connections(bench: Bench, count: int) -> None:
@@ -208,8 +234,10 @@ MORE_OPERATIONS: list[Operation] = [
     Operation("senders of streams", senders_of_streams, 400, scale=4),
     Operation("consumers beside senders of streams", consumers_beside_senders, 400, scale=4),
     Operation("streams", streams, 1000),
+    Operation("streams behind a backlog", streams_behind_a_backlog, 1000),
     Operation("consumers that drain and go", draining_consumers, 400, scale=4),
     Operation("trunks that come and go", trunks, 30),
+    Operation("trunks that ask for one address", trunks_of_one_address, 30),
     Operation("consumers beside connections and a trunk", consumers_beside_connections, 60),
     Operation("links that go before the sync", waiting_for_a_sync, 1000, keys=GROUP),
     Operation("messages accepted after a sync", synced, 3000, keys=GROUP, leaves=True),

@@ -112,6 +112,19 @@ def number_of(head: bytes, name: bytes) -> int:
     return int(struct.unpack_from(forms[head[at]], head, at + 1)[0])
 
 
+def apart(head: bytes, words: dict[bytes, range]) -> bool:
+    """Say whether no word lies over another field, from its name to the end of its value."""
+    for name in (*words, b"indexing", b"indexCount", b"indexSpacing", b"dataFormat"):
+        begin = head.find(bytes([0xC0 + len(name)]) + name, 4)
+        if begin < 0:
+            continue
+        end = words[name].stop if name in words else begin + 1 + len(name) + 5
+        field = set(range(begin, end))
+        if any(field & set(words[other]) for other in words if other != name):
+            return False
+    return True
+
+
 def head_of(data: bytes) -> Head | None:
     """Read document 1; None if it is damaged."""
     header = header_at(data, 0) if len(data) >= 8 else 0
@@ -125,6 +138,13 @@ def head_of(data: bytes) -> Head | None:
     index2index = aligned_words(head, b"index2Index", 0xA7, 0, 1)
     last_index = aligned_words(head, b"lastIndex", 0xA7, 0, 1)
     if write_position is None or index2index is None or last_index is None:
+        return None
+    words = {
+        b"writePosition": range(write_position, write_position + 16),
+        b"index2Index": range(index2index, index2index + 8),
+        b"lastIndex": range(last_index, last_index + 8),
+    }
+    if not apart(head, words):
         return None
     count, spacing = number_of(head, b"indexCount"), number_of(head, b"indexSpacing")
     if any(value <= 0 or value & (value - 1) for value in (count, spacing)):

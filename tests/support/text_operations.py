@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from support.amqp_codec import symbols
+from support.amqp_frames import composite, encode_frame
 from support.bulk import BODY, Producer, dispositions, flow, header, to
 from support.complexity import Bench, Operation
+from support.fast_frames import DIGITS, NUMBER, copies
 from support.remote import document, meta, request
 
 __all__ = ["TEXT_OPERATIONS"]
@@ -74,6 +77,22 @@ def new_submitted(bench: Bench, count: int) -> None:
     bench.text_client().pump(data + LAST, ANSWERED)
 
 
+def durable_subscriptions(bench: Bench, count: int) -> None:
+    """Subscribe to a topic very often, all before any subscription is there, and end them."""
+    client = bench.client()
+    source = composite(
+        "source", address=bench.fresh("topic-kept"), durable=2, expiry_policy="never",
+        capabilities=symbols("topic"),
+    )  # fmt: skip
+    attach = encode_frame(
+        "attach", name=f"{bench.fresh('kept')}-{DIGITS}", handle=NUMBER, role=True, source=source,
+        target=composite("target"),
+    )  # fmt: skip
+    client.pump(copies(attach, range(count)), lambda: client.seen["attach"] >= count)
+    detach = encode_frame("detach", handle=NUMBER, closed=True)
+    client.pump(copies(detach, range(count)), lambda: client.seen["detach"] >= count)
+
+
 TEXT_OPERATIONS: list[Operation] = [
     # Each is synced to disk several times.
     Operation(
@@ -83,6 +102,14 @@ TEXT_OPERATIONS: list[Operation] = [
         scale=3,
         keys=STORED,
         leaves=True,
+    ),
+    Operation(
+        "new durable subscriptions, pipelined",
+        durable_subscriptions,
+        25,
+        scale=2,
+        keys=STORED,
+        waits=True,
     ),
     Operation(
         "csp new queues, pipelined",

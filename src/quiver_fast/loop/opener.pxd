@@ -1,16 +1,16 @@
 from quiver_fast.loop.reactor cimport Watch
 
 cdef class Opener:
-    # Becomes readable when queues were opened.
+    # Becomes readable when something was done.
     cdef Watch watch
     cdef int epoll
     cdef object files
     cdef object thread
     cdef bint stopping
-    # str (address) -> those who are told.
+    # str (address) -> those who are told that its queue is open.
     cdef dict callers
-    # Addresses for the thread, and what it has done: (address, error).
+    # For the thread: (name, work, those who are told). What it has done: (name, they, error).
     cdef object wanted
-    cdef object opened
+    cdef object done
 
     cdef int tell(self) except -1

@@ -1,4 +1,4 @@
-"""A thread that opens queues' files, and makes those of new queues, while the loop goes on.
+"""A thread that opens, makes and deletes queues' files, while the loop goes on.
 
 A new queue's files and folders are on disk before anything is written to them, which
 takes milliseconds for each of several syncs. The loop names the queue and goes on; it is
@@ -19,12 +19,12 @@ from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
 from quiver_fast.loop.syncer cimport event_descriptor, give, take
 from quiver_fast.proton.libsys cimport EPOLLIN
 
-# Queues that are taken over in one turn, so that others have theirs.
+# What is taken over in one turn, so that others have theirs.
 cdef int STEP = 16
 
 
 cdef class Opener:
-    """The thread, and those who wait for a queue.
+    """The thread, and those who wait for it.
 
     Args:
         reactor: the loop that is told.
@@ -42,10 +42,10 @@ cdef class Opener:
         self.files = files
         self.callers = {}
         self.wanted = SimpleQueue()
-        self.opened = deque()
+        self.done = deque()
         self.watch.fd = event_descriptor()
         self.watch.owner = <void *>self
-        self.watch.ready = on_opened
+        self.watch.ready = on_done
         self.epoll = reactor.epoll
         if self.watch.fd < 0 or watch_add(self.epoll, &self.watch, EPOLLIN) != 0:
             raise OSError(errno, os.strerror(errno))
@@ -65,48 +65,61 @@ cdef class Opener:
         callers = self.callers.setdefault(address, [])
         callers.append(caller)
         if len(callers) == 1:
-            self.wanted.put(address)
+            self.wanted.put((address, self.files.appender, callers))
+
+    def do(self, name: str, work: object, caller: object) -> None:
+        """Have something else done to files, after all that was wanted before.
+
+        Args:
+            name: of what it is done to.
+            work: called by the thread as ``work(name)``; it may raise.
+            caller: as of `want`.
+        """
+        self.wanted.put((name, work, [caller]))
 
     def is_opening(self, address: str) -> bool:
         """Say whether somebody waits for a queue."""
         return address in self.callers
 
     def pending(self) -> int:
-        """Return how many queues are waited for."""
+        """Return how many queues are being opened."""
         return len(self.callers)
 
     def run(self) -> None:
-        """Open one queue after the other, until `stop`."""
-        while (address := self.wanted.get()) is not None and not self.stopping:
+        """Do one thing after the other, until `stop`."""
+        while (wanted := self.wanted.get()) is not None and not self.stopping:
+            name, work, callers = wanted
             error = None
             try:
-                self.files.appender(address)
+                work(name)
             except Exception as failure:
                 error = failure
-            self.opened.append((address, error))
+            self.done.append((name, callers, error))
             give(self.watch.fd)
 
     def stop(self) -> None:
-        """End the thread behind the queue that it is at; nobody is told of others any more."""
+        """End the thread behind what it is at; nobody is told of the rest any more."""
         watch_remove(self.epoll, &self.watch)
         self.stopping = True
         self.wanted.put(None)
         self.thread.join()
 
     cdef int tell(self) except -1:
-        """Tell of some of the queues that were opened."""
+        """Tell of some of what was done."""
         for _ in range(STEP):
-            if not self.opened:
+            if not self.done:
                 return 0
-            address, error = self.opened.popleft()
-            for caller in self.callers.pop(address):
-                caller(address, error)
+            name, callers, error = self.done.popleft()
+            if self.callers.get(name) is callers:
+                del self.callers[name]
+            for caller in callers:
+                caller(name, error)
         # The rest in the next turn.
         give(self.watch.fd)
         return 0
 
 
-cdef void on_opened(Watch *watch, uint32_t events) noexcept nogil:
+cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
     take(watch.fd)
     with gil:
         (<Opener>watch.owner).tell()

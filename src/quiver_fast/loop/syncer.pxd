@@ -33,6 +33,8 @@ cdef class Syncer:
     # Appenders whose files go with the next batch, behind those that the owner adds to it.
     cdef list wanted
     cdef size_t owned
+    # Whom `call_between` is to call.
+    cdef list between
     cdef void (*finished)(void *owner) noexcept nogil
     cdef void *owner
 
@@ -42,6 +44,7 @@ cdef class Syncer:
     cdef void start_wanted(self) noexcept nogil
     cdef void finish_all(self) noexcept nogil
     cdef void start(self) noexcept nogil
+    cdef void between_batches(self) noexcept nogil
     cdef void wait(self) noexcept nogil
 
 cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil

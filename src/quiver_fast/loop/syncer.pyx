@@ -45,6 +45,7 @@ cdef class Syncer:
 
     def __init__(self, reactor: Reactor) -> None:
         self.wanted = []
+        self.between = []
         self.request = event_descriptor()
         self.watch.fd = event_descriptor()
         self.watch.owner = <void *>self
@@ -155,6 +156,23 @@ cdef class Syncer:
         self.start_wanted()
         while self.busy:
             self.wait()
+
+    def call_between(self, caller: object) -> None:
+        """Call somebody between two batches, at once if none is under way.
+
+        A file's writer can be closed then: the thread has none of its descriptors.
+        """
+        if self.busy:
+            self.between.append(caller)
+        else:
+            caller()
+
+    cdef void between_batches(self) noexcept nogil:
+        """Do what was to wait for the end of the batch, whose results were taken."""
+        with gil:
+            callers, self.between = self.between, []
+            for caller in callers:
+                caller()
 
     cdef void wait(self) noexcept nogil:
         """Wait for the batch that is under way, if there is one, as if the loop had."""

@@ -97,6 +97,15 @@ cdef bint cycle_cut(const CycleFile *file) noexcept nogil:
     return file.guard != NULL and guard_cut(file.guard)
 
 
+# A number's code and its bytes, at most (A.3).
+cdef size_t NUMBER = 5
+
+# A part of the first document.
+cdef struct Span:
+    size_t begin
+    size_t end
+
+
 cdef size_t find_name(
         const CycleFile *file, size_t at, size_t end, const char *name) noexcept nogil:
     """Return the offset after a field's name in binary wire, 0 if it is not there."""
@@ -153,22 +162,40 @@ cdef int64_t int_after(const CycleFile *file, size_t at, size_t end) noexcept no
     return -1
 
 
-cdef bint covers_field(const CycleFile *file, size_t end, size_t at, size_t size) noexcept nogil:
-    """Say whether words lie over another field: what is stored in them would destroy it."""
-    return (
-        covers(file, end, b"writePosition", at, size) or covers(file, end, b"indexing", at, size)
-        or covers(file, end, b"indexCount", at, size)
-        or covers(file, end, b"indexSpacing", at, size)
-        or covers(file, end, b"index2Index", at, size)
-        or covers(file, end, b"lastIndex", at, size)
-        or covers(file, end, b"dataFormat", at, size))
+cdef Span span_of(
+        const CycleFile *file, size_t end, const char *name, size_t value_end) noexcept nogil:
+    """Return where a field is: its name, and all up to the end of its value; empty without it.
+
+    Args:
+        value_end: of a field with words; 0 for others, which have a code and a number.
+    """
+    cdef Span span
+    span.begin = span.end = find_name(file, 4, end, name)
+    if span.begin:
+        span.begin -= strlen(name) + 1
+        span.end = value_end if value_end else span.end + NUMBER
+    return span
 
 
-cdef bint covers(
-        const CycleFile *file, size_t end, const char *name, size_t at, size_t size) noexcept nogil:
-    """Say whether words lie over a field's name, or over the code behind it."""
-    cdef size_t found = find_name(file, 4, end, name)
-    return found != 0 and at <= found and found < at + size + strlen(name) + 1
+cdef bint words_are_apart(const CycleFile *file, size_t end) noexcept nogil:
+    """Say whether what is stored in the words leaves every other field as it is."""
+    cdef size_t words[3]
+    cdef Span fields[7]
+    cdef int i, j
+    words[0], words[1], words[2] = (
+        file.write_position, file.index2index_word, file.last_index_word)
+    fields[0] = span_of(file, end, b"writePosition", words[0] + 16)
+    fields[1] = span_of(file, end, b"index2Index", words[1] + 8)
+    fields[2] = span_of(file, end, b"lastIndex", words[2] + 8)
+    fields[3] = span_of(file, end, b"indexing", 0)
+    fields[4] = span_of(file, end, b"indexCount", 0)
+    fields[5] = span_of(file, end, b"indexSpacing", 0)
+    fields[6] = span_of(file, end, b"dataFormat", 0)
+    for i in range(3):
+        for j in range(7):
+            if i != j and words[i] < fields[j].end and fields[j].begin < fields[i].end:
+                return False
+    return True
 
 
 cdef bint is_power_of_two(int64_t value) noexcept nogil:
@@ -199,9 +226,7 @@ cdef bint cycle_understand(CycleFile *file) noexcept nogil:
     file.spacing = int_after(file, find_name(file, 4, end, b"indexSpacing"), end)
     if not (file.write_position and file.index2index_word and file.last_index_word):
         return False
-    if covers_field(file, end, file.write_position, 16) or covers_field(
-            file, end, file.index2index_word, 8) or covers_field(
-            file, end, file.last_index_word, 8):
+    if not words_are_apart(file, end):
         return False
     if not is_power_of_two(file.count) or not is_power_of_two(file.spacing):
         return False

@@ -26,7 +26,7 @@ from quiver_fast.server.transfer.keeping cimport declare_dead
 from quiver_fast.server.transfer.outlet cimport outlets_drained
 from quiver_fast.server.transfer.retire cimport queue_retire
 from quiver_fast.server.wire.attach cimport steal
-from quiver_fast.server.wire.protocol cimport peer_forget_links, peer_process
+from quiver_fast.server.wire.protocol cimport go_on, peer_forget_links, peer_process
 
 cdef int64_t MILLISECOND = 1000000
 # Rounds of dispatch and writing in one turn, before it is others' turn to be read.
@@ -41,6 +41,7 @@ cdef class Turn:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         broker.container.steal = steal
+        broker.go_on = go_on
         self.hook.owner = <void *>&broker.container
         self.hook.turn = finish_turn
         broker.reactor.add_hook(&self.hook)

@@ -2,7 +2,7 @@ from quiver_fast.engine.security.security cimport Security
 from quiver_fast.loop.opener cimport Opener
 from quiver_fast.loop.reactor cimport Reactor
 from quiver_fast.loop.syncer cimport Syncer
-from quiver_fast.server.model.structures cimport Container, Inlet, Queue
+from quiver_fast.server.model.structures cimport Container, Inlet, Link, Queue
 
 cdef enum:
     WHY_SIZE = 256
@@ -11,6 +11,12 @@ cdef enum:
 cdef struct Absence:
     const char *condition
     char why[256]
+
+# What a link is told that waited: why not, NULL for nothing; and what its peer did meanwhile.
+cdef struct Delay:
+    const char *why
+    bint ended
+    bint closed
 
 cdef class Broker:
     cdef Container container
@@ -23,6 +29,11 @@ cdef class Broker:
     cdef dict containers
     # (container id or None, name, whether it is kept) -> Subscription
     cdef readonly dict subscriptions
+    # As that, of subscriptions whose files are being made.
+    cdef readonly dict making
+    # int (serial) -> Deferred, of links that wait for such files; and how one goes on.
+    cdef readonly dict deferred
+    cdef void (*go_on)(Link *link, const Delay *delay) noexcept nogil
     # The data directory, and the Store of each queue that has a file; None without one.
     cdef readonly object files
     cdef list stores
@@ -43,7 +54,7 @@ cdef class Broker:
     cdef int open_store(self, Queue *queue) except -1
     cdef int fill_store(self, Queue *queue, str name) except -1
     cdef int let_go(self, Queue *queue) except -1
-    cdef int drop_store(self, Queue *queue) except -1
+    cdef int drop_store(self, Queue *queue) noexcept
     cdef int release(self, Queue *queue) noexcept
 
 cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil

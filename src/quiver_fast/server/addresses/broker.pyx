@@ -7,6 +7,7 @@ from libc.string cimport memcpy, strlen, strncmp
 import os
 import sys
 import uuid
+from functools import partial
 
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.loop.heap cimport heap_free
@@ -15,7 +16,9 @@ from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.queuefile.folders import folder_of
 from quiver_fast.queuefile.live import was_committed
 from quiver_fast.queuefile.lock import QueueInUseError
-from quiver_fast.server.durable.store cimport Store, stores_finish, synced
+from quiver_fast.server.durable.store cimport (
+    Store, store_leave, stores_finish, stores_flush, synced,
+)
 from quiver_fast.server.model.structures cimport Container, Inlet, Queue, queue_dirty
 from quiver_fast.server.nodes.queue cimport queue_free, queue_new
 
@@ -48,6 +51,8 @@ cdef class Broker:
         self.queues = {}
         self.containers = {}
         self.subscriptions = {}
+        self.making = {}
+        self.deferred = {}
         self.container_id = f"quiver-server-{uuid.uuid4().hex[:8]}".encode()
         self.container.broker = <void *>self
         self.container.epoll = reactor.epoll
@@ -268,7 +273,7 @@ cdef class Broker:
     def check_room(self) -> None:
         """Raise TooManyQueues if no further queue, or subscription with a name, may be made."""
         most = self.config.max_queues
-        if len(self.queues) + len(self.subscriptions) >= most:
+        if len(self.queues) + len(self.subscriptions) + len(self.making) >= most:
             raise TooManyQueues(f"the server has {most} queues, the most there may be")
 
     cdef int let_go(self, Queue *queue) except -1:
@@ -280,30 +285,27 @@ cdef class Broker:
         queue_dirty(topic)
         return 0
 
-    cdef int drop_store(self, Queue *queue) except -1:
-        """Delete the files of a subscription that is no more; its queue is empty.
-
-        Raises:
-            OSError, QuiverError: they cannot be deleted; the next start does.
-        """
+    cdef int drop_store(self, Queue *queue) noexcept:
+        """Have the files of a subscription deleted that is no more; its queue is empty."""
         cdef Store store = <Store>queue.store
-        # Nobody writes to them any more, and nobody syncs them.
-        self.finish_stores()
+        stores_flush(&self.container)
         queue.store = NULL
+        self.syncer.call_between(partial(self.discard_store, store))
+        return 0
+
+    def discard_store(self, Store store) -> None:
+        """Delete a store's files, which nobody syncs now, while the loop goes on."""
+        store_leave(&self.container, <void *>store)
         for fd in store.deleted:
             os.close(fd)
         store.deleted.clear()
         self.stores.remove(store)
-        self.files.discard(store.name.decode())
-        return 0
+        self.opener.do(store.name.decode(), self.files.discard, store_discarded)
 
     cdef int release(self, Queue *queue) noexcept:
         """Delete a temporary queue that no link uses any more."""
         if queue.store != NULL:
-            try:
-                self.drop_store(queue)
-            except (OSError, QuiverError) as error:
-                say(error)
+            self.drop_store(queue)
         # What was looked up before may be this one.
         self.container.queues_gone += 1
         forget_queue(&self.container, queue)
@@ -312,6 +314,12 @@ cdef class Broker:
             self.queues.pop(queue.address[:queue.address_size], None)
         queue_free(queue)
         return 0
+
+
+def store_discarded(name: str, error: Exception | None) -> None:
+    """Tell why the files of a subscription are not deleted; the next start does it."""
+    if error is not None:
+        say(error)
 
 
 cdef bint is_dynamic(const Queue *queue) noexcept nogil:

@@ -14,6 +14,7 @@ from libc.stdlib cimport calloc
 from libc.string cimport memcpy
 
 import uuid
+from functools import partial
 
 from quiver_fast.errors import QuiverError
 from quiver_fast.proton.libproton cimport (
@@ -25,20 +26,25 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_get_expiry_policy, pn_terminus_set_address, pn_terminus_set_durability,
     pn_terminus_set_expiry_policy, pn_terminus_set_type, pn_terminus_t,
 )
-from quiver_fast.queuefile.directory import SUBSCRIPTION
+from quiver_fast.queuefile.directory import SUBSCRIPTION, QueueDirectory
 from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.server.addresses import subscription_files
 from quiver_fast.server.addresses.broker cimport Broker, is_dynamic, leave_topic, say
+from quiver_fast.server.addresses.broker import store_discarded
+from quiver_fast.server.addresses.deferred cimport Deferred, defer, go_on
 from quiver_fast.server.addresses.refusal import Refusal
 from quiver_fast.server.addresses.sourcefilter cimport choose_encoded
 from quiver_fast.server.addresses.subscription_files import Description
 from quiver_fast.server.connections.capability cimport has_capability
+from quiver_fast.server.connections.links cimport link_new
 from quiver_fast.server.durable.store cimport store_append, store_part, store_remove
 from quiver_fast.server.messages.message cimport (
     Chunk, Message, chunk_bytes, message_filled, message_in_parts, message_new, message_release,
     message_space,
 )
-from quiver_fast.server.model.structures cimport Peer, Queue, Transaction, Work, queue_dirty
+from quiver_fast.server.model.structures cimport (
+    DEFERRED, Link, Peer, Queue, Transaction, Work, queue_dirty,
+)
 from quiver_fast.server.nodes.queue cimport want
 from quiver_fast.server.streams.stream cimport is_for
 from quiver_fast.server.streams.trunk cimport trunks_withdraw
@@ -52,8 +58,10 @@ cdef class Subscription:
 
 
 cdef Queue *subscription_of(
-        Broker broker, Peer *peer, pn_link_t *link, Queue *topic) except NULL:
+        Broker broker, Peer *peer, pn_link_t *link, Queue *topic) except? NULL:
     """Return the subscription that a consumer of a topic asks for, made if need be.
+
+    NULL: its files are being made, and then the link attaches anew.
 
     Our source says what is truly kept of it. A consumer that has it for itself is to be
     detached by the caller: a link with the same name takes over (part 2.6.1).
@@ -77,6 +85,9 @@ cdef Queue *subscription_of(
         topic.address[:topic.address_size], container, name, shared,
         granted(broker, theirs) if kept else 0, encoded(pn_terminus_filter(theirs)))
     key = container, name, kept
+    if key in broker.making:
+        wait(peer, link, broker.making[key])
+        return NULL
     found = broker.subscriptions.get(key)
     if found is not None and not same(found.what, what):
         if found.queue.consumer_count and (shared or found.what.shared):
@@ -84,8 +95,11 @@ cdef Queue *subscription_of(
                           "the subscription is in use, and on other terms")
         # JMS: a new one with that name takes the place of the old one.
         steal(found.queue)
-        unsubscribe(broker, found)
+        unsubscribe(broker, found, NULL)
         found = None
+    if found is None and what.durability:
+        wait(peer, link, make_durable(broker, what, key))
+        return NULL
     if found is None:
         found = subscribe(broker, topic, what, key)
     elif not shared:
@@ -145,21 +159,83 @@ cdef int steal(Queue *queue) except -1:
 
 
 cdef Subscription subscribe(Broker broker, Queue *topic, object what, tuple key):
-    """Make a subscription that has a name."""
+    """Make a subscription that has a name, and no files."""
     cdef Subscription made = Subscription()
     broker.check_room()
     made.what = what
     made.key = key
-    if what.durability:
-        made.folder = uuid.uuid4().hex
-        # Before its consumer is told that it is durable.
-        subscription_files.keep(broker.files.folder(SUBSCRIPTION + made.folder), what)
-    try:
-        begin(broker, topic, made)
-    except BaseException:
-        forget_folder(broker, made)
-        raise
+    begin(broker, topic, made)
     return made
+
+
+cdef Subscription make_durable(Broker broker, object what, tuple key):
+    """Have the files made of a subscription: before its consumer is told that it is durable."""
+    cdef Subscription made = Subscription()
+    broker.check_room()
+    made.what = what
+    made.key = key
+    made.folder = uuid.uuid4().hex
+    made.waiting = []
+    broker.making[key] = made
+    broker.opener.do(SUBSCRIPTION + made.folder, partial(make_files, broker.files, what),
+                     partial(files_made, broker, made))
+    return made
+
+
+cdef int wait(Peer *peer, pn_link_t *link, Subscription made) except -1:
+    """Have a link wait until a subscription is made."""
+    cdef Link *waiting = link_new(peer, link, DEFERRED, sizeof(Link))
+    if waiting == NULL:
+        raise MemoryError("no memory for a link")
+    made.waiting.append(defer(<Broker>peer.container.broker, waiting))
+    return 0
+
+
+def make_files(files: QueueDirectory, what: Description, name: str) -> None:
+    """Make a subscription's files, in the opener's thread: all of them or none.
+
+    Raises:
+        OutputError: they cannot be made.
+    """
+    folder = files.folder(name)
+    try:
+        subscription_files.keep(folder, what)
+        files.appender(name)
+    except BaseException:
+        if folder.exists():
+            subscription_files.forget(folder)
+        raise
+
+
+def files_made(Broker broker, Subscription made, name: str, error: Exception | None) -> None:
+    """Answer those who wait for a subscription: its files are there, or cannot be."""
+    cdef Queue *topic
+    cdef bytes why = None
+    del broker.making[made.key]
+    if broker.container.closing:
+        return
+    try:
+        if error is not None:
+            raise error
+        topic = topic_of(broker, made.what)
+        begin(broker, topic, made)
+    except Exception as failure:
+        say(failure)
+        why = str(failure).encode("utf-8", "replace")
+        if error is None:
+            forget_folder(broker, made, None)
+            broker.opener.do(name, broker.files.discard, store_discarded)
+    waiting, made.waiting = made.waiting, None
+    for deferred in waiting:
+        go_on(broker, deferred, why)
+
+
+cdef Queue *topic_of(Broker broker, object what) except NULL:
+    """Return the topic of a description, made if need be."""
+    cdef Queue *topic = broker.find(what.topic, True, True)
+    if not topic.multicast:
+        raise QuiverError(f"{what.topic!r} is a queue")
+    return topic
 
 
 cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
@@ -189,9 +265,10 @@ cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
     return 0
 
 
-cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) except NULL:
+cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) except? NULL:
     """Return the subscription of a link that attaches without a source, to ask for it.
 
+    NULL: it is being made, and then the link attaches anew.
     JMS clients do so before they unsubscribe. Our source says what there is (part 2.6.3).
     """
     cdef pn_terminus_t *ours = pn_link_source(link)
@@ -199,9 +276,13 @@ cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) excep
     cdef Subscription found
     name = name_of(link)
     if name.endswith(b"|global"):
-        found = broker.subscriptions.get((None, name[:-len(b"|global")], True))
+        key = None, name[:-len(b"|global")], True
     else:
-        found = broker.subscriptions.get((container_of(peer), name, True))
+        key = container_of(peer), name, True
+    if key in broker.making:
+        wait(peer, link, broker.making[key])
+        return NULL
+    found = broker.subscriptions.get(key)
     if found is None:
         raise Refusal(b"amqp:not-found", "the attach has no source, and there is no "
                       "subscription of that name")
@@ -235,9 +316,7 @@ def restore_subscriptions(Broker broker) -> None:
         try:
             if isinstance(what, QuiverError):
                 raise what
-            topic = broker.find(what.topic, True, True)
-            if not topic.multicast:
-                raise QuiverError(f"{what.topic!r} is a queue")
+            topic = topic_of(broker, what)
             made = Subscription()
             made.what = what
             made.key = what.container, what.name, True
@@ -249,12 +328,16 @@ def restore_subscriptions(Broker broker) -> None:
             say(f"the subscription in {root / folder} is not served: {error}")
 
 
-cdef void subscription_closed(Queue *queue) noexcept nogil:
-    """The consumer closed its link: a subscription that is its alone, or was the last's, ends."""
-    if queue != NULL and queue.subscription != NULL and queue.kept and queue.consumer_count == 1:
-        with gil:
-            unsubscribe(
-                <Broker>queue.container.broker, <Subscription>queue.subscription)
+cdef bint subscription_closed(Queue *queue, Link *link) noexcept nogil:
+    """The consumer closed its link: a subscription that is its alone, or was the last's, ends.
+
+    Says whether the link is to wait for that: until it is on disk.
+    """
+    if queue == NULL or queue.subscription == NULL or not queue.kept or queue.consumer_count > 1:
+        return False
+    with gil:
+        return unsubscribe(
+            <Broker>queue.container.broker, <Subscription>queue.subscription, link)
 
 
 cdef void subscription_left(Queue *queue) noexcept nogil:
@@ -271,25 +354,48 @@ cdef int forget(Broker broker, Subscription subscription) noexcept:
     return 0
 
 
-cdef int unsubscribe(Broker broker, Subscription subscription) noexcept:
-    """End a kept subscription; its queue goes when its last link does."""
+cdef bint unsubscribe(Broker broker, Subscription subscription, Link *link) noexcept:
+    """End a kept subscription; its queue goes when its last link does.
+
+    Args:
+        link: is to wait until that is on disk, if it was on disk that there is one: True then.
+    """
     cdef Queue *queue = subscription.queue
-    forget_folder(broker, subscription)
+    cdef Deferred deferred = None
+    if subscription.folder is not None:
+        if link != NULL:
+            deferred = defer(broker, link)
+        forget_folder(broker, subscription, deferred)
     end(broker, subscription)
     if queue.links == 0:
         leave_topic(queue)
         queue_dirty(queue)
+    return deferred is not None
+
+
+cdef int forget_folder(Broker broker, Subscription subscription, Deferred deferred) except -1:
+    """Have written down that a subscription is no more; then a link goes on, if one waits."""
+    broker.opener.do(SUBSCRIPTION + subscription.folder, partial(forget_files, broker.files),
+                     partial(files_forgotten, broker, deferred))
     return 0
 
 
-cdef int forget_folder(Broker broker, Subscription subscription) noexcept:
-    """Write down that a subscription is no more, if it was written down that it is."""
-    if subscription.folder is not None:
-        try:
-            subscription_files.forget(broker.files.folder(SUBSCRIPTION + subscription.folder))
-        except QuiverError as error:
-            say(error)
-    return 0
+def forget_files(files: QueueDirectory, name: str) -> None:
+    """Write down that a subscription is no more, in the opener's thread.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    subscription_files.forget(files.folder(name))
+
+
+def files_forgotten(
+        Broker broker, Deferred deferred, name: str, error: Exception | None) -> None:
+    """Answer the detach that ended a subscription."""
+    if error is not None:
+        say(error)
+    if deferred is not None:
+        go_on(broker, deferred, None)
 
 
 cdef int end(Broker broker, Subscription subscription) noexcept:

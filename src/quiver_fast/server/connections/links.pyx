@@ -17,7 +17,7 @@ from quiver_fast.proton.libproton cimport (
     pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
 )
 from quiver_fast.server.model.structures cimport (
-    INLET, OUTLET, Inlet, Link, LinkKind, Peer, Session,
+    COORDINATOR, INLET, Inlet, Link, LinkKind, Peer, Session,
 )
 
 # What a session takes before we read it bounds what an unread stream may hold. Where
@@ -62,6 +62,10 @@ cdef void session_delete(Peer *peer, Session *session) noexcept nogil:
     free(session)
 
 
+cdef inline bint is_incoming(LinkKind kind) noexcept nogil:
+    return kind == INLET or kind == COORDINATOR
+
+
 cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil:
     """Make what a link's context points to, in the list of its peer; NULL without memory.
 
@@ -84,7 +88,7 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     if session.links != NULL:
         session.links.prev = made
     session.links = made
-    session.incoming += kind != OUTLET
+    session.incoming += is_incoming(kind)
     made.own = pn_link_state(link) & PN_REMOTE_UNINIT != 0
     if made.own:
         peer.own_links += 1
@@ -125,7 +129,7 @@ cdef void link_forget(Link *link) noexcept nogil:
         session.links = link.next
     if link.next != NULL:
         link.next.prev = link.prev
-    session.incoming -= link.kind != OUTLET
+    session.incoming -= is_incoming(link.kind)
     session.streaming -= link.kind == INLET and (<Inlet *>link).streaming
     if link.own:
         peer.own_links -= 1

@@ -60,5 +60,6 @@ cdef bint write_owed(Store store) noexcept nogil
 cdef void mark_dirty(Container *container, void *store) noexcept nogil
 cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil
 cdef void stores_flush(Container *container) noexcept nogil
+cdef void store_leave(Container *container, void *store) noexcept nogil
 cdef void stores_finish(Container *container) noexcept nogil
 cdef void synced(void *container) noexcept nogil

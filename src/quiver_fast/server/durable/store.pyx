@@ -426,6 +426,15 @@ cdef void want_sync(Container *container, void *store) noexcept nogil:
         container.unsynced_stores = store
 
 
+cdef void store_leave(Container *container, void *store) noexcept nogil:
+    """Have a store synced no more, whose queue is gone and which has nothing to write down."""
+    cdef void **place = &container.unsynced_stores
+    while place[0] != NULL and place[0] != store:
+        place = &(<Store>place[0]).next_unsynced
+    if place[0] == store:
+        place[0] = (<Store>store).next_unsynced
+
+
 cdef void sync_next(Container *container) noexcept nogil:
     """Begin a sync of all that was written, unless one is under way."""
     if container.unsynced_stores != NULL and not (<Syncer>container.syncer).busy:
@@ -470,6 +479,7 @@ cdef void synced(void *owner) noexcept nogil:
     cdef Container *container = <Container *>owner
     cdef bint good = take_results(container, <Syncer>container.syncer)
     settle_pending(container, good)
+    (<Syncer>container.syncer).between_batches()
     sync_next(container)
 
 

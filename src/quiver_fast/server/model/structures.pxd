@@ -194,6 +194,7 @@ cdef enum LinkKind:
     INLET
     OUTLET
     COORDINATOR
+    DEFERRED                # its attach or its detach is not answered yet (deferred.pyx)
 
 # What every session's context points to.
 cdef struct Session:
@@ -229,8 +230,7 @@ cdef struct Link:
     Waiter *waiter
     # We detached it with an error: what still comes by it counts for nothing.
     bint refused
-    # We attached it, not the peer.
-    bint own
+    bint own                # we attached it, not the peer
     # We began its session for it alone: the session goes with the link.
     bint owns_session
     # The dynamic node that was made for it; NULL for none.

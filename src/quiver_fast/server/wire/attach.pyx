@@ -24,6 +24,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.server.addresses.broker cimport Broker, is_dynamic
 from quiver_fast.server.addresses.broker import TooManyQueues
+from quiver_fast.server.addresses.deferred cimport deferred_left
 from quiver_fast.server.addresses.lifetime cimport (
     maker_left, node_join, node_leave, read_lifetime, set_lifetime,
 )
@@ -41,7 +42,7 @@ from quiver_fast.server.connections.credit cimport (
 from quiver_fast.server.connections.links cimport link_abandon, link_delete, link_new, stream_inlet
 from quiver_fast.server.connections.peer cimport set_condition
 from quiver_fast.server.model.structures cimport (
-    COORDINATOR, INLET, OUTLET, Coordinator, Inlet, Link, LinkKind, Outlet, Peer, Queue,
+    COORDINATOR, DEFERRED, INLET, OUTLET, Coordinator, Inlet, Link, LinkKind, Outlet, Peer, Queue,
     peer_dirty,
 )
 from quiver_fast.server.nodes.queue cimport consumer_join
@@ -85,6 +86,13 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
             refuse(link, b"amqp:internal-error", str(error))
         except Exception as error:
             refuse(link, b"amqp:internal-error", f"{type(error).__name__}: {error}")
+    peer_dirty(peer)
+
+
+cdef void refuse_late(Peer *peer, pn_link_t *link, const char *why) noexcept nogil:
+    """Refuse an attach that waited for files which cannot be."""
+    with gil:
+        refuse(link, b"amqp:internal-error", why.decode("utf-8", "replace"))
     peer_dirty(peer)
 
 
@@ -169,6 +177,8 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     claim_nothing(pn_link_source(link))
     if pn_terminus_get_type(theirs) == PN_UNSPECIFIED:
         queue = known_subscription(broker, peer, link)
+        if queue == NULL:
+            return 0
     else:
         queue = node_of(broker, theirs, pn_link_source(link))
     if peer.trunk and queue.links == 0 and is_dynamic(queue) and not queue.lifetime:
@@ -176,6 +186,8 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         queue.temporary = True
     if queue.multicast:
         queue = subscription_of(broker, peer, link, queue)
+        if queue == NULL:
+            return 0
         queue.trunk = peer.trunk
         if queue.subscription == NULL:
             choose(queue, asked, container_of(peer))
@@ -260,39 +272,50 @@ cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
     return 0
 
 
-cdef void closed_by_peer(Link *link) noexcept nogil:
+cdef bint closed_by_peer(Link *link) noexcept nogil:
     """The peer closes a link, with which what was kept for it ends (part 2.6.6).
 
-    Where we closed it, for an error, the peer only confirms.
+    Says whether the answer has to wait. Where we closed it, for an error, the peer only
+    confirms.
     """
-    if link.kind == OUTLET and not link.refused:
-        subscription_closed((<Outlet *>link).consumer.queue)
+    return link.kind == OUTLET and not link.refused and (
+        subscription_closed((<Outlet *>link).consumer.queue, link))
 
 
 cdef void steal(Link *link) noexcept nogil:
     """Detach a consumer whose link's name was attached anew (part 2.6.1)."""
     set_condition(pn_link_condition(link.link), b"amqp:link:stolen",
                   b"a link of that name was attached elsewhere")
-    take_down(link, True, True)
+    take_down(link)
+    pn_link_close(link.link)
+    link_abandon(link)
 
 
 cdef void detach(Link *link, bint closed) noexcept nogil:
     """Take a link out of service, and answer the peer's detach in kind (part 2.6.5)."""
-    take_down(link, closed, False)
+    take_down(link)
+    if closed:
+        pn_link_close(link.link)
+    else:
+        pn_link_detach(link.link)
+    if link.owns_session:
+        pn_session_close(link.session)
+    link_delete(link)
 
 
-cdef void take_down(Link *link, bint closed, bint first) noexcept nogil:
-    """Take a link out of service.
+cdef void detach_later(Link *link) noexcept nogil:
+    """Take a link out of service whose detach is answered when it is `detach`ed."""
+    take_down(link)
+    link.kind = DEFERRED
 
-    Args:
-        closed: with all that was kept for it.
-        first: its peer has not detached it yet.
-    """
+
+cdef void take_down(Link *link) noexcept nogil:
+    """Take a link out of service; its record and the engine's link stay."""
     cdef Peer *peer = link.peer
-    cdef pn_link_t *engine_link = link.link
     cdef Queue *queue = NULL
     cdef Queue *sought = NULL
     cdef Queue *made = link.made
+    link.made = NULL
     if link.kind == OUTLET:
         queue = (<Outlet *>link).consumer.queue
         outlet_detached(<Outlet *>link)
@@ -307,18 +330,10 @@ cdef void take_down(Link *link, bint closed, bint first) noexcept nogil:
         node_leave(<Inlet *>link)
         demand_leave(<Inlet *>link)
         inlet_detached(<Inlet *>link)
-    else:
+    elif link.kind == COORDINATOR:
         coordinator_detached(link)
-    if closed:
-        pn_link_close(engine_link)
     else:
-        pn_link_detach(engine_link)
-    if link.owns_session:
-        pn_session_close(link.session)
-    if first:
-        link_abandon(link)
-    else:
-        link_delete(link)
+        deferred_left(link)
     if made != NULL:
         maker_left(made)
     if queue != NULL:

@@ -7,29 +7,33 @@ from quiver_fast.proton.libproton cimport (
     PN_LOCAL_UNINIT, PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN,
     pn_connection_driver_next_event, pn_connection_open, pn_connection_state, pn_delivery_link,
     pn_delivery_t, pn_delivery_updated, pn_event_delivery, pn_event_link, pn_event_session,
-    pn_event_t, pn_event_type, pn_link_free, pn_link_get_context, pn_link_t, pn_session_close,
-    pn_session_condition, pn_session_free, pn_session_get_context, pn_session_open,
-    pn_session_state, pn_session_t,
+    pn_event_t, pn_event_type, pn_link_free, pn_link_get_context, pn_link_state, pn_link_t,
+    pn_session_close, pn_session_condition, pn_session_free, pn_session_get_context,
+    pn_session_open, pn_session_state, pn_session_t,
 )
+from quiver_fast.server.addresses.broker cimport Delay
+from quiver_fast.server.addresses.deferred cimport deferred_ended, deferred_left
 from quiver_fast.server.addresses.sole cimport claim_container, leave_container, refuse_container
 from quiver_fast.server.connections.capability cimport (
     is_router, offer_capabilities, takes_streaming_links,
 )
 from quiver_fast.server.connections.credit cimport inlet_top_up
 from quiver_fast.server.connections.links cimport (
-    channels, open_session, same_server, session_delete, session_new,
+    channels, is_usable, link_abandon, open_session, same_server, session_delete, session_new,
 )
 from quiver_fast.server.connections.peer cimport peer_close, peer_flush, peer_refuse, set_condition
 from quiver_fast.server.model.structures cimport (
-    COORDINATOR, INLET, OUTLET, Inlet, Link, Outlet, Peer, Queue, Session, peer_dirty,
-    queue_dirty,
+    COORDINATOR, DEFERRED, INLET, OUTLET, Inlet, Link, Outlet, Peer, Queue, Session,
+    peer_dirty, queue_dirty,
 )
 from quiver_fast.server.model.timer cimport timer_set
 from quiver_fast.server.streams.trunk cimport announce_all, trunk_opened
 from quiver_fast.server.transactions.coordinator cimport coordinator_receive
 from quiver_fast.server.transfer.inlet cimport inlet_receive
 from quiver_fast.server.transfer.outlet cimport outlet_flow, outlet_updated
-from quiver_fast.server.wire.attach cimport attach, closed_by_peer, detach
+from quiver_fast.server.wire.attach cimport (
+    attach, closed_by_peer, detach, detach_later, refuse_late,
+)
 
 # Events of one peer in one round: a disposition may bring one for each of 100,000 deliveries.
 cdef int EVENTS = 4096
@@ -140,14 +144,37 @@ cdef void link_flow(pn_link_t *engine_link) noexcept nogil:
 
 cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept nogil:
     cdef Link *link = link_of(engine_link)
-    if link != NULL:
-        if closed:
-            closed_by_peer(link)
+    if link == NULL:
+        # A link that was refused: the peer confirms.
+        pn_link_free(engine_link)
+        peer_dirty(peer)
+    elif link.kind == DEFERRED:
+        deferred_ended(link, closed)
+    elif closed and closed_by_peer(link):
+        detach_later(link)
+    else:
         detach(link, closed)
+
+
+cdef void go_on(Link *link, const Delay *delay) noexcept nogil:
+    """Answer an attach that waited, with what came by the link meanwhile; or a detach."""
+    cdef Peer *peer = link.peer
+    cdef pn_link_t *engine_link = link.link
+    if not is_usable(peer):
+        # It goes with its connection.
         return
-    # A link that was refused: the peer confirms.
-    pn_link_free(engine_link)
-    peer_dirty(peer)
+    if not pn_link_state(engine_link) & PN_LOCAL_UNINIT:
+        detach(link, True)
+        return
+    deferred_left(link)
+    link_abandon(link)
+    if delay.why != NULL:
+        refuse_late(peer, engine_link, delay.why)
+    else:
+        attach(peer, engine_link)
+        link_flow(engine_link)
+    if delay.ended:
+        link_ended(peer, engine_link, delay.closed)
 
 
 cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
