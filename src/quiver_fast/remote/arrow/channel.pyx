@@ -130,8 +130,8 @@ cdef class Channel:
             size = header & LENGTH_MASK
             if size > MAX_REPLY:
                 with gil:
-                    oversize = f"a reply of {size} bytes"
-                    raise PeerError(f"{self.peer}: {foreign_protocol(at[:HEADER_SIZE]) or oversize}")
+                    other = foreign_protocol(at[:HEADER_SIZE])
+                    raise PeerError(f"{self.peer}: {other or f'a reply of {size} bytes'}")
             if pending(&self.input) - HEADER_SIZE < size:
                 return False
             # Not discard(): what is taken must stay readable until the next read.
