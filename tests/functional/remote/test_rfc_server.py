@@ -139,8 +139,7 @@ def test_a_malformed_reply_is_one_line(event: str, said: str, command: list[str]
         ended = tool(*command, url)
     assert ended.code == 1
     lines = ended.stderr.splitlines()
-    # An arrow says it, and its wrapper whose word it is.
-    assert len(lines) == (2 if command[0] == "arrow" else 1)
+    assert len(lines) == 1
     assert all("error: " in line and "a malformed reply: b'" in line for line in lines)
 
 
