@@ -37,6 +37,8 @@ def test_libzmq_brings_every_message_in_its_order() -> None:
 
 def test_nats_brings_every_message_in_its_order() -> None:
     found = reach.nats(built(build.nats_pair), MESSAGES, SIZE)
+    # So few messages may cost the server less CPU than the system counts by.
+    assert found.pop("server_cpu") >= 0
     assert all(figure > 0 for figure in found.values())
 
 

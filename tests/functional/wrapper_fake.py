@@ -112,8 +112,8 @@ for n, sent in enumerate(() if mode == "silent" else messages()):
             try:
                 peer.write(b"%d\n" % sent)
                 peer.flush()
-            except BrokenPipeError:
-                # The receiver drained first.
+            except ConnectionError:
+                # The receiver drained first, and may have left what it did not read.
                 break
     else:
         if mode == "slow":
