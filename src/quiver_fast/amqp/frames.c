@@ -1,0 +1,304 @@
+/* Reading frames: every legal encoding, and a shorter way for the common ones. */
+
+#include "frames.h"
+
+#include <string.h>
+
+static uint32_t number32(const uint8_t *at) {
+  uint32_t number;
+  memcpy(&number, at, sizeof number);
+  return __builtin_bswap32(number);
+}
+
+/* ---- The frame's header (part 2.3.1) */
+
+static enum amqp_frame_kind kind_of(enum amqp_code code) {
+  switch (code) {
+  case AMQP_CODE_TRANSFER:
+    return AMQP_FRAME_TRANSFER;
+  case AMQP_CODE_FLOW:
+    return AMQP_FRAME_FLOW;
+  case AMQP_CODE_DISPOSITION:
+    return AMQP_FRAME_DISPOSITION;
+  default:
+    return AMQP_FRAME_CONTROL;
+  }
+}
+
+static void classify(amqp_frame_t *frame) {
+  const uint8_t *end = frame->body.start + frame->body.size;
+  amqp_reader_t in = {frame->body.start, end, AMQP_FINE};
+  frame->kind = kind_of(amqp_read_descriptor(&in));
+  frame->fields = (amqp_bytes_t){in.at, (size_t) (end - in.at)};
+}
+
+enum amqp_fault amqp_read_frame(
+  const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_frame_t *frame) {
+  *frame = (amqp_frame_t){.kind = AMQP_FRAME_CONTROL};
+  if (size < AMQP_FRAME_HEADER) return AMQP_FINE;
+  const uint32_t whole = number32(data);
+  const size_t offset = (size_t) data[4] * 4;
+  /* A peer may send its open before it knows our limit, but none is below the least. */
+  if (whole < AMQP_FRAME_HEADER || whole > max_frame_size) return AMQP_FRAMING_ERROR;
+  if (offset < AMQP_FRAME_HEADER || offset > whole) return AMQP_FRAMING_ERROR;
+  if (whole > size) return AMQP_FINE;
+  frame->size = whole;
+  frame->body = (amqp_bytes_t){data + offset, whole - offset};
+  const bool amqp = data[5] == 0;
+  if (!amqp) return AMQP_FINE;
+  frame->channel = (uint16_t) (data[6] << 8 | data[7]);
+  if (frame->body.size == 0)
+    frame->kind = AMQP_FRAME_EMPTY;
+  else
+    classify(frame);
+  return AMQP_FINE;
+}
+
+static amqp_reader_t reader(amqp_bytes_t bytes) {
+  return (amqp_reader_t){bytes.start, bytes.start + bytes.size, AMQP_FINE};
+}
+
+/* ---- Transfer */
+
+enum amqp_fault amqp_read_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer) {
+  amqp_reader_t in = reader(frame->fields);
+  amqp_fields_t fields = amqp_read_list(&in);
+  *transfer = (amqp_transfer_t){0};
+  transfer->handle = amqp_field_mandatory_uint(&fields);
+  transfer->delivery_id = amqp_field_optional_uint(&fields, &transfer->has_delivery_id);
+  transfer->tag = amqp_field_binary(&fields);
+  transfer->message_format = amqp_field_optional_uint(&fields, &transfer->has_message_format);
+  transfer->settled = amqp_field_optional_boolean(&fields, &transfer->has_settled);
+  transfer->more = amqp_field_boolean(&fields, false);
+  transfer->rcv_settle_mode =
+    amqp_field_optional_ubyte(&fields, &transfer->has_rcv_settle_mode);
+  transfer->state = amqp_field_any(&fields);
+  transfer->resume = amqp_field_boolean(&fields, false);
+  transfer->aborted = amqp_field_boolean(&fields, false);
+  transfer->batchable = amqp_field_boolean(&fields, false);
+  amqp_end_fields(&in, &fields);
+  if (in.fault) return in.fault;
+  transfer->payload = (amqp_bytes_t){in.at, (size_t) (in.end - in.at)};
+  if (transfer->tag.size > AMQP_TAG_MAX || transfer->rcv_settle_mode > AMQP_SECOND)
+    return AMQP_INVALID_FIELD;
+  return AMQP_FINE;
+}
+
+/* Constructors that the short way knows (part 1.6). */
+enum {
+  NULL_ = 0x40,
+  TRUE_ = 0x41,
+  FALSE_ = 0x42,
+  UINT0 = 0x43,
+  SMALL_UINT = 0x52,
+  UINT = 0x70,
+  BINARY8 = 0xa0,
+  LIST8 = 0xc0,
+};
+
+/* What the short way may look at: the list's head, three uints, a tag, two booleans. */
+#define COMMON_MAX (3 + 3 * 5 + 2 + AMQP_TAG_MAX + 2)
+
+/* Read a uint without a look at the bounds, which the caller took care of. */
+static const uint8_t *common_uint(const uint8_t *at, uint32_t *number) {
+  switch (*at) {
+  case UINT0:
+    *number = 0;
+    return at + 1;
+  case SMALL_UINT:
+    *number = at[1];
+    return at + 2;
+  case UINT:
+    *number = number32(at + 1);
+    return at + 5;
+  default:
+    return NULL;
+  }
+}
+
+static const uint8_t *common_tag(const uint8_t *at, amqp_bytes_t *tag) {
+  if (at[0] != BINARY8 || at[1] > AMQP_TAG_MAX) return NULL;
+  *tag = (amqp_bytes_t){at + 2, at[1]};
+  return at + 2 + at[1];
+}
+
+bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer) {
+  const uint8_t *at = frame->fields.start;
+  /* The one look at the bounds: all that is read below is within the frame. */
+  if (frame->fields.size < COMMON_MAX || at[0] != LIST8) return false;
+  const uint8_t *list_end = at + 2 + at[1], *end = at + frame->fields.size;
+  const uint8_t count = at[2];
+  if (count < 4 || count > 6 || list_end > end) return false;
+  *transfer = (amqp_transfer_t){.has_delivery_id = true, .has_message_format = true};
+  at = common_uint(at + 3, &transfer->handle);
+  if (at) at = common_uint(at, &transfer->delivery_id);
+  if (at) at = common_tag(at, &transfer->tag);
+  if (at) at = common_uint(at, &transfer->message_format);
+  if (!at) return false;
+  bool *const flags[] = {&transfer->settled, &transfer->more};
+  for (int i = 0; i < count - 4; i++, at++) {
+    if (*at != TRUE_ && *at != FALSE_) return false;
+    *flags[i] = *at == TRUE_;
+  }
+  transfer->has_settled = count > 4;
+  /* Fields that passed the list's end were others' bytes. */
+  if (at != list_end) return false;
+  transfer->payload = (amqp_bytes_t){at, (size_t) (end - at)};
+  return true;
+}
+
+/* ---- Flow */
+
+/* Of a flow without a handle no field of the link may be there (part 2.7.4). */
+static bool tells_no_link(const amqp_flow_t *flow) {
+  return !flow->has_delivery_count && !flow->has_link_credit && !flow->has_available &&
+         !flow->drain;
+}
+
+enum amqp_fault amqp_read_flow(const amqp_frame_t *frame, amqp_flow_t *flow) {
+  amqp_reader_t in = reader(frame->fields);
+  amqp_fields_t fields = amqp_read_list(&in);
+  flow->next_incoming_id = amqp_field_optional_uint(&fields, &flow->has_next_incoming_id);
+  flow->incoming_window = amqp_field_mandatory_uint(&fields);
+  flow->next_outgoing_id = amqp_field_mandatory_uint(&fields);
+  flow->outgoing_window = amqp_field_mandatory_uint(&fields);
+  flow->handle = amqp_field_optional_uint(&fields, &flow->has_handle);
+  flow->delivery_count = amqp_field_optional_uint(&fields, &flow->has_delivery_count);
+  flow->link_credit = amqp_field_optional_uint(&fields, &flow->has_link_credit);
+  flow->available = amqp_field_optional_uint(&fields, &flow->has_available);
+  flow->drain = amqp_field_boolean(&fields, false);
+  flow->echo = amqp_field_boolean(&fields, false);
+  amqp_field_any(&fields); /* properties */
+  amqp_end_fields(&in, &fields);
+  if (in.at != in.end && !in.fault) return AMQP_DECODE_ERROR;
+  if (in.fault) return in.fault;
+  return flow->has_handle || tells_no_link(flow) ? AMQP_FINE : AMQP_INVALID_FIELD;
+}
+
+/* ---- Delivery states */
+
+static void read_error(amqp_bytes_t encoded, amqp_state_t *state, amqp_reader_t *outer) {
+  amqp_reader_t in = reader(encoded);
+  if (amqp_read_descriptor(&in) != AMQP_CODE_ERROR && !in.fault) in.fault = AMQP_DECODE_ERROR;
+  amqp_fields_t fields = amqp_read_list(&in);
+  state->condition = amqp_field_symbol(&fields);
+  state->description = amqp_field_string(&fields);
+  amqp_field_any(&fields); /* info */
+  amqp_end_fields(&in, &fields);
+  if (!outer->fault) outer->fault = in.fault;
+  if (!outer->fault && !state->condition.start) outer->fault = AMQP_INVALID_FIELD;
+}
+
+static void read_rejected(amqp_fields_t *fields, amqp_state_t *state) {
+  const amqp_bytes_t error = amqp_field_any(fields);
+  if (error.start) read_error(error, state, &fields->in);
+}
+
+static void read_received(amqp_fields_t *fields, amqp_state_t *state) {
+  bool there;
+  state->section_number = amqp_field_mandatory_uint(fields);
+  state->section_offset = amqp_field_optional_ulong(fields, &there);
+  if (!there && !fields->in.fault) fields->in.fault = AMQP_INVALID_FIELD;
+}
+
+static void read_modified(amqp_fields_t *fields, amqp_state_t *state) {
+  state->delivery_failed = amqp_field_boolean(fields, false);
+  state->undeliverable_here = amqp_field_boolean(fields, false);
+  amqp_field_any(fields); /* message-annotations */
+}
+
+static void read_txn_id(amqp_fields_t *fields, amqp_state_t *state) {
+  state->txn_id = amqp_field_binary(fields);
+  if (!state->txn_id.start && !fields->in.fault) fields->in.fault = AMQP_INVALID_FIELD;
+}
+
+/* A provisional outcome is an outcome (part 4.5.8): neither received nor of a transaction. */
+static bool is_outcome(enum amqp_code code) {
+  return code != AMQP_CODE_RECEIVED && code != AMQP_CODE_TRANSACTIONAL;
+}
+
+static void read_plain_state(amqp_reader_t *in, amqp_state_t *state);
+
+static void read_transactional(amqp_fields_t *fields, amqp_state_t *state) {
+  read_txn_id(fields, state);
+  const amqp_bytes_t encoded = amqp_field_any(fields);
+  if (!encoded.start || fields->in.fault) return;
+  amqp_reader_t in = reader(encoded);
+  amqp_state_t outcome = *state;
+  outcome.code = amqp_read_descriptor(&in);
+  if (!in.fault && !is_outcome(outcome.code)) in.fault = AMQP_DECODE_ERROR;
+  read_plain_state(&in, &outcome);
+  outcome.txn_id = state->txn_id;
+  outcome.outcome = outcome.code;
+  outcome.code = AMQP_CODE_TRANSACTIONAL;
+  *state = outcome;
+  if (in.fault) fields->in.fault = in.fault;
+}
+
+static void read_state_fields(amqp_fields_t *fields, amqp_state_t *state) {
+  switch (state->code) {
+  case AMQP_CODE_RECEIVED:
+    read_received(fields, state);
+    break;
+  case AMQP_CODE_REJECTED:
+    read_rejected(fields, state);
+    break;
+  case AMQP_CODE_MODIFIED:
+    read_modified(fields, state);
+    break;
+  case AMQP_CODE_DECLARED:
+    read_txn_id(fields, state);
+    break;
+  case AMQP_CODE_TRANSACTIONAL:
+    read_transactional(fields, state);
+    break;
+  default: /* accepted and released have no fields */
+    break;
+  }
+}
+
+/* Read what follows the descriptor. */
+static void read_plain_state(amqp_reader_t *in, amqp_state_t *state) {
+  if (state->code == AMQP_CODE_UNKNOWN) {
+    amqp_read_value(in);
+    return;
+  }
+  amqp_fields_t fields = amqp_read_list(in);
+  read_state_fields(&fields, state);
+  amqp_end_fields(in, &fields);
+}
+
+/* A described list of this protocol that is no delivery state, such as a flow. */
+static bool is_state(enum amqp_code code) {
+  return code >= AMQP_CODE_RECEIVED;
+}
+
+enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) {
+  *state = (amqp_state_t){.encoded = encoded};
+  if (!encoded.start) return AMQP_FINE;
+  amqp_reader_t in = reader(encoded);
+  state->code = amqp_read_descriptor(&in);
+  if (in.fault) return in.fault;
+  if (!is_state(state->code)) return AMQP_DECODE_ERROR;
+  read_plain_state(&in, state);
+  return in.fault;
+}
+
+/* ---- Disposition */
+
+enum amqp_fault amqp_read_disposition(
+  const amqp_frame_t *frame, amqp_disposition_t *disposition) {
+  amqp_reader_t in = reader(frame->fields);
+  amqp_fields_t fields = amqp_read_list(&in);
+  bool ranged;
+  disposition->role = amqp_field_mandatory_boolean(&fields) ? AMQP_RECEIVER : AMQP_SENDER;
+  disposition->first = amqp_field_mandatory_uint(&fields);
+  disposition->last = amqp_field_optional_uint(&fields, &ranged);
+  if (!ranged) disposition->last = disposition->first;
+  disposition->settled = amqp_field_boolean(&fields, false);
+  const amqp_bytes_t state = amqp_field_any(&fields);
+  disposition->batchable = amqp_field_boolean(&fields, false);
+  amqp_end_fields(&in, &fields);
+  if (in.at != in.end && !in.fault) return AMQP_DECODE_ERROR;
+  return in.fault ? in.fault : amqp_read_state(state, &disposition->state);
+}

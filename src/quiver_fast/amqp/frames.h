@@ -1,0 +1,119 @@
+/* Frames (part 2.3), and the performatives of the data plane: transfer, flow, disposition.
+ *
+ * All others are the engine's, which opens connections, sessions and links. */
+#ifndef QUIVER_AMQP_FRAMES_H
+#define QUIVER_AMQP_FRAMES_H
+
+#include "values.h"
+
+#define AMQP_FRAME_HEADER 8
+/* No peer may be asked to send less at once (part 2.3.3). */
+#define AMQP_MIN_MAX_FRAME_SIZE 512
+/* Delivery tags are no longer (part 2.8.7). */
+#define AMQP_TAG_MAX 32
+
+enum amqp_frame_kind {
+  AMQP_FRAME_EMPTY,
+  AMQP_FRAME_TRANSFER,
+  AMQP_FRAME_FLOW,
+  AMQP_FRAME_DISPOSITION,
+  /* Anything else, SASL and what is malformed in its descriptor too: the engine judges it. */
+  AMQP_FRAME_CONTROL,
+};
+
+typedef struct amqp_frame {
+  uint32_t size; /* with its header; 0 while it is not all there */
+  uint16_t channel;
+  enum amqp_frame_kind kind;
+  amqp_bytes_t body;   /* from the performative on */
+  amqp_bytes_t fields; /* from the performative's list on; of ours only */
+} amqp_frame_t;
+
+enum amqp_role {
+  AMQP_SENDER = 0,
+  AMQP_RECEIVER = 1,
+};
+
+enum { AMQP_FIRST = 0, AMQP_SECOND = 1 }; /* rcv-settle-mode (part 2.8.3) */
+
+/* The state of a delivery (parts 3.4 and 4.5). */
+typedef struct amqp_state {
+  enum amqp_code code;    /* AMQP_CODE_NONE for null */
+  enum amqp_code outcome; /* of a transactional state: what the delivery gets at its commit */
+  amqp_bytes_t encoded;
+  amqp_bytes_t txn_id;      /* of declared and transactional states */
+  amqp_bytes_t condition;   /* of rejected */
+  amqp_bytes_t description; /* of rejected */
+  bool delivery_failed;     /* of modified */
+  bool undeliverable_here;  /* of modified */
+  uint32_t section_number;  /* of received */
+  uint64_t section_offset;  /* of received */
+} amqp_state_t;
+
+/* Part 2.7.5. A frame that continues a delivery may leave its id, tag and format out. */
+typedef struct amqp_transfer {
+  uint32_t handle;
+  uint32_t delivery_id;
+  uint32_t message_format;
+  bool has_delivery_id;
+  bool has_message_format;
+  bool has_settled;
+  bool settled;
+  bool more;
+  bool has_rcv_settle_mode;
+  uint8_t rcv_settle_mode;
+  bool resume;
+  bool aborted;
+  bool batchable;
+  amqp_bytes_t tag;
+  amqp_bytes_t state; /* as it came: few users look at it */
+  amqp_bytes_t payload;
+} amqp_transfer_t;
+
+/* Part 2.7.4. Without a handle it tells the session alone. */
+typedef struct amqp_flow {
+  uint32_t next_incoming_id;
+  uint32_t incoming_window;
+  uint32_t next_outgoing_id;
+  uint32_t outgoing_window;
+  uint32_t handle;
+  uint32_t delivery_count;
+  uint32_t link_credit;
+  uint32_t available;
+  bool has_next_incoming_id; /* not before the peer's begin was seen */
+  bool has_handle;
+  bool has_delivery_count;
+  bool has_link_credit;
+  bool has_available;
+  bool drain;
+  bool echo;
+} amqp_flow_t;
+
+/* Part 2.7.6. */
+typedef struct amqp_disposition {
+  enum amqp_role role; /* who sends it */
+  uint32_t first;
+  uint32_t last;
+  bool settled;
+  bool batchable;
+  amqp_state_t state;
+} amqp_disposition_t;
+
+/* Read the next frame's header and kind. While it is not all there its size is 0.
+ * What is larger than `max_frame_size`, which this side advertised, is a framing error. */
+enum amqp_fault amqp_read_frame(
+  const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_frame_t *frame);
+
+/* Read the performative of a frame of that kind. */
+enum amqp_fault amqp_read_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer);
+enum amqp_fault amqp_read_flow(const amqp_frame_t *frame, amqp_flow_t *flow);
+enum amqp_fault amqp_read_disposition(const amqp_frame_t *frame, amqp_disposition_t *disposition);
+
+/* Read a delivery state, such as that of a transfer. */
+enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state);
+
+/* The same as amqp_read_transfer for the encodings that peers use, or false: nothing is known
+ * then, and the complete reader must be asked. */
+bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer);
+
+#endif

@@ -1,0 +1,350 @@
+/* Reading AMQP 1.0 values (part 1.6). */
+
+#include "values.h"
+
+#include <string.h>
+
+enum constructor {
+  DESCRIBED = 0x00,
+  NULL_ = 0x40,
+  TRUE_ = 0x41,
+  FALSE_ = 0x42,
+  UINT0 = 0x43,
+  ULONG0 = 0x44,
+  LIST0 = 0x45,
+  UBYTE = 0x50,
+  SMALL_UINT = 0x52,
+  SMALL_ULONG = 0x53,
+  BOOLEAN = 0x56,
+  UINT = 0x70,
+  ULONG = 0x80,
+  BINARY8 = 0xa0,
+  STRING8 = 0xa1,
+  SYMBOL8 = 0xa3,
+  BINARY32 = 0xb0,
+  STRING32 = 0xb1,
+  SYMBOL32 = 0xb3,
+  LIST8 = 0xc0,
+  LIST32 = 0xd0,
+  MAP8 = 0xc1,
+  MAP32 = 0xd1,
+  ARRAY8 = 0xe0,
+  ARRAY32 = 0xf0,
+};
+
+const char *amqp_condition(enum amqp_fault fault) {
+  switch (fault) {
+  case AMQP_FRAMING_ERROR:
+    return "amqp:connection:framing-error";
+  case AMQP_DECODE_ERROR:
+    return "amqp:decode-error";
+  case AMQP_INVALID_FIELD:
+    return "amqp:invalid-field";
+  default:
+    return NULL;
+  }
+}
+
+static void refuse(amqp_reader_t *in, enum amqp_fault fault) {
+  if (in->fault == AMQP_FINE) in->fault = fault;
+  in->at = in->end;
+}
+
+/* Return where `size` bytes are, and pass over them; NULL where there are fewer. */
+static const uint8_t *take(amqp_reader_t *in, size_t size) {
+  if (in->fault || size > (size_t) (in->end - in->at)) {
+    refuse(in, AMQP_DECODE_ERROR);
+    return NULL;
+  }
+  const uint8_t *start = in->at;
+  in->at += size;
+  return start;
+}
+
+/* Read a big-endian number of `width` bytes. */
+static uint64_t read_number(amqp_reader_t *in, size_t width) {
+  const uint8_t *bytes = take(in, width);
+  uint64_t number = 0;
+  for (size_t i = 0; bytes && i < width; i++) number = number << 8 | bytes[i];
+  return number;
+}
+
+static uint8_t read_byte(amqp_reader_t *in) {
+  return (uint8_t) read_number(in, 1);
+}
+
+static amqp_bytes_t read_sized(amqp_reader_t *in, size_t width) {
+  const size_t size = (size_t) read_number(in, width);
+  const uint8_t *start = take(in, size);
+  return (amqp_bytes_t){start, start ? size : 0};
+}
+
+/* ---- Any value. The high half of a constructor tells its width (part 1.2). */
+
+static bool is_known(uint8_t constructor) {
+  switch (constructor) {
+  case NULL_:
+  case TRUE_:
+  case FALSE_:
+  case UINT0:
+  case ULONG0:
+  case LIST0:
+  case 0x50 ... 0x56:
+  case 0x60:
+  case 0x61:
+  case 0x70 ... 0x74:
+  case 0x80 ... 0x84:
+  case 0x94:
+  case 0x98:
+  case BINARY8:
+  case STRING8:
+  case SYMBOL8:
+  case BINARY32:
+  case STRING32:
+  case SYMBOL32:
+  case LIST8:
+  case LIST32:
+  case MAP8:
+  case MAP32:
+  case ARRAY8:
+  case ARRAY32:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* Values of variable size. What is in a compound one is not looked at: its size is what counts
+ * for the frame, and who wants the items reads them. But its count, and an array's constructor,
+ * must be within that size. */
+static void pass_sized(amqp_reader_t *in, uint8_t constructor) {
+  const size_t width = constructor & 0x10 ? 4 : 1;
+  const amqp_bytes_t body = read_sized(in, width);
+  size_t least = 0;
+  if (constructor >= LIST8) least = width;
+  if (constructor >= ARRAY8) least = width + 1;
+  if (body.size < least) refuse(in, AMQP_DECODE_ERROR);
+}
+
+/* Pass over what follows a constructor. */
+static void pass_body(amqp_reader_t *in, uint8_t constructor) {
+  static const uint8_t WIDTHS[] = {[4] = 0, [5] = 1, [6] = 2, [7] = 4, [8] = 8, [9] = 16};
+  if (!is_known(constructor)) {
+    refuse(in, AMQP_DECODE_ERROR);
+  } else if (constructor >= BINARY8) {
+    pass_sized(in, constructor);
+  } else {
+    const uint8_t *bytes = take(in, WIDTHS[constructor >> 4]);
+    if (bytes && constructor == BOOLEAN && *bytes > 1) refuse(in, AMQP_DECODE_ERROR);
+  }
+}
+
+amqp_bytes_t amqp_read_value(amqp_reader_t *in) {
+  const uint8_t *start = in->at;
+  uint8_t constructor = read_byte(in);
+  /* A described value is two, and its descriptor may be described itself. */
+  for (size_t values = 1; values && !in->fault; values--) {
+    for (; constructor == DESCRIBED && !in->fault; constructor = read_byte(in)) values++;
+    pass_body(in, constructor);
+    if (values > 1) constructor = read_byte(in);
+  }
+  if (in->fault) return (amqp_bytes_t){NULL, 0};
+  return (amqp_bytes_t){start, (size_t) (in->at - start)};
+}
+
+/* ---- Descriptors */
+
+static const struct {
+  const char *symbol;
+  enum amqp_code code;
+} NAMES[] = {
+  {"amqp:flow:list", AMQP_CODE_FLOW},
+  {"amqp:transfer:list", AMQP_CODE_TRANSFER},
+  {"amqp:disposition:list", AMQP_CODE_DISPOSITION},
+  {"amqp:error:list", AMQP_CODE_ERROR},
+  {"amqp:received:list", AMQP_CODE_RECEIVED},
+  {"amqp:accepted:list", AMQP_CODE_ACCEPTED},
+  {"amqp:rejected:list", AMQP_CODE_REJECTED},
+  {"amqp:released:list", AMQP_CODE_RELEASED},
+  {"amqp:modified:list", AMQP_CODE_MODIFIED},
+  {"amqp:declared:list", AMQP_CODE_DECLARED},
+  {"amqp:transactional-state:list", AMQP_CODE_TRANSACTIONAL},
+};
+#define NAMES_COUNT (sizeof NAMES / sizeof *NAMES)
+
+static enum amqp_code code_of_number(uint64_t number) {
+  for (size_t i = 0; i < NAMES_COUNT; i++) {
+    if (NAMES[i].code == number) return NAMES[i].code;
+  }
+  return AMQP_CODE_UNKNOWN;
+}
+
+static enum amqp_code code_of_symbol(amqp_bytes_t symbol) {
+  for (size_t i = 0; symbol.start && i < NAMES_COUNT; i++) {
+    const size_t size = strlen(NAMES[i].symbol);
+    if (size == symbol.size && !memcmp(NAMES[i].symbol, symbol.start, size)) return NAMES[i].code;
+  }
+  return AMQP_CODE_UNKNOWN;
+}
+
+enum amqp_code amqp_read_descriptor(amqp_reader_t *in) {
+  if (read_byte(in) != DESCRIBED) refuse(in, AMQP_DECODE_ERROR);
+  if (in->fault) return AMQP_CODE_NONE;
+  amqp_reader_t other = *in;
+  enum amqp_code code = AMQP_CODE_UNKNOWN;
+  switch (read_byte(in)) {
+  case SMALL_ULONG:
+    code = code_of_number(read_number(in, 1));
+    break;
+  case ULONG:
+    code = code_of_number(read_number(in, 8));
+    break;
+  case SYMBOL8:
+    code = code_of_symbol(read_sized(in, 1));
+    break;
+  case SYMBOL32:
+    code = code_of_symbol(read_sized(in, 4));
+    break;
+  default:
+    amqp_read_value(&other);
+    *in = other;
+  }
+  return in->fault ? AMQP_CODE_NONE : code;
+}
+
+/* ---- Lists and their fields */
+
+amqp_fields_t amqp_read_list(amqp_reader_t *in) {
+  amqp_fields_t fields = {{NULL, NULL, AMQP_FINE}, 0};
+  const uint8_t constructor = read_byte(in);
+  if (constructor == LIST0) return fields;
+  if (constructor != LIST8 && constructor != LIST32) refuse(in, AMQP_DECODE_ERROR);
+  const size_t width = constructor == LIST8 ? 1 : 4;
+  const amqp_bytes_t body = read_sized(in, width);
+  if (!body.start) return fields;
+  fields.in = (amqp_reader_t){body.start, body.start + body.size, AMQP_FINE};
+  fields.left = (uint32_t) read_number(&fields.in, width);
+  return fields;
+}
+
+void amqp_end_fields(amqp_reader_t *in, const amqp_fields_t *fields) {
+  if (fields->in.fault) refuse(in, fields->in.fault);
+  if (fields->left || fields->in.at != fields->in.end) refuse(in, AMQP_DECODE_ERROR);
+}
+
+/* Return the constructor of the next field; that of null where the sender left it out. */
+static uint8_t next_field(amqp_fields_t *fields) {
+  if (fields->left == 0 || fields->in.fault) return NULL_;
+  fields->left--;
+  return read_byte(&fields->in);
+}
+
+static uint32_t read_uint(amqp_reader_t *in, uint8_t constructor) {
+  switch (constructor) {
+  case UINT0:
+    return 0;
+  case SMALL_UINT:
+    return (uint32_t) read_number(in, 1);
+  case UINT:
+    return (uint32_t) read_number(in, 4);
+  default:
+    refuse(in, AMQP_DECODE_ERROR);
+    return 0;
+  }
+}
+
+uint32_t amqp_field_optional_uint(amqp_fields_t *fields, bool *there) {
+  const uint8_t constructor = next_field(fields);
+  *there = constructor != NULL_;
+  return *there ? read_uint(&fields->in, constructor) : 0;
+}
+
+uint32_t amqp_field_mandatory_uint(amqp_fields_t *fields) {
+  bool there;
+  const uint32_t number = amqp_field_optional_uint(fields, &there);
+  if (!there) refuse(&fields->in, AMQP_INVALID_FIELD);
+  return number;
+}
+
+static uint64_t read_ulong(amqp_reader_t *in, uint8_t constructor) {
+  switch (constructor) {
+  case ULONG0:
+    return 0;
+  case SMALL_ULONG:
+    return read_number(in, 1);
+  case ULONG:
+    return read_number(in, 8);
+  default:
+    refuse(in, AMQP_DECODE_ERROR);
+    return 0;
+  }
+}
+
+uint64_t amqp_field_optional_ulong(amqp_fields_t *fields, bool *there) {
+  const uint8_t constructor = next_field(fields);
+  *there = constructor != NULL_;
+  return *there ? read_ulong(&fields->in, constructor) : 0;
+}
+
+uint8_t amqp_field_optional_ubyte(amqp_fields_t *fields, bool *there) {
+  const uint8_t constructor = next_field(fields);
+  *there = constructor != NULL_;
+  if (!*there) return 0;
+  if (constructor != UBYTE) refuse(&fields->in, AMQP_DECODE_ERROR);
+  return read_byte(&fields->in);
+}
+
+static bool read_boolean(amqp_reader_t *in, uint8_t constructor) {
+  if (constructor == TRUE_) return true;
+  if (constructor == FALSE_) return false;
+  const uint8_t byte = constructor == BOOLEAN ? read_byte(in) : 2;
+  if (byte > 1) refuse(in, AMQP_DECODE_ERROR);
+  return byte == 1;
+}
+
+bool amqp_field_optional_boolean(amqp_fields_t *fields, bool *there) {
+  const uint8_t constructor = next_field(fields);
+  *there = constructor != NULL_;
+  return *there && read_boolean(&fields->in, constructor);
+}
+
+bool amqp_field_boolean(amqp_fields_t *fields, bool otherwise) {
+  bool there;
+  const bool value = amqp_field_optional_boolean(fields, &there);
+  return there ? value : otherwise;
+}
+
+bool amqp_field_mandatory_boolean(amqp_fields_t *fields) {
+  bool there;
+  const bool value = amqp_field_optional_boolean(fields, &there);
+  if (!there) refuse(&fields->in, AMQP_INVALID_FIELD);
+  return value;
+}
+
+static amqp_bytes_t field_bytes(amqp_fields_t *fields, uint8_t narrow, uint8_t wide) {
+  const uint8_t constructor = next_field(fields);
+  if (constructor == narrow) return read_sized(&fields->in, 1);
+  if (constructor == wide) return read_sized(&fields->in, 4);
+  if (constructor != NULL_) refuse(&fields->in, AMQP_DECODE_ERROR);
+  return (amqp_bytes_t){NULL, 0};
+}
+
+amqp_bytes_t amqp_field_binary(amqp_fields_t *fields) {
+  return field_bytes(fields, BINARY8, BINARY32);
+}
+
+amqp_bytes_t amqp_field_symbol(amqp_fields_t *fields) {
+  return field_bytes(fields, SYMBOL8, SYMBOL32);
+}
+
+amqp_bytes_t amqp_field_string(amqp_fields_t *fields) {
+  return field_bytes(fields, STRING8, STRING32);
+}
+
+amqp_bytes_t amqp_field_any(amqp_fields_t *fields) {
+  const amqp_bytes_t none = {NULL, 0};
+  if (fields->left == 0 || fields->in.fault) return none;
+  fields->left--;
+  const amqp_bytes_t value = amqp_read_value(&fields->in);
+  return value.start && *value.start == NULL_ ? none : value;
+}

@@ -1,0 +1,87 @@
+/* AMQP 1.0 values in bytes (part 1), as far as the performatives of the data plane need them.
+ *
+ * A reader never passes its end. Its first failure stays: what is read after it is zero, so
+ * that a caller reads all fields of a list and looks once at what came of them. */
+#ifndef QUIVER_AMQP_VALUES_H
+#define QUIVER_AMQP_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Why bytes are refused; amqp_condition has the name that a close carries. */
+enum amqp_fault {
+  AMQP_FINE,
+  AMQP_FRAMING_ERROR, /* part 2.8.16: no frame header can be formed */
+  AMQP_DECODE_ERROR,  /* part 2.8.15: no value, or one of another type */
+  AMQP_INVALID_FIELD, /* part 2.8.15: a mandatory field that is null, a value out of range */
+};
+
+const char *amqp_condition(enum amqp_fault fault);
+
+/* Bytes that belong to somebody else; a start of NULL is AMQP's null. */
+typedef struct amqp_bytes {
+  const uint8_t *start;
+  size_t size;
+} amqp_bytes_t;
+
+typedef struct amqp_reader {
+  const uint8_t *at, *end;
+  enum amqp_fault fault;
+} amqp_reader_t;
+
+/* The fields of a composite (part 1.4): those that a sender left out are null. */
+typedef struct amqp_fields {
+  amqp_reader_t in;
+  uint32_t left;
+} amqp_fields_t;
+
+/* Codes of described lists, whether they came as a number or as a symbol. */
+enum amqp_code {
+  AMQP_CODE_NONE = 0,
+  AMQP_CODE_FLOW = 0x13,
+  AMQP_CODE_TRANSFER = 0x14,
+  AMQP_CODE_DISPOSITION = 0x15,
+  AMQP_CODE_ERROR = 0x1d,
+  AMQP_CODE_RECEIVED = 0x23,
+  AMQP_CODE_ACCEPTED = 0x24,
+  AMQP_CODE_REJECTED = 0x25,
+  AMQP_CODE_RELEASED = 0x26,
+  AMQP_CODE_MODIFIED = 0x27,
+  AMQP_CODE_DECLARED = 0x33,
+  AMQP_CODE_TRANSACTIONAL = 0x34,
+  /* Any other descriptor, such as an outcome that an extension defines. */
+  AMQP_CODE_UNKNOWN = 0xff,
+};
+
+/* Read the descriptor of a described value: what it describes comes next. */
+enum amqp_code amqp_read_descriptor(amqp_reader_t *in);
+
+/* Pass over one value of any type, and return its bytes. */
+amqp_bytes_t amqp_read_value(amqp_reader_t *in);
+
+/* Read a list's head. The list ends where its fields do: amqp_end_fields checks that. */
+amqp_fields_t amqp_read_list(amqp_reader_t *in);
+
+/* Take the fault of the fields over, and refuse fields that the type does not have. */
+void amqp_end_fields(amqp_reader_t *in, const amqp_fields_t *fields);
+
+/* Read the next field: the plain form has a default for null, the optional one says by `*there`
+ * whether there was a value, and the mandatory one refuses null. */
+bool amqp_field_boolean(amqp_fields_t *fields, bool otherwise);
+uint32_t amqp_field_optional_uint(amqp_fields_t *fields, bool *there);
+uint64_t amqp_field_optional_ulong(amqp_fields_t *fields, bool *there);
+uint8_t amqp_field_optional_ubyte(amqp_fields_t *fields, bool *there);
+bool amqp_field_optional_boolean(amqp_fields_t *fields, bool *there);
+uint32_t amqp_field_mandatory_uint(amqp_fields_t *fields);
+bool amqp_field_mandatory_boolean(amqp_fields_t *fields);
+
+/* Those of bytes have no start for null. */
+amqp_bytes_t amqp_field_binary(amqp_fields_t *fields);
+amqp_bytes_t amqp_field_symbol(amqp_fields_t *fields);
+amqp_bytes_t amqp_field_string(amqp_fields_t *fields);
+
+/* The bytes of the next field whatever its type; those of a null have no start. */
+amqp_bytes_t amqp_field_any(amqp_fields_t *fields);
+
+#endif
