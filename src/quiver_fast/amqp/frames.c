@@ -38,7 +38,6 @@ enum amqp_fault amqp_read_frame(
   if (size < AMQP_FRAME_HEADER) return AMQP_FINE;
   const uint32_t whole = number32(data);
   const size_t offset = (size_t) data[4] * 4;
-  /* A peer may send its open before it knows our limit, but none is below the least. */
   if (whole < AMQP_FRAME_HEADER || whole > max_frame_size) return AMQP_FRAMING_ERROR;
   if (offset < AMQP_FRAME_HEADER || offset > whole) return AMQP_FRAMING_ERROR;
   if (whole > size) return AMQP_FINE;
@@ -212,9 +211,14 @@ static void read_txn_id(amqp_fields_t *fields, amqp_state_t *state) {
   if (!state->txn_id.start && !fields->in.fault) fields->in.fault = AMQP_INVALID_FIELD;
 }
 
+/* Say whether a descriptor is that of a state; of this protocol's own ones a flow's is not. */
+static bool is_state(enum amqp_code code) {
+  return code >= AMQP_CODE_RECEIVED;
+}
+
 /* A provisional outcome is an outcome (part 4.5.8): neither received nor of a transaction. */
 static bool is_outcome(enum amqp_code code) {
-  return code != AMQP_CODE_RECEIVED && code != AMQP_CODE_TRANSACTIONAL;
+  return is_state(code) && code != AMQP_CODE_RECEIVED && code != AMQP_CODE_TRANSACTIONAL;
 }
 
 static void read_plain_state(amqp_reader_t *in, amqp_state_t *state);
@@ -266,11 +270,6 @@ static void read_plain_state(amqp_reader_t *in, amqp_state_t *state) {
   amqp_fields_t fields = amqp_read_list(in);
   read_state_fields(&fields, state);
   amqp_end_fields(in, &fields);
-}
-
-/* A described list of this protocol that is no delivery state, such as a flow. */
-static bool is_state(enum amqp_code code) {
-  return code >= AMQP_CODE_RECEIVED;
 }
 
 enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) {

@@ -1,0 +1,174 @@
+"""The readers of frames against their twin: every legal encoding, and damaged ones."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import frames_twin
+from support.amqp_frames import encode_frame
+from support.frame_strategies import any_frames, frames, framed, states
+from support.frames_layer import Frames
+from support.frames_twin import DECODE, FRAMING, INVALID, RefusedError
+
+PERFORMATIVES = ["transfer", "flow", "disposition"]
+LIMIT = 65536
+# What a field is that a sender leaves out. Fields that no user of the data plane reads are
+# not kept: properties, what is in an error's info, annotations.
+DEFAULTS = {
+    "transfer": dict.fromkeys(["more", "resume", "aborted", "batchable"], False),
+    "flow": dict.fromkeys(["drain", "echo"], False),
+    "disposition": {"settled": False, "batchable": False, "state": None},
+    "modified": {"delivery_failed": False, "undeliverable_here": False},
+}
+UNREAD = {"properties", "info", "annotations"}
+
+
+@pytest.fixture(scope="session")
+def layer(tmp_path_factory: pytest.TempPathFactory) -> Frames:
+    return Frames(tmp_path_factory.mktemp("frames"))
+
+
+def kept(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields as the C has them."""
+    result = DEFAULTS.get(name, {}) | {k: v for k, v in fields.items() if k not in UNREAD}
+    if name == "disposition":
+        result = {"last": result["first"]} | result
+        result["state"] = kept_state(result["state"])
+    if name == "rejected" and "error" in result:
+        result["error"] = kept("error", result["error"])
+    if name == "transactional_state" and "outcome" in result:
+        result["outcome"] = kept_state(result["outcome"])
+        # A transaction's own id is the one that is kept.
+        result["outcome"][1].pop("txn_id", None)
+    return result
+
+
+def kept_state(state: tuple[str, dict[str, Any]] | None) -> tuple[str, dict[str, Any]] | None:
+    return state and (state[0], kept(*state))
+
+
+def outcome(read: Callable[[], Any]) -> Any:
+    """Return what a reader says, or the condition with which it refuses."""
+    try:
+        return read()
+    except RefusedError as error:
+        return error.args[0]
+
+
+def twin_says(name: str, data: bytes) -> Any:
+    def read() -> Any:
+        fields, payload = frames_twin.performative(name, data)
+        return kept(name, fields), payload
+
+    return outcome(read)
+
+
+@pytest.mark.parametrize("name", PERFORMATIVES)
+@given(st.data())
+def test_all_encodings(layer: Frames, name: str, data: st.DataObject) -> None:
+    frame, fields, payload = data.draw(frames(name))
+    expected = kept(name, fields), payload
+    assert twin_says(name, frame) == expected
+    assert layer.head(frame, LIMIT) == frames_twin.head(frame, LIMIT)
+    assert layer.performative(name, frame) == expected
+    if name == "transfer":
+        assert layer.common_transfer(frame) in (None, expected)
+
+
+@pytest.mark.parametrize("name", PERFORMATIVES)
+@given(st.data())
+def test_damaged(layer: Frames, name: str, data: st.DataObject) -> None:
+    frame = data.draw(any_frames(name))
+    head = layer.head(frame, LIMIT)
+    assert head == frames_twin.head(frame, LIMIT)
+    assert head is not None
+    if head.kind not in PERFORMATIVES:
+        return
+    expected = twin_says(head.kind, frame)
+    assert outcome(lambda: layer.performative(head.kind, frame)) == expected
+    if head.kind == "transfer":
+        assert layer.common_transfer(frame) in (None, expected)
+
+
+@pytest.mark.parametrize("name", PERFORMATIVES)
+@given(st.data())
+def test_cut_at_each_byte(layer: Frames, name: str, data: st.DataObject) -> None:
+    frame, _, payload = data.draw(frames(name))
+    body = frame[frame[4] * 4 : len(frame) - len(payload)]
+    for size in range(len(body)):
+        part = framed(body[:size])
+        head = layer.head(part, LIMIT)
+        assert head == frames_twin.head(part, LIMIT)
+        assert head is not None
+        if head.kind == name:
+            assert outcome(lambda part=part: layer.performative(name, part)) == DECODE
+
+
+@given(states(), st.data())
+def test_states(layer: Frames, state: tuple[bytes, Any], data: st.DataObject) -> None:
+    encoded, expected = state
+    assert outcome(lambda: layer.state(encoded)) == kept_state(expected)
+    place = data.draw(st.integers(0, len(encoded) - 1))
+    damaged = encoded[:place] + bytes([data.draw(st.integers(0, 255))]) + encoded[place + 1 :]
+    slow = outcome(lambda: kept_state(frames_twin.state(damaged)))
+    assert outcome(lambda: layer.state(damaged)) == slow
+
+
+@given(
+    st.integers(0, 70000), st.integers(0, 255), st.integers(0, 2), st.integers(0, 65535),
+    st.binary(max_size=40), st.sampled_from([512, LIMIT]),
+)  # fmt: skip
+def test_headers(
+    layer: Frames, size: int, offset: int, kind: int, channel: int, body: bytes, limit: int
+) -> None:
+    for whole in (size, 8 + len(body)):
+        data = struct.pack(">IBBH", whole, offset, kind, channel) + body
+        for end in (0, 7, 8, len(data)):
+            part = data[:end]
+            slow = outcome(lambda part=part: frames_twin.head(part, limit))
+            assert outcome(lambda part=part: layer.head(part, limit)) == slow
+
+
+@pytest.mark.parametrize("settled", [None, False, True])
+@pytest.mark.parametrize("number", [0, 200, 300, 2**32 - 1])
+def test_the_short_way_takes_what_peers_send(
+    layer: Frames, settled: bool | None, number: int
+) -> None:
+    data = encode_frame("transfer", handle=0, delivery_id=number, delivery_tag=b"\0\0\0\1",
+                        message_format=0, settled=settled, payload=bytes(100))  # fmt: skip
+    assert layer.common_transfer(data) == layer.performative("transfer", data)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "condition"),
+    [
+        ("transfer", b"\xc0\x02\x01\x40", INVALID),  # no handle
+        ("transfer", b"\xc0\x02\x01\x41", DECODE),  # a handle of another type
+        ("transfer", b"\xc0\x27\x03\x43\x43\xa0\x21" + bytes(33), DECODE),  # a size that lies
+        ("transfer", b"\xc0\x26\x03\x43\x43\xa0\x21" + bytes(33), INVALID),  # a long tag
+        ("transfer", b"\xc0\x0d\x0c\x43" + b"\x40" * 11, DECODE),  # more fields than there are
+        ("flow", b"\xc0\x06\x05\x40\x43\x43\x43", DECODE),  # fewer than were counted
+        ("flow", b"\xc0\x08\x07\x40\x43\x43\x43\x40\x40\x43", INVALID),  # credit of no link
+        ("flow", b"\xc0\x05\x04\x40\x43\x43\x43\x00", DECODE),  # bytes after it
+        ("disposition", b"\xc0\x03\x02\x40\x43", INVALID),  # no role
+        ("disposition", b"\xc0\x04\x02\x56\x02\x43", DECODE),  # no boolean
+        ("disposition", b"\xd0\xff\xff\xff\xff\0\0\0\0", DECODE),
+        ("disposition", b"\x45", INVALID),
+    ],
+)
+def test_conditions(layer: Frames, name: str, fields: bytes, condition: str) -> None:
+    code = {"flow": 0x13, "transfer": 0x14, "disposition": 0x15}[name]
+    data = framed(bytes([0, 0x53, code]) + fields)
+    assert outcome(lambda: frames_twin.performative(name, data)) == condition
+    assert outcome(lambda: layer.performative(name, data)) == condition
+
+
+def test_a_frame_beyond_the_limit_is_refused_by_its_header(layer: Frames) -> None:
+    data = struct.pack(">IBBH", 513, 2, 0, 0)
+    assert outcome(lambda: layer.head(data, 512)) == FRAMING
+    assert layer.head(data, 513) is None
