@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from buildtools import toolchain
-from support.amqp_frames import FIELDS, NAMES
+from support.amqp_frames import COMPOSITES, FIELDS, NAMES
 from support.frames_twin import Head, RefusedError
 
 __all__ = ["Frames"]
@@ -20,6 +20,8 @@ __all__ = ["Frames"]
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "quiver_fast" / "amqp"
 KINDS = ("empty", "transfer", "flow", "disposition", "control")
 UNKNOWN = 0xFF
+# As in frames_out.h: a sanitizer sees what is written past them.
+FRAME_ROOM, STATE_ROOM = 96, 32
 
 
 class Bytes(ctypes.Structure):
@@ -128,7 +130,7 @@ class Frames:
     def __init__(self, folder: Path) -> None:
         library = folder / "libframes.so"
         flags = ["-O2", "-g", "-std=gnu11", *shlex.split(os.environ.get("CFLAGS", ""))]
-        files = [str(SOURCE / name) for name in ("values.c", "frames.c")]
+        files = [str(SOURCE / name) for name in ("values.c", "frames.c", "frames_out.c")]
         command = [*toolchain.compiler(), *flags, "-shared", "-fPIC", *files, "-o", str(library)]
         subprocess.run(command, check=True)
         self.library = ctypes.CDLL(str(library))
@@ -177,6 +179,34 @@ class Frames:
         if name == "disposition":
             fields["state"] = state_of(record.state)
         return fields, (record.payload.value() or b"") if name == "transfer" else b""
+
+    def rewritten(self, name: str, data: bytes) -> bytes:
+        """Return a whole frame as the writer has it, after the reader."""
+        held, record = exactly(data), RECORDS[name]()
+        frame = self._frame(held, 2**32 - 1)
+        read = getattr(self.library, f"amqp_read_{name}")
+        self.check(read(ctypes.byref(frame), ctypes.byref(record)))
+        out = (c_uint8 * (FRAME_ROOM + len(data)))()
+        write = getattr(self.library, f"amqp_write_{name}")
+        write.restype = ctypes.c_void_p
+        end = write(out, c_uint16(frame.channel), ctypes.byref(record))
+        payload = (record.payload.value() or b"") if name == "transfer" else b""
+        return bytes(out)[: end - ctypes.addressof(out)] + payload
+
+    def written_state(self, name: str, **fields: Any) -> bytes:
+        """Return a state as the writer has it; a txn_id's bytes, and an outcome's name."""
+        codes = {each: COMPOSITES[each][0] for each in (name, fields.get("outcome")) if each}
+        record = CState(code=codes[name])
+        for key, value in fields.items():
+            if key == "txn_id":
+                held = exactly(value)
+                record.txn_id = Bytes(ctypes.addressof(held), len(value))
+            else:
+                setattr(record, key, codes[value] if key == "outcome" else value)
+        out = (c_uint8 * (STATE_ROOM + len(fields.get("txn_id", b""))))()
+        self.library.amqp_write_state.restype = ctypes.c_void_p
+        end = self.library.amqp_write_state(out, ctypes.byref(record))
+        return bytes(out)[: end - ctypes.addressof(out)]
 
     def state(self, data: bytes) -> tuple[str, dict[str, Any]] | None:
         """Return the state that bytes are, as the twin's function does."""

@@ -172,3 +172,32 @@ def test_a_frame_beyond_the_limit_is_refused_by_its_header(layer: Frames) -> Non
     data = struct.pack(">IBBH", 513, 2, 0, 0)
     assert outcome(lambda: layer.head(data, 512)) == FRAMING
     assert layer.head(data, 513) is None
+
+
+@pytest.mark.parametrize("name", PERFORMATIVES)
+@given(st.data())
+def test_what_is_written_reads_the_same(layer: Frames, name: str, data: st.DataObject) -> None:
+    frame, fields, payload = data.draw(frames(name))
+    written = layer.rewritten(name, frame)
+    assert twin_says(name, written) == (kept(name, fields), payload)
+    head = frames_twin.head(written, LIMIT)
+    assert head is not None
+    assert (head.size, head.kind) == (len(written), name)
+    assert written[6:8] == frame[6:8], "its channel"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        *((name, {}) for name in ("accepted", "released", "rejected")),
+        ("modified", {"delivery_failed": True, "undeliverable_here": False}),
+        ("modified", {"delivery_failed": False, "undeliverable_here": True}),
+        *(("transactional_state", {"txn_id": bytes(size)}) for size in (0, 4, 255)),
+        ("transactional_state", {"txn_id": b"t", "outcome": "accepted"}),
+    ],
+)
+def test_written_states(layer: Frames, name: str, fields: dict[str, Any]) -> None:
+    written = layer.written_state(name, **fields)
+    expected = fields | ({"outcome": ("accepted", {})} if "outcome" in fields else {})
+    assert frames_twin.state(written) == (name, expected)
+    assert layer.state(written) == (name, expected)

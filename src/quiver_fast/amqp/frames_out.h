@@ -1,0 +1,31 @@
+/* Writing frames in the shortest encodings that all peers read. */
+#ifndef QUIVER_AMQP_FRAMES_OUT_H
+#define QUIVER_AMQP_FRAMES_OUT_H
+
+#include "frames.h"
+
+/* The room that a frame needs at most, beside its state and its payload. */
+#define AMQP_FRAME_ROOM 96
+/* The room that a state needs at most, beside its transaction's id. */
+#define AMQP_STATE_ROOM 32
+
+/* Each writes at `out`, which has the room, and returns where what it wrote ends. */
+
+/* A frame without a body: all that an idle side owes its peer (part 2.4.5). */
+uint8_t *amqp_write_empty(uint8_t *out);
+
+/* All of a transfer but its payload, whose size the frame counts: it comes next.
+ * The room is AMQP_FRAME_ROOM and the size of the state. */
+uint8_t *amqp_write_transfer(uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer);
+
+uint8_t *amqp_write_flow(uint8_t *out, uint16_t channel, const amqp_flow_t *flow);
+
+/* The state is written from `state.encoded`, whose size adds to the room; none for null. */
+uint8_t *amqp_write_disposition(
+  uint8_t *out, uint16_t channel, const amqp_disposition_t *disposition);
+
+/* A state: accepted, released, rejected without an error, modified with its flags, or a
+ * transactional one with its id, of at most 255 bytes, and an outcome without fields. */
+uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state);
+
+#endif
