@@ -1,0 +1,73 @@
+/* What sessions (part 2.5.6) and links (part 2.6.7) count: windows, credit, drain.
+ *
+ * These count and refuse; when to give a window or credit is the user's to say. All ids and
+ * counts are serial numbers (RFC 1982): they wrap at 2^32. */
+#ifndef QUIVER_AMQP_SESSION_H
+#define QUIVER_AMQP_SESSION_H
+
+#include "frames.h"
+
+typedef struct amqp_session {
+  uint32_t initial_outgoing_id;
+  uint32_t next_outgoing_id;
+  uint32_t remote_incoming_window; /* transfers that the peer takes from us */
+  uint32_t next_incoming_id;
+  uint32_t incoming_window; /* transfers that we take from the peer */
+  uint32_t remote_outgoing_window;
+} amqp_session_t;
+
+/* A link's count on either side. */
+typedef struct amqp_link {
+  uint32_t initial_delivery_count; /* of the sender, from its attach */
+  uint32_t delivery_count;
+  uint32_t credit;
+  uint32_t available; /* what the sender said that it has, or has */
+  bool drain;
+} amqp_link_t;
+
+/* ---- Sessions */
+
+/* Start from both begin frames: ours and the peer's. */
+void amqp_session_begin(amqp_session_t *session, uint32_t next_outgoing_id,
+  uint32_t incoming_window, uint32_t peer_next_outgoing_id, uint32_t peer_incoming_window,
+  uint32_t peer_outgoing_window);
+
+/* Take what a flow says of the session. */
+void amqp_session_take_flow(amqp_session_t *session, const amqp_flow_t *flow);
+
+/* Fill in what a flow of ours says of the session; the link's fields are left as they are. */
+void amqp_session_tell(const amqp_session_t *session, amqp_flow_t *flow);
+
+/* Count a transfer frame out: false, and nothing is counted, where the peer has no window. */
+bool amqp_session_send(amqp_session_t *session);
+
+/* Count a transfer frame in: false where the peer had no window, which ends the session with
+ * amqp:session:window-violation (part 2.8.17). */
+bool amqp_session_receive(amqp_session_t *session);
+
+/* ---- Links */
+
+/* Start from the sender's attach frame, without credit. */
+void amqp_link_attach(amqp_link_t *link, uint32_t initial_delivery_count);
+
+/* The sender's: take what a flow of the receiver says of the link. */
+void amqp_sender_take_flow(amqp_link_t *link, const amqp_flow_t *flow);
+
+/* The sender's: count a delivery; false, and nothing is counted, without credit. */
+bool amqp_sender_send(amqp_link_t *link);
+
+/* The sender's: use up the credit of a receiver that drains, when nothing is left to send.
+ * Says whether the receiver is owed a flow. */
+bool amqp_sender_drained(amqp_link_t *link);
+
+/* The receiver's: take what a flow of the sender says of the link. False where its count ran
+ * beyond the credit: the link ends with amqp:link:transfer-limit-exceeded (part 2.8.18). */
+bool amqp_receiver_take_flow(amqp_link_t *link, const amqp_flow_t *flow);
+
+/* The receiver's: count a delivery; false without credit, which ends the link likewise. */
+bool amqp_receiver_receive(amqp_link_t *link);
+
+/* Fill in what a flow of ours says of a link. */
+void amqp_link_tell(const amqp_link_t *link, uint32_t handle, amqp_flow_t *flow);
+
+#endif
