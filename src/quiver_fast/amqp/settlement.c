@@ -1,0 +1,83 @@
+/* The ring of unsettled deliveries, and runs of outcomes. */
+
+#include "settlement.h"
+
+#include <stdlib.h>
+
+static uint8_t *place(const amqp_unsettled_t *unsettled, uint32_t id) {
+  return unsettled->waits + (id & (unsettled->capacity - 1));
+}
+
+bool amqp_unsettled_init(
+  amqp_unsettled_t *unsettled, uint32_t first_id, uint32_t capacity, uint32_t limit) {
+  *unsettled = (amqp_unsettled_t){
+    .waits = calloc(capacity, 1),
+    .capacity = capacity,
+    .limit = limit,
+    .oldest = first_id,
+    .next = first_id,
+  };
+  return unsettled->waits != NULL;
+}
+
+void amqp_unsettled_free(amqp_unsettled_t *unsettled) {
+  free(unsettled->waits);
+  unsettled->waits = NULL;
+}
+
+/* Double the ring. Twice the size, and an id's place is in either half. */
+static bool grow(amqp_unsettled_t *unsettled) {
+  if (unsettled->capacity >= unsettled->limit) return false;
+  amqp_unsettled_t larger = *unsettled;
+  larger.capacity *= 2;
+  larger.waits = calloc(larger.capacity, 1);
+  if (!larger.waits) return false;
+  for (uint32_t id = unsettled->oldest; id != unsettled->next; id++)
+    *place(&larger, id) = *place(unsettled, id);
+  free(unsettled->waits);
+  *unsettled = larger;
+  return true;
+}
+
+/* Let the ring begin at an id that waits. */
+static void advance(amqp_unsettled_t *unsettled) {
+  while (unsettled->oldest != unsettled->next && !*place(unsettled, unsettled->oldest))
+    unsettled->oldest++;
+}
+
+bool amqp_unsettled_add(amqp_unsettled_t *unsettled, bool settled) {
+  const uint32_t held = unsettled->next - unsettled->oldest;
+  if (held == unsettled->capacity && !grow(unsettled)) return false;
+  *place(unsettled, unsettled->next++) = !settled;
+  if (settled) advance(unsettled);
+  return true;
+}
+
+bool amqp_unsettled_clip(const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last) {
+  const uint32_t held = unsettled->next - unsettled->oldest;
+  /* Distances from the oldest: negative ones are of ids before it. */
+  const int32_t from = (int32_t) (*first - unsettled->oldest);
+  const int32_t to = (int32_t) (*last - unsettled->oldest);
+  if (held == 0 || to < 0 || from > to || (from >= 0 && (uint32_t) from >= held)) return false;
+  if (from < 0) *first = unsettled->oldest;
+  if ((uint32_t) to >= held) *last = unsettled->next - 1;
+  return true;
+}
+
+bool amqp_unsettled_settle(amqp_unsettled_t *unsettled, uint32_t id) {
+  uint8_t *waits = place(unsettled, id);
+  if (!*waits) return false;
+  *waits = 0;
+  if (id == unsettled->oldest) advance(unsettled);
+  return true;
+}
+
+bool amqp_run_add(amqp_run_t *run, uint32_t id, enum amqp_code code, bool settled) {
+  if (run->code == AMQP_CODE_NONE) {
+    *run = (amqp_run_t){id, id, code, settled};
+    return true;
+  }
+  if (id != run->last + 1 || code != run->code || settled != run->settled) return false;
+  run->last = id;
+  return true;
+}
