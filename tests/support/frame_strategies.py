@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 from hypothesis import strategies as st
+
 from support.amqp_frames import COMPOSITES, FIELDS
 
 __all__ = ["any_frames", "framed", "frames", "states"]
@@ -15,8 +16,17 @@ EDGES = [0, 1, 127, 128, 255, 256, 2**31 - 1, 2**31, MAX - 1, MAX]
 uints = st.sampled_from(EDGES) | st.integers(0, MAX)
 ulongs = st.sampled_from([*EDGES, 2**32, 2**64 - 1]) | st.integers(0, 2**64 - 1)
 # Values of types that a performative has only in maps.
-OTHERS = [b"\x40", b"\x55\xff", b"\x98" + bytes(16), b"\xc1\x01\x00", b"\xd1\0\0\0\4\0\0\0\0",
-          b"\xe0\x04\x02\x50\x01\x02", b"\x45", b"\xa1\x02hi", b"\x00\x00\x53\x01\x43\x44"]  # fmt: skip
+OTHERS = [
+    b"\x40",
+    b"\x55\xff",
+    b"\x98" + bytes(16),
+    b"\xc1\x01\x00",
+    b"\xd1\0\0\0\4\0\0\0\0",
+    b"\xe0\x04\x02\x50\x01\x02",
+    b"\x45",
+    b"\xa1\x02hi",
+    b"\x00\x00\x53\x01\x43\x44",
+]
 
 
 def sized(narrow: int, body: bytes, wide: bool) -> bytes:
@@ -91,7 +101,8 @@ def composites(draw: st.DrawFn, name: str) -> tuple[bytes, dict[str, Any]]:
     keys = [key for key, _ in FIELDS[name] if key in needed or draw(st.booleans())]
     if name == "flow" and "handle" not in keys:
         keys = [key for key in keys if key not in LINK]
-    values, fields = {}, []
+    values: dict[str, Any] = {}
+    fields = []
     for key, kind in FIELDS[name]:
         if key not in keys:
             fields.append(b"\x40")

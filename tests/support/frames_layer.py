@@ -145,9 +145,7 @@ class Frames:
     def _frame(self, data: ctypes.Array[Any], limit: int) -> CFrame:
         frame = CFrame()
         size = c_size_t(len(data))
-        self.check(
-            self.library.amqp_read_frame(data, size, c_uint32(limit), ctypes.byref(frame))
-        )
+        self.check(self.library.amqp_read_frame(data, size, c_uint32(limit), ctypes.byref(frame)))
         return frame
 
     def head(self, data: bytes, limit: int) -> Head | None:

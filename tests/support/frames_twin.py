@@ -34,10 +34,9 @@ MANDATORY = {
     "transactional_state": {"txn_id"},
 }
 # Bytes after the constructors of values of one width, and of those that begin with their size.
-WIDTHS = {code: 0 for code in range(0x40, 0x46)}
-WIDTHS |= {code: 1 for code in range(0x50, 0x57)} | {0x60: 2, 0x61: 2}
-WIDTHS |= {code: 4 for code in range(0x70, 0x75)} | {code: 8 for code in range(0x80, 0x85)}
-WIDTHS |= {0x94: 16, 0x98: 16}
+WIDTHS = dict.fromkeys(range(0x40, 0x46), 0) | dict.fromkeys(range(0x50, 0x57), 1)
+WIDTHS |= {0x60: 2, 0x61: 2} | dict.fromkeys(range(0x70, 0x75), 4)
+WIDTHS |= dict.fromkeys(range(0x80, 0x85), 8) | {0x94: 16, 0x98: 16}
 SIZED = {0xA0: 1, 0xA1: 1, 0xA3: 1, 0xC0: 1, 0xC1: 1, 0xE0: 1}
 SIZED |= {code + 0x10: 4 for code in SIZED}
 # What is left of a compound value's size at least: its count, an array's constructor.

@@ -1,5 +1,6 @@
 /* Reading frames: every legal encoding, and a shorter way for the common ones. */
 
+#include "constructors.h"
 #include "frames.h"
 
 #include <string.h>
@@ -29,12 +30,12 @@ static void classify(amqp_frame_t *frame) {
   const uint8_t *end = frame->body.start + frame->body.size;
   amqp_reader_t in = {frame->body.start, end, AMQP_FINE};
   frame->kind = kind_of(amqp_read_descriptor(&in));
-  frame->fields = (amqp_bytes_t){in.at, (size_t) (end - in.at)};
+  frame->fields = (amqp_bytes_t) {in.at, (size_t) (end - in.at)};
 }
 
 enum amqp_fault amqp_read_frame(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_frame_t *frame) {
-  *frame = (amqp_frame_t){.kind = AMQP_FRAME_CONTROL};
+  *frame = (amqp_frame_t) {.kind = AMQP_FRAME_CONTROL};
   if (size < AMQP_FRAME_HEADER) return AMQP_FINE;
   const uint32_t whole = number32(data);
   const size_t offset = (size_t) data[4] * 4;
@@ -42,19 +43,17 @@ enum amqp_fault amqp_read_frame(
   if (offset < AMQP_FRAME_HEADER || offset > whole) return AMQP_FRAMING_ERROR;
   if (whole > size) return AMQP_FINE;
   frame->size = whole;
-  frame->body = (amqp_bytes_t){data + offset, whole - offset};
+  frame->body = (amqp_bytes_t) {data + offset, whole - offset};
   const bool amqp = data[5] == 0;
   if (!amqp) return AMQP_FINE;
   frame->channel = (uint16_t) (data[6] << 8 | data[7]);
-  if (frame->body.size == 0)
-    frame->kind = AMQP_FRAME_EMPTY;
-  else
-    classify(frame);
+  if (frame->body.size == 0) frame->kind = AMQP_FRAME_EMPTY;
+  else classify(frame);
   return AMQP_FINE;
 }
 
 static amqp_reader_t reader(amqp_bytes_t bytes) {
-  return (amqp_reader_t){bytes.start, bytes.start + bytes.size, AMQP_FINE};
+  return (amqp_reader_t) {bytes.start, bytes.start + bytes.size, AMQP_FINE};
 }
 
 /* ---- Transfer */
@@ -62,38 +61,25 @@ static amqp_reader_t reader(amqp_bytes_t bytes) {
 enum amqp_fault amqp_read_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer) {
   amqp_reader_t in = reader(frame->fields);
   amqp_fields_t fields = amqp_read_list(&in);
-  *transfer = (amqp_transfer_t){0};
+  *transfer = (amqp_transfer_t) {0};
   transfer->handle = amqp_field_mandatory_uint(&fields);
   transfer->delivery_id = amqp_field_optional_uint(&fields, &transfer->has_delivery_id);
   transfer->tag = amqp_field_binary(&fields);
   transfer->message_format = amqp_field_optional_uint(&fields, &transfer->has_message_format);
   transfer->settled = amqp_field_optional_boolean(&fields, &transfer->has_settled);
   transfer->more = amqp_field_boolean(&fields, false);
-  transfer->rcv_settle_mode =
-    amqp_field_optional_ubyte(&fields, &transfer->has_rcv_settle_mode);
+  transfer->rcv_settle_mode = amqp_field_optional_ubyte(&fields, &transfer->has_rcv_settle_mode);
   transfer->state = amqp_field_any(&fields);
   transfer->resume = amqp_field_boolean(&fields, false);
   transfer->aborted = amqp_field_boolean(&fields, false);
   transfer->batchable = amqp_field_boolean(&fields, false);
   amqp_end_fields(&in, &fields);
   if (in.fault) return in.fault;
-  transfer->payload = (amqp_bytes_t){in.at, (size_t) (in.end - in.at)};
+  transfer->payload = (amqp_bytes_t) {in.at, (size_t) (in.end - in.at)};
   if (transfer->tag.size > AMQP_TAG_MAX || transfer->rcv_settle_mode > AMQP_SECOND)
     return AMQP_INVALID_FIELD;
   return AMQP_FINE;
 }
-
-/* Constructors that the short way knows (part 1.6). */
-enum {
-  NULL_ = 0x40,
-  TRUE_ = 0x41,
-  FALSE_ = 0x42,
-  UINT0 = 0x43,
-  SMALL_UINT = 0x52,
-  UINT = 0x70,
-  BINARY8 = 0xa0,
-  LIST8 = 0xc0,
-};
 
 /* What the short way may look at: the list's head, three uints, a tag, two booleans. */
 #define COMMON_MAX (3 + 3 * 5 + 2 + AMQP_TAG_MAX + 2)
@@ -117,7 +103,7 @@ static const uint8_t *common_uint(const uint8_t *at, uint32_t *number) {
 
 static const uint8_t *common_tag(const uint8_t *at, amqp_bytes_t *tag) {
   if (at[0] != BINARY8 || at[1] > AMQP_TAG_MAX) return NULL;
-  *tag = (amqp_bytes_t){at + 2, at[1]};
+  *tag = (amqp_bytes_t) {at + 2, at[1]};
   return at + 2 + at[1];
 }
 
@@ -128,7 +114,7 @@ bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *trans
   const uint8_t *list_end = at + 2 + at[1], *end = at + frame->fields.size;
   const uint8_t count = at[2];
   if (count < 4 || count > 6 || list_end > end) return false;
-  *transfer = (amqp_transfer_t){.has_delivery_id = true, .has_message_format = true};
+  *transfer = (amqp_transfer_t) {.has_delivery_id = true, .has_message_format = true};
   at = common_uint(at + 3, &transfer->handle);
   if (at) at = common_uint(at, &transfer->delivery_id);
   if (at) at = common_tag(at, &transfer->tag);
@@ -142,7 +128,7 @@ bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *trans
   transfer->has_settled = count > 4;
   /* Fields that passed the list's end were others' bytes. */
   if (at != list_end) return false;
-  transfer->payload = (amqp_bytes_t){at, (size_t) (end - at)};
+  transfer->payload = (amqp_bytes_t) {at, (size_t) (end - at)};
   return true;
 }
 
@@ -151,7 +137,7 @@ bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *trans
 /* Of a flow without a handle no field of the link may be there (part 2.7.4). */
 static bool tells_no_link(const amqp_flow_t *flow) {
   return !flow->has_delivery_count && !flow->has_link_credit && !flow->has_available &&
-         !flow->drain;
+    !flow->drain;
 }
 
 enum amqp_fault amqp_read_flow(const amqp_frame_t *frame, amqp_flow_t *flow) {
@@ -273,7 +259,7 @@ static void read_plain_state(amqp_reader_t *in, amqp_state_t *state) {
 }
 
 enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) {
-  *state = (amqp_state_t){.encoded = encoded};
+  *state = (amqp_state_t) {.encoded = encoded};
   if (!encoded.start) return AMQP_FINE;
   amqp_reader_t in = reader(encoded);
   state->code = amqp_read_descriptor(&in);
@@ -285,8 +271,7 @@ enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) {
 
 /* ---- Disposition */
 
-enum amqp_fault amqp_read_disposition(
-  const amqp_frame_t *frame, amqp_disposition_t *disposition) {
+enum amqp_fault amqp_read_disposition(const amqp_frame_t *frame, amqp_disposition_t *disposition) {
   amqp_reader_t in = reader(frame->fields);
   amqp_fields_t fields = amqp_read_list(&in);
   bool ranged;

@@ -34,7 +34,10 @@ enum amqp_role {
   AMQP_RECEIVER = 1,
 };
 
-enum { AMQP_FIRST = 0, AMQP_SECOND = 1 }; /* rcv-settle-mode (part 2.8.3) */
+enum {
+  AMQP_FIRST = 0,
+  AMQP_SECOND = 1
+}; /* rcv-settle-mode (part 2.8.3) */
 
 /* The state of a delivery (parts 3.4 and 4.5). */
 typedef struct amqp_state {

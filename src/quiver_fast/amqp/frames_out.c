@@ -1,23 +1,9 @@
 /* Writing frames. */
 
+#include "constructors.h"
 #include "frames_out.h"
 
 #include <string.h>
-
-enum {
-  NULL_ = 0x40,
-  TRUE_ = 0x41,
-  FALSE_ = 0x42,
-  UINT0 = 0x43,
-  LIST0 = 0x45,
-  UBYTE = 0x50,
-  SMALL_UINT = 0x52,
-  SMALL_ULONG = 0x53,
-  UINT = 0x70,
-  BINARY8 = 0xa0,
-  LIST8 = 0xc0,
-  LIST32 = 0xd0,
-};
 
 static uint8_t *put32(uint8_t *out, uint32_t number) {
   number = __builtin_bswap32(number);
@@ -72,7 +58,7 @@ typedef struct list {
 /* Begin a frame of `code`; `extra` bytes are beside the fields of known size. */
 static uint8_t *begin(
   list_t *list, uint8_t *out, uint16_t channel, enum amqp_code code, size_t extra) {
-  *list = (list_t){.frame = out, .wide = extra + AMQP_FRAME_ROOM > 255};
+  *list = (list_t) {.frame = out, .wide = extra + AMQP_FRAME_ROOM > 255};
   out += AMQP_FRAME_HEADER;
   out[-4] = AMQP_FRAME_HEADER / 4;
   out[-3] = 0;
@@ -105,14 +91,13 @@ uint8_t *amqp_write_empty(uint8_t *out) {
 /* Say whether a transfer has fields after `more`. */
 static bool has_rare_fields(const amqp_transfer_t *transfer) {
   return transfer->has_rcv_settle_mode || transfer->state.start || transfer->resume ||
-         transfer->aborted || transfer->batchable;
+    transfer->aborted || transfer->batchable;
 }
 
 static uint8_t *put_rare_fields(uint8_t *out, const amqp_transfer_t *transfer) {
   if (transfer->has_rcv_settle_mode)
     out = put_byte(put_byte(out, UBYTE), transfer->rcv_settle_mode);
-  else
-    out = put_byte(out, NULL_);
+  else out = put_byte(out, NULL_);
   out = put_any(out, transfer->state);
   out = put_boolean(out, transfer->resume);
   out = put_boolean(out, transfer->aborted);
@@ -186,10 +171,8 @@ static uint8_t *put_transactional(uint8_t *out, const amqp_state_t *state) {
   uint8_t *const size = out;
   out = put32(out + 4, 2);
   out = put_binary8(out, state->txn_id);
-  if (state->outcome)
-    out = put_byte(put_descriptor(out, state->outcome), LIST0);
-  else
-    out = put_byte(out, NULL_);
+  if (state->outcome) out = put_byte(put_descriptor(out, state->outcome), LIST0);
+  else out = put_byte(out, NULL_);
   put32(size, (uint32_t) (out - size - 4));
   return out;
 }

@@ -15,7 +15,7 @@ static uint32_t left_of(uint32_t given, uint32_t seen, uint32_t count) {
 void amqp_session_begin(amqp_session_t *session, uint32_t next_outgoing_id,
   uint32_t incoming_window, uint32_t peer_next_outgoing_id, uint32_t peer_incoming_window,
   uint32_t peer_outgoing_window) {
-  *session = (amqp_session_t){
+  *session = (amqp_session_t) {
     .initial_outgoing_id = next_outgoing_id,
     .next_outgoing_id = next_outgoing_id,
     .remote_incoming_window = peer_incoming_window,
@@ -29,8 +29,7 @@ void amqp_session_take_flow(amqp_session_t *session, const amqp_flow_t *flow) {
   /* A peer that has not seen our begin counts from its id (part 2.5.6). */
   const uint32_t seen =
     flow->has_next_incoming_id ? flow->next_incoming_id : session->initial_outgoing_id;
-  session->remote_incoming_window =
-    left_of(flow->incoming_window, seen, session->next_outgoing_id);
+  session->remote_incoming_window = left_of(flow->incoming_window, seen, session->next_outgoing_id);
   session->next_incoming_id = flow->next_outgoing_id;
   session->remote_outgoing_window = flow->outgoing_window;
 }
@@ -62,7 +61,7 @@ bool amqp_session_receive(amqp_session_t *session) {
 /* ---- Links */
 
 void amqp_link_attach(amqp_link_t *link, uint32_t initial_delivery_count) {
-  *link = (amqp_link_t){
+  *link = (amqp_link_t) {
     .initial_delivery_count = initial_delivery_count,
     .delivery_count = initial_delivery_count,
   };

@@ -10,7 +10,7 @@ static uint8_t *place(const amqp_unsettled_t *unsettled, uint32_t id) {
 
 bool amqp_unsettled_init(
   amqp_unsettled_t *unsettled, uint32_t first_id, uint32_t capacity, uint32_t limit) {
-  *unsettled = (amqp_unsettled_t){
+  *unsettled = (amqp_unsettled_t) {
     .waits = calloc(capacity, 1),
     .capacity = capacity,
     .limit = limit,
@@ -74,7 +74,7 @@ bool amqp_unsettled_settle(amqp_unsettled_t *unsettled, uint32_t id) {
 
 bool amqp_run_add(amqp_run_t *run, uint32_t id, enum amqp_code code, bool settled) {
   if (run->code == AMQP_CODE_NONE) {
-    *run = (amqp_run_t){id, id, code, settled};
+    *run = (amqp_run_t) {id, id, code, settled};
     return true;
   }
   if (id != run->last + 1 || code != run->code || settled != run->settled) return false;

@@ -1,36 +1,9 @@
 /* Reading AMQP 1.0 values (part 1.6). */
 
+#include "constructors.h"
 #include "values.h"
 
 #include <string.h>
-
-enum constructor {
-  DESCRIBED = 0x00,
-  NULL_ = 0x40,
-  TRUE_ = 0x41,
-  FALSE_ = 0x42,
-  UINT0 = 0x43,
-  ULONG0 = 0x44,
-  LIST0 = 0x45,
-  UBYTE = 0x50,
-  SMALL_UINT = 0x52,
-  SMALL_ULONG = 0x53,
-  BOOLEAN = 0x56,
-  UINT = 0x70,
-  ULONG = 0x80,
-  BINARY8 = 0xa0,
-  STRING8 = 0xa1,
-  SYMBOL8 = 0xa3,
-  BINARY32 = 0xb0,
-  STRING32 = 0xb1,
-  SYMBOL32 = 0xb3,
-  LIST8 = 0xc0,
-  LIST32 = 0xd0,
-  MAP8 = 0xc1,
-  MAP32 = 0xd1,
-  ARRAY8 = 0xe0,
-  ARRAY32 = 0xf0,
-};
 
 const char *amqp_condition(enum amqp_fault fault) {
   switch (fault) {
@@ -76,7 +49,7 @@ static uint8_t read_byte(amqp_reader_t *in) {
 static amqp_bytes_t read_sized(amqp_reader_t *in, size_t width) {
   const size_t size = (size_t) read_number(in, width);
   const uint8_t *start = take(in, size);
-  return (amqp_bytes_t){start, start ? size : 0};
+  return (amqp_bytes_t) {start, start ? size : 0};
 }
 
 /* ---- Any value. The high half of a constructor tells its width (part 1.2). */
@@ -148,8 +121,8 @@ amqp_bytes_t amqp_read_value(amqp_reader_t *in) {
     pass_body(in, constructor);
     if (values > 1) constructor = read_byte(in);
   }
-  if (in->fault) return (amqp_bytes_t){NULL, 0};
-  return (amqp_bytes_t){start, (size_t) (in->at - start)};
+  if (in->fault) return (amqp_bytes_t) {NULL, 0};
+  return (amqp_bytes_t) {start, (size_t) (in->at - start)};
 }
 
 /* ---- Descriptors */
@@ -222,7 +195,7 @@ amqp_fields_t amqp_read_list(amqp_reader_t *in) {
   const size_t width = constructor == LIST8 ? 1 : 4;
   const amqp_bytes_t body = read_sized(in, width);
   if (!body.start) return fields;
-  fields.in = (amqp_reader_t){body.start, body.start + body.size, AMQP_FINE};
+  fields.in = (amqp_reader_t) {body.start, body.start + body.size, AMQP_FINE};
   fields.left = (uint32_t) read_number(&fields.in, width);
   return fields;
 }
@@ -326,7 +299,7 @@ static amqp_bytes_t field_bytes(amqp_fields_t *fields, uint8_t narrow, uint8_t w
   if (constructor == narrow) return read_sized(&fields->in, 1);
   if (constructor == wide) return read_sized(&fields->in, 4);
   if (constructor != NULL_) refuse(&fields->in, AMQP_DECODE_ERROR);
-  return (amqp_bytes_t){NULL, 0};
+  return (amqp_bytes_t) {NULL, 0};
 }
 
 amqp_bytes_t amqp_field_binary(amqp_fields_t *fields) {

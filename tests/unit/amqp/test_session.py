@@ -72,9 +72,7 @@ def test_session_tells_what_it_counts(library: ctypes.CDLL) -> None:
 
 
 @given(starts, st.lists(st.sampled_from(["send", "flow", "drained"]), max_size=30), st.data())
-def test_sender(
-    library: ctypes.CDLL, start: int, course: list[str], data: st.DataObject
-) -> None:
+def test_sender(library: ctypes.CDLL, start: int, course: list[str], data: st.DataObject) -> None:
     twin, link = TwinSender(start), CLink()
     library.amqp_link_attach(byref(link), c_uint32(start))
     for step in course:
@@ -105,9 +103,7 @@ def test_credit_may_be_all_that_a_uint_is(library: ctypes.CDLL, credit: int) -> 
 
 
 @given(starts, st.lists(st.sampled_from(["receive", "flow", "credit"]), max_size=30), st.data())
-def test_receiver(
-    library: ctypes.CDLL, start: int, course: list[str], data: st.DataObject
-) -> None:
+def test_receiver(library: ctypes.CDLL, start: int, course: list[str], data: st.DataObject) -> None:
     twin, link = TwinReceiver(start), CLink()
     library.amqp_link_attach(byref(link), c_uint32(start))
     for step in course:

@@ -10,10 +10,11 @@ from ctypes import POINTER, byref, c_bool, c_int, c_uint8, c_uint32
 from itertools import groupby
 
 import pytest
-from buildtools import toolchain
 from hypothesis import given
 from hypothesis import strategies as st
 from support.frames_layer import SOURCE
+
+from buildtools import toolchain
 
 MODULUS = 2**32
 CAPACITY, LIMIT = 4, 16
@@ -62,15 +63,11 @@ def settled_of(library: ctypes.CDLL, ring: CUnsettled, first: int, last: int) ->
     return [i for i in ids if library.amqp_unsettled_settle(byref(ring), c_uint32(i))]
 
 
-steps = st.lists(
-    st.booleans() | st.tuples(st.integers(-4, 20), st.integers(-2, 20)), max_size=60
-)
+steps = st.lists(st.booleans() | st.tuples(st.integers(-4, 20), st.integers(-2, 20)), max_size=60)
 
 
 @given(starts, steps)
-def test_unsettled(
-    library: ctypes.CDLL, start: int, course: list[bool | tuple[int, int]]
-) -> None:
+def test_unsettled(library: ctypes.CDLL, start: int, course: list[bool | tuple[int, int]]) -> None:
     """Settled late, in reverse, in part, twice, and what was never sent."""
     ring, waiting, sent = CUnsettled(), set[int](), start
     sizes = c_uint32(start), c_uint32(CAPACITY), c_uint32(LIMIT)
@@ -108,7 +105,9 @@ def test_runs(library: ctypes.CDLL, start: int, answers: list[tuple[int, int, bo
     if run.code:
         written.append((run.first, run.last, run.code, run.settled))
     # Consecutive ids less their position are equal.
-    keyed = [(i - n, i, *answer[1:]) for n, (i, answer) in enumerate(zip(ids, answers, strict=True))]
+    keyed = [
+        (i - n, i, *answer[1:]) for n, (i, answer) in enumerate(zip(ids, answers, strict=True))
+    ]
     groups = [list(group) for _, group in groupby(keyed, lambda each: (each[0], *each[2:]))]
     assert written == [
         (group[0][1] % MODULUS, group[-1][1] % MODULUS, *group[0][2:]) for group in groups
