@@ -33,6 +33,12 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Frames:
     return Frames(tmp_path_factory.mktemp("frames"))
 
 
+def flow_with(properties: bytes) -> bytes:
+    """Return a flow's list whose last field is of these bytes."""
+    fields = b"\x40\x43\x43\x43" + b"\x40" * 6 + properties
+    return bytes([0xC0, len(fields) + 1, 11]) + fields
+
+
 def kept(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields as the C has them."""
     result = DEFAULTS.get(name, {}) | {k: v for k, v in fields.items() if k not in UNREAD}
@@ -144,6 +150,19 @@ def test_the_short_way_takes_what_peers_send(
     assert layer.common_transfer(data) == layer.performative("transfer", data)
 
 
+@pytest.mark.parametrize(("place", "by"), [(12, 1), (12, -1), (13, 1), (13, -1), (13, 3)])
+def test_the_short_way_leaves_a_list_that_lies(layer: Frames, place: int, by: int) -> None:
+    """Its size and its count are the bytes before the fields."""
+    data = bytearray(encode_frame("transfer", handle=0, delivery_id=7, delivery_tag=b"1234",
+                                  message_format=0, settled=True, more=True,
+                                  payload=b"\x42" * 100))  # fmt: skip
+    assert data[11] == 0xC0
+    assert layer.common_transfer(bytes(data)) is not None
+    data[place] += by
+    assert layer.common_transfer(bytes(data)) is None
+    assert twin_says("transfer", bytes(data)) == DECODE
+
+
 @pytest.mark.parametrize(
     ("name", "fields", "condition"),
     [
@@ -159,6 +178,17 @@ def test_the_short_way_takes_what_peers_send(
         ("disposition", b"\xc0\x04\x02\x56\x02\x43", DECODE),  # no boolean
         ("disposition", b"\xd0\xff\xff\xff\xff\0\0\0\0", DECODE),
         ("disposition", b"\x45", INVALID),
+        # Compound values without room for their count, or for an array's constructor.
+        *(
+            ("flow", flow_with(value), DECODE)
+            for value in (
+                b"\xc1\0",
+                b"\xc0\0",
+                b"\xe0\1\0",
+                b"\xd1\0\0\0\3\0\0\0",
+                b"\xf0\0\0\0\4\0\0\0\0",
+            )
+        ),
     ],
 )
 def test_conditions(layer: Frames, name: str, fields: bytes, condition: str) -> None:
