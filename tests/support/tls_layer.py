@@ -187,7 +187,9 @@ class PythonPeer:
         self._unsent = b""
 
     def step(self) -> None:
-        """Go on with the handshake."""
+        """Go on with the handshake, unless it has failed: OpenSSL 3.5 has no reason to give then."""
+        if self.error is not None:
+            return
         try:
             self.tls.do_handshake()
             self.established = True
