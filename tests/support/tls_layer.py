@@ -187,7 +187,8 @@ class PythonPeer:
         self._unsent = b""
 
     def step(self) -> None:
-        """Go on with the handshake, unless it has failed: OpenSSL 3.5 has no reason to give then."""
+        """Go on with the handshake, unless it has failed."""
+        # Asked again, OpenSSL 3.5 has no reason to give.
         if self.error is not None:
             return
         try:
