@@ -100,7 +100,11 @@ def _build_program(name: str, extra: list[str], engine_digest: str) -> Path:
     source = HERE / f"{name}.c"
     target = BUILD / f"reference-{name.replace('_', '-')}"
     BUILD.mkdir(parents=True, exist_ok=True)
-    digest = _digest(source.read_bytes(), " ".join([*PROGRAM_FLAGS, engine_digest]).encode())
+    digest = _digest(
+        source.read_bytes(),
+        *(header.read_bytes() for header in sorted(HERE.glob("*.h"))),
+        " ".join([*PROGRAM_FLAGS, engine_digest]).encode(),
+    )
     if not _is_fresh(target, digest):
         _run([*toolchain.compiler(), *PROGRAM_FLAGS, str(source), "-o", str(target), *extra])
         target.with_suffix(".digest").write_text(digest)

@@ -5,7 +5,8 @@
  * A child process publishes COUNT messages of SIZE bytes at the server on PORT, as bursts
  * that one write takes. This process subscribes and looks at the number in each message.
  * It prints the messages per second from the first to the last, and the CPU time of
- * publisher and subscriber in ns per message.
+ * publisher and subscriber in ns per message. All messages together must be larger than
+ * what one read takes: a single read has no rate.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -14,11 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 enum {
   BUFFER = 256 * 1024,
@@ -38,20 +39,6 @@ static void check(int failed, const char *what) {
 static void refuse(const char *what, int64_t number) {
   fprintf(stderr, "nats_pair: %s, at message %lld\n", what, (long long) number);
   exit(1);
-}
-
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
-}
-
-static double cpu_ns(int who) {
-  struct rusage usage;
-  check(getrusage(who, &usage) != 0, "getrusage");
-  const struct timeval *user = &usage.ru_utime, *kernel = &usage.ru_stime;
-  return (double) (user->tv_sec + kernel->tv_sec) * 1e9 +
-    (double) (user->tv_usec + kernel->tv_usec) * 1e3;
 }
 
 static void write_all(int fd, const char *bytes, size_t size) {
@@ -169,9 +156,11 @@ int main(int argc, char **argv) {
   const long port = argc == 4 ? atol(argv[1]) : 0;
   const int64_t count = argc == 4 ? atoll(argv[2]) : 0;
   const size_t size = argc == 4 ? strtoull(argv[3], NULL, 10) : 0;
-  if (port < 1 || port > 65535 || count < 1 || size < sizeof count || size > BUFFER / 2) {
-    fprintf(
-      stderr, "usage: nats_pair PORT COUNT SIZE (%zu to %d bytes)\n", sizeof count, BUFFER / 2);
+  if (
+    port < 1 || port > 65535 || count < 1 || size < sizeof count || size > BUFFER / 2 ||
+    (size_t) count <= BUFFER / size) {
+    fprintf(stderr, "usage: nats_pair PORT COUNT SIZE (%zu to %d bytes, more than %d in all)\n",
+      sizeof count, BUFFER / 2, BUFFER);
     return 2;
   }
   struct subscriber to = {.fd = greet((uint16_t) port)};

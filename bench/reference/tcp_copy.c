@@ -15,8 +15,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 enum {
   PIECE = 64 * 1024
@@ -26,12 +27,6 @@ static void check(int failed, const char *what) {
   if (!failed) return;
   perror(what);
   exit(1);
-}
-
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
 static int listen_on(struct sockaddr_in *address) {

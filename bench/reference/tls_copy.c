@@ -18,8 +18,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 enum {
   PIECE = 64 * 1024,
@@ -33,12 +34,6 @@ static void check(int failed, const char *what) {
   fprintf(stderr, "tls_copy: %s failed\n", what);
   ERR_print_errors_fp(stderr);
   exit(1);
-}
-
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
 static SSL_CTX *context_of(const SSL_METHOD *method) {

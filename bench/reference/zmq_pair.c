@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
+
+#include "clock.h"
 
 enum {
   ENDPOINT = 64
@@ -24,20 +24,6 @@ static void check(int failed, const char *what) {
   if (!failed) return;
   fprintf(stderr, "zmq_pair: %s: %s\n", what, zmq_strerror(zmq_errno()));
   exit(1);
-}
-
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
-}
-
-static double cpu_ns(int who) {
-  struct rusage usage;
-  check(getrusage(who, &usage) != 0, "getrusage");
-  const struct timeval *user = &usage.ru_utime, *kernel = &usage.ru_stime;
-  return (double) (user->tv_sec + kernel->tv_sec) * 1e9 +
-    (double) (user->tv_usec + kernel->tv_usec) * 1e3;
 }
 
 static void *message_of(size_t size) {

@@ -15,7 +15,8 @@ sys.path.insert(0, str(ROOT))
 from bench import reach  # noqa: E402
 from bench.reference import build  # noqa: E402
 
-MESSAGES = 1_000
+# More bytes than a program takes with one read: a single read has no rate.
+MESSAGES = 10_000
 SIZE = 100
 BYTES = MESSAGES * SIZE
 
@@ -37,7 +38,7 @@ def test_libzmq_brings_every_message_in_its_order() -> None:
 
 def test_nats_brings_every_message_in_its_order() -> None:
     found = reach.nats(built(build.nats_pair), MESSAGES, SIZE)
-    # So few messages may cost the server less CPU than the system counts by.
+    # A server's CPU is counted by the system's tick, and may be less than one.
     assert found.pop("server_cpu") >= 0
     assert all(figure > 0 for figure in found.values())
 
@@ -54,7 +55,8 @@ def test_openssl_brings_every_byte_within_tls_1_3() -> None:
     [
         (build.zmq_pair, ["1", "100"]),
         (build.zmq_pair, ["1000", "7"]),
-        (build.nats_pair, ["0", "1000", "100"]),
+        (build.nats_pair, ["0", "10000", "100"]),
+        (build.nats_pair, ["4222", "100", "100"]),
         (build.tls_copy, ["1000"]),
     ],
 )
