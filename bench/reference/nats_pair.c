@@ -156,8 +156,7 @@ int main(int argc, char **argv) {
   const long port = argc == 4 ? atol(argv[1]) : 0;
   const int64_t count = argc == 4 ? atoll(argv[2]) : 0;
   const size_t size = argc == 4 ? strtoull(argv[3], NULL, 10) : 0;
-  if (
-    port < 1 || port > 65535 || count < 1 || size < sizeof count || size > BUFFER / 2 ||
+  if (port < 1 || port > 65535 || count < 1 || size < sizeof count || size > BUFFER / 2 ||
     (size_t) count <= BUFFER / size) {
     fprintf(stderr, "usage: nats_pair PORT COUNT SIZE (%zu to %d bytes, more than %d in all)\n",
       sizeof count, BUFFER / 2, BUFFER);
