@@ -1,12 +1,15 @@
 """What a tail leaves out, and the settlements that it joins, against slow twins."""
 
+import math
 import tempfile
 
+import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver_fast.records import settling
 from quiver_fast.records.formats import RECEIVE, SEND, TIME_DIGITS, V1, V2, V3
+from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.records.parser import TransferTail
 
 RUN_START = 1472344673324
@@ -46,6 +49,37 @@ def is_own(sent, unit, message_id, by_ids):
     return in_unit and sent >= RUN_START * TICKS[unit] and of_run
 
 
+def slow_percentile(latencies, rank):
+    """Return the smallest latency that at least ``rank`` percent are not above; None of none."""
+    if not latencies:
+        return None
+    needed = max(math.ceil(rank * len(latencies) / 100), 1)
+    return sorted(latencies)[needed - 1]
+
+
+def assert_near(found, expected):
+    """Expect what lies in the same cell of the histogram: 0.2 %, of latencies below 0 as well."""
+    assert (found is None) == (expected is None)
+    if expected is not None:
+        assert abs(found - expected) <= 0.002 * abs(expected)
+
+
+latencies_of_all_sizes = st.integers(0, 62).flatmap(
+    lambda bits: st.integers(-(2**bits), 2**bits - 1)
+)
+
+
+@given(st.lists(latencies_of_all_sizes, min_size=1, max_size=50))
+@settings(deadline=None)
+def test_percentiles_are_near_the_twins_whatever_the_latencies(latencies):
+    histogram = LogHistogram()
+    histogram.add(numpy.array(latencies, numpy.int64))
+    for rank in (0, 1, 50, 99, 100):
+        assert_near(histogram.percentile(rank), slow_percentile(latencies, rank))
+    histogram.clear()
+    assert histogram.percentile(50) is None
+
+
 @given(
     st.lists(st.lists(receipts, max_size=20), min_size=1, max_size=3),
     st.sampled_from(sorted(TICKS)),
@@ -63,7 +97,10 @@ def test_only_messages_of_the_run_count(pieces, unit, by_ids):
     for piece, batch in zip(pieces, batches, strict=True):
         own = [sent for sent, id_ in piece if is_own(sent, unit, id_, by_ids)]
         assert batch.count == len(own)
-        assert batch.latency_sum == sum(received - sent for sent in own)
+        latencies = [received - sent for sent in own]
+        assert batch.latency_sum == sum(latencies)
+        assert_near(batch.latency_p50, slow_percentile(latencies, 50))
+        assert_near(batch.latency_p99, slow_percentile(latencies, 99))
 
 
 def test_without_a_start_everything_counts():

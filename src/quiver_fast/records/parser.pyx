@@ -13,6 +13,7 @@ from posix.unistd cimport read
 
 from quiver_fast.records.columns cimport Column
 from quiver_fast.records.lines cimport EXCERPT_SIZE, TEXT_MARGIN, UNKNOWN, LineParser
+from quiver_fast.records.log_histogram cimport LogHistogram
 
 from quiver_fast.records import formats
 from quiver_fast.records.settling import SampledSettlements
@@ -226,6 +227,7 @@ cdef class TransferTail:
     cdef object _time_unit
     cdef object _run_start
     cdef object _settlements
+    cdef LogHistogram _latencies    # of one call of read()
     cdef bint _selects              # whether receipts can be left out
     cdef int64_t _first_own         # send times of this run: from here ...
     cdef int64_t _end_own           # ... to below here
@@ -242,6 +244,7 @@ cdef class TransferTail:
         self._run_start = run_start
         self._selects = run_start is not None or own_ids
         self._settlements = SampledSettlements() if settlements else None
+        self._latencies = LogHistogram()
         self._own_ids = own_ids
 
     def __enter__(self):
@@ -271,6 +274,7 @@ cdef class TransferTail:
         count = settled = latency_sum = body_bytes = 0
         sampled = sampled_sum = 0
         first_time = last_time = None
+        self._latencies.clear()
         while self._buffer.feed(self._file, parser) > 0:
             if self._time_unit is None and parser.unit() is not None:
                 self._set_unit(parser.unit())
@@ -283,6 +287,8 @@ cdef class TransferTail:
             count += times.size
             settled += parser.settled_times.size
             latency_sum += sum_of_latencies(parser.sent, parser.received)
+            with nogil:
+                self._latencies.add_latencies(parser.sent, parser.received)
             body_bytes += parser.body_bytes
             if self._settlements is not None and parser.ids.size == parser.sent.size:
                 found, found_sum = self._settlements.add(
@@ -298,6 +304,8 @@ cdef class TransferTail:
             first_time=first_time,
             last_time=last_time,
             latency_sum=latency_sum,
+            latency_p50=self._latencies.percentile(50),
+            latency_p99=self._latencies.percentile(99),
             settled=settled,
             malformed=parser.malformed - malformed,
             time_unit=self._time_unit or "ms",

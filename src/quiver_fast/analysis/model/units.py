@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 __all__ = [
     "PER_SECOND", "average_text", "figure_text", "fine_text", "latency_text", "mean_text",
-    "per_millisecond", "three_digits",
+    "per_millisecond", "short_text", "three_digits",
 ]  # fmt: skip
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -67,6 +67,16 @@ def three_digits(value: float) -> str:
     rounded, exponent = f"{value:.2e}".split("e")
     decimals = max(2 - int(exponent), 0)
     return f"{float(f'{rounded}e{exponent}'):,.{decimals}f}"
+
+
+def short_text(value: float) -> str:
+    """Return a number of messages or bytes as ``412``, ``18.4 k`` or ``1.86 M``."""
+    for factor, unit in ((1e3, ""), (1e6, " k"), (1e9, " M"), (1e12, " G")):
+        if abs(value) * 1000 < 999.5 * factor:
+            scaled = value * 1000 / factor
+            whole = not unit and scaled == int(scaled)
+            return (f"{int(scaled)}" if whole else three_digits(scaled)) + unit
+    return f"{value:.3g}"
 
 
 def _scaled_text(value: float, unit: str, significant: int, digits: Callable[[float], str]) -> str:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup, add_queue_options, with_path
@@ -24,7 +25,7 @@ from quiver_fast.cli.shared.common import (
     report_warning,
     run_command,
 )
-from quiver_fast.cli.shared.console import Console, add_console_options
+from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.implementations import Implementation, find_arrow
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
 from quiver_fast.cli.shared.start import prelude_words, print_information
@@ -113,7 +114,7 @@ def _measure(
     uncompressed = run.compress(console.quiet)
     console.document(summary)
     if summarize:
-        console.show(arrow_summary_text(summary).rstrip("\n"))
+        _show(summary, console)
     for warning in summary_warnings(summary):
         report_warning(_NAME, warning)
     if signals.exit_code is not None:
@@ -121,6 +122,17 @@ def _measure(
     if problem or uncompressed:
         raise QuiverError(problem or uncompressed)
     return EXIT_OK
+
+
+def _show(summary: dict[str, Any], console: Console) -> None:
+    """Print the summary; a terminal gets first what matters."""
+    terminal, text = console.terminal, arrow_summary_text(summary)
+    if terminal is not None:
+        # Only terminals pay for the import.
+        from quiver_fast.cli.arrow.headline import arrow_headline, fitted, print_headline
+
+        text = fitted(text, print_headline(terminal, arrow_headline(summary)))
+    console.show(text.rstrip("\n"))
 
 
 def _needs_address(plan: ArrowPlan) -> bool:
@@ -183,6 +195,7 @@ def make_parser() -> ArgumentParser:
         help="Either 'send' or 'receive', and the location of a message source or target",
     )
     add_console_options(parser)
+    add_format_option(parser)
     add_implementation_options(parser, "send or receive")
     add("--summary", action="store_true", help="Print the configuration and results to the console")
     add("--id", metavar="ID", help="Use ID as the client or server identity")

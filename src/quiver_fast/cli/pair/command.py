@@ -29,7 +29,7 @@ from quiver_fast.cli.shared.common import (
     report_warning,
     run_command,
 )
-from quiver_fast.cli.shared.console import Console, add_console_options
+from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
 from quiver_fast.cli.shared.thresholds import THRESHOLD_HELP, breach_text
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
@@ -90,10 +90,7 @@ def _run_once(args: argparse.Namespace) -> int:
 def _report(document: dict[str, Any], console: Console, signals: SignalWatch) -> int:
     """Print the summary and the errors; return the exit code."""
     console.document(document)
-    if document["sender"] is not None and document["receiver"] is not None:
-        console.show(pair_summary_text(document).rstrip("\n"))
-    if document["thresholds"]:
-        console.show(threshold_text(document["thresholds"]).rstrip("\n"))
+    _show(document, console)
     for warning in pair_warnings(document):
         report_warning(_NAME, warning)
     breached = [one for one in document["thresholds"] if one["breached"]]
@@ -104,6 +101,24 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
     if not document["complete"]:
         raise QuiverError(document["reason"])
     return EXIT_THRESHOLD if breached else EXIT_OK
+
+
+def _show(document: dict[str, Any], console: Console) -> None:
+    """Print the summary and the verdicts; a terminal gets first what matters."""
+    measured = document["sender"] is not None and document["receiver"] is not None
+    summary = [pair_summary_text(document)] if measured else []
+    verdicts = [threshold_text(document["thresholds"])] if document["thresholds"] else []
+    terminal = console.terminal
+    if terminal is None or not measured:
+        texts = summary + verdicts
+    else:
+        # Only terminals pay for the import.
+        from quiver_fast.cli.arrow.headline import fitted, pair_headline, print_headline
+
+        width = print_headline(terminal, pair_headline(document))
+        texts = verdicts + [fitted(text, width) for text in summary]
+    for text in texts:
+        console.show(text.rstrip("\n"))
 
 
 def _run_set(args: argparse.Namespace) -> int:
@@ -134,6 +149,7 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(_NAME, _DESCRIPTION, _epilog)
     add_measuring_options(parser)
     add_console_options(parser)
+    add_format_option(parser)
     add_set_options(parser)
     add_tool_options(parser)
     return parser

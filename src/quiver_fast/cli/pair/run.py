@@ -10,7 +10,8 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol
 
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.bounds import RunBounds
@@ -24,7 +25,7 @@ from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot, now_ms
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.arrow.verdict import judge
-from quiver_fast.cli.pair.table import ROWS_PER_HEADING, heading, table_row
+from quiver_fast.cli.pair.table import UpstreamView
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.cli.shared.url import AddressUrl
@@ -148,10 +149,10 @@ class PairRun:
         self._plans = plans
         self._output_dir = output_dir
         self._console = console
-        self._table = _Table(console.show, plans.time_unit, plans.settlement)
+        self._view = _make_view(console, plans)
         self._signals = signals
         self._on_snapshot = on_snapshot
-        self._supervisor = Supervisor(signals, self._take, self._drain_further)
+        self._supervisor = Supervisor(signals, self._take, self._go_on)
         self._runs: list[ArrowRun] = []
         self._drain: Drain | None = None
         self._interruption: str | None = None
@@ -164,7 +165,7 @@ class PairRun:
             QuiverError: the queue cannot be prepared, or an arrow cannot be started.
         """
         self._console.note(f"Saving output files to '{self._output_dir}'")
-        with closing(self._queue):
+        with closing(self._queue), self._view:
             if not self._plans.peer_to_peer:
                 self._plans.prepare_queue(self._queue)
             if not self._signals.count:
@@ -181,12 +182,17 @@ class PairRun:
                 run.close()
 
     def _take(self, snapshots: dict[str, Snapshot]) -> None:
-        self._table.add(snapshots)
+        self._view.add(snapshots)
         self._on_snapshot(snapshots)
 
-    def _drain_further(self) -> None:
+    def _go_on(self) -> None:
         if self._drain is not None:
             self._drain.advance()
+        if self._signals.count:
+            self._view.state("Stopping")
+        elif len(self._runs) == len(ROLES) and not self._runs[1].running:
+            self._view.state("Draining")
+        self._view.tick()
 
     def _start(self) -> None:
         """Start the receiver, and the sender as soon as nothing that it sends can be missed."""
@@ -196,10 +202,12 @@ class PairRun:
             sender = self._start_arrow("send", port)
             sender.accompany(receiver)
             self._drain = Drain(sender, receiver, self._plans.drain_timeout)
+            self._view.begin()
 
     def _start_arrow(self, operation: str, port: int = 0) -> ArrowRun:
         run = ArrowRun(self._plans.plan(operation, port), self._output_dir, self._console.errors)
         self._runs.append(run)
+        self._view.state(f"Starting the {run.plan.role}")
         run.start()
         self._console.note(f"Started the {run.plan.role} ({run.plan.implementation.name})")
         return run
@@ -239,6 +247,7 @@ class PairRun:
         deadline = time.monotonic() + _START_PATIENCE
         while not receiver.poll():
             self._supervisor.forwarder.forward([receiver])
+            self._view.tick()
             if condition():
                 return not self._signals.count
             if time.monotonic() > deadline:
@@ -328,28 +337,47 @@ class PairRun:
         return problems
 
 
-class _Table:
-    """Prints the live table, one row for each snapshot of the receiver."""
+class _View(Protocol):
+    """What shows a run while it goes on; a context manager."""
 
-    def __init__(self, show: Callable[[str], None], unit: str, settlement: bool) -> None:
-        self._show = show
-        self._settlement = settlement
-        self._unit = unit
-        self._start = now_ms()
-        self._sender: Snapshot | None = None
-        self._rows = 0
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def begin(self) -> None:
+        """Note that both arrows have been started."""
+
+    def state(self, words: str) -> None:
+        """Say what the run does now."""
+
+    def tick(self) -> None:
+        """Draw what changes by itself, if it is time to."""
 
     def add(self, snapshots: dict[str, Snapshot]) -> None:
-        """Print a row, if the receiver is among ``snapshots``."""
-        self._sender = snapshots.get("sender", self._sender)
-        receiver = snapshots.get("receiver")
-        if receiver is None:
-            return
-        if self._sender is None and not self._rows and not receiver.count:
-            return  # The receiver failed before the run began: one line says why.
-        if self._rows % ROWS_PER_HEADING == 0:
-            streaming = receiver.period_bytes is not None
-            self._show(heading(self._unit, streaming, self._settlement))
-        self._show(table_row(self._start, self._unit, self._sender, receiver, self._settlement))
-        self._sender = None
-        self._rows += 1
+        """Show the snapshots of one moment, by role."""
+
+
+def _make_view(console: Console, plans: PairPlans) -> _View:
+    """Return a view for the terminal, or upstream's table where there is none."""
+    terminal = console.terminal
+    if terminal is None:
+        return UpstreamView(console.show, plans.time_unit, plans.settlement)
+    # Only terminals pay for the import.
+    from rich.console import Console as Terminal
+
+    from quiver_fast.cli.pair.live_view import Limits, LiveView
+
+    options = plans.plan("send").options
+    return LiveView(
+        Terminal(file=terminal, highlight=False, markup=False, emoji=False),
+        plans.time_unit,
+        Limits(options.count, options.duration),
+        rate=options.rate or 0,
+        peer_to_peer=plans.peer_to_peer,
+        settlement=plans.settlement,
+    )

@@ -1,11 +1,14 @@
-"""The live table of `quiver`: pure functions from snapshots to lines of upstream's layout."""
+"""The live table of `quiver` in upstream's layout: pure functions to lines, and their printer."""
 
 from __future__ import annotations
 
-from quiver_fast.analysis.model.units import three_digits
-from quiver_fast.cli.arrow.snapshots import Snapshot
+from collections.abc import Callable
+from types import TracebackType
 
-__all__ = ["ROWS_PER_HEADING", "heading", "table_row"]
+from quiver_fast.analysis.model.units import three_digits
+from quiver_fast.cli.arrow.snapshots import Snapshot, now_ms
+
+__all__ = ["ROWS_PER_HEADING", "UpstreamView", "heading", "table_row"]
 
 ROWS_PER_HEADING = 20
 
@@ -109,3 +112,57 @@ def _fields(start: int, snapshot: Snapshot) -> tuple[str, ...]:
     rate = f"{snapshot.period_count * 1000 / snapshot.period:,.0f}"
     cpu = f"{snapshot.period_cpu_time * 100 / snapshot.period:,.0f}"
     return time, count, rate, cpu, rss
+
+
+class UpstreamView:
+    """Prints one row for each snapshot of the receiver; a context manager."""
+
+    def __init__(self, show: Callable[[str], None], unit: str, settlement: bool) -> None:
+        """Prepare a table.
+
+        Args:
+            show: prints one row, or a heading of several lines.
+            unit: as :func:`heading` takes it.
+            settlement: as :func:`heading` takes it.
+        """
+        self._show = show
+        self._settlement = settlement
+        self._unit = unit
+        self._start = now_ms()
+        self._sender: Snapshot | None = None
+        self._rows = 0
+
+    def __enter__(self) -> UpstreamView:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def begin(self) -> None:
+        """Both arrows have been started: upstream shows nothing of it."""
+
+    def state(self, words: str) -> None:
+        """Upstream shows no state."""
+
+    def tick(self) -> None:
+        """Upstream draws nothing again."""
+
+    def add(self, snapshots: dict[str, Snapshot]) -> None:
+        """Print a row, if the receiver is among ``snapshots``."""
+        self._sender = snapshots.get("sender", self._sender)
+        receiver = snapshots.get("receiver")
+        if receiver is None:
+            return
+        if self._sender is None and not self._rows and not receiver.count:
+            return  # The receiver failed before the run began: one line says why.
+        if self._rows % ROWS_PER_HEADING == 0:
+            streaming = receiver.period_bytes is not None
+            self._show(heading(self._unit, streaming, self._settlement))
+        self._show(table_row(self._start, self._unit, self._sender, receiver, self._settlement))
+        self._sender = None
+        self._rows += 1

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
 from quiver_fast.cli.shared.json_text import json_pieces
 
-__all__ = ["Console", "add_console_options"]
+__all__ = ["UPSTREAM", "Console", "add_console_options", "add_format_option"]
+
+UPSTREAM = "upstream"
+"""The format that upstream prints, byte for byte."""
 
 
 class Console:
@@ -25,12 +29,26 @@ class Console:
         self.errors = log
         """Where a child's standard error goes; None for our own."""
         self._verbose: bool = args.verbose
+        # Commands without the option have one layout.
+        self._format: str = vars(args).get("format", UPSTREAM)
         self._json: bool = args.json
 
     @property
     def progress(self) -> bool:
         """Whether to show the progress of long work."""
         return not self.quiet and self.errors is None
+
+    @property
+    def terminal(self) -> TextIO | None:
+        """The terminal that the normal output goes to, or None where it is upstream's text.
+
+        Upstream's text goes to pipes and files, to terminals that cannot move the cursor, to
+        people who set NO_COLOR, and wherever ``--format upstream`` asks for it.
+        """
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+        if self.quiet or self.errors or plain or self._format == UPSTREAM:
+            return None
+        return self._out if self._out.isatty() else None
 
     def show(self, text: str) -> None:
         """Print a part of the normal output at once, unless quiet."""
@@ -67,7 +85,7 @@ class Console:
 
 
 def add_console_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options about output that both measuring commands have."""
+    """Add the options about output that the measuring commands have."""
     parser.add_argument(
         "--output",
         metavar="DIR",
@@ -83,4 +101,16 @@ def add_console_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Print the results as one JSON document on standard output, "
         "everything else on standard error",
+    )
+
+
+def add_format_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the commands that have a layout for terminals."""
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        choices=["auto", UPSTREAM],
+        default="auto",
+        help="Print tables and summaries as a terminal shows them best ('auto'), or as upstream "
+        "prints them ('upstream'); pipes always get upstream's text (default auto)",
     )

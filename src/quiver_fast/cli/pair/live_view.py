@@ -1,0 +1,190 @@
+"""Showing a run on a terminal: rows that scroll, and a line of state below them."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from quiver_fast.analysis.model.units import short_text
+from quiver_fast.cli.arrow.snapshots import Snapshot
+from quiver_fast.cli.pair.live_table import (
+    Column,
+    Period,
+    fitting,
+    heading,
+    line,
+    table_columns,
+)
+
+__all__ = ["Limits", "LiveView"]
+
+# Redrawing the line of state costs the CPU that is measured.
+_INTERVAL = 0.2
+_LEAST_ROWS = 8
+_BAR_WIDTH = 30
+_LEAST_WIDTH_WITH_BAR = 50
+# A sender is behind its schedule when it has sent less than this part of what was due ...
+_ON_SCHEDULE = 0.99
+# ... some seconds ago: its records come in blocks.
+_BLOCK_SECONDS = 1.0
+
+
+class Limits:
+    """How far a run has come, by what ends it."""
+
+    def __init__(self, count: int, duration: int) -> None:
+        """Take the limits: messages to receive, else seconds; 0 for none."""
+        self._count = count
+        self._duration = duration
+
+    def progress(self, received: int, elapsed: float) -> tuple[float, str]:
+        """Return the part that is done, from 0 to 1, and the words for it.
+
+        Args:
+            received: messages so far.
+            elapsed: seconds so far.
+        """
+        if self._count:
+            words = f"{short_text(received)} of {short_text(self._count)} messages"
+            return min(received / self._count, 1), words
+        if self._duration:
+            shown = min(elapsed, self._duration)
+            return shown / self._duration, f"{shown:.0f} s of {self._duration} s"
+        return 0, f"{elapsed:.0f} s"
+
+
+class LiveView:
+    """The table and the line of state of one run; a context manager.
+
+    While entered, what is printed on standard error comes above the line of state.
+    """
+
+    def __init__(
+        self, console: Console, unit: str, limits: Limits, *, rate: float = 0,
+        peer_to_peer: bool = False, settlement: bool = False,
+    ) -> None:  # fmt: skip
+        """Prepare a view.
+
+        Args:
+            console: the terminal.
+            unit: that of the records' times.
+            limits: what ends the run.
+            rate: messages per second that are to be sent; 0 for as many as can be.
+            peer_to_peer: no queue lies between the arrows.
+            settlement: the sender records settlements.
+        """
+        self._console = console
+        self._unit = unit
+        self._limits = limits
+        self._rate = rate
+        self._kinds = (peer_to_peer, settlement)
+        self._state = "Starting"
+        self._next = 0.0
+        self._started = time.monotonic()
+        self._sender: Snapshot | None = None
+        self._first: Snapshot | None = None
+        self._sent = 0
+        self._queued: int | None = None
+        self._received = 0
+        self._shown: list[Column] = []
+        self._rows = 0
+        self._live = Live(
+            console=console,
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=console.is_terminal,
+        )
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        self.tick()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def begin(self) -> None:
+        """Note that both arrows have been started: limits count from now."""
+        self._started = time.monotonic()
+        self.state("Running")
+
+    def state(self, words: str) -> None:
+        """Say what the run does now."""
+        if words != self._state:
+            self._state, self._next = words, 0.0
+            self.tick()
+
+    def tick(self) -> None:
+        """Draw the line of state, if it is time to."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _INTERVAL
+            self._live.update(self._state_line(now - self._started), refresh=True)
+
+    def add(self, snapshots: dict[str, Snapshot]) -> None:
+        """Print a row, if the receiver is among ``snapshots``."""
+        self._sender = snapshots.get("sender", self._sender)
+        receiver = snapshots.get("receiver")
+        if receiver is None or (self._sender is None and not self._rows and not receiver.count):
+            return
+        self._received = receiver.count
+        period = self._period(receiver)
+        for text in self._lines(period, receiver.period_bytes is not None):
+            self._console.print(text, no_wrap=True, overflow="crop", crop=True)
+        self._sender, self._queued = None, period.queued
+        self._rows += 1
+
+    def _period(self, receiver: Snapshot) -> Period:
+        if self._sender is not None:
+            self._sent = self._sender.count
+            self._first = self._first or self._sender
+        return Period(
+            elapsed=round((time.monotonic() - self._started) * 1000),
+            unit=self._unit,
+            behind=self._is_behind(),
+            sender=self._sender,
+            receiver=receiver,
+            queued=max(self._sent - receiver.count, 0) if self._sent else None,
+            queued_before=self._queued,
+        )
+
+    def _is_behind(self) -> bool:
+        """Say whether the sender has sent too little since its first snapshot."""
+        if self._sender is None or self._first is None:
+            return False
+        seconds = (self._sender.timestamp - self._first.timestamp) / 1000 - _BLOCK_SECONDS
+        sent = self._sender.count - self._first.count
+        return sent < _ON_SCHEDULE * self._rate * seconds
+
+    def _lines(self, period: Period, streaming: bool) -> list[Text]:
+        columns = fitting(table_columns(*self._kinds, streaming), self._console.width)
+        names = [column.name for column in columns]
+        rows_per_heading = max(self._console.height - 4, _LEAST_ROWS)
+        begins = names != [column.name for column in self._shown]
+        self._shown = columns
+        if begins or self._rows >= rows_per_heading:
+            self._rows = 0
+            rule = "-" if self._console.options.ascii_only else "─"
+            return [*heading(columns, rule), line(columns, period)]
+        return [line(columns, period)]
+
+    def _state_line(self, elapsed: float) -> Table:
+        done, words = self._limits.progress(self._received, elapsed)
+        grid = Table.grid(padding=(0, 2))
+        parts: list[Text | ProgressBar] = [Text(self._state, "cyan")]
+        if self._console.width >= _LEAST_WIDTH_WITH_BAR:
+            parts.append(ProgressBar(1.0, done, width=_BAR_WIDTH))
+        grid.add_row(*parts, Text(words, "dim"))
+        return grid

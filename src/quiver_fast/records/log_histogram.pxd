@@ -1,0 +1,12 @@
+# Counts of latencies in cells whose width grows with the latency: percentiles of a period.
+
+from libc.stdint cimport int64_t
+
+from quiver_fast.records.columns cimport Column
+
+
+cdef class LogHistogram:
+    cdef int64_t *_cells
+    cdef readonly int64_t count
+
+    cdef void add_latencies(self, Column sent, Column received) noexcept nogil

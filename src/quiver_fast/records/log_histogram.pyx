@@ -1,0 +1,114 @@
+"""Percentiles of many latencies in constant memory, each to within 0.2 %."""
+
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from quiver_fast.records.columns cimport Column
+
+cdef extern from * nogil:
+    """
+    static inline int quiver_highest_bit(uint64_t word) { return 63 - __builtin_clzll(word); }
+    """
+    int highest_bit "quiver_highest_bit"(uint64_t word)
+
+cdef enum:
+    # Latencies of up to 2^9 ticks have a cell each. Beyond, each power of two has 2^8 cells.
+    FINE_BITS = 8
+    FINE = 1 << FINE_BITS
+    # Cells of the latencies from 0 to 2^63 - 1; as many again are for those below 0.
+    SIDE = (63 - FINE_BITS) * FINE + FINE
+
+
+cdef inline size_t cell_of(uint64_t magnitude) noexcept nogil:
+    """Return the cell of ``magnitude``, below 2^63: linear at first, then logarithmic."""
+    if magnitude < 2 * FINE:
+        return <size_t>magnitude
+    cdef int shift = highest_bit(magnitude) - FINE_BITS
+    return (<size_t>shift << FINE_BITS) + <size_t>(magnitude >> shift)
+
+
+cdef inline size_t place_of(int64_t latency) noexcept nogil:
+    """Return where the cell of ``latency`` is: first those below 0, the lowest first."""
+    if latency >= 0:
+        return SIDE + cell_of(<uint64_t>latency)
+    return SIDE - 1 - cell_of(<uint64_t>~latency)
+
+
+cdef double middle_of(size_t cell) noexcept nogil:
+    """Return the middle of what is counted in a cell."""
+    if cell < 2 * FINE:
+        return <double>cell
+    cdef int shift = <int>(cell >> FINE_BITS) - 1
+    cdef uint64_t lowest = <uint64_t>(cell - (<size_t>shift << FINE_BITS)) << shift
+    return <double>lowest + <double>((<uint64_t>1 << shift) - 1) / 2
+
+
+cdef class LogHistogram:
+    """Counts latencies, below 0 as well, and tells their percentiles.
+
+    Attributes:
+        count: Latencies since the last :meth:`clear`.
+
+    Raises:
+        MemoryError: There is no memory for the cells, 228 kB.
+    """
+
+    def __cinit__(self):
+        self._cells = <int64_t *>calloc(2 * SIDE, sizeof(int64_t))
+        if self._cells == NULL:
+            raise MemoryError("no memory for a histogram of latencies")
+
+    def __dealloc__(self):
+        free(self._cells)
+
+    cdef void add_latencies(self, Column sent, Column received) noexcept nogil:
+        """Count received minus sent of each row."""
+        cdef size_t index
+        cdef int64_t latency
+        for index in range(received.size):
+            # A peer may send any time: the difference wraps instead of overflowing.
+            latency = <int64_t>(<uint64_t>received.numbers()[index]
+                                - <uint64_t>sent.numbers()[index])
+            self._cells[place_of(latency)] += 1
+        self.count += received.size
+
+    def add(self, const int64_t[:] latencies):
+        """Count latencies.
+
+        Args:
+            latencies: int64[n], signed ticks.
+        """
+        cdef Py_ssize_t index
+        for index in range(latencies.shape[0]):
+            self._cells[place_of(latencies[index])] += 1
+        self.count += latencies.shape[0]
+
+    def percentile(self, double rank):
+        """Return a latency such that ``rank`` percent of all are not above it.
+
+        Args:
+            rank: From 0 to 100.
+
+        Returns:
+            float: Ticks, the middle of the cell that holds the latency of that rank; within
+            0.2 % of it. None without any latency.
+        """
+        if self.count == 0:
+            return None
+        cdef double needed = max(rank / 100 * self.count, 1)
+        cdef int64_t seen = 0
+        cdef size_t cell = 0
+        while True:
+            seen += self._cells[cell]
+            if seen >= needed:
+                break
+            cell += 1
+        if cell >= SIDE:
+            return middle_of(cell - SIDE)
+        return -1 - middle_of(SIDE - 1 - cell)
+
+    def clear(self):
+        """Forget all latencies."""
+        memset(self._cells, 0, 2 * SIDE * sizeof(int64_t))
+        self.count = 0
