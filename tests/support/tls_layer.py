@@ -46,6 +46,8 @@ def compile_layer(folder: Path) -> ctypes.CDLL:
     openssl = toolchain.openssl()
     assert openssl is not None, "these tests need OpenSSL's headers"
     files = [str(path) for path in SOURCE.glob("tls_*.c") if path.name != "tls_absent.c"]
+    # Calls of `send` go by way of a function that a test can have refuse.
+    files += ["-Dsend=refusing_send", str(Path(__file__).parent / "refusing_send.c")]
     library = folder / "libtls-layer.so"
     flags = ["-O1", "-g", "-std=gnu11", *shlex.split(os.environ.get("CFLAGS", ""))]
     command = [*toolchain.compiler(), *flags, "-shared", "-fPIC", *openssl.compile_flags, *files]
@@ -139,6 +141,10 @@ class Layer:
 
     def close(self) -> int:
         return int(self.layer.tls_close(self.pointer))
+
+    def refuse(self, count: int) -> None:
+        """Have the next writes to any socket find it full."""
+        ctypes.c_int.in_dll(self.layer, "refusals").value = count
 
     @property
     def failure(self) -> str:

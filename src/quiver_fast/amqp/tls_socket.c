@@ -170,33 +170,42 @@ static const char *next_record(const tls_t *tls, cursor_t cursor, size_t *size) 
   return tls->context->record;
 }
 
+/* Make records until enough of them wait, or OpenSSL takes no more; returns its verdict. */
+static int make_records(tls_t *tls, cursor_t *cursor, ssize_t *total) {
+  while (cursor->part < cursor->end && tls_unsent(tls) < UNSENT_LIMIT) {
+    size_t size, written = 0;
+    const char *record = next_record(tls, *cursor, &size);
+    ERR_clear_error();
+    errno = 0;
+    const int result = SSL_write_ex(tls->ssl, record, size, &written);
+    if (result != 1) {
+      const int verdict = tls_judge(tls, result);
+      if (tls_kernel_sends(tls->bio)) tls->retried = size;
+      return verdict;
+    }
+    tls->retried = 0;
+    *total += (ssize_t) written;
+    advance(cursor, written);
+  }
+  return 1;
+}
+
 ssize_t tls_write(tls_t *tls, const struct iovec *parts, int count) {
   const int ready = tls_handshake(tls);
   if (ready != 1) return ready == TLS_AGAIN ? 0 : TLS_FAILED;
   cursor_t cursor = {parts, parts + count, 0};
   ssize_t total = 0;
-  int verdict = TLS_AGAIN;
+  int verdict = 1;
+  int flushed = 1;
   if (tls->socket_error) return TLS_FAILED;
   skip_empty(&cursor);
-  while (cursor.part < cursor.end) {
-    if (tls_unsent(tls) >= UNSENT_LIMIT && tls_send_unsent(tls) < 0) break;
-    if (tls_unsent(tls) >= UNSENT_LIMIT) break;
-    size_t size, written = 0;
-    const char *record = next_record(tls, cursor, &size);
-    ERR_clear_error();
-    errno = 0;
-    const int result = SSL_write_ex(tls->ssl, record, size, &written);
-    if (result != 1) {
-      verdict = tls_judge(tls, result);
-      if (tls_kernel_sends(tls->bio)) tls->retried = size;
-      break;
-    }
-    tls->retried = 0;
-    total += (ssize_t) written;
-    advance(&cursor, written);
-  }
-  if (tls_flush(tls) == TLS_FAILED) return TLS_FAILED;
-  return verdict == TLS_FAILED ? TLS_FAILED : total;
+  /* Only a socket that is full ends this early. tls_events then asks for room in it: who was
+   * not taken whole and is told of no event would wait for ever. */
+  do {
+    verdict = make_records(tls, &cursor, &total);
+    flushed = tls_flush(tls);
+  } while (cursor.part < cursor.end && verdict == 1 && flushed == 1);
+  return verdict == TLS_FAILED || flushed == TLS_FAILED ? TLS_FAILED : total;
 }
 
 int tls_flush(tls_t *tls) {

@@ -76,6 +76,38 @@ def test_what_a_full_socket_does_not_take(connect: Connect) -> None:
     assert layer.events == POLLIN
 
 
+@pytest.mark.parametrize("refusals", range(1, 5))
+@pytest.mark.parametrize("size", [1, 16_000, 300_000])
+def test_who_was_not_taken_is_called_again(connect: Connect, refusals: int, size: int) -> None:
+    """A socket may have room again at any moment; what is left then waits for an event."""
+    layer, peer = established(connect)
+    # As much waits already as may.
+    layer.refuse(1000)
+    sent = 0
+    while taken := layer.write(bytes(16_000)):
+        sent += taken
+    layer.refuse(0)
+    layer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    layer.refuse(refusals)
+    left = size
+    while left:
+        taken = layer.write(bytes(left))
+        assert taken >= 0, layer.failure
+        left -= taken
+        sent += taken
+        assert left == 0 or layer.events & POLLOUT
+        peer.receive(1 << 20)
+    layer.refuse(0)
+    while layer.flush() != 1:
+        peer.receive(1 << 20)
+    got = 0
+    while got < sent:
+        peer.receive(1 << 20)
+        while data := peer.read():
+            got += len(data)
+    assert got == sent
+
+
 def test_small_parts_share_a_record(connect: Connect) -> None:
     layer, peer = established(connect)
     parts = [bytes([n]) * 100 for n in range(160)]
