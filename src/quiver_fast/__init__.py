@@ -16,10 +16,10 @@ def features() -> tuple[str, ...]:
     ``tls`` depends on OpenSSL at build time; the SASL mechanisms are our own
     and in every build.
     """
-    from quiver_fast.proton import info
+    from quiver_fast.amqp import tls
 
     always = ("sasl-anonymous", "sasl-plain", "sasl-external", "sasl-scram", "transactions")
-    return (("tls", *always)) if info.tls() else always
+    return (("tls", *always)) if tls.present() else always
 
 
 def has(feature: str) -> bool:

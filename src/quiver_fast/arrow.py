@@ -19,7 +19,7 @@ from quiver_fast.engine.security.security import Security
 from quiver_fast.engine.sender import Sender
 from quiver_fast.engine.stream_receiver import StreamReceiver
 from quiver_fast.engine.template import MessageTemplate
-from quiver_fast.errors import QuiverError, SecurityError
+from quiver_fast.errors import QuiverError
 from quiver_fast.loop import interrupt
 from quiver_fast.management.addresses import node_address
 from quiver_fast.program import describe, run_program, warn_of_unknown
@@ -136,23 +136,10 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
     )
     try:
         connection.open(SETUP_TIMEOUT)
-    except SecurityError as error:
-        connection.close()
-        raise explained(config, error) from None
     except QuiverError:
         connection.close()
         raise
     return connection
-
-
-def explained(config: ArrowConfig, error: SecurityError) -> SecurityError:
-    """Add to a client's TLS failure which certificate failed, and why."""
-    if config.server or "certificate verify failed" not in str(error):
-        return error
-    from quiver_fast.engine.security.tls_diagnosis import why_verification_failed
-
-    why = why_verification_failed(config.host, config.port, config.trust_store)
-    return SecurityError(f"{error}: {why}") if why else error
 
 
 def make_endpoint(

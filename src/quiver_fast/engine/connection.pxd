@@ -1,8 +1,10 @@
 from libc.stdint cimport int64_t
 
+from quiver_fast.amqp.tls cimport tls_t
 from quiver_fast.engine.security.security cimport SaslExchange, Security
 from quiver_fast.proton.libproton cimport (
-    pn_condition_t, pn_connection_driver_t, pn_connection_t, pn_data_t, pn_transport_t,
+    pn_bytes_t, pn_condition_t, pn_connection_driver_t, pn_connection_t, pn_data_t,
+    pn_transport_t,
 )
 from quiver_fast.run.control cimport Control
 
@@ -28,9 +30,8 @@ cdef class Connection:
     # The socket took no more; output is pending.
     cdef bint blocked
     cdef bint closing
-    # The TLS handshake has not begun: bytes that are no TLS end the connection.
-    cdef bint expects_tls
-    cdef bint answers_tls
+    # NULL where there is no TLS.
+    cdef tls_t *tls
     cdef int64_t next_tick
     # How many waits skip lingering, and how often in a row lingering was in vain.
     cdef int64_t linger_pause
@@ -51,6 +52,8 @@ cdef class Connection:
     cdef int exchange_awake(self, int64_t until) except -1 nogil
     cdef int linger(self) noexcept nogil
     cdef int write(self) noexcept nogil
+    cdef int clear_socket(self) noexcept nogil
+    cdef int write_tls(self, pn_bytes_t data) noexcept nogil
     cdef int read(self) noexcept nogil
     cdef int lose(self, int error) noexcept nogil
     cdef int end_sessions(self, int64_t deadline) except -1 nogil

@@ -5,13 +5,17 @@ socket has, and wait only when there is neither. Callers look at the engine's
 state between two exchanges; no event objects are made.
 """
 
-from libc.errno cimport EAGAIN, EINTR, EPROTO, errno
+from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
 import os
 
-from quiver_fast.engine.security.security cimport conclude_sasl, is_hello, is_tls, peer_is_loopback
+from quiver_fast.amqp.tls cimport (
+    TLS_AGAIN, TLS_END, TLS_FAILED, iovec, tls_close, tls_established, tls_events, tls_failure,
+    tls_flush, tls_free, tls_read, tls_socket_error, tls_write,
+)
+from quiver_fast.engine.security.security cimport conclude_sasl, peer_is_loopback
 from quiver_fast.errors import PeerError, SecurityError
 from quiver_fast.loop.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.loop.interrupt import raise_if_pending
@@ -58,6 +62,17 @@ cdef int64_t TICK_PERIOD = 50 * MILLISECOND
 
 # Key of the run's id in the open frame's properties (part 2.7.1).
 RUN_ID = b"quiver-run-id"
+
+
+cdef ssize_t receive(int fd, char *start, size_t size) noexcept nogil:
+    """Receive bytes in clear; return what `tls_read` would."""
+    cdef ssize_t n
+    while True:
+        n = recv(fd, start, size, MSG_DONTWAIT)
+        if n >= 0:
+            return n
+        if errno != EINTR:
+            return TLS_AGAIN if errno == EAGAIN else TLS_FAILED
 
 
 cdef int put_symbol(pn_data_t *data, bytes symbol) except -1:
@@ -107,10 +122,10 @@ cdef class Connection:
         pn_connection_collect(self.connection, NULL)
         if server:
             pn_transport_set_server(self.transport)
-            self.expects_tls = self.answers_tls = security.tls
         pn_transport_set_max_frame(self.transport, max_frame_size)
         pn_transport_set_idle_timeout(self.transport, <unsigned>(idle_timeout * 1000))
-        security.apply(self.sasl, self.transport, self.hostname)
+        security.apply(self.sasl, self.transport, self.fd, self.hostname)
+        self.tls = self.sasl.tls
         pn_connection_set_container(self.connection, self.container_id)
         pn_connection_set_hostname(self.connection, self.hostname)
         if run_id:
@@ -123,6 +138,7 @@ cdef class Connection:
     def __dealloc__(self) -> None:
         if self.driver.transport != NULL:
             pn_connection_driver_destroy(&self.driver)
+        tls_free(self.tls)
 
     def announce(self, key: bytes, value: bytes) -> None:
         """Put one entry into the properties of our open frame."""
@@ -238,11 +254,8 @@ cdef class Connection:
         cdef pn_bytes_t data = pn_connection_driver_write_buffer(&self.driver)
         cdef ssize_t n
         self.blocked = False
-        if self.answers_tls and data.size > 0:
-            self.answers_tls = False
-            if not is_tls(data.start):
-                self.lose(EPROTO)
-                return 0
+        if self.tls != NULL:
+            return self.write_tls(data)
         while data.size > 0:
             n = send(self.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
             if n < 0:
@@ -255,6 +268,29 @@ cdef class Connection:
                 return 0
             pn_connection_driver_write_done(&self.driver, n)
             data = pn_connection_driver_write_buffer(&self.driver)
+        return 0
+
+    cdef int clear_socket(self) noexcept nogil:
+        """Return the socket that frames may be written to past this; -1 where TLS is between."""
+        return self.fd if self.tls == NULL else -1
+
+    cdef int write_tls(self, pn_bytes_t data) noexcept nogil:
+        """Write ``data`` and what comes after it, within TLS."""
+        cdef iovec part
+        cdef ssize_t n = tls_flush(self.tls)
+        while data.size > 0 and n != TLS_FAILED:
+            part.iov_base = <void *>data.start
+            part.iov_len = data.size
+            n = tls_write(self.tls, &part, 1)
+            if n <= 0:
+                break
+            pn_connection_driver_write_done(&self.driver, n)
+            data = pn_connection_driver_write_buffer(&self.driver)
+        if n == TLS_FAILED:
+            self.lose(tls_socket_error(self.tls))
+            return 0
+        # A handshake that waits for the peer is not blocked: it needs something to read.
+        self.blocked = (tls_events(self.tls) & POLLOUT) != 0
         return 0
 
     cdef int lose(self, int error) noexcept nogil:
@@ -284,25 +320,18 @@ cdef class Connection:
             space = pn_connection_driver_read_buffer(&self.driver)
         if space.size == 0:
             return 0
-        while True:
-            n = recv(self.fd, space.start, space.size, MSG_DONTWAIT)
-            if n >= 0 or errno != EINTR:
-                break
-        if n > 0 and self.expects_tls and not is_hello(space.start):
-            # The bytes are not read, and nothing is sent unencrypted.
-            self.cut = True
-            self.socket_error = EPROTO
-            pn_connection_driver_read_close(&self.driver)
-            pn_connection_driver_write_close(&self.driver)
-            return 0
+        if self.tls != NULL:
+            n = tls_read(self.tls, space.start, space.size)
+        else:
+            n = receive(self.fd, space.start, space.size)
         if n > 0:
-            self.expects_tls = False
             pn_connection_driver_read_done(&self.driver, n)
             return 1
-        if n < 0 and errno == EAGAIN:
+        if n == TLS_AGAIN:
             return 0
-        self.socket_error = 0 if n == 0 else errno
-        self.hung_up = n == 0
+        self.hung_up = n == TLS_END
+        if not self.hung_up:
+            self.socket_error = tls_socket_error(self.tls) if self.tls != NULL else errno
         self.cut = True
         pn_connection_driver_read_close(&self.driver)
         return 0
@@ -370,9 +399,12 @@ cdef class Connection:
         if self.socket_error:
             raise PeerError(
                 f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
+        # An end without the close of TLS is told as one without TLS is.
+        if self.tls != NULL and tls_failure(self.tls)[0] and not (
+                self.hung_up and tls_established(self.tls)):
+            failure = tls_failure(self.tls).decode("utf-8", "replace")
+            raise SecurityError(f"{self.peer}: TLS: {failure}")
         local = self.condition_text(pn_transport_condition(self.transport))
-        if "SSL Failure" in local:
-            raise SecurityError(f"{self.peer}: TLS: {local.partition('SSL Failure: ')[2]}")
         if "idle-timeout" in local or "idle timeout" in local:
             raise PeerError(f"{self.peer}: the peer was silent beyond the idle time-out")
         # The engine gives one error for an end within a frame and for an invalid frame.
@@ -456,6 +488,8 @@ cdef class Connection:
                 self.exchange(deadline)
                 done = (pn_connection_state(self.connection) & PN_REMOTE_CLOSED) != 0
             self.write()
+            if self.tls != NULL:
+                tls_close(self.tls)
         self.sock.close()
 
     cdef int end_sessions(self, int64_t deadline) except -1 nogil:

@@ -346,7 +346,8 @@ cdef class Sender(Endpoint):
             pn_link_send(self.link, self.template.section, sizeof(self.template.section))
         size = <size_t>min(<uint64_t>room, self.section_left)
         if size < self.body_left:
-            is_open = pnx_send(self.link, self.template.body, size, self.connection.fd)
+            is_open = pnx_send(
+                self.link, self.template.body, size, self.connection.clear_socket())
         else:
             # By the engine: the last transfer of a body says that it is whole.
             pn_link_send(self.link, self.template.body, size)

@@ -1,8 +1,6 @@
 """What the engine in this build is and can do."""
 
-from quiver_fast.proton.libproton cimport (
-    PN_VERSION_MAJOR, PN_VERSION_MINOR, PN_VERSION_POINT, pn_ssl_present,
-)
+from quiver_fast.proton.libproton cimport PN_VERSION_MAJOR, PN_VERSION_MINOR, PN_VERSION_POINT
 
 cdef extern from *:
     const bint QUIVER_ENGINE_BUNDLED
@@ -16,8 +14,3 @@ def engine_version() -> str:
 def bundled() -> bool:
     """Say whether the engine is the private library of this package."""
     return QUIVER_ENGINE_BUNDLED
-
-
-def tls() -> bool:
-    """Say whether the engine was built with OpenSSL."""
-    return pn_ssl_present()

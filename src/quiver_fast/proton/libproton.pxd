@@ -322,29 +322,7 @@ cdef extern from "proton/connection_driver.h" nogil:
     pn_bytes_t pn_connection_driver_write_buffer(pn_connection_driver_t *driver)
     pn_bytes_t pn_connection_driver_write_done(pn_connection_driver_t *driver, size_t n)
     void pn_connection_driver_write_close(pn_connection_driver_t *driver)
-
-cdef extern from "proton/ssl.h" nogil:
-    ctypedef struct pn_ssl_t
-    ctypedef struct pn_ssl_domain_t
-    ctypedef enum pn_ssl_mode_t:
-        PN_SSL_MODE_CLIENT
-        PN_SSL_MODE_SERVER
-    ctypedef enum pn_ssl_verify_mode_t:
-        PN_SSL_VERIFY_PEER
-        PN_SSL_ANONYMOUS_PEER
-        PN_SSL_VERIFY_PEER_NAME
-    bint pn_ssl_present()
-    pn_ssl_domain_t *pn_ssl_domain(pn_ssl_mode_t mode)
-    void pn_ssl_domain_free(pn_ssl_domain_t *domain)
-    int pn_ssl_domain_set_credentials(
-        pn_ssl_domain_t *domain, const char *certificate_file, const char *key_file,
-        const char *password)
-    int pn_ssl_domain_set_trusted_ca_db(pn_ssl_domain_t *domain, const char *certificate_db)
-    int pn_ssl_domain_set_peer_authentication(
-        pn_ssl_domain_t *domain, pn_ssl_verify_mode_t mode, const char *trusted_cas)
-    pn_ssl_t *pn_ssl(pn_transport_t *transport)
-    int pn_ssl_init(pn_ssl_t *ssl, pn_ssl_domain_t *domain, const char *session_id)
-    int pn_ssl_set_peer_hostname(pn_ssl_t *ssl, const char *hostname)
+    bint pn_connection_driver_write_closed(pn_connection_driver_t *driver)
 
 cdef extern from "proton/sasl.h" nogil:
     ctypedef struct pn_sasl_t
@@ -389,14 +367,12 @@ cdef extern from "proton/sasl_plugin.h" nogil:
             pn_transport_t *transport, pn_bytes_t data, pn_bytes_t *out) noexcept nogil
     void *pnx_sasl_get_context(pn_transport_t *transport)
     void pnx_sasl_set_context(pn_transport_t *transport, void *context)
-    bint pnx_sasl_is_transport_encrypted(pn_transport_t *transport)
     void pnx_sasl_set_bytes_out(pn_transport_t *transport, pn_bytes_t data)
     void pnx_sasl_set_desired_state(pn_transport_t *transport, pnx_sasl_state desired_state)
     void pnx_sasl_set_selected_mechanism(pn_transport_t *transport, const char *mechanism)
     void pnx_sasl_set_succeeded(
         pn_transport_t *transport, const char *username, const char *authzid)
     void pnx_sasl_set_failed(pn_transport_t *transport)
-    const char *pnx_sasl_get_external_username(pn_transport_t *transport)
     void pnx_sasl_set_implementation(
         pn_transport_t *transport, const pnx_sasl_implementation *implementation, void *context)
 

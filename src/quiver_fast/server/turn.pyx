@@ -4,6 +4,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
 from posix.unistd cimport close
 
+from quiver_fast.amqp.tls cimport tls_free
 from quiver_fast.loop.balance cimport CONNECTION, freed
 from quiver_fast.loop.heap cimport heap_first
 from quiver_fast.loop.memory cimport holder_end
@@ -13,9 +14,11 @@ from quiver_fast.proton.libsys cimport monotonic_ns, malloc_trim
 from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.addresses.lifetime cimport node_delete
 from quiver_fast.server.addresses.sole cimport leave_container
-from quiver_fast.server.connections.peer cimport peer_close, peer_cut, peer_finished, peer_write
+from quiver_fast.server.connections.peer cimport (
+    peer_close, peer_cut, peer_finished, peer_has_rest, peer_write,
+)
 from quiver_fast.server.durable.store cimport stores_flush
-from quiver_fast.server.model.structures cimport Container, Peer, Queue
+from quiver_fast.server.model.structures cimport Container, Peer, Queue, peer_dirty
 from quiver_fast.server.model.timer cimport timer_clear, timers_ring
 from quiver_fast.server.model.trim cimport memory_freed
 from quiver_fast.server.streams.trunk cimport trunk_lost, trunks_top_up
@@ -25,6 +28,7 @@ from quiver_fast.server.transfer.inlet cimport inlets_awake, queue_resume
 from quiver_fast.server.transfer.keeping cimport declare_dead
 from quiver_fast.server.transfer.outlet cimport outlets_drained
 from quiver_fast.server.transfer.retire cimport queue_retire
+from quiver_fast.server.wire.admission cimport take_input
 from quiver_fast.server.wire.attach cimport steal
 from quiver_fast.server.wire.protocol cimport go_on, peer_forget_links, peer_process
 
@@ -146,6 +150,10 @@ cdef void write_one(Container *container, Peer *peer) noexcept nogil:
     peer_write(peer)
     # The engine makes events of its own, such as the end of the transport.
     peer_process(peer)
+    if peer_has_rest(peer) and not peer.behind:
+        take_input(peer)
+        # To answer, and to read on.
+        peer_dirty(peer)
     if peer_finished(peer) and not peer.behind:
         declare_dead(peer)
         return
@@ -197,6 +205,7 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     watch_remove(container.epoll, &peer.watch)
     close(peer.watch.fd)
     pn_connection_driver_destroy(&peer.driver)
+    tls_free(peer.tls)
     freed(CONNECTION)
     holder_end(&peer.holder)
     free(peer.transactions)

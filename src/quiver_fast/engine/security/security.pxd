@@ -1,4 +1,5 @@
-from quiver_fast.proton.libproton cimport pn_ssl_domain_t, pn_transport_t
+from quiver_fast.amqp.tls cimport TlsContext, tls_t
+from quiver_fast.proton.libproton cimport pn_transport_t
 
 cdef class Security:
     cdef readonly bint tls
@@ -14,11 +15,12 @@ cdef class Security:
     cdef object credentials
     # Names of authenticated users: the engine points to them after an exchange is gone.
     cdef dict users
-    cdef pn_ssl_domain_t *domain
+    # Made with the first connection, or by prepare_server.
+    cdef TlsContext context
 
-    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport,
+    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, int fd,
                    bytes hostname) except -1
-    cdef int open_domain(self, bint server) except -1
+    cdef int make_context(self, bint server) except -1
 
 
 cdef enum SaslStage:
@@ -34,6 +36,8 @@ cdef class SaslExchange:
     cdef bint server
     # The peer's address is this machine's own: what it sends crosses no wire.
     cdef bint loopback
+    # NULL where there is no TLS; freed by the connection, and not used after that.
+    cdef tls_t *tls
     cdef SaslStage stage
     cdef object mechanism
     cdef bytes offered
@@ -42,6 +46,8 @@ cdef class SaslExchange:
     # The exception of a callback; the connection raises it after the engine returns.
     cdef readonly object error
 
+    cdef const char *subject(self) noexcept nogil
+
 
 # To be called when a server's peer has sent its open frame. Say whether SASL permits that,
 # and let go of the exchange; if not, the engine has an outcome to write, and closes.
@@ -49,7 +55,3 @@ cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil
 
 # Say whether the peer of a connected socket is on this machine.
 cdef bint peer_is_loopback(int fd) noexcept nogil
-
-# Say whether what a TLS client sends first begins as it must, and what a TLS server answers.
-cdef bint is_hello(const char *start) noexcept nogil
-cdef bint is_tls(const char *start) noexcept nogil

@@ -1,4 +1,4 @@
-"""TLS domains and the SASL layer of a connection, as client or as server.
+"""What secures a connection, as client or as server: TLS at its socket, and the SASL plug-in.
 
 SASL's steps run in quiver_fast.engine.security.sasl: here are the engine's callbacks,
 which take the GIL (a handshake is not a hot path), catch everything, and keep
@@ -10,23 +10,19 @@ from libc.string cimport memcmp
 
 import os
 
-from quiver_fast.errors import SecurityError, UsageError
-from quiver_fast.proton.engine_log cimport last_engine_message
+from quiver_fast.amqp.tls cimport tls_peer_subject
+from quiver_fast.amqp.tls import present as tls_present
+from quiver_fast.errors import UsageError
 from quiver_fast.proton.engine_log import follow_engine_log
 from quiver_fast.proton.libproton cimport (
-    PN_SASL_OK, PN_SSL_ANONYMOUS_PEER, PN_SSL_MODE_CLIENT, PN_SSL_MODE_SERVER,
-    PN_SSL_VERIFY_PEER, PN_SSL_VERIFY_PEER_NAME, SASL_POSTED_CHALLENGE, SASL_POSTED_INIT,
-    SASL_POSTED_MECHANISMS, SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, c_bool, pn_bytes,
-    pn_bytes_t, pn_condition_set_description, pn_condition_set_name, pn_connection_close,
+    PN_SASL_OK, SASL_POSTED_CHALLENGE, SASL_POSTED_INIT, SASL_POSTED_MECHANISMS,
+    SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, c_bool, pn_bytes, pn_bytes_t,
+    pn_condition_set_description, pn_condition_set_name, pn_connection_close,
     pn_connection_condition, pn_connection_t, pn_sasl, pn_sasl_outcome,
-    pn_sasl_set_allow_insecure_mechs, pn_ssl, pn_ssl_domain, pn_ssl_domain_free,
-    pn_ssl_domain_set_credentials, pn_ssl_domain_set_peer_authentication,
-    pn_ssl_domain_set_trusted_ca_db, pn_ssl_init, pn_ssl_present, pn_ssl_set_peer_hostname,
-    pn_transport_connection, pn_transport_require_auth, pn_transport_t, pnx_sasl_get_context,
-    pnx_sasl_get_external_username, pnx_sasl_implementation, pnx_sasl_is_transport_encrypted,
-    pnx_sasl_set_bytes_out, pnx_sasl_set_context, pnx_sasl_set_desired_state,
-    pnx_sasl_set_failed, pnx_sasl_set_implementation, pnx_sasl_set_selected_mechanism,
-    pnx_sasl_set_succeeded, ssize_t,
+    pn_sasl_set_allow_insecure_mechs, pn_transport_connection, pn_transport_require_auth,
+    pn_transport_t, pnx_sasl_get_context, pnx_sasl_implementation, pnx_sasl_set_bytes_out,
+    pnx_sasl_set_context, pnx_sasl_set_desired_state, pnx_sasl_set_failed,
+    pnx_sasl_set_implementation, pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded, ssize_t,
 )
 from quiver_fast.proton.libsys cimport (
     AF_INET, AF_INET6, AF_UNIX, getpeername, sockaddr, sockaddr_in, sockaddr_in6,
@@ -40,19 +36,6 @@ cdef unsigned char[12] V4_MAPPED = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
 cdef unsigned char[16] LOOPBACK_V6 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
 follow_engine_log()
-
-
-cdef bytes expected_name(bytes hostname):
-    """Return the name to look for in a certificate: an IPv6 address in its one spelling."""
-    if b":" not in hostname:
-        return hostname
-    import socket
-    address = hostname.decode().partition("%")[0]
-    try:
-        binary = socket.inet_pton(socket.AF_INET6, address)
-    except OSError:
-        return hostname
-    return socket.inet_ntop(socket.AF_INET6, binary).encode()
 
 
 cdef class Security:
@@ -73,15 +56,12 @@ cdef class Security:
         UsageError: TLS is not in this build, or a file is missing.
     """
 
-    def __cinit__(self) -> None:
-        self.domain = NULL
-
     def __init__(self, *, tls: bool = False, username: str | None = None,
                  password: str | None = None, certificate: str | None = None,
                  key: str | None = None, trust_store: str | None = None, verify: bool = True,
                  mechanisms: list[str] | None = None,
                  allow_insecure_plain: bool = False) -> None:
-        if tls and not pn_ssl_present():
+        if tls and not tls_present():
             raise UsageError("TLS is not in this build (OpenSSL was missing when it was built)")
         for role, path in (("cert", certificate), ("key", key), ("trust-store", trust_store)):
             if path is not None and not os.access(path, os.R_OK):
@@ -97,10 +77,6 @@ cdef class Security:
         self.allow_insecure_plain = allow_insecure_plain
         self.users = {}
 
-    def __dealloc__(self) -> None:
-        if self.domain != NULL:
-            pn_ssl_domain_free(self.domain)
-
     def prepare_server(self) -> None:
         """Make what all connections of a server share, so that errors come at its start.
 
@@ -109,7 +85,7 @@ cdef class Security:
                 cannot be used.
         """
         if self.tls:
-            self.open_domain(True)
+            self.make_context(True)
         if self.username is not None:
             self.server_credentials()
 
@@ -121,55 +97,28 @@ cdef class Security:
             self.credentials = Credentials(self.username, self.password or "")
         return self.credentials
 
-    cdef int open_domain(self, bint server) except -1:
-        """Make the TLS domain, once."""
-        if self.domain != NULL:
+    cdef int make_context(self, bint server) except -1:
+        """Make what TLS connections share, once."""
+        if self.context is not None:
             return 0
-        self.domain = pn_ssl_domain(PN_SSL_MODE_SERVER if server else PN_SSL_MODE_CLIENT)
-        if self.domain == NULL:
-            raise SecurityError(f"TLS: {last_engine_message()}")
-        if self.certificate is not None:
-            certificate = os.fsencode(self.certificate)
-            key = os.fsencode(self.key or self.certificate)
-            if pn_ssl_domain_set_credentials(self.domain, certificate, key, NULL) != 0:
-                raise SecurityError(
-                    f"TLS: cannot use certificate {self.certificate} with its key: "
-                    f"{last_engine_message()}")
-        if self.trust_store is not None:
-            store = os.fsencode(self.trust_store)
-            if pn_ssl_domain_set_trusted_ca_db(self.domain, store) != 0:
-                raise SecurityError(f"TLS: cannot use trust store {self.trust_store}: "
-                                    f"{last_engine_message()}")
-        if server:
-            return self.require_client_certificate()
-        mode = PN_SSL_VERIFY_PEER_NAME if self.verify else PN_SSL_ANONYMOUS_PEER
-        if pn_ssl_domain_set_peer_authentication(self.domain, mode, NULL) != 0:
-            raise SecurityError(f"TLS: {last_engine_message()}")
+        # A server that was given authorities refuses clients without a certificate.
+        wanted = self.trust_store is not None if server else self.verify
+        self.context = TlsContext(
+            server=server, certificate=self.certificate, key=self.key,
+            trust_store=self.trust_store, peer="required" if wanted else "any")
         return 0
 
-    def require_client_certificate(self) -> int:
-        """As a server with a trust store, refuse clients without a certificate."""
-        if self.trust_store is None:
-            return 0
-        store = os.fsencode(self.trust_store)
-        if pn_ssl_domain_set_peer_authentication(self.domain, PN_SSL_VERIFY_PEER, store) != 0:
-            raise SecurityError(f"TLS: {last_engine_message()}")
-        return 0
-
-    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport,
+    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, int fd,
                    bytes hostname) except -1:
-        """Put TLS and SASL onto a transport that is not bound yet.
+        """Put SASL onto a transport that is not bound yet, and begin TLS at its socket.
 
         The engine keeps a reference to the exchange: until the transport is freed,
-        or until `release_sasl`.
+        or until `release_sasl`. The TLS of the exchange is the caller's to free.
         """
         if self.tls:
-            self.open_domain(exchange.server)
-            if pn_ssl_init(pn_ssl(transport), self.domain, NULL) != 0:
-                raise SecurityError(f"TLS: {last_engine_message()}")
-            if not exchange.server:
-                expected = expected_name(hostname)
-                pn_ssl_set_peer_hostname(pn_ssl(transport), expected)
+            self.make_context(exchange.server)
+            exchange.tls = self.context.open(fd, None if exchange.server else hostname)
+        # Which mechanisms may be used where is decided here, and not by the engine.
         pn_sasl_set_allow_insecure_mechs(pn_sasl(transport), True)
         Py_INCREF(exchange)
         pnx_sasl_set_implementation(transport, &sasl_callbacks, <void *>exchange)
@@ -191,13 +140,18 @@ cdef class SaslExchange:
         self.security = security
         self.server = server
         self.loopback = loopback
+        self.tls = NULL
         self.stage = SASL_IDLE
         self.offered = b""
         self.outgoing = b""
         self.user = b""
         self.error = None
 
-    def choose(self, offered: str, encrypted: bool) -> None:
+    cdef const char *subject(self) noexcept nogil:
+        """Return whom the peer's certificate names; NULL where it showed none."""
+        return tls_peer_subject(self.tls) if self.tls != NULL else NULL
+
+    def choose(self, offered: str) -> None:
         """Choose the client's mechanism among ``offered`` and form its first response."""
         # Imported when a peer speaks SASL: hashes are not on every arrow's way.
         from quiver_fast.engine.security.sasl import choose_client_mechanism
@@ -205,25 +159,27 @@ cdef class SaslExchange:
         self.mechanism = choose_client_mechanism(
             offered.split(), username=security.username, password=security.password,
             certificate=security.tls and security.certificate is not None,
-            allowed=security.mechanisms, readable=not (encrypted or self.loopback))
+            allowed=security.mechanisms, readable=self.tls == NULL and not self.loopback)
         self.outgoing = self.mechanism.initial
 
-    def offer(self, encrypted: bool, external: bool) -> None:
+    def offer(self) -> None:
         """Decide what this side offers as a server."""
         from quiver_fast.engine.security.sasl import server_mechanisms
         security = self.security
         names = server_mechanisms(
-            credentials=security.username is not None, external=external,
-            plain=encrypted or self.loopback or security.allow_insecure_plain,
+            credentials=security.username is not None, external=self.subject() != NULL,
+            plain=self.tls != NULL or self.loopback or security.allow_insecure_plain,
             allowed=security.mechanisms)
         self.offered = " ".join(names).encode()
 
-    def start(self, mechanism: str, external: str | None) -> None:
+    def start(self, mechanism: str) -> None:
         """Take the client's choice, if it is one of those that were offered."""
+        cdef const char *subject = self.subject()
         from quiver_fast.engine.security.mechanism import ServerMechanism
         from quiver_fast.engine.security.sasl import make_server_mechanism
         self.mechanism = ServerMechanism()
         if mechanism.encode() in self.offered.split():
+            external = subject.decode("utf-8", "replace") if subject != NULL else None
             self.mechanism = make_server_mechanism(
                 mechanism, credentials=self.security.server_credentials(), external=external)
 
@@ -286,16 +242,6 @@ cdef bint is_concluded(pn_transport_t *transport) noexcept with gil:
     return False
 
 
-cdef bint is_hello(const char *start) noexcept nogil:
-    """Say whether the first byte that came begins a TLS record of a handshake (RFC 8446, 5.1)."""
-    return start[0] == 22
-
-
-cdef bint is_tls(const char *start) noexcept nogil:
-    """Say whether the first byte that goes out begins a TLS record, whatever it has."""
-    return 20 <= start[0] <= 23
-
-
 cdef bint peer_is_loopback(int fd) noexcept nogil:
     cdef sockaddr_storage address
     cdef socklen_t size = sizeof(address)
@@ -320,8 +266,7 @@ cdef void on_free(pn_transport_t *transport) noexcept nogil:
 cdef const char *on_list_mechanisms(pn_transport_t *transport) noexcept with gil:
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
     try:
-        exchange.offer(pnx_sasl_is_transport_encrypted(transport),
-                       pnx_sasl_get_external_username(transport) != NULL)
+        exchange.offer()
     except Exception as error:
         exchange.error = error
     # Copied by the engine.
@@ -386,14 +331,13 @@ cdef void post(pn_transport_t *transport, SaslExchange exchange) noexcept:
 
 cdef void on_init(pn_transport_t *transport, const char *mechanism,
                   const pn_bytes_t *received) noexcept with gil:
-    cdef const char *external = pnx_sasl_get_external_username(transport)
     if not is_due(transport, SASL_OFFERED):
         return
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
     try:
         # A client may send none: the field is mandatory, but the engine does not look.
         name = mechanism.decode("ascii", "replace") if mechanism != NULL else ""
-        exchange.start(name, external.decode("utf-8", "replace") if external != NULL else None)
+        exchange.start(name)
         exchange.respond(copied(received))
     except Exception as error:
         exchange.fail(error)
@@ -414,8 +358,7 @@ cdef void on_response(pn_transport_t *transport, const pn_bytes_t *received) noe
 cdef c_bool on_mechanisms(pn_transport_t *transport, const char *offered) noexcept with gil:
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
     try:
-        exchange.choose(
-            offered.decode("ascii", "replace"), pnx_sasl_is_transport_encrypted(transport))
+        exchange.choose(offered.decode("ascii", "replace"))
         name = exchange.mechanism.name.encode()
         pnx_sasl_set_selected_mechanism(transport, name)
     except Exception as error:

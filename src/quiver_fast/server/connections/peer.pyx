@@ -3,7 +3,10 @@
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t
 
-from quiver_fast.engine.security.security cimport is_hello, is_tls
+from quiver_fast.amqp.tls cimport (
+    TLS_AGAIN, TLS_FAILED, iovec, tls_close, tls_events, tls_flush, tls_has_input, tls_read,
+    tls_write,
+)
 from quiver_fast.loop.reactor cimport watch_change
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REJECTED, PN_REMOTE_CLOSED, pn_bytes_t,
@@ -12,12 +15,15 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized,
     pn_connection_driver_read_close, pn_connection_driver_read_closed,
     pn_connection_driver_read_done, pn_connection_driver_write_buffer,
-    pn_connection_driver_write_close, pn_connection_driver_write_done, pn_connection_open,
+    pn_connection_driver_write_close, pn_connection_driver_write_closed,
+    pn_connection_driver_write_done, pn_connection_open,
     pn_connection_state, pn_delivery_local, pn_delivery_settle, pn_delivery_t, pn_delivery_update,
     pn_disposition_condition, pn_link_close, pn_link_condition, pn_rwbytes_t,
     pn_transport_close_tail, pn_transport_condition, ssize_t,
 )
-from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, recv, send
+from quiver_fast.proton.libsys cimport (
+    EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, POLLOUT, recv, send,
+)
 from quiver_fast.server.model.structures cimport Link, Peer, peer_dirty
 
 cdef size_t READ_SIZE = 65536
@@ -46,18 +52,37 @@ cdef bint peer_read(Peer *peer) noexcept nogil:
         space.size = min(space.size, COSTLY_SIZE)
     if space.size == 0:
         return False
-    n = recv(peer.watch.fd, space.start, space.size, MSG_DONTWAIT)
-    if n < 0 and (errno == EAGAIN or errno == EINTR):
+    if peer.tls != NULL:
+        n = tls_read(peer.tls, space.start, space.size)
+    else:
+        n = recv(peer.watch.fd, space.start, space.size, MSG_DONTWAIT)
+        if n < 0 and (errno == EAGAIN or errno == EINTR):
+            n = TLS_AGAIN
+        elif n < 0:
+            n = TLS_FAILED
+    if n == TLS_AGAIN:
         return False
-    if n <= 0 or peer.expects_tls and not is_hello(space.start):
+    if n <= 0:
         peer_cut(peer)
         return False
-    peer.expects_tls = False
     pn_connection_driver_read_done(&peer.driver, n)
     if pn_connection_driver_read_closed(&peer.driver):
         refuse_garbage(peer)
         return False
     return <size_t>n == space.size and not peer.costly
+
+
+cdef bint peer_has_rest(const Peer *peer) noexcept nogil:
+    """Say whether there is something to read that the socket tells nobody of."""
+    return peer.tls != NULL and not peer.cut and wants_input(peer) and tls_has_input(peer.tls)
+
+
+cdef int peer_clear_socket(const Peer *peer) noexcept nogil:
+    """Return the socket that frames may be written to past TLS; -1 where TLS is between.
+
+    What is framed for no socket waits in the engine's output.
+    """
+    return peer.watch.fd if peer.tls == NULL else -1
 
 
 cdef void refuse_garbage(Peer *peer) noexcept nogil:
@@ -114,10 +139,9 @@ cdef void write_some(Peer *peer) noexcept nogil:
     cdef ssize_t n
     peer.ending_sessions = 0
     peer.unanswered = 0
-    if peer.answers_tls and data.size > 0:
-        peer.answers_tls = False
-        if not is_tls(data.start):
-            peer_cut(peer)
+    if peer.tls != NULL:
+        write_tls(peer, data)
+        return
     while data.size > 0 and not peer.cut:
         n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if n < 0 and errno == EINTR:
@@ -129,6 +153,25 @@ cdef void write_some(Peer *peer) noexcept nogil:
             peer_cut(peer)
             break
         data = pn_connection_driver_write_done(&peer.driver, n)
+
+
+cdef void write_tls(Peer *peer, pn_bytes_t data) noexcept nogil:
+    """Write within TLS; what the socket does not take yet waits in TLS's buffer."""
+    cdef iovec part
+    cdef ssize_t n = tls_flush(peer.tls)
+    while data.size > 0 and n != TLS_FAILED:
+        part.iov_base = <void *>data.start
+        part.iov_len = data.size
+        n = tls_write(peer.tls, &part, 1)
+        if n <= 0:
+            break
+        data = pn_connection_driver_write_done(&peer.driver, n)
+    if n != TLS_FAILED and pn_connection_driver_write_closed(&peer.driver):
+        n = tls_close(peer.tls)
+    if n == TLS_FAILED:
+        peer_cut(peer)
+        return
+    peer.full = (tls_events(peer.tls) & POLLOUT) != 0
 
 
 cdef pn_bytes_t output(Peer *peer) noexcept nogil:
@@ -146,6 +189,9 @@ cdef pn_bytes_t output(Peer *peer) noexcept nogil:
 
 cdef bint peer_finished(Peer *peer) noexcept nogil:
     """Say whether nothing more will come or go on this connection."""
+    if peer.tls != NULL and peer.full and not peer.cut:
+        # The engine's last bytes may be with TLS still.
+        return False
     return peer.cut or pn_connection_driver_finished(&peer.driver)
 
 

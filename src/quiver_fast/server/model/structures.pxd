@@ -7,6 +7,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from quiver_fast.amqp.tls cimport tls_t
 from quiver_fast.loop.balance cimport DELIVERY, freed, made
 from quiver_fast.loop.heap cimport Heap
 from quiver_fast.loop.memory cimport Holder
@@ -373,9 +374,8 @@ cdef struct Peer:
     Session *beginning
     # The peer sent FIN or the socket failed; nothing more is read or written.
     bint cut
-    # Neither has the TLS client begun nor we answered: all else is not to be talked with.
-    bint expects_tls
-    bint answers_tls
+    # NULL where there is no TLS.
+    tls_t *tls
     # The socket takes no more for now; until it does, nothing is framed for it.
     bint full
     # Begins, attaches, detaches and ends of the peer's that are not answered: while the

@@ -11,7 +11,7 @@ from quiver_fast.proton.libproton cimport (
     pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
     pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, pnx_pass,
 )
-from quiver_fast.server.connections.peer cimport link_refuse
+from quiver_fast.server.connections.peer cimport link_refuse, peer_clear_socket
 from quiver_fast.server.messages.chain cimport (
     chain_close, chain_of, chain_open, chain_read, chain_was_cut,
 )
@@ -235,7 +235,8 @@ cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil:
     cdef size_t passed = 0
     drop_sent(outlet, outlet.sending.message)
     if outlet.sending.message.held == 0 and room(outlet) > 0:
-        passed = pnx_pass(arriving, outlet.delivery, PASS_MAX, outlet.base.peer.watch.fd)
+        passed = pnx_pass(
+            arriving, outlet.delivery, PASS_MAX, peer_clear_socket(outlet.base.peer))
         peer_dirty(outlet.base.peer)
     if passed == 0:
         clog(outlet)

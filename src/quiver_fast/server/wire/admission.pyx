@@ -76,18 +76,18 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
     connection = peer.driver.connection
     if exchange.server:
         pn_transport_set_server(transport)
-        peer.expects_tls = peer.answers_tls = exchange.security.tls
     pn_transport_set_max_frame(transport, peer.container.limits.frame_size)
     pn_transport_set_idle_timeout(transport, peer.container.limits.idle_timeout)
     pn_transport_set_channel_max(transport, min(<int>peer.container.limits.sessions, 32767))
     pn_connection_set_container(connection, broker.container_id)
     offer_capabilities(connection, True)
     try:
-        exchange.security.apply(exchange, transport, hostname)
+        exchange.security.apply(exchange, transport, peer.watch.fd, hostname)
     except Exception:
         # A TLS session could not be made: this connection ends, the server does not.
         peer_cut(peer)
         return 0
+    peer.tls = exchange.tls
     pn_connection_driver_bind(&peer.driver)
     if not exchange.server:
         pn_connection_set_hostname(connection, hostname)

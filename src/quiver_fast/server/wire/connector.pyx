@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 
+from quiver_fast.amqp.tls cimport tls_failure
 from quiver_fast.engine.security.security cimport peer_is_loopback
 from quiver_fast.loop.reactor cimport Watch, watch_add, watch_remove
 from quiver_fast.proton.libproton cimport (
@@ -136,6 +137,8 @@ cdef class Connector:
             if condition:
                 reason = condition
                 break
+        if peer.tls != NULL and not peer.opened and tls_failure(peer.tls)[0]:
+            reason = f"TLS: {tls_failure(peer.tls).decode('utf-8', 'replace')}"
         if peer.opened and peer.trunk:
             self.delay = FIRST_DELAY
         self.fail(reason)
