@@ -18,6 +18,7 @@ from quiver_fast.server.connections.peer cimport (
     peer_close, peer_cut, peer_finished, peer_has_rest, peer_write,
 )
 from quiver_fast.server.durable.store cimport stores_flush
+from quiver_fast.server.model.lists cimport list_remove
 from quiver_fast.server.model.structures cimport Container, Peer, Queue, peer_dirty
 from quiver_fast.server.model.timer cimport timer_clear, timers_ring
 from quiver_fast.server.model.trim cimport memory_freed
@@ -194,12 +195,7 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
         # Its links' end may have made it so.
         peer_clean(container, peer)
     timer_clear(container, &peer.timer)
-    if peer.prev != NULL:
-        peer.prev.next = peer.next
-    else:
-        container.peers = peer.next
-    if peer.next != NULL:
-        peer.next.prev = peer.prev
+    list_remove(&container.peers, peer, &peer.prev, &peer.next)
     container.peer_count -= 1
     trunk_lost(peer)
     watch_remove(container.epoll, &peer.watch)

@@ -210,3 +210,24 @@ def test_what_waits_for_a_deleted_node(pinned: Server) -> None:
         state = user.expect("disposition").fields["state"]
         assert state.name == "rejected"
         assert state.fields["error"].fields["condition"] == "amqp:not-found"
+
+
+def test_a_deleted_nodes_name_may_be_anothers(server: Server) -> None:
+    """The end of a node that was deleted does not take its name from the one that has it now."""
+    with opened(server) as maker, opened(server) as user, opened(server) as other:
+        address = make(maker, ON_CLOSE)
+        user.attach_receiver(address, handle=0)
+        detach(maker)
+        assert user.expect("detach").condition == DELETED
+        # The node stays until its last link is gone; a new one has its name meanwhile.
+        other.attach_sender(address, handle=0)
+        other.wait_for_credit()
+        other.transfer(0, message(b"new"))
+        assert other.expect("disposition").fields["state"].name == "accepted"
+        user.send("detach", handle=0, closed=True)
+        for handle in (1, 2):
+            # The second answer is of a later turn than the end of the link.
+            user.attach_receiver("elsewhere", handle=handle)
+        user.attach_receiver(address, handle=3)
+        user.give_credit(1, handle=3)
+        assert user.expect("transfer").payload == message(b"new")

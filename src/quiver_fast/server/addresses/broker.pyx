@@ -19,6 +19,7 @@ from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.server.durable.store cimport (
     Store, store_leave, stores_finish, stores_flush, synced,
 )
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Container, Inlet, Queue, queue_dirty
 from quiver_fast.server.nodes.queue cimport queue_free, queue_new
 
@@ -238,7 +239,10 @@ cdef class Broker:
         """Have nobody find a node any more that is about to go."""
         # What was looked up before may be this one.
         self.container.queues_gone += 1
-        self.queues.pop(queue.address[:queue.address_size], None)
+        name = queue.address[:queue.address_size]
+        # The name of a node that was deleted may be another's by now.
+        if self.queues.get(name) == <size_t>queue:
+            del self.queues[name]
         return 0
 
     cdef Queue *subscribe(self, Queue *topic):
@@ -250,10 +254,8 @@ cdef class Broker:
         queue.topic = topic
         queue.by_priority = topic.by_priority
         topic.links += 1
-        queue.next_subscription = topic.subscriptions
-        if topic.subscriptions != NULL:
-            topic.subscriptions.prev_subscription = queue
-        topic.subscriptions = queue
+        list_push(&topic.subscriptions, queue,
+                  &queue.prev_subscription, &queue.next_subscription)
         return queue
 
     def may_create(self, address: bytes) -> bool:
@@ -306,12 +308,9 @@ cdef class Broker:
         """Delete a temporary queue that no link uses any more."""
         if queue.store != NULL:
             self.drop_store(queue)
-        # What was looked up before may be this one.
-        self.container.queues_gone += 1
         forget_queue(&self.container, queue)
         if queue.topic == NULL:
-            # A node that was deleted has no name any more.
-            self.queues.pop(queue.address[:queue.address_size], None)
+            self.forget_name(queue)
         queue_free(queue)
         return 0
 
@@ -329,12 +328,8 @@ cdef bint is_dynamic(const Queue *queue) noexcept nogil:
 
 cdef void leave_topic(Queue *subscription) noexcept nogil:
     """Let a topic put no more into a subscription."""
-    if subscription.next_subscription != NULL:
-        subscription.next_subscription.prev_subscription = subscription.prev_subscription
-    if subscription.prev_subscription != NULL:
-        subscription.prev_subscription.next_subscription = subscription.next_subscription
-    else:
-        subscription.topic.subscriptions = subscription.next_subscription
+    list_remove(&subscription.topic.subscriptions, subscription,
+                &subscription.prev_subscription, &subscription.next_subscription)
 
 
 cdef void forget_queue(Container *container, Queue *queue) noexcept nogil:
@@ -355,19 +350,10 @@ cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
     if before == queue:
         return
     if before != NULL:
-        if inlet.next_bound != NULL:
-            inlet.next_bound.prev_bound = inlet.prev_bound
-        if inlet.prev_bound != NULL:
-            inlet.prev_bound.next_bound = inlet.next_bound
-        else:
-            before.bound = inlet.next_bound
+        list_remove(&before.bound, inlet, &inlet.prev_bound, &inlet.next_bound)
     inlet.destination = queue
-    inlet.prev_bound = NULL
     if queue != NULL:
-        inlet.next_bound = queue.bound
-        if queue.bound != NULL:
-            queue.bound.prev_bound = inlet
-        queue.bound = inlet
+        list_push(&queue.bound, inlet, &inlet.prev_bound, &inlet.next_bound)
 
 
 cdef void want_store(Queue *queue) noexcept nogil:

@@ -16,6 +16,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.connections.peer cimport link_refuse
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Consumer, Inlet, Queue, queue_dirty
 from quiver_fast.server.nodes.queue cimport consumer_unready
 
@@ -128,20 +129,10 @@ cdef void refuse_consumers(Queue *queue) noexcept nogil:
 
 cdef void node_join(Inlet *inlet) noexcept nogil:
     """Put a link that the peer attached into its node's list."""
-    cdef Queue *queue = inlet.queue
-    inlet.next_inlet = queue.inlets
-    if queue.inlets != NULL:
-        queue.inlets.prev_inlet = inlet
-    queue.inlets = inlet
+    list_push(&inlet.queue.inlets, inlet, &inlet.prev_inlet, &inlet.next_inlet)
 
 
 cdef void node_leave(Inlet *inlet) noexcept nogil:
     """Take a link out of its node's list, if it is in one."""
-    if inlet.queue == NULL or inlet.announced:
-        return
-    if inlet.next_inlet != NULL:
-        inlet.next_inlet.prev_inlet = inlet.prev_inlet
-    if inlet.prev_inlet != NULL:
-        inlet.prev_inlet.next_inlet = inlet.next_inlet
-    else:
-        inlet.queue.inlets = inlet.next_inlet
+    if inlet.queue != NULL and not inlet.announced:
+        list_remove(&inlet.queue.inlets, inlet, &inlet.prev_inlet, &inlet.next_inlet)

@@ -8,6 +8,7 @@ from quiver_fast.server.addresses.address cimport last_queue
 from quiver_fast.server.addresses.broker cimport inlet_bind
 from quiver_fast.server.connections.peer cimport link_refuse
 from quiver_fast.server.messages.message cimport Message, message_release
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Inlet, Queue
 from quiver_fast.server.streams.stream cimport stream_begin, stream_decide, stream_of
 
@@ -45,23 +46,14 @@ cdef Queue *full_queue(Queue *queue) noexcept nogil:
 
 cdef void begin_waiting(Inlet *inlet, Queue *queue) noexcept nogil:
     inlet.blocked_by = queue
-    inlet.prev_waiting = NULL
-    inlet.next_waiting = queue.waiting
-    if queue.waiting != NULL:
-        queue.waiting.prev_waiting = inlet
-    queue.waiting = inlet
+    list_push(&queue.waiting, inlet, &inlet.prev_waiting, &inlet.next_waiting)
 
 
 cdef void end_waiting(Inlet *inlet) noexcept nogil:
     """Leave the queue's list, for a link that goes."""
     if inlet.blocked_by == NULL:
         return
-    if inlet.next_waiting != NULL:
-        inlet.next_waiting.prev_waiting = inlet.prev_waiting
-    if inlet.prev_waiting != NULL:
-        inlet.prev_waiting.next_waiting = inlet.next_waiting
-    else:
-        inlet.blocked_by.waiting = inlet.next_waiting
+    list_remove(&inlet.blocked_by.waiting, inlet, &inlet.prev_waiting, &inlet.next_waiting)
     inlet.blocked_by = NULL
 
 

@@ -6,6 +6,7 @@ left when the last one went (drain, AMQP 1.0 part 2.6.7).
 """
 
 from quiver_fast.proton.libproton cimport pn_link_credit, pn_link_drain, pn_link_flow
+from quiver_fast.server.model.lists cimport list_has, list_push, list_remove
 from quiver_fast.server.model.structures cimport Inlet, Queue, peer_dirty
 
 # What a producer may send ahead, in bytes, by the mean size of what it sent so far.
@@ -51,26 +52,16 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
 
 cdef void demand_join(Inlet *inlet) noexcept nogil:
     """Put a sender of streams into its queue's list."""
-    cdef Inlet *first = inlet.queue.streaming_inlets
-    inlet.next_streaming = first
-    if first != NULL:
-        first.prev_streaming = inlet
-    inlet.queue.streaming_inlets = inlet
+    list_push(&inlet.queue.streaming_inlets, inlet,
+              &inlet.prev_streaming, &inlet.next_streaming)
 
 
 cdef void demand_leave(Inlet *inlet) noexcept nogil:
     """Take a link that is detached out of its queue's list, if it is in one."""
-    if inlet.queue == NULL or (
-            inlet.prev_streaming == NULL and inlet.queue.streaming_inlets != inlet):
-        return
-    if inlet.next_streaming != NULL:
-        inlet.next_streaming.prev_streaming = inlet.prev_streaming
-    if inlet.prev_streaming != NULL:
-        inlet.prev_streaming.next_streaming = inlet.next_streaming
-    else:
-        inlet.queue.streaming_inlets = inlet.next_streaming
-    inlet.prev_streaming = NULL
-    inlet.next_streaming = NULL
+    if inlet.queue != NULL and list_has(
+            &inlet.queue.streaming_inlets, inlet, &inlet.prev_streaming):
+        list_remove(&inlet.queue.streaming_inlets, inlet,
+                    &inlet.prev_streaming, &inlet.next_streaming)
 
 
 cdef void demand_began(Queue *queue) noexcept nogil:

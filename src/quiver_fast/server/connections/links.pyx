@@ -16,6 +16,7 @@ from quiver_fast.proton.libproton cimport (
     pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
 )
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
     COORDINATOR, INLET, Inlet, Link, LinkKind, Peer, Session,
 )
@@ -36,10 +37,7 @@ cdef Session *session_new(Peer *peer, pn_session_t *session, bint own) noexcept 
         return NULL
     made.session = session
     made.own = own
-    made.next = peer.sessions
-    if peer.sessions != NULL:
-        peer.sessions.prev = made
-    peer.sessions = made
+    list_push(&peer.sessions, made, &made.prev, &made.next)
     pn_session_set_context(session, made)
     return made
 
@@ -51,12 +49,7 @@ cdef void session_delete(Peer *peer, Session *session) noexcept nogil:
         place = &place[0].next_beginning
     if place[0] == session:
         place[0] = session.next_beginning
-    if session.prev != NULL:
-        session.prev.next = session.next
-    else:
-        peer.sessions = session.next
-    if session.next != NULL:
-        session.next.prev = session.prev
+    list_remove(&peer.sessions, session, &session.prev, &session.next)
     pn_session_set_context(session.session, NULL)
     hold(&peer.holder, &session.counted, 0)
     free(session)
@@ -84,10 +77,7 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     made.peer = peer
     made.serial = peer.container.next_serial
     session = session_of(made.session)
-    made.next = session.links
-    if session.links != NULL:
-        session.links.prev = made
-    session.links = made
+    list_push(&session.links, made, &made.prev, &made.next)
     session.incoming += is_incoming(kind)
     made.own = pn_link_state(link) & PN_REMOTE_UNINIT != 0
     if made.own:
@@ -123,12 +113,7 @@ cdef void link_abandon(Link *link) noexcept nogil:
 cdef void link_forget(Link *link) noexcept nogil:
     cdef Peer *peer = link.peer
     cdef Session *session = session_of(link.session)
-    if link.prev != NULL:
-        link.prev.next = link.next
-    else:
-        session.links = link.next
-    if link.next != NULL:
-        link.next.prev = link.prev
+    list_remove(&session.links, link, &link.prev, &link.next)
     session.incoming -= is_incoming(link.kind)
     session.streaming -= link.kind == INLET and (<Inlet *>link).streaming
     if link.own:

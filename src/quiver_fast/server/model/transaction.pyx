@@ -17,6 +17,7 @@ from quiver_fast.proton.libproton cimport (
     pn_delivery_set_context, pn_delivery_t, pn_delivery_update, pn_disposition_data,
 )
 from quiver_fast.server.messages.message cimport Message, message_release
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
     Coordinator, Entry, Peer, Queue, Transaction, Work, delivery_let_go,
 )
@@ -41,10 +42,7 @@ cdef Transaction *transaction_new(Coordinator *coordinator) noexcept nogil:
     peer.container.next_serial += 1
     transaction.id = peer.container.next_serial << PLACE_BITS | place
     transaction.coordinator = coordinator
-    transaction.next = coordinator.transactions
-    if transaction.next != NULL:
-        transaction.next.prev = transaction
-    coordinator.transactions = transaction
+    list_push(&coordinator.transactions, transaction, &transaction.prev, &transaction.next)
     peer.transactions[place] = transaction
     return transaction
 
@@ -101,12 +99,8 @@ cdef void transaction_free(Transaction *transaction) noexcept nogil:
     cdef uint32_t place = <uint32_t>(transaction.id & ((<uint64_t>1 << PLACE_BITS) - 1))
     cdef Work *work = transaction.first
     cdef Work *following
-    if transaction.next != NULL:
-        transaction.next.prev = transaction.prev
-    if transaction.prev != NULL:
-        transaction.prev.next = transaction.next
-    else:
-        transaction.coordinator.transactions = transaction.next
+    list_remove(&transaction.coordinator.transactions, transaction,
+                &transaction.prev, &transaction.next)
     peer.transactions[place] = free_place(peer.free_transaction)
     peer.free_transaction = place
     peer.transaction_count -= 1

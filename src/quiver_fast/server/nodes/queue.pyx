@@ -14,6 +14,7 @@ from quiver_fast.loop.balance cimport ENTRY, freed, made
 from quiver_fast.loop.heap cimport heap_first, heap_free, heap_put, heap_take
 from quiver_fast.server.messages.chain cimport chain_of
 from quiver_fast.server.messages.message cimport STREAM_HIGH, Chunk, Message, message_release
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
     Consumer, Container, Entry, Lane, Queue, Timer, queue_dirty,
 )
@@ -62,10 +63,7 @@ cdef Queue *queue_new(
     queue.timer.ring = wake
     queue.limit = container.limits.queue_bytes
     queue.next_sequence = 1
-    queue.next = container.queues
-    if queue.next != NULL:
-        queue.next.prev = queue
-    container.queues = queue
+    list_push(&container.queues, queue, &queue.prev, &queue.next)
     return queue
 
 
@@ -74,12 +72,7 @@ cdef void queue_free(Queue *queue) noexcept nogil:
     queue_clear(queue, SIZE_MAX)
     timer_clear(queue.container, &queue.timer)
     heap_free(&queue.expiry)
-    if queue.prev != NULL:
-        queue.prev.next = queue.next
-    else:
-        queue.container.queues = queue.next
-    if queue.next != NULL:
-        queue.next.prev = queue.prev
+    list_remove(&queue.container.queues, queue, &queue.prev, &queue.next)
     filter_release(queue.filter)
     free(queue.address)
     free(queue)
@@ -253,13 +246,8 @@ cdef void chain_left(const Entry *entry) noexcept nogil:
 
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
     """Add a consumer, not yet ready; a browser begins at the first available entry."""
-    cdef Consumer **first = &queue.browsers if consumer.browser else &queue.consumers
     consumer.queue = queue
-    consumer.prev = NULL
-    consumer.next = first[0]
-    if first[0] != NULL:
-        first[0].prev = consumer
-    first[0] = consumer
+    list_push(list_of(consumer), consumer, &consumer.prev, &consumer.next)
     if consumer.browser or consumer.filter != NULL:
         queue.watchers += 1
         consumer.place = queue.main.head
@@ -271,6 +259,11 @@ cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
         selective_join(queue, consumer)
     if not consumer.trunk:
         join_locally(queue)
+
+
+cdef inline Consumer **list_of(Consumer *consumer) noexcept nogil:
+    """Return the list of its queue that a consumer is in."""
+    return &consumer.queue.browsers if consumer.browser else &consumer.queue.consumers
 
 
 cdef void join_locally(Queue *queue) noexcept nogil:
@@ -296,18 +289,9 @@ cdef void want(Queue *node, int by) noexcept nogil:
     """Count who wants the messages of an address here; list the address while there is one."""
     node.local_count += by
     if by > 0 and node.local_count == 1:
-        node.prev_wanted = NULL
-        node.next_wanted = node.container.wanted
-        if node.next_wanted != NULL:
-            node.next_wanted.prev_wanted = node
-        node.container.wanted = node
+        list_push(&node.container.wanted, node, &node.prev_wanted, &node.next_wanted)
     elif node.local_count == 0:
-        if node.next_wanted != NULL:
-            node.next_wanted.prev_wanted = node.prev_wanted
-        if node.prev_wanted != NULL:
-            node.prev_wanted.next_wanted = node.next_wanted
-        else:
-            node.container.wanted = node.next_wanted
+        list_remove(&node.container.wanted, node, &node.prev_wanted, &node.next_wanted)
 
 
 cdef void consumer_leave(Consumer *consumer) noexcept nogil:
@@ -315,14 +299,7 @@ cdef void consumer_leave(Consumer *consumer) noexcept nogil:
     consumer_unready(consumer)
     if consumer.draining:
         stop_draining(consumer)
-    if consumer.next != NULL:
-        consumer.next.prev = consumer.prev
-    if consumer.prev != NULL:
-        consumer.prev.next = consumer.next
-    elif consumer.browser:
-        queue.browsers = consumer.next
-    else:
-        queue.consumers = consumer.next
+    list_remove(list_of(consumer), consumer, &consumer.prev, &consumer.next)
     if consumer.browser or consumer.filter != NULL:
         queue.watchers -= 1
     if not consumer.browser:
@@ -341,20 +318,13 @@ cdef void consumer_drain(Consumer *consumer) noexcept nogil:
     """Note that a consumer wants what there is, and then its credit gone (part 2.6.7)."""
     if not consumer.draining:
         consumer.draining = True
-        consumer.prev_draining = NULL
-        consumer.next_draining = consumer.queue.draining
-        if consumer.next_draining != NULL:
-            consumer.next_draining.prev_draining = consumer
-        consumer.queue.draining = consumer
+        list_push(&consumer.queue.draining, consumer,
+                  &consumer.prev_draining, &consumer.next_draining)
 
 
 cdef void stop_draining(Consumer *consumer) noexcept nogil:
-    if consumer.next_draining != NULL:
-        consumer.next_draining.prev_draining = consumer.prev_draining
-    if consumer.prev_draining != NULL:
-        consumer.prev_draining.next_draining = consumer.next_draining
-    else:
-        consumer.queue.draining = consumer.next_draining
+    list_remove(&consumer.queue.draining, consumer,
+                &consumer.prev_draining, &consumer.next_draining)
     consumer.draining = False
 
 

@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, qsort, realloc
 
 from quiver_fast.server.messages.message cimport Message
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Consumer, Entry, Lane, Queue
 from quiver_fast.server.nodes.barring cimport lane_barred
 from quiver_fast.server.nodes.browser cimport consumer_browse
@@ -22,21 +23,12 @@ cdef size_t FIRST_CAPACITY = 16
 cdef void selective_join(Queue *queue, Consumer *consumer) noexcept nogil:
     """Put a consumer into the list of those with a selector."""
     queue.selective_count += 1
-    consumer.prev_selective = NULL
-    consumer.next_selective = queue.selective
-    if queue.selective != NULL:
-        queue.selective.prev_selective = consumer
-    queue.selective = consumer
+    list_push(&queue.selective, consumer, &consumer.prev_selective, &consumer.next_selective)
 
 
 cdef void selective_leave(Queue *queue, Consumer *consumer) noexcept nogil:
     queue.selective_count -= 1
-    if consumer.next_selective != NULL:
-        consumer.next_selective.prev_selective = consumer.prev_selective
-    if consumer.prev_selective != NULL:
-        consumer.prev_selective.next_selective = consumer.next_selective
-    else:
-        queue.selective = consumer.next_selective
+    list_remove(&queue.selective, consumer, &consumer.prev_selective, &consumer.next_selective)
     free(consumer.returned)
     consumer.returned = NULL
     consumer.returned_count = 0

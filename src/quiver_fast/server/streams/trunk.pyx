@@ -26,6 +26,7 @@ from quiver_fast.server.connections.links cimport (
     NAME_MAX, awaits_begin, is_usable, link_new, same_server, session_for, write_name,
 )
 from quiver_fast.server.connections.peer cimport peer_close
+from quiver_fast.server.model.lists cimport list_has, list_push, list_remove
 from quiver_fast.server.model.structures cimport INLET, Container, Inlet, Peer, Queue, peer_dirty
 
 cdef const char *NAME = b"quiver-trunk-"
@@ -43,10 +44,7 @@ cdef void trunk_opened(Peer *peer) noexcept nogil:
         peer.trunk = False
         peer_close(peer, b"amqp:not-allowed", b"this server is connected to itself")
         return
-    peer.next_trunk = container.trunks
-    if container.trunks != NULL:
-        container.trunks.prev_trunk = peer
-    container.trunks = peer
+    list_push(&container.trunks, peer, &peer.prev_trunk, &peer.next_trunk)
     announce_all(container)
 
 
@@ -59,19 +57,10 @@ cdef bint is_ourselves(Peer *peer) noexcept nogil:
 cdef void trunk_lost(Peer *peer) noexcept nogil:
     """A connection that is no more: other connections to its server take over its links."""
     if peer.trunk:
-        leave_trunks(peer)
+        list_remove(&peer.container.trunks, peer, &peer.prev_trunk, &peer.next_trunk)
         announce_all(peer.container)
     if peer.dial != NULL:
         peer.dial.lost(peer.dial, peer)
-
-
-cdef void leave_trunks(Peer *peer) noexcept nogil:
-    if peer.next_trunk != NULL:
-        peer.next_trunk.prev_trunk = peer.prev_trunk
-    if peer.prev_trunk != NULL:
-        peer.prev_trunk.next_trunk = peer.next_trunk
-    else:
-        peer.container.trunks = peer.next_trunk
 
 
 cdef void announce_all(Container *container) noexcept nogil:
@@ -132,10 +121,7 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
     queue.links += 1
     inlet.queue = queue
     inlet.announced = True
-    inlet.next_trunk = queue.trunk_inlets
-    if inlet.next_trunk != NULL:
-        inlet.next_trunk.prev_trunk = inlet
-    queue.trunk_inlets = inlet
+    list_push(&queue.trunk_inlets, inlet, &inlet.prev_trunk, &inlet.next_trunk)
     pn_link_open(link)
     inlet_top_up(inlet)
     peer_dirty(peer)
@@ -157,17 +143,8 @@ cdef void trunks_withdraw(Queue *queue) noexcept nogil:
 
 cdef void trunk_detached(Inlet *inlet) noexcept nogil:
     """Take a link that is detached out of its queue's list."""
-    if not inlet.announced or (
-            inlet.prev_trunk == NULL and inlet.queue.trunk_inlets != inlet):
-        return
-    if inlet.next_trunk != NULL:
-        inlet.next_trunk.prev_trunk = inlet.prev_trunk
-    if inlet.prev_trunk != NULL:
-        inlet.prev_trunk.next_trunk = inlet.next_trunk
-    else:
-        inlet.queue.trunk_inlets = inlet.next_trunk
-    inlet.prev_trunk = NULL
-    inlet.next_trunk = NULL
+    if inlet.announced and list_has(&inlet.queue.trunk_inlets, inlet, &inlet.prev_trunk):
+        list_remove(&inlet.queue.trunk_inlets, inlet, &inlet.prev_trunk, &inlet.next_trunk)
 
 
 cdef void trunks_top_up(Queue *queue) noexcept nogil:

@@ -18,6 +18,7 @@ from quiver_fast.server.addresses.address cimport publish
 from quiver_fast.server.connections.peer cimport set_condition
 from quiver_fast.server.durable.store cimport is_stored
 from quiver_fast.server.durable.unsynced cimport accept_later, forget_pending
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
     Coordinator, Link, Queue, Transaction, Work, delivery_hold, peer_dirty,
 )
@@ -216,21 +217,14 @@ cdef bint must_wait_for_file(
         return False
     coordinator.discharge = transaction.id
     coordinator.awaited = work.queue
-    coordinator.prev_discharging = NULL
-    coordinator.next_discharging = work.queue.discharging
-    if coordinator.next_discharging != NULL:
-        coordinator.next_discharging.prev_discharging = coordinator
-    work.queue.discharging = coordinator
+    list_push(&work.queue.discharging, coordinator,
+              &coordinator.prev_discharging, &coordinator.next_discharging)
     return True
 
 
 cdef void stop_waiting(Coordinator *coordinator) noexcept nogil:
-    if coordinator.next_discharging != NULL:
-        coordinator.next_discharging.prev_discharging = coordinator.prev_discharging
-    if coordinator.prev_discharging != NULL:
-        coordinator.prev_discharging.next_discharging = coordinator.next_discharging
-    else:
-        coordinator.awaited.discharging = coordinator.next_discharging
+    list_remove(&coordinator.awaited.discharging, coordinator,
+                &coordinator.prev_discharging, &coordinator.next_discharging)
     coordinator.awaited = NULL
 
 

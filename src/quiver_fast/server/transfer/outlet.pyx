@@ -20,6 +20,7 @@ from quiver_fast.server.messages.message cimport (
     message_release, message_trim,
 )
 from quiver_fast.server.messages.route cimport ROUTE_MAX, encode_route
+from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
     Consumer, Entry, Outlet, Peer, Queue, Stream, delivery_hold, delivery_let_go, inlet_wake,
     peer_dirty, queue_dirty,
@@ -117,11 +118,8 @@ cdef void clog(Outlet *outlet) noexcept nogil:
     """Look at the outlet again when its peer's output has drained."""
     if not outlet.clogged:
         outlet.clogged = True
-        outlet.prev_clogged = NULL
-        outlet.next_clogged = outlet.base.peer.clogged
-        if outlet.next_clogged != NULL:
-            outlet.next_clogged.prev_clogged = outlet
-        outlet.base.peer.clogged = outlet
+        list_push(&outlet.base.peer.clogged, outlet,
+                  &outlet.prev_clogged, &outlet.next_clogged)
 
 
 cdef void start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
@@ -537,9 +535,4 @@ cdef void unclog(Outlet *outlet) noexcept nogil:
     if not outlet.clogged:
         return
     outlet.clogged = False
-    if outlet.next_clogged != NULL:
-        outlet.next_clogged.prev_clogged = outlet.prev_clogged
-    if outlet.prev_clogged != NULL:
-        outlet.prev_clogged.next_clogged = outlet.next_clogged
-    else:
-        outlet.base.peer.clogged = outlet.next_clogged
+    list_remove(&outlet.base.peer.clogged, outlet, &outlet.prev_clogged, &outlet.next_clogged)

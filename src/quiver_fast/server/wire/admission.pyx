@@ -16,6 +16,7 @@ from quiver_fast.proton.libsys cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT
 from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.connections.capability cimport offer_capabilities
 from quiver_fast.server.connections.peer cimport peer_cut, peer_read, wants_input
+from quiver_fast.server.model.lists cimport list_push
 from quiver_fast.server.model.structures cimport Container, Peer, peer_dirty
 from quiver_fast.server.model.timer cimport timer_set
 from quiver_fast.server.transfer.holding cimport peer_holds
@@ -59,10 +60,7 @@ cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) n
     peer_holds(peer)
     timer_set(container, &peer.timer, 0)
     set_up(broker, peer, exchange, hostname)
-    peer.next = container.peers
-    if container.peers != NULL:
-        container.peers.prev = peer
-    container.peers = peer
+    list_push(&container.peers, peer, &peer.prev, &peer.next)
     container.peer_count += 1
     if watch_add(container.epoll, &peer.watch, EPOLLIN) != 0:
         peer_cut(peer)
