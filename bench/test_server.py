@@ -36,6 +36,18 @@ def test_through_server(bench: Bench, arrow: Command, name: str, case: Case) -> 
     )
 
 
+@pytest.mark.reach
+def test_selective_consumer(bench: Bench, arrow: Command) -> None:
+    """Through a selector that is true of every message, against no selector at all."""
+    case = sized(bench, Case(2_000_000))
+    bench.interleave(
+        "selector",
+        "rate",
+        lambda: run_through(our_server, arrow, case, ["filter=SendTime > 0"]),
+        lambda: run_through(our_server, arrow, case),
+    )
+
+
 @pytest.mark.full
 def test_idle_connections() -> None:
     """What the issue allows: 400 MB for 10,000 of them."""

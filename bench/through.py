@@ -52,8 +52,13 @@ def our_trunk(port: int, other: int) -> list[str]:
     return [*our_server(port), f"connect=127.0.0.1:{other}"]
 
 
-def run_through(server_line: ServerLine, arrow: Command, case: Case) -> Figures:
+def run_through(
+    server_line: ServerLine, arrow: Command, case: Case, receiver_words: Sequence[str] = ()
+) -> Figures:
     """Send a case's messages through a server of their own.
+
+    Args:
+        receiver_words: more of the contract's ``key=value`` for the receiver.
 
     Returns:
         rate in thousands per second, server_cpu in ns per message, server_rss in MB
@@ -63,7 +68,7 @@ def run_through(server_line: ServerLine, arrow: Command, case: Case) -> Figures:
         RunError: a process failed or hung, or records are missing.
     """
     port = free_port()
-    return _run([(port, server_line(port))], arrow, case)
+    return _run([(port, server_line(port))], arrow, case, receiver_words)
 
 
 def run_trunk(arrow: Command, case: Case) -> Figures:
@@ -76,7 +81,12 @@ def run_trunk(arrow: Command, case: Case) -> Figures:
     return _run([(near, our_server(near)), (far, our_trunk(far, near))], arrow, case)
 
 
-def _run(lines: Sequence[tuple[int, list[str]]], arrow: Command, case: Case) -> Figures:
+def _run(
+    lines: Sequence[tuple[int, list[str]]],
+    arrow: Command,
+    case: Case,
+    receiver_words: Sequence[str] = (),
+) -> Figures:
     """Run servers, a sender to the first of them and a receiver from the last."""
     with tempfile.TemporaryDirectory(dir=records_directory()) as scratch:
         received = Path(scratch, "received")
@@ -93,6 +103,7 @@ def _run(lines: Sequence[tuple[int, list[str]]], arrow: Command, case: Case) -> 
             ]
             for operation, port, records in ends:
                 line = arrow_line(arrow, case, operation, port, through=True)
+                line += receiver_words if operation == "receive" else ()
                 arrows.append(Measured(line, records))
             await_exit(arrows, case.timeout, watched=servers)
             for server in servers:

@@ -171,6 +171,7 @@ def make_endpoint(
             id_prefix=config.id_prefix,
             time_unit=config.time_unit,
             transaction_size=config.transaction_size,
+            selector=config.filter or "",
         )
     template = MessageTemplate(
         config.body_size,

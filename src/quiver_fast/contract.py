@@ -88,6 +88,7 @@ class ArrowConfig:
     tls_verify: bool
     purge: bool
     address: str | None
+    filter: str | None
     username: str | None
     password: str | None
     cert: str | None
@@ -181,6 +182,8 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("a password needs a username")
     if config.purge and config.sends:
         raise UsageError("purge is the receiver's")
+    if config.filter and (config.sends or config.passive or config.purge):
+        raise UsageError("filter is for a receiver that attaches by itself, and does not purge")
     if config.scheme == "csp":
         _check_csp(config)
     elif config.tail_from != "start":
@@ -200,6 +203,7 @@ def _check_csp(config: ArrowConfig) -> None:
         "presettled": config.presettled,
         "purge": config.purge,
         "address": config.address,
+        "filter": config.filter,
         "username": config.username,
         "sasl-mechanisms": config.sasl_mechanisms,
         "max-frame-size": config.max_frame_size != DEFAULTS["max-frame-size"],

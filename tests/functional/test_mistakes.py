@@ -47,6 +47,7 @@ USAGE = [
     ("arrow", [], "the arguments must be 'send' or 'receive', and a URL"),
     ("arrow", ["sned", "q0"], "the arguments must be 'send' or 'receive', and a URL"),
     ("arrow", ["receive", "q0", "--settlement"], "--settlement is for senders"),
+    ("arrow", ["send", "q0", "--filter", "a = 1"], "--filter is for receivers that are not"),
     ("server", [], "URL is missing"),
     ("server", ["q0", "--durability", "always"], "durability must be none, interval:<ms> or group"),
     ("server", ["q0", "--durability", "group"], "durability needs store"),

@@ -8,12 +8,12 @@ from quiver_fast.errors import LinkError
 from quiver_fast.proton.libproton cimport (
     PN_COORDINATOR, PN_LOCAL_UNINIT, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT,
     PN_UNSPECIFIED, pn_condition_is_set, pn_condition_set_description, pn_condition_set_name,
-    pn_condition_t, pn_incref, pn_link_close, pn_link_condition, pn_link_head,
+    pn_condition_t, pn_data_clear, pn_incref, pn_link_close, pn_link_condition, pn_link_head,
     pn_link_is_sender, pn_link_next, pn_link_open, pn_link_remote_condition,
     pn_link_remote_source, pn_link_remote_target, pn_link_source, pn_link_state, pn_link_t,
     pn_link_target, pn_receiver, pn_sender, pn_session, pn_session_head, pn_session_open,
     pn_session_remote_condition, pn_session_state, pn_terminus_copy, pn_terminus_get_type,
-    pn_terminus_set_address,
+    pn_terminus_filter, pn_terminus_set_address,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
@@ -164,6 +164,9 @@ cdef class Endpoint(Course):
         self.link = link
         pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
         pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
+        if self.is_sender:
+            # Our source names the filters that are in place (part 2.6.3): we have none.
+            pn_data_clear(pn_terminus_filter(pn_link_source(link)))
         self.prepare()
         pn_link_open(link)
         return 0

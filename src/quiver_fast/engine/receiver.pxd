@@ -29,6 +29,8 @@ cdef class Receiver(Endpoint):
     cdef int64_t credit_window
     cdef int64_t batch_received
     cdef bytes id_prefix
+    # Asked of the peer; empty for none.
+    cdef bytes selector
     cdef const char *prefix
     cdef size_t prefix_size
     cdef Inflow *base

@@ -25,5 +25,6 @@ class Receiver(Endpoint):
         id_prefix: str = "",
         time_unit: str = "ms",
         transaction_size: int = 0,
+        selector: str = "",
     ) -> None: ...
     def run(self) -> None: ...

@@ -9,14 +9,15 @@ from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, scan_message,
 )
+from quiver_fast.engine.selector cimport ask_for_selector, has_selector
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_bytes_t, pn_delivery_aborted,
     pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_settle,
     pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit, pn_link_current,
     pn_link_drain, pn_link_drained, pn_link_flow, pn_link_queued, pn_link_recv,
-    pn_link_set_rcv_settle_mode, pn_link_t, pn_session_set_incoming_window_and_lwm,
-    pn_session_state, pnx_take, ssize_t,
+    pn_link_remote_source, pn_link_set_rcv_settle_mode, pn_link_source, pn_link_t,
+    pn_session_set_incoming_window_and_lwm, pn_session_state, pn_terminus_t, pnx_take, ssize_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 from quiver_fast.run.course import UNIT_FACTOR
@@ -75,6 +76,7 @@ cdef class Receiver(Endpoint):
         credit_window: messages that the peer may send ahead.
         with_ids: write ids into the records (revisions v1 and v2).
         id_prefix: left out of the ids of this run; others keep theirs and show as foreign.
+        selector: receive only messages that it is true of; empty for all.
 
     With a start of the run (see Limits), messages that are not of this run are taken and
     recorded, and count for nothing else.
@@ -86,10 +88,11 @@ cdef class Receiver(Endpoint):
 
     def __init__(self, connection, writer, limits, *, address: str, name: str,
                  credit_window: int, with_ids: bool = False, id_prefix: str = "",
-                 time_unit: str = "ms", transaction_size: int = 0) -> None:
+                 time_unit: str = "ms", transaction_size: int = 0, selector: str = "") -> None:
         super().__init__(connection, writer, limits, address=address, name=name,
                          time_unit=time_unit, transaction_size=transaction_size)
         self.is_sender = False
+        self.selector = selector.encode()
         self.credit_window = credit_window
         self.with_ids = with_ids
         self.id_prefix = id_prefix.encode("ascii")
@@ -114,6 +117,19 @@ cdef class Receiver(Endpoint):
         self.patience = SILENCE if self.undrainable else DRAIN_TIMEOUT
         self.base.link = self.link
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
+        if self.selector:
+            ask_for_selector(pn_link_source(self.link), self.selector)
+
+    def check_selector(self) -> None:
+        """Refuse to go on where the peer attached without the selector: all messages would come.
+
+        Raises:
+            LinkError: the peer's source does not name the selector (part 2.6.3).
+        """
+        cdef pn_terminus_t *source = pn_link_remote_source(self.link)
+        # Who attaches without a source refuses the link, and says why at once.
+        if self.selector and not self.is_refusal() and not has_selector(source):
+            raise LinkError(f"{self.connection.peer}: the peer does not filter '{self.address}'")
 
     cdef int begin(self) noexcept nogil:
         self.start_clock()
@@ -127,10 +143,11 @@ cdef class Receiver(Endpoint):
 
         Raises:
             MessageError: a message has no SendTime of type long, was cut or aborted.
-            PeerError, LinkError: the peer failed or left early.
+            PeerError, LinkError: the peer failed, left early, or does not filter.
             OutputError: the records could not be written.
             TransactionError: a transaction failed.
         """
+        self.check_selector()
         with nogil:
             self.top_up()
             self.connection.write()

@@ -109,6 +109,9 @@ ARROW_OPTIONS = (
     Option("tail-from", CHOICE, "", "csp receivers: from the first entry, or only new ones",
         "start", choices=("start", "end"), section=_PROTOCOL, extension=True, flag="--tail-from",
         help="Receive from a csp URL all entries, or only new ones"),
+    Option("filter", TEXT, "EXPRESSION", "receivers: only messages that this selector is true of",
+        section=_LIMITS, extension=True, side="receive", flag="--filter", metavar="EXPRESSION",
+        help="Receive only messages that EXPRESSION, a selector of JMS, is true of"),
     # In nanoseconds it still fits 64 bits.
     Option("run-start", NUMBER, "MILLISECONDS",
         "receivers: a message is of this run if it was sent since then (epoch) or, where records "

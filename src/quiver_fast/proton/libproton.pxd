@@ -70,6 +70,7 @@ cdef extern from "proton/condition.h" nogil:
 cdef extern from "proton/codec.h" nogil:
     ctypedef enum pn_type_t:
         PN_NULL
+        PN_ULONG
         PN_STRING
         PN_SYMBOL
         PN_BINARY

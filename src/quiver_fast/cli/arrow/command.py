@@ -167,6 +167,7 @@ def _plan(
         server=args.server,
         passive=args.passive,
         tail_from=args.tail_from,
+        filter=args.filter,
         prelude=prelude_words(args.prelude),
         verbose=args.verbose,
     )
@@ -201,8 +202,9 @@ def make_parser() -> ArgumentParser:
     add("--id", metavar="ID", help="Use ID as the client or server identity")
     add("--server", action="store_true", help="Operate in server mode")
     add("--passive", action="store_true", help="Operate in passive mode")
-    tail_from = next(option for option in ARROW_OPTIONS if option.key == "tail-from")
-    add_option(parser, tail_from)
+    for option in ARROW_OPTIONS:
+        if option.key in ("tail-from", "filter"):
+            add_option(parser, option)
     add_arrow_options(parser)
     add_queue_options(parser)
     add_tls_options(parser)

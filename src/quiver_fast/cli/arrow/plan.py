@@ -140,6 +140,7 @@ class ArrowPlan:
     server: bool = False
     passive: bool = False
     tail_from: str | None = None
+    filter: str | None = None
     prelude: tuple[str, ...] = ()
     run_id: str | None = None
     run_start: int | None = None
@@ -157,6 +158,8 @@ class ArrowPlan:
             self._check_csp()
         if self.tail_from is not None:
             self._check_tail_from()
+        if self.filter is not None and (self.operation == "send" or self.passive):
+            raise UsageError("--filter is for receivers that are not passive")
 
     def _check_tail_from(self) -> None:
         """Only a queue that keeps its entries has a start and an end to read from."""
@@ -171,6 +174,7 @@ class ArrowPlan:
         amqp_only = {
             "--server": self.server,
             "--passive": self.passive,
+            "--filter": self.filter,
             "--transaction-size": options.transaction_size,
             "--durable": options.durable,
             "--streaming": options.streaming,
@@ -189,6 +193,8 @@ class ArrowPlan:
         name = self.implementation.name
         if self.url.scheme == "csp":
             raise UsageError(f"implementation '{name}' does not support csp URLs")
+        if self.filter is not None:
+            raise UsageError(f"implementation '{name}' does not support --filter")
         for flag, value in _extension_flags(self.options, self.operation).items():
             if value is not None:
                 raise UsageError(f"implementation '{name}' does not support {flag}")
@@ -255,7 +261,7 @@ def contract_arguments(
         "port": plan.port,
         "path": plan.url.path,
     }
-    values = vars(plan.options) | {"tail_from": plan.tail_from}
+    values = vars(plan.options) | {"tail_from": plan.tail_from, "filter": plan.filter}
     if ours:
         values["password"] = None
     for option in ARROW_OPTIONS:
@@ -311,6 +317,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "time_unit": options.time_unit,
         "max_frame_size": options.max_frame_size,
         "tail_from": plan.tail_from,
+        "filter": plan.filter,
         "prelude": list(plan.prelude),
         "run_id": plan.run_id,
         "run_start": plan.run_start,
