@@ -59,9 +59,11 @@ dev: $(DEV)/.created ## Build for development: in place, without optimization, o
 check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the quick tests, in 2 minutes
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
-	$(DEV)/bin/mypy --package quiver_fast # with spark_analysis in `make lint`, which has PySpark
-	PATH="$(CURDIR)/$(DEV)/bin:$$PATH" cython-lint src
-	$(DEV)/bin/pytest $(QUICK_TESTS) -m 'not slow and not memory' --numprocesses logical $(PYTEST_ARGS)
+	# Types of spark_analysis are checked by `make lint`, which has PySpark.
+	$(DEV)/bin/mypy --package quiver_fast & types=$$!; \
+	PATH="$(CURDIR)/$(DEV)/bin:$$PATH" cython-lint src && wait $$types
+	$(DEV)/bin/pytest $(QUICK_TESTS) -m 'not slow and not memory' --hypothesis-profile quick \
+		--numprocesses logical $(PYTEST_ARGS)
 
 # Most tests wait more than they compute: one process per core. A file's tests stay together,
 # because they share what is slow to start, and files go in order, so that short ones end it.
@@ -206,15 +208,19 @@ $(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.coverage \
 	@$(PIP) install "$$(echo dist/*.whl)[$*]"
 	@touch $@
 
+DEV_PIP := $(DEV)/bin/python -m pip --quiet --no-input install
 # The compiler's time is what a developer waits for: nothing is optimized.
 DEV_BUILD := CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV)/bin/python setup.py --quiet build_ext --inplace
 
+# What the project needs at run time comes over the network while the compiler works.
 $(DEV)/.created: build/python.txt buildtools/build_requirements.py pyproject.toml
 	@rm -rf $(DEV)
 	@'$(PYTHON)' -m venv $(DEV)
 	@$(DEV)/bin/python buildtools/build_requirements.py >build/requirements.txt
-	@$(DEV)/bin/python -m pip --quiet --no-input install --requirement build/requirements.txt
-	@CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV)/bin/python -m pip --quiet --no-input install --no-build-isolation --editable .
+	@$(DEV)/bin/python buildtools/build_requirements.py --run >build/run.txt
+	@$(DEV_PIP) --requirement build/requirements.txt
+	@$(DEV_PIP) --requirement build/run.txt & run=$$!; \
+	CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV_PIP) --no-deps --no-build-isolation --editable . && wait $$run
 	@touch $@
 
 $(DEV)/.check: $(DEV)/.created

@@ -1,6 +1,8 @@
-"""Print what pyproject.toml requires of a build, or what extras need: one requirement per line.
+"""Print what pyproject.toml requires: one requirement per line.
 
-    python buildtools/build_requirements.py [EXTRA …]
+    python buildtools/build_requirements.py             to build
+    python buildtools/build_requirements.py --run       to run
+    python buildtools/build_requirements.py EXTRA …     to run, with these extras
 
 `make` builds in its own virtual environment: in pip's isolated one Cython's
 files are always new, and so every module would be translated again each time.
@@ -31,12 +33,12 @@ def requirements(table: str, key: str) -> list[str]:
     return found
 
 
-def wanted(extras: list[str]) -> list[str]:
+def wanted(words: list[str]) -> list[str]:
     """Return what a build requires, or what the project and some of its extras do."""
-    if not extras:
+    if not words:
         return requirements("build-system", "requires")
     found = requirements("project", "dependencies")
-    for extra in extras:
+    for extra in words if words != ["--run"] else []:
         found += requirements("project.optional-dependencies", extra)
     return found
 

@@ -12,6 +12,8 @@ from support.peers import are_required, what_it_shows, why_missing
 
 # How long an example takes is up to what else the machine does.
 settings.register_profile("any machine", deadline=None)
+# `make check` repeats what `make test` does with more examples.
+settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile("any machine")
 
 # The property of a test that names the peer which it lacks.
