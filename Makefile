@@ -53,7 +53,7 @@ run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-
 	$(BIN)/quiver --duration 10s
 
 dev: $(DEV)/.created ## Build for development: in place, without optimization, only what changed
-	@$(DEV_BUILD)
+	@$(if $(BUILT),,$(DEV_BUILD))
 	@echo "quiver-fast: built in place: $(DEV)/bin/quiver, $(DEV)/bin/pytest"
 
 check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the quick tests, in 2 minutes
@@ -208,11 +208,13 @@ $(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.coverage \
 	@$(PIP) install "$$(echo dist/*.whl)[$*]"
 	@touch $@
 
-DEV_PIP := $(DEV)/bin/python -m pip --quiet --no-input install
+# Most of what is installed here is never imported, so Python compiles the rest when it is.
+DEV_PIP := $(DEV)/bin/python -m pip --quiet --no-input install --no-compile
 # The compiler's time is what a developer waits for: nothing is optimized.
 DEV_BUILD := CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV)/bin/python setup.py --quiet build_ext --inplace
 
-# What the project needs at run time comes over the network while the compiler works.
+# What the project needs at run time comes over the network while the compiler works. BUILT tells
+# `make dev` that this has compiled everything.
 $(DEV)/.created: build/python.txt buildtools/build_requirements.py pyproject.toml
 	@rm -rf $(DEV)
 	@'$(PYTHON)' -m venv $(DEV)
@@ -222,10 +224,11 @@ $(DEV)/.created: build/python.txt buildtools/build_requirements.py pyproject.tom
 	@$(DEV_PIP) --requirement build/run.txt & run=$$!; \
 	CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV_PIP) --no-deps --no-build-isolation --editable . && wait $$run
 	@touch $@
+	$(eval BUILT := yes)
 
 $(DEV)/.check: $(DEV)/.created
 	@$(DEV)/bin/python buildtools/build_requirements.py test lint >build/check.txt
-	@$(DEV)/bin/python -m pip --quiet --no-input install --requirement build/check.txt
+	@$(DEV_PIP) --requirement build/check.txt
 	@touch $@
 
 # What runs Spark; where it is missing and cannot be installed, all else works.

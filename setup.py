@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import shlex
@@ -26,6 +27,7 @@ from buildtools.cython_options import DIRECTIVES  # noqa: E402
 
 SOURCE = Path("src")
 BUILD = ROOT / "build"
+IN_PLACE = BUILD / f"in-place-{sys.implementation.cache_tag}"
 JOBS = os.cpu_count() or 1
 
 # Debug information would name the machine that built the wheel.
@@ -34,6 +36,9 @@ COMPILE_ARGS = [
     "-fvisibility=hidden", *toolchain.FAULTS,
 ]  # fmt: skip
 
+
+# A user's flags that decide what a module is.
+FLAGS = ("CFLAGS", "CPPFLAGS", "LDFLAGS")
 
 # For `make coverage`: gcov counts lines of C, which Cython then names by those of the .pyx.
 COVERAGE = os.environ.get("QUIVER_FAST_COVERAGE") == "1"
@@ -89,6 +94,9 @@ def extensions() -> list[Extension]:
 
 def translate(extensions: list[Extension]) -> None:
     """Have Cython write the C of all modules, and name it as their source."""
+    # A module's syntax tree lives until its C is written: with the usual thresholds, Python
+    # walks these trees again and again, for 38 of 60 seconds. Workers inherit the thresholds.
+    gc.set_threshold(100_000, 50, 1000)
     translated = cythonize(
         extensions,
         compiler_directives=DIRECTIVES,
@@ -126,6 +134,12 @@ class BuildWithEngine(build_ext):
     def run(self) -> None:
         """Compile everything; an engine failure is one clear message."""
         in_place = self.inplace or self.editable_mode
+        # An editable installation forgets what is given to setup().
+        self.parallel = JOBS
+        if in_place:
+            # Apart from the wheel's, which is optimized; setuptools would have a new folder for
+            # each editable installation.
+            self.build_lib, self.build_temp = str(IN_PLACE / "lib"), str(IN_PLACE / "temp")
         package = SOURCE if in_place else Path(self.build_lib)
         engine_dir = package / "quiver_fast" / "proton"
         if not in_place:
@@ -135,10 +149,12 @@ class BuildWithEngine(build_ext):
             engine = proton_engine.prepare(BUILD / "engine", engine_dir)
         except proton_engine.BuildError as error:
             raise SystemExit(f"quiver-fast: {error}") from None
-        stamp = self._stamp(engine)
+        flags_stamp = self._stamp("flags", repr([toolchain.compiler(), *map(os.environ.get, FLAGS)]))
+        engine_stamp = self._stamp("engine", repr(engine))
         for extension in self.extensions:
+            extension.depends.append(flags_stamp)
             if modules.needs_engine(Path(extension.sources[0]), SOURCE):
-                self._link_engine(extension, engine, stamp)
+                self._link_engine(extension, engine, engine_stamp)
         super().run()
 
     def build_extensions(self) -> None:
@@ -152,12 +168,12 @@ class BuildWithEngine(build_ext):
         self.compiler.linker_so = [w for w in self.compiler.linker_so if w not in foreign]
         super().build_extensions()
 
-    def _stamp(self, engine: proton_engine.Engine) -> str:
-        """Return a file that is newer than modules built against another engine."""
-        path = Path(self.build_temp, "engine")
+    def _stamp(self, name: str, facts: str) -> str:
+        """Return a file that is newer than modules built with other ``facts``."""
+        path = Path(self.build_temp, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file() or path.read_text() != repr(engine):
-            path.write_text(repr(engine))
+        if not path.is_file() or path.read_text() != facts:
+            path.write_text(facts)
         return str(path)
 
     @staticmethod
@@ -187,5 +203,4 @@ with proton_engine.locked(BUILD / ".lock"):
         # What was copied is of no interest, and would bury the error of a build that fails.
         verbose=0,
         cmdclass={"build_ext": BuildWithEngine, "build_py": BuildPackage},
-        options={"build_ext": {"parallel": JOBS}},
     )

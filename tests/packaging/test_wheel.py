@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from buildtools.proton_engine import LIBRARY_NAME
+from buildtools.proton_engine import LIBRARY_NAME, VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = f"quiver_fast/proton/{LIBRARY_NAME}"
@@ -64,7 +64,7 @@ def test_carries_its_licences(unpacked: Path) -> None:
     [licenses] = unpacked.glob("*.dist-info/licenses")
     assert "Apache License" in (licenses / "LICENSE").read_text()
     notice = (licenses / "NOTICE").read_text()
-    assert "Apache Qpid Proton 0.40.0" in notice
+    assert f"Apache Qpid Proton {VERSION} (" in notice
     assert "The Apache Software Foundation" in notice
     assert "OpenSSL" in notice
 

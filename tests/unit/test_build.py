@@ -63,6 +63,14 @@ def test_wrong_hash_is_refused_where_an_engine_is_unpacked(
     assert "SHA-256" in refusal(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("pyproject.toml", "python-qpid-proton=={}"), ("NOTICE", "Apache Qpid Proton {} (")],
+)
+def test_the_engines_version_is_the_one_that_is_built(name: str, written: str) -> None:
+    assert written.format(proton_engine.VERSION) in (ROOT / name).read_text()
+
+
 def test_missing_sdist_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUIVER_FAST_PROTON_SDIST", str(tmp_path / "absent.tar.gz"))
     assert refusal(tmp_path).endswith("absent.tar.gz: no such file")
@@ -74,7 +82,8 @@ def test_unreachable_index_names_the_way_out(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     message = refusal(tmp_path)
-    assert message.startswith("cannot download python-qpid-proton 0.40.0 (ERROR: No matching")
+    wanted = f"python-qpid-proton {proton_engine.VERSION}"
+    assert message.startswith(f"cannot download {wanted} (ERROR: No matching")
     assert "QUIVER_FAST_PROTON_SDIST=" in message
 
 
@@ -103,7 +112,7 @@ def system_engine(folder: Path, version: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_system_engine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    system_engine(tmp_path, "0.40.0", monkeypatch)
+    system_engine(tmp_path, proton_engine.VERSION, monkeypatch)
     engine = proton_engine.prepare(tmp_path / "build", tmp_path / "package")
     assert engine.compile_args == ["-I/opt/proton/include"]
     assert engine.link_args == ["-L/opt/proton/lib", "-lqpid-proton-core"]

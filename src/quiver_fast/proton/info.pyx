@@ -7,7 +7,7 @@ cdef extern from *:
 
 
 def engine_version() -> str:
-    """Return the version of the Proton engine, such as ``0.40.0``."""
+    """Return the version of the Proton engine, ``MAJOR.MINOR.POINT``."""
     return f"{PN_VERSION_MAJOR}.{PN_VERSION_MINOR}.{PN_VERSION_POINT}"
 
 
