@@ -149,7 +149,8 @@ class BuildWithEngine(build_ext):
             engine = proton_engine.prepare(BUILD / "engine", engine_dir)
         except proton_engine.BuildError as error:
             raise SystemExit(f"quiver-fast: {error}") from None
-        flags_stamp = self._stamp("flags", repr([toolchain.compiler(), *map(os.environ.get, FLAGS)]))
+        flags = [toolchain.compiler(), *map(os.environ.get, FLAGS)]
+        flags_stamp = self._stamp("flags", repr(flags))
         engine_stamp = self._stamp("engine", repr(engine))
         for extension in self.extensions:
             extension.depends.append(flags_stamp)
