@@ -52,8 +52,8 @@ class Response:
 def attach_queue(connection: Connection, address: str, timeout: float) -> None:
     """Attach a link that receives from a queue, and takes nothing from it.
 
-    A broker that makes queues on demand has the queue then. Brokers that also know
-    topics are told by a capability that a queue is meant.
+    A broker that makes queues on demand has the queue then. A capability tells brokers
+    that also have topics that a queue is meant.
 
     Raises:
         LinkError: the peer refused.
@@ -136,7 +136,7 @@ cdef class RequestLinks:
 
         Raises:
             LinkError: the peer ended link or session.
-            MessageError: the response is none.
+            MessageError: the answer is not a response.
             PeerError: the peer did not answer in time, or closed.
         """
         cdef int64_t deadline = monotonic_ns() + self.timeout

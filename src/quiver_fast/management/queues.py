@@ -19,7 +19,7 @@ __all__ = ["QueueManager"]
 
 _TIMEOUT = 10.0
 _FRAME_SIZE = 65536
-# RabbitMQ's parser of percent-encoded text ends the session over anything else.
+# RabbitMQ ends the session when any other character of a name is not percent-encoded.
 _NAME = re.compile(r"(?:[^%/?#]|%[0-9A-Fa-f]{2})+")
 _NOT_FOUND = 404
 
@@ -98,14 +98,14 @@ class QueueManager:
             attach_queue(self._connection, address, self._timeout)
             return
         path = self._queue_path(address)
-        # Other properties than ours would make a PUT fail, but a queue that is there will do.
+        # A PUT fails if the queue has other properties than ours, but any existing queue will do.
         answer = self._call("GET", path)
         if answer.status == _NOT_FOUND:
             answer = self._call("PUT", path, with_map=True)
         self._demand(answer, "declare", address)
 
     def delete(self, address: str) -> None:
-        """Delete the queue of an address, and what is in it; one that is not there is deleted.
+        """Delete the queue of an address with its messages; succeed if there is no such queue.
 
         Only for a broker that :attr:`deletes`.
 

@@ -45,7 +45,7 @@ class Option(NamedTuple):
         metavar: what its value is called there.
         initial: the value that a command passes on when the flag is not given; None for none.
         inverted: the flag turns the switch off.
-        side: the only operation whose arrow is told, ``send`` or ``receive``.
+        side: the only operation whose arrow gets it, ``send`` or ``receive``.
         group: the heading in the help of the commands.
         help: what the help of the commands says, without default and limits.
     """
@@ -156,7 +156,7 @@ def default_text(option: Option) -> str:
 
 
 def number_text(option: Option, number: int | str) -> str:
-    """Return a default with its unit, where that is not the one of the key."""
+    """Return a default with its unit, where that differs from the key's unit."""
     if option.unit == "BYTES" and isinstance(number, int) and number and number % _MEBIBYTE == 0:
         return f"{number // _MEBIBYTE} MiB"
     return str(number)

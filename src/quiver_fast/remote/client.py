@@ -324,7 +324,7 @@ class Tailer(_Part):
             yield from self.read(wait=_WAIT)
 
     def _reconnect(self, deadline: float) -> None:
-        """Connect again, until a time; the same index is asked for again."""
+        """Try to connect again until a deadline, and ask for the same index again."""
         while time.monotonic() + _PAUSE < deadline:
             try:
                 self._open()

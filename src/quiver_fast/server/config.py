@@ -27,7 +27,7 @@ ignored.
 """
 
 KNOWN = keys(SERVER_OPTIONS)
-# What remote queues have of all this: no users, no TLS, and the limits of their protocol.
+# The keys that remote queues support: they have no users and no TLS.
 CSP_KEYS = keys(one for one in SERVER_OPTIONS if one.csp)
 
 
@@ -52,7 +52,7 @@ def target(text: str) -> Target:
     """Return the server that a URL names.
 
     Raises:
-        UsageError: it is no URL of a server, or has more in it than scheme, host and port.
+        UsageError: the URL is malformed, or has more than scheme, host and port.
     """
     parts = urlsplit(text if "://" in text else f"amqp://{text}")
     try:
@@ -178,7 +178,7 @@ def _check(config: ServerConfig) -> None:
 
 
 def _check_beside_amqp(config: ServerConfig) -> None:
-    """Refuse remote queues that would undo what the AMQP side of the same store promises."""
+    """Refuse options of remote queues that break promises of the AMQP side of the same store."""
     if config.retain:
         raise UsageError("retain needs scheme=csp: it would delete messages nobody has accepted")
     if not config.csp_port:
@@ -198,7 +198,7 @@ def _check_beside_amqp(config: ServerConfig) -> None:
 
 
 def _check_csp(given: dict[str, str]) -> None:
-    """Refuse what remote queues have no counterpart of, before anybody relies on it."""
+    """Refuse keys that remote queues do not support."""
     unfit = sorted(set(given) - CSP_KEYS)
     if unfit:
         raise UsageError(f"scheme=csp does not support {', '.join(unfit)}")

@@ -1,4 +1,4 @@
-"""How much memory there is for this process."""
+"""How much memory this process may use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["memory_of_machine"]
 
-# The limit of the control group that a container's processes see as theirs.
+# The limit of the control group, at the path that processes in a container see.
 GROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),

@@ -41,7 +41,7 @@ PROGRAM = "quiver-server-pyfast"
 BACKLOG = 4096
 # Descriptors that neither connections nor new queues take.
 RESERVED = 16
-# Of the machine's memory, what connections may hold besides the contents of queues: a quarter.
+# Connections may hold this part of the machine's memory besides the contents of queues.
 MEMORY_SHARE = 4
 
 
@@ -62,7 +62,7 @@ def start(words: list[str]) -> None:
 
 
 def serve(config: ServerConfig) -> None:
-    """Serve until SIGINT or SIGTERM, then end in order.
+    """Serve until SIGINT or SIGTERM, then shut down in order.
 
     Raises:
         QuiverError: the server cannot begin; its class tells why.
@@ -75,14 +75,14 @@ def serve(config: ServerConfig) -> None:
 
 
 def raise_descriptor_limit() -> None:
-    """Let this process have all the descriptors that it may: a connection is one, a file one."""
+    """Raise the limit of descriptors as far as allowed: connections and files need one each."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextmanager
 def queue_files(config: ServerConfig) -> Iterator[QueueDirectory | None]:
-    """Have the queues' files open; remote queues without a store have them until the end.
+    """Hold the directory of the queues' files; without a store, a temporary one for remote queues.
 
     Raises:
         QuiverError: the directory cannot be used.
@@ -118,11 +118,11 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
     amqp = None
     if config.scheme != "csp":
         amqp = AmqpService(reactor, config, files, syncer, opener)
-    # After AMQP's: at the end of a turn tailers hear of what came by AMQP as well.
+    # After AMQP's hook: at the end of a turn, tailers get the messages that came by AMQP too.
     remote = None
     if config.csp_port and files is not None:
         remote = open_remote_queues(reactor, config, files, syncer, opener)
-    # Its hook comes last: it looks at what all others left.
+    # Its hook comes last: it judges the memory after all others.
     limit = MemoryLimit(reactor, config.memory_limit or memory_of_machine() // MEMORY_SHARE)
     announce(config)
     keep_descriptors(RESERVED)
@@ -156,7 +156,7 @@ def open_remote_queues(
     from quiver_fast.remote.serve.store import Store
 
     if config.scheme == "csp":
-        # What is to be verified or to go does so at the start, not when somebody asks for it.
+        # Queues are verified, and old files deleted, at the start and not at the first use.
         at_start = files.names() if config.verify or config.retain else []
         for name in config.addresses:
             files.appender(name)
@@ -177,7 +177,7 @@ def open_remote_queues(
 
 
 def open_or_say(files: QueueDirectory, name: str) -> None:
-    """Open a queue that exists, or say why it is refused: the others serve.
+    """Open an existing queue, or report why it is refused; the others work.
 
     Raises:
         QueueInUseError: another server has the store.
@@ -258,7 +258,7 @@ def connect(broker: Broker, config: ServerConfig) -> list[Connector]:
 
 
 def announce(config: ServerConfig) -> None:
-    """Tell whoever waits that connections are accepted.
+    """Announce that connections are accepted: write the ready file.
 
     Raises:
         OutputError: the ready file cannot be written.

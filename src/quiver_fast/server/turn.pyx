@@ -34,7 +34,7 @@ from quiver_fast.server.wire.attach cimport steal
 from quiver_fast.server.wire.protocol cimport go_on, peer_forget_links, peer_process
 
 cdef int64_t MILLISECOND = 1000000
-# Rounds of dispatch and writing in one turn, before it is others' turn to be read.
+# Rounds of dispatch and writing in one turn, before sockets are read again.
 cdef int ROUNDS = 8
 # How long connections have to close when the server ends.
 cdef int64_t DRAIN = 2000 * MILLISECOND
@@ -95,7 +95,7 @@ cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
 
 
 cdef int64_t next_due(const Container *container) noexcept nogil:
-    """Return when there is something to do, if nobody says anything: mostly never."""
+    """Return when there is work even without an event (monotonic ns): mostly never."""
     cdef int64_t due = container.trim_at if container.trim_at else INT64_MAX
     if container.timers.count:
         due = min(due, heap_first(&container.timers))
@@ -134,7 +134,7 @@ cdef void dispatch_all(Container *container) noexcept nogil:
 
 
 cdef void write_all(Container *container) noexcept nogil:
-    """Write to every peer that has output; what then has room goes on."""
+    """Write to every peer that has output; resume what waited for room."""
     cdef Peer *peer = container.dirty_peers
     cdef Peer *following
     container.dirty_peers = NULL
@@ -163,15 +163,15 @@ cdef void write_one(Container *container, Peer *peer) noexcept nogil:
 
 
 cdef void take_rest(Peer *peer) noexcept nogil:
-    """Take all events that are left: outcomes count, though nobody hears of it."""
+    """Take all events that are left: outcomes count, though no peer hears of them."""
     while peer.behind:
         peer_process(peer)
 
 
 cdef void bury(Container *container) noexcept nogil:
-    """Free the peers that ended in this turn; none of its events points to them any more.
+    """Free the peers that ended in this turn; no event of the turn points to them any more.
 
-    One that is still to be written to, and will not be, is freed after that.
+    A peer that is marked for writing is freed later, when it is off that list.
     """
     cdef Peer *peer = container.dead
     cdef Peer *following
@@ -192,7 +192,7 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     peer_forget_links(peer)
     leave_container(peer)
     if peer.dirty:
-        # Its links' end may have made it so.
+        # The end of its links may have marked it.
         peer_clean(container, peer)
     timer_clear(container, &peer.timer)
     list_remove(&container.peers, peer, &peer.prev, &peer.next)

@@ -24,7 +24,7 @@ from quiver_fast.run import sockets
 from quiver_fast.run.control cimport Control
 
 cdef size_t READ_SIZE = 262144
-# No reply of our requests is larger: a batch of one entry of 16 MiB, as base64.
+# No reply to our requests is larger: a batch of one entry of 16 MiB, as base64.
 cdef size_t MAX_REPLY = 24 << 20
 cdef int64_t SECOND = 1000000000
 
@@ -40,7 +40,7 @@ cdef class Channel:
     Args:
         host, port: the server.
         timeout: seconds to wait for the connection.
-        control: what the wrapper says.
+        control: what the wrapper tells a running arrow.
 
     Raises:
         PeerError: it cannot be reached.
@@ -120,7 +120,7 @@ cdef class Channel:
     # ---- replies -----------------------------------------------------------------
 
     cdef bint next_reply(self, Reply *reply) except? -1 nogil:
-        """Take the next reply that has come whole; False if there is none."""
+        """Take the next complete reply; False if there is none."""
         cdef uint32_t header
         cdef uint32_t size
         cdef const char *at
@@ -158,7 +158,7 @@ cdef class Channel:
     # ---- the socket --------------------------------------------------------------
 
     cdef int exchange(self, int64_t wait_until) except -1 nogil:
-        """Write what there is, wait for the peer until ``wait_until``, and read."""
+        """Write pending requests, wait for the peer until ``wait_until``, and read."""
         self.write()
         if self.read() == 0 and not self.cut and wait_until > 0:
             self.wait(wait_until)
@@ -205,7 +205,7 @@ cdef class Channel:
         return 0
 
     cdef int wait(self, int64_t until) noexcept nogil:
-        """Sleep until the socket is ready, a signal or a wrapper's word came, or ``until``."""
+        """Sleep until the socket is ready, a signal or the wrapper's word comes, or ``until``."""
         cdef pollfd[3] fds
         cdef timespec span
         cdef int64_t rest = max(until - monotonic_ns(), <int64_t>0)
@@ -213,7 +213,7 @@ cdef class Channel:
         span.tv_nsec = rest % SECOND
         fds[0].fd = self.fd
         fds[0].events = POLLIN | (POLLOUT if self.blocked else 0)
-        # Once a signal was seen its pipe stays readable; it must not keep us awake.
+        # The pipe stays readable after the first signal, which must not wake us again.
         fds[1].fd = wake_descriptor() if pending_count() == 0 else -1
         fds[1].events = POLLIN
         fds[2].fd = self.control.fd

@@ -58,12 +58,12 @@ cdef class Receiver(Endpoint):
             self.outstanding = 1
         self.start_clock()
         if self.control.was_given:
-            # The wrapper says when no more comes.
+            # The wrapper says when no more messages come.
             self.deadline = INT64_MAX
 
     @property
     def queue_empty(self) -> bool | None:
-        """Whether the queue was read to its end; None where nobody asked."""
+        """Whether the queue was read to its end; None if the arrow did not ask for its end."""
         return self.position >= self.queue_end if self.end_tid else None
 
     cdef int loop(self) except -1 nogil:
@@ -103,7 +103,7 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef int ask_for_end(self) except -1:
-        """Ask where the queue ends: a new tailer is told."""
+        """Ask where the queue ends: the reply to a new tailer says so."""
         self.end_tid = self.next_tid
         self.next_tid += 1
         self.channel.post(self.csp(), self.end_tid, b"createTailer: { }\n")
@@ -117,7 +117,7 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef bint is_drained(self, int64_t now) noexcept nogil:
-        """Say whether all has come that was there, or that we had asked for."""
+        """Say whether every entry has come that was there, or that was asked for."""
         if now >= self.drain_deadline:
             return True
         return self.queue_end != INT64_MAX and (
@@ -160,7 +160,7 @@ cdef class Receiver(Endpoint):
             line = at
             at = <const char *>memchr(at, c"\n", end - at)
             at = end if at == NULL else at + 1
-            # Any other line goes on with the value before it, which ends with its newline.
+            # Any other line continues the value before it, whose last character is a newline.
             if not (end - line >= 4 and memcmp(line, b"  - ", 4) == 0):
                 if value.start != NULL and end - line >= 4 and memcmp(line, b"    ", 4) == 0:
                     value.size = at - value.start
@@ -220,7 +220,7 @@ cdef class Receiver(Endpoint):
         return self.writer.received_with_id(id.start, id.size, sent, time)
 
     cdef int set_apart(self, Slice id, int64_t sent, bint timed, int64_t time) except -1 nogil:
-        """Count an entry that is not of this run, and record it where that tells it apart."""
+        """Count an entry of another run; record it only if the record shows that it is foreign."""
         cdef bint is_older = timed and self.is_older(sent)
         if not (is_older or self.prefix_size):
             with gil:
@@ -231,7 +231,7 @@ cdef class Receiver(Endpoint):
             return 0
         if self.with_ids:
             return self.writer.received_with_id(id.start, id.size, sent, time)
-        # A time alone would make a foreign entry one of ours.
+        # Without an id, a recent foreign entry would look like one of this run.
         return self.writer.received(sent, time) if is_older else 0
 
     cdef int refuse(self, str what) except -1:

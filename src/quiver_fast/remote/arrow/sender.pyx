@@ -20,12 +20,12 @@ from quiver_fast.remote.wire.wire cimport HEADER_SIZE, MORE, end_document
 from quiver_fast.run.course cimport Limits
 
 cdef int BURST = 256
-# What may wait for the socket before no more is produced.
+# Bytes that may wait for the socket before the sender stops producing.
 cdef size_t OUTPUT_LIMIT = 262144
-# What a value has besides prefix and body.
+# Bytes of a value besides prefix and body, at most.
 cdef size_t VALUE_FRAME = 128
 cdef int64_t SECOND = 1000000000
-# Without one outcome for so long a peer is given up at the end of a run.
+# At the end of a run, a peer that sends no outcome for this long is given up.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
 cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
 
@@ -137,7 +137,7 @@ cdef class Sender(Endpoint):
         return most
 
     cdef int burst(self, int64_t now) except -1 nogil:
-        """Submit what may be, as batches that share their meta-data."""
+        """Submit as much as is allowed now, in batches that share their meta-data."""
         cdef int64_t room = min(self.allowance(now), <int64_t>BURST)
         cdef int64_t time = 0
         cdef int i
@@ -148,7 +148,7 @@ cdef class Sender(Endpoint):
         for i in range(<int>room):
             if self.schedule is not None or i % self.clock_block == 0:
                 time = self.send_time()
-            # A large body fills the socket alone; the batch ends there.
+            # One large body fills the socket, so the batch ends there.
             if pending(&self.channel.output) > OUTPUT_LIMIT:
                 return self.submit(time, False)
             self.submit(time, i < room - 1)

@@ -19,7 +19,7 @@ cdef size_t MAX_OUTPUT = 4 << 20
 
 
 cdef void release_all(Store store) noexcept nogil:
-    """Have every session that holds replies back look which it can let go."""
+    """Have every session send the replies that it need not hold back any more."""
     cdef void **place = &store.holding
     cdef void *session
     while place[0] != NULL:
@@ -81,7 +81,7 @@ cdef class Outbox:
     cdef void hold(self, void *queue, int64_t index, const Tid *tid) noexcept nogil:
         """Hold the reply to a submit back until the entry is durable.
 
-        Without a tid nothing is said then, but a loss is (B.7).
+        A submit without a tid gets no reply, but its loss is reported (B.7).
         """
         cdef Held held
         held.queue = queue
@@ -95,7 +95,7 @@ cdef class Outbox:
             self.store.holding = <void *>self
 
     cdef void release_held(self) noexcept nogil:
-        """Let go the replies of entries that are durable now, and what is behind them."""
+        """Send the replies of entries that are durable now, and the replies behind them."""
         cdef Held *held
         while pending(&self.marks) > 0:
             held = <Held *>(self.marks.memory + self.marks.start)
@@ -111,7 +111,7 @@ cdef class Outbox:
         self.output_ready()
 
     cdef bint release_submit(self, const Held *held) noexcept nogil:
-        """Say what became of an entry; False if that is not known yet."""
+        """Reply with what became of an entry; False if that is not known yet."""
         cdef Durable durable = (<Queue>held.queue).durable(held.index)
         if durable == NOT_DURABLE_YET:
             return False

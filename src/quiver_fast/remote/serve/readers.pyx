@@ -1,8 +1,8 @@
 """The open files that all tailers of a queue share: descriptors do not grow with tailers.
 
-A tailer is a place (cycle and offset); whoever reads next puts a reader of that cycle
-there. Tailers that follow a queue are in one file and share one reader; those in more
-files than there may be readers take turns, and pay for opening.
+A tailer is a place: a cycle and an offset. Each read moves a reader of that cycle to the
+place. Tailers that follow a queue are in one file and share one reader. If tailers are in
+more files than there may be readers, they take turns, and each turn opens a file.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -61,7 +61,7 @@ cdef class Readers:
         return step
 
     cdef void release(self, Cursor *cursor) noexcept nogil:
-        """Forget a cursor; no more readers stay than cursors, so that old files are let go."""
+        """Forget a cursor. There are never more readers than cursors, so old files are closed."""
         if not cursor.counted:
             return
         cursor.counted = False

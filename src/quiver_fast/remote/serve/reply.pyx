@@ -190,7 +190,7 @@ cdef bint put_entry(Buffer *buffer, const char *entry, size_t size) noexcept nog
 
 
 cdef size_t reply_size(const char *entry, size_t size) noexcept nogil:
-    """Return how much `put_entry` writes, but for what it writes before lines."""
+    """Return how much `put_entry` writes, without what it inserts before lines."""
     return encoded_size(size) if size >= RAW_HEAD and is_raw(entry, size) else size
 
 

@@ -34,7 +34,7 @@ from quiver_fast.remote.wire.buffer cimport discard, pending
 
 cdef size_t SCRATCH = 262144
 cdef int64_t SECOND = 1000000000
-# Replies that a peer leaves unread would keep the reason of a close from it, and their memory.
+# With more unread replies, a peer is cut without a reason: they keep memory, and hide the reason.
 cdef size_t UNREAD = 65536
 # How long a peer has to close after we did.
 cdef int64_t LINGER = 2 * SECOND
@@ -46,7 +46,7 @@ cdef class Peer(Session):
     """One connection. Made by a Service, and owned by it until it is buried."""
 
     cdef void output_ready(self) noexcept nogil:
-        # At once: others answer in the same turn.
+        # Counted at once, because other sessions answer in the same turn.
         self.count_held()
         if not self.dirty:
             self.dirty = True
@@ -54,7 +54,7 @@ cdef class Peer(Session):
             (<Service>self.service).dirty = <void *>self
 
     cdef void read(self, char *scratch, int64_t now) noexcept nogil:
-        """Read what one call gives: other peers want to be read too."""
+        """Read once: the other peers have their turn too."""
         cdef ssize_t size
         if not (self.may_read() or self.lingering):
             return
@@ -139,7 +139,7 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
 
 
 cdef void slow(Holder *holder) noexcept nogil:
-    # What it waits for is looked at when it is written to.
+    # Writing to the peer checks what it waits for.
     (<Peer>holder.owner).output_ready()
 
 
@@ -265,7 +265,7 @@ cdef class Service:
             peer = following
 
     cdef void settle(self, void *peer, int64_t now) noexcept nogil:
-        """Send a peer's output, have it go on where it was stopped, and see whether it ended."""
+        """Send a peer's output, resume it if it was stopped, and see whether it ended."""
         if not (<Peer>peer).cut and ((<Peer>peer).send_some() or (<Peer>peer).relieved):
             (<Peer>peer).relieved = False
             (<Peer>peer).drained(now)
@@ -293,7 +293,7 @@ cdef class Service:
         self.youngest = peer
 
     cdef void starve(self, void *peer, size_t wanted) noexcept nogil:
-        """Have a peer go on when others have given so much memory back."""
+        """Resume a peer when others have freed so much memory."""
         (<Peer>peer).wanted = wanted
         if (<Peer>peer).starving:
             return
@@ -308,7 +308,7 @@ cdef class Service:
         account.starving += 1
 
     cdef void feed_starving(self, int64_t now) noexcept nogil:
-        """Let those go on, in turn, for whom there is memory now."""
+        """Resume, in turn, the peers for which there is memory now."""
         cdef void *peer = self.starving
         while peer != NULL and (account.forced or memory_fits((<Peer>peer).wanted)):
             self.unlink_starving(peer)

@@ -81,7 +81,7 @@ cdef class Session(Tailing):
         self.output_ready()
 
     cdef void drained(self, int64_t now) noexcept nogil:
-        """There is room for output again: go on where `is_full` stopped us."""
+        """Output has room again: go on where `is_full` stopped."""
         if self.is_full():
             return
         if self.congested:
@@ -90,7 +90,7 @@ cdef class Session(Tailing):
         self.proceed(now)
 
     cdef void go_on(self, int64_t now) noexcept nogil:
-        """Take the document again whose queue was opened, or refuse it."""
+        """Process the document again that waited for its queue to open, or refuse it."""
         if not self.stalled:
             # The connection is gone.
             return
@@ -464,7 +464,7 @@ cdef class Session(Tailing):
         if target == NULL:
             return
         if not self.route.tid.size:
-            # Nobody wants the entries: all there is to say is that the index is wrong.
+            # Without a tid there is no reply with entries; only a wrong index is reported.
             self.check_index(target, &request)
             return
         wait.tid = self.route.tid

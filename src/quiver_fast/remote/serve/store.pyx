@@ -25,7 +25,7 @@ MAX_LINKS = 4096
 
 
 class NoQueue(QuiverError):
-    """A queue does not exist and may not be made: the failure, and why in words."""
+    """A queue does not exist and may not be created: its failure code and its reason."""
 
     def __init__(self, failure: int, why: str) -> None:
         super().__init__(why)
@@ -33,14 +33,14 @@ class NoQueue(QuiverError):
 
 
 cdef void refuse(Refusal *refusal, int failure, str message) noexcept:
-    """Fill a refusal; a message that is too long loses its end."""
+    """Fill a refusal; a message that is too long is cut."""
     text = message.encode("utf-8", "replace")[:MESSAGE_SIZE - 1]
     refusal.failure = <Failure>failure
     memcpy(refusal.message, <const char *>text, len(text) + 1)
 
 
 cdef void note_entry(void *queue) noexcept nogil:
-    """Have the tailers that wait looked at: somebody appended, we or the AMQP side."""
+    """Mark the queue, so that its waiting tailers are served: an entry was appended."""
     if not (<Queue>queue).grown and (<Queue>queue).waiting != NULL:
         (<Queue>queue).grown = True
         (<Queue>queue).next_grown = (<Store>(<Queue>queue).store).grown
@@ -227,7 +227,7 @@ cdef class Store:
         return 0
 
     cdef int add_queue(self, bytes name) except -1:
-        """Serve a queue, whose writer is there or is made at once."""
+        """Serve a queue whose writer exists or is made at once."""
         cdef Queue queue = Queue()
         queue.appender = self.files.appender(name.decode())
         queue.readers = Readers(queue.appender.directory, queue.appender.shift)
@@ -239,7 +239,7 @@ cdef class Store:
         return 0
 
     def queue_opened(self, address: str, error: Exception | None) -> None:
-        """Serve a queue that was opened, and have those go on that wait for it."""
+        """Serve a queue that was opened, and resume the sessions that wait for it."""
         cdef int64_t now = monotonic_ns()
         name = address.encode()
         sessions = self.opening.pop(name)
@@ -268,7 +268,7 @@ cdef class Store:
     cdef void sync_all(self) noexcept nogil:
         """Sync what was appended: replies of all connections ride on one sync (A.11).
 
-        What a syncer is at already says nothing about it: its next batch does.
+        The batch that the syncer is working on does not cover it; the next batch does.
         """
         cdef void *queue
         while self.unsynced != NULL:
@@ -284,7 +284,7 @@ cdef class Store:
             self.syncer.start_wanted()
 
     cdef void finish_syncs(self) noexcept nogil:
-        """Wait until it is known of every entry whether it is on disk."""
+        """Wait until every entry is known to be on disk or lost."""
         self.sync_all()
         if self.syncer is not None:
             self.syncer.finish_all()

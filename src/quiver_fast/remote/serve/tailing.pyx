@@ -59,7 +59,7 @@ cdef class Tailing(Outbox):
         return True
 
     cdef void answer_all(self, int64_t now) noexcept nogil:
-        """Look at everything that waits."""
+        """Answer every waiting request that can be answered now."""
         cdef Target *target = self.waiting
         cdef Target *following
         while target != NULL:
@@ -68,7 +68,7 @@ cdef class Tailing(Outbox):
             target = following
 
     cdef void answer_before_closing(self, Target *target) noexcept nogil:
-        """Say that nothing came, to what waits on a cid that is closed."""
+        """Answer the requests that wait on a closed cid: nothing came."""
         clear_timer(&self.store.timers, target)
         while target.first != NULL:
             self.replied(put_nothing_new(&self.output, &target.first.tid, position_of(target)))
@@ -163,7 +163,7 @@ cdef class Tailing(Outbox):
         self.wait_count -= 1
 
     cdef void list_target(self, Target *target) noexcept nogil:
-        """Have the queue and the session know that something waits on ``target``."""
+        """Enter ``target`` in its queue's and its session's lists of waiting targets."""
         if target.listed:
             return
         target.listed = True
@@ -187,7 +187,7 @@ cdef class Tailing(Outbox):
             target.session_next.session_previous = target.session_previous
 
     cdef void abandon(self, Target *target) noexcept nogil:
-        """Forget what waits on a target; one that was made for that goes with it."""
+        """Drop the first waiting request of a target; free a target that was made for it."""
         clear_timer(&self.store.timers, target)
         self.unlist_target(target)
         while target.first != NULL:

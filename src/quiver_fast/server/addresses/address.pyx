@@ -49,7 +49,7 @@ cdef bint publish(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef bint publish_copy(Queue *subscription) noexcept nogil:
-    """Put its copy of a message into a subscription; one of a transaction comes by itself."""
+    """Put a subscription's copy of a message into its queue; a transaction publishes its own."""
     cdef Message *copy = subscription.incoming
     subscription.incoming = NULL
     if copy == NULL:
@@ -114,7 +114,7 @@ cdef Queue *named_queue(
 
 
 cdef Queue *last_queue(Inlet *inlet) noexcept nogil:
-    """Return the anonymous terminus' last queue, if it is known to be there still; or NULL."""
+    """Return the anonymous terminus' last queue if it still exists; else NULL."""
     if inlet.last_known != inlet.base.peer.container.queues_gone:
         inlet.last = NULL
     return inlet.last

@@ -7,12 +7,12 @@ from quiver_fast.server.model.structures cimport Container, Inlet, Link, Queue
 cdef enum:
     WHY_SIZE = 256
 
-# Why an address is not there: an AMQP condition, and words.
+# Why an address does not exist: an AMQP condition and a description.
 cdef struct Absence:
     const char *condition
     char why[256]
 
-# What a link is told that waited: why not, NULL for nothing; and what its peer did meanwhile.
+# What a link that waited is told: the error, or NULL; and what its peer did meanwhile.
 cdef struct Delay:
     const char *why
     bint ended
@@ -29,9 +29,9 @@ cdef class Broker:
     cdef dict containers
     # (container id or None, name, whether it is kept) -> Subscription
     cdef readonly dict subscriptions
-    # As that, of subscriptions whose files are being made.
+    # The same, for subscriptions whose files are being made.
     cdef readonly dict making
-    # int (serial) -> Deferred, of links that wait for such files; and how one goes on.
+    # int (serial) -> Deferred, of links that wait for such files; and what resumes one.
     cdef readonly dict deferred
     cdef void (*go_on)(Link *link, const Delay *delay) noexcept nogil
     # The data directory, and the Store of each queue that has a file; None without one.

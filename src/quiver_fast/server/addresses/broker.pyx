@@ -1,4 +1,4 @@
-"""The addresses of a server: which there are, which may come into being, and when they go."""
+"""The addresses of a server: which exist, which may be created, and when they are deleted."""
 
 from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport free
@@ -80,9 +80,9 @@ cdef class Broker:
             self.use_files()
 
     def complete(self) -> None:
-        """Make the configured addresses, and give back the space that stores do not need.
+        """Create the configured addresses, and free the disk space that stores do not need.
 
-        To be called once, after everything that the files hold has been made.
+        Called once, after everything in the files was restored.
         """
         for address in self.config.addresses:
             if address not in self.refused:
@@ -104,7 +104,7 @@ cdef class Broker:
             self.restore(name)
 
     def restore(self, name: str) -> None:
-        """Make a queue that has files. One that cannot be opened is refused, the others serve.
+        """Restore a queue that has files. One that cannot be opened is refused; the others work.
 
         Raises:
             QueueInUseError: another server has the store.
@@ -118,7 +118,7 @@ cdef class Broker:
             say(f"queue {name!r} is not served: {error}")
 
     def tidy(self, store: Store) -> None:
-        """Give back disk space that the last run left; what cannot be is left for another."""
+        """Free disk space that the last run left; what cannot be freed stays for the next run."""
         try:
             store.tidy_at_start()
         except (OSError, QuiverError) as error:
@@ -132,7 +132,7 @@ cdef class Broker:
             self.open_store(queue)
 
     def finish_stores(self) -> None:
-        """Write to the files what is left to write, and tell whoever waits for that."""
+        """Write to the files what is not written yet, and tell the peers that wait for it."""
         stores_finish(&self.container)
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ cdef class Broker:
     cdef Queue *find(self, bytes address, bint create, bint topic):
         """Return the queue or topic of an address; NULL if there is none and ``create`` is false.
 
-        What exists keeps its kind; a new one is a topic if it is asked for or named so.
+        An existing address keeps its kind; a new one is a topic if the peer or its name says so.
         """
         known = self.queues.get(address)
         if known is not None:
@@ -186,20 +186,20 @@ cdef class Broker:
         name = queue.address[:queue.address_size].decode()
         queue.storable = True
         if self.opener.is_opening(name):
-            # For a remote queue's client. What the file has comes with it.
+            # A remote queue's client opened it. Its messages are in the file.
             self.want_store(queue)
         elif self.files.has_entries(name):
             self.open_store(queue)
         return 0
 
     cdef int want_store(self, Queue *queue) except -1:
-        """Have a queue's file opened, and made if need be, while the loop goes on."""
+        """Open a queue's file, or create it, while the loop goes on."""
         queue.opening = True
         self.opener.want(queue.address[:queue.address_size].decode(), self.store_opened)
         return 0
 
     def store_opened(self, name: str, error: Exception | None) -> None:
-        """Give a queue its file, or have refused what waited for that."""
+        """Give a queue its file, or refuse the links and messages that waited for it."""
         cdef Queue *queue = self.find(name.encode(), False, False)
         if queue == NULL or not queue.opening or self.container.closing:
             return
@@ -226,7 +226,7 @@ cdef class Broker:
         return 0
 
     def was_committed(self, transaction: int, home: str) -> bool:
-        """Say whether a transaction of several queues was committed, as its home knows."""
+        """Say whether a transaction of several queues was committed; its home file knows."""
         return self.files.has_entries(home) and was_committed(
             self.files.folder(home), transaction)
 
@@ -279,7 +279,7 @@ cdef class Broker:
             raise TooManyQueues(f"the server has {most} queues, the most there may be")
 
     cdef int let_go(self, Queue *queue) except -1:
-        """Delete a subscription that could not begin."""
+        """Delete a subscription that could not be set up."""
         cdef Queue *topic = queue.topic
         leave_topic(queue)
         self.release(queue)
@@ -288,7 +288,7 @@ cdef class Broker:
         return 0
 
     cdef int drop_store(self, Queue *queue) noexcept:
-        """Have the files of a subscription deleted that is no more; its queue is empty."""
+        """Delete the files of an ended subscription; its queue is empty."""
         cdef Store store = <Store>queue.store
         stores_flush(&self.container)
         queue.store = NULL
@@ -316,7 +316,7 @@ cdef class Broker:
 
 
 def store_discarded(name: str, error: Exception | None) -> None:
-    """Tell why the files of a subscription are not deleted; the next start does it."""
+    """Report why a subscription's files are not deleted; the next start deletes them."""
     if error is not None:
         say(error)
 
@@ -333,7 +333,7 @@ cdef void leave_topic(Queue *subscription) noexcept nogil:
 
 
 cdef void forget_queue(Container *container, Queue *queue) noexcept nogil:
-    """Take a queue out of every place that would still point to it."""
+    """Remove every pointer to a queue."""
     cdef Queue **place = &container.dirty_queues
     while queue.dirty and place[0] != NULL:
         if place[0] == queue:
@@ -345,7 +345,7 @@ cdef void forget_queue(Container *container, Queue *queue) noexcept nogil:
 
 
 cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
-    """Note where the message that is arriving by a link goes; NULL for nowhere."""
+    """Note the destination of the message that is arriving by a link; NULL for none."""
     cdef Queue *before = inlet.destination
     if before == queue:
         return
@@ -357,14 +357,14 @@ cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
 
 
 cdef void want_store(Queue *queue) noexcept nogil:
-    """Have a queue given its file, unless that is under way; it is dispatched then."""
+    """Request a queue's file, unless that is under way. The queue is dispatched when it comes."""
     if not queue.opening:
         with gil:
             (<Broker>queue.container.broker).want_store(queue)
 
 
 cdef void say(object what) noexcept:
-    """Tell on standard error what is not well."""
+    """Report a problem on standard error."""
     sys.stderr.write(f"quiver-server-pyfast: {what}\n")
 
 
@@ -400,7 +400,7 @@ cdef Queue *find_queue(
 
 
 cdef void explain(Absence *absence, const char *condition, str why) noexcept:
-    """Fill an absence; words that are too many lose their end."""
+    """Fill an absence; a description that is too long is cut."""
     text = why.encode("utf-8", "replace")[:WHY_SIZE - 1]
     absence.condition = condition
     memcpy(absence.why, <const char *>text, len(text) + 1)

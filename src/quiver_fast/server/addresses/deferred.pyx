@@ -1,7 +1,7 @@
-"""Links whose attach, or whose detach, is answered when files say what the answer says.
+"""Links whose attach or detach is answered only when its files are on disk.
 
-A link waits as DEFERRED: it counts as a link of its connection, and goes with its session.
-Its record is that of an attach that was not answered, or of a consumer that is gone.
+A waiting link is DEFERRED: it counts as a link of its connection, and ends with its session.
+It stands for an attach without an answer, or for a consumer that has left.
 """
 
 from quiver_fast.server.addresses.broker cimport Broker
@@ -9,7 +9,7 @@ from quiver_fast.server.model.structures cimport Link
 
 
 cdef class Deferred:
-    """A link that waits. The broker has it as long as there is the link."""
+    """A link that waits. The broker keeps it as long as the link exists."""
 
 
 cdef Deferred defer(Broker broker, Link *link):
@@ -21,7 +21,7 @@ cdef Deferred defer(Broker broker, Link *link):
 
 
 cdef void deferred_ended(Link *link, bint closed) noexcept nogil:
-    """Keep a peer's detach until its attach was answered."""
+    """Keep a peer's detach until its attach is answered."""
     with gil:
         end(<Broker>link.peer.container.broker, link, closed)
 
@@ -34,7 +34,7 @@ cdef int end(Broker broker, const Link *link, bint closed) except -1:
 
 
 cdef void deferred_left(Link *link) noexcept nogil:
-    """A link waits no more, for it goes."""
+    """Forget a waiting link that ends."""
     with gil:
         leave(<Broker>link.peer.container.broker, link)
 
@@ -46,10 +46,10 @@ cdef int leave(Broker broker, const Link *link) except -1:
 
 
 cdef int go_on(Broker broker, Deferred deferred, bytes why) except -1:
-    """Have a link answered that waited, if it is still there.
+    """Answer a link that waited, if it still exists.
 
     Args:
-        why: not; None if all is well.
+        why: the reason of a failure; None for success.
     """
     if deferred.link == NULL:
         return 0

@@ -1,7 +1,7 @@
-"""How long a dynamic node lives: as its lifetime policy says (AMQP 1.0 parts 3.5.9 to 3.5.13).
+"""The lifetime of dynamic nodes, by lifetime policy (AMQP 1.0 parts 3.5.9 to 3.5.13).
 
-Without a policy a node goes with the last link to it, as with `delete-on-no-links`. What else
-is attached to a node that goes is detached, and its name is free at once.
+A node without a policy is deleted with the last link to it, as with `delete-on-no-links`. When
+a node is deleted, all other links to it are detached, and its name is free at once.
 """
 
 from libc.stdint cimport uint8_t, uint64_t
@@ -26,7 +26,7 @@ cdef const char *DELETED = b"amqp:resource-deleted"
 
 
 cdef int read_lifetime(pn_terminus_t *terminus) noexcept nogil:
-    """Return the lifetime policy that a dynamic terminus asks for; -1 for one that there is not."""
+    """Return the lifetime policy that a dynamic terminus asks for; -1 for an unknown one."""
     cdef pn_data_t *data = pn_terminus_properties(terminus)
     cdef pn_bytes_t key
     pn_data_rewind(data)
@@ -67,7 +67,7 @@ cdef bint is_name(pn_bytes_t name, bytes wanted) noexcept with gil:
 
 
 cdef void set_lifetime(Queue *queue, int lifetime, pn_terminus_t *ours) noexcept nogil:
-    """Give a dynamic node its lifetime policy, and tell it in our terminus."""
+    """Set a dynamic node's lifetime policy, and name it in our terminus."""
     cdef pn_data_t *data = pn_terminus_properties(ours)
     queue.lifetime = <uint8_t>lifetime
     queue.temporary = lifetime == DELETE_ON_NO_LINKS
@@ -85,17 +85,17 @@ cdef void set_lifetime(Queue *queue, int lifetime, pn_terminus_t *ours) noexcept
 
 
 cdef void maker_left(Queue *queue) noexcept nogil:
-    """The link that a node was made for is gone."""
+    """The link that created a node has ended."""
     if queue.lifetime == DELETE_ON_CLOSE:
         node_delete(queue)
     elif queue.lifetime == DELETE_ON_NO_MESSAGES:
-        # It may be empty now, or when the last of its messages is done with.
+        # The node is deleted now if it is empty, else when the last of its messages is settled.
         queue.orphaned = True
         queue_dirty(queue)
 
 
 cdef void node_delete(Queue *queue) noexcept nogil:
-    """Have a node go: nobody finds it any more, and whoever is attached to it is detached."""
+    """Delete a node: its name is free, and all links to it are detached."""
     cdef Queue *subscription = queue.subscriptions
     cdef Inlet *inlet = queue.inlets
     queue.orphaned = False

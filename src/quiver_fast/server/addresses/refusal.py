@@ -1,4 +1,4 @@
-"""Why an attach is refused."""
+"""The reason why an attach is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Refusal"]
 
 
 class Refusal(QuiverError):  # noqa: N818
-    """An attach that cannot be: the AMQP condition, and why in words."""
+    """An attach that is refused: the AMQP condition and a description."""
 
     def __init__(self, condition: bytes, why: str) -> None:
         super().__init__(why)

@@ -1,4 +1,4 @@
-"""Container ids of which there is one connection: JMS calls them client identifiers.
+"""Container ids that only one connection may have: JMS calls them client identifiers.
 
 A client that desires the capability `sole-connection-for-container` is refused while another
 such connection has its container id. Clients that do not ask for it share theirs.
@@ -17,7 +17,7 @@ from quiver_fast.server.model.structures cimport Peer
 
 
 cdef bint claim_container(Peer *peer) noexcept nogil:
-    """Take a container id for a peer that wants it for itself; False if another has it so."""
+    """Reserve a container id for a peer; False if another connection has reserved it."""
     cdef const char *name = pn_connection_remote_container(peer.driver.connection)
     if name == NULL or not has_capability(
             pn_connection_remote_desired_capabilities(peer.driver.connection),
@@ -33,7 +33,7 @@ cdef bint claim_container(Peer *peer) noexcept nogil:
 
 
 cdef void leave_container(Peer *peer) noexcept nogil:
-    """Let others have the peer's container id."""
+    """Release the peer's container id."""
     if not peer.sole:
         return
     peer.sole = False
@@ -43,10 +43,10 @@ cdef void leave_container(Peer *peer) noexcept nogil:
 
 
 cdef void refuse_container(Peer *peer) noexcept nogil:
-    """Close a connection whose container id another has.
+    """Close a connection whose container id another connection has reserved.
 
-    The property of the open frame says beforehand that a close follows: a client need not
-    take the connection for made.
+    A property of the open frame announces the close, so that a client does not take the
+    connection for established.
     """
     cdef pn_data_t *data = pn_connection_properties(peer.driver.connection)
     pn_data_put_map(data)

@@ -4,7 +4,7 @@ from quiver_fast.proton.libproton cimport pn_terminus_t
 from quiver_fast.server.model.structures cimport Queue
 from quiver_fast.server.selectors.filter cimport Selector
 
-# What a source's filter set asks for: each filter with the key that its peer gave it.
+# The filters of a source, each with the key that the peer gave it.
 cdef class Asked:
     cdef Selector selector
     cdef str text

@@ -1,8 +1,8 @@
-"""The filter set of a source (AMQP 1.0 part 3.5.8): read, refused, and told as it is in place.
+"""The filter set of a source (AMQP 1.0 part 3.5.8): read, checked, and named in the answer.
 
-There are the two filters that JMS needs, as the AMQP JMS mapping registers them: a selector,
-and no-local. No-local is for topics; a queue's source does not name it, because JMS leaves
-open what it means there.
+Two filters are supported, as the AMQP JMS mapping registers them: the selector and no-local.
+No-local applies to topics. The answer to a queue's source does not name it, because JMS
+does not define what it means there.
 """
 
 from libc.stdint cimport uint64_t
@@ -33,8 +33,8 @@ cdef Asked read_filters(pn_terminus_t *theirs):
     """Read a source's filters.
 
     Raises:
-        Refusal: the set is malformed, or has a filter that there is not.
-        SelectorError: its selector is none.
+        Refusal: the set is malformed, or has an unknown filter.
+        SelectorError: its selector is not valid.
     """
     return read_set(pn_terminus_filter(theirs))
 
@@ -92,7 +92,7 @@ cdef int put_symbol(pn_data_t *data, bytes name) except -1:
 
 
 cdef int write_filters(Asked asked, bint topic, pn_terminus_t *ours) except -1:
-    """Have our source name the filters that are in place."""
+    """Name the filters that are in effect in our source."""
     cdef pn_data_t *data = pn_terminus_filter(ours)
     pn_data_clear(data)
     if asked.selector is None and (asked.local_key is None or not topic):
@@ -119,7 +119,7 @@ cdef int write_filters(Asked asked, bint topic, pn_terminus_t *ours) except -1:
 
 
 cdef int choose(Queue *subscription, Asked asked, bytes container) except -1:
-    """Have a new subscription get only what its first consumer asks for.
+    """Set a new subscription's filters, as its first consumer asks.
 
     Args:
         container: the consumer's; None for any.
@@ -133,7 +133,7 @@ cdef int choose(Queue *subscription, Asked asked, bytes container) except -1:
 
 
 cdef int choose_encoded(Queue *subscription, bytes encoded, bytes container) except -1:
-    """Do as `choose` with an encoded filter set, which may be empty."""
+    """Like `choose`, with an encoded filter set, which may be empty."""
     cdef pn_data_t *data
     if not encoded:
         return 0
@@ -147,5 +147,5 @@ cdef int choose_encoded(Queue *subscription, bytes encoded, bytes container) exc
 
 
 cdef uint64_t origin_of(bytes container) except? 0:
-    """Return what a container is known by: a hash that nobody can aim at, never 0."""
+    """Return a container's number: a keyed hash, which no peer can predict; never 0."""
     return <uint64_t>(hash(container) & 0xFFFFFFFFFFFFFFFF) | 1

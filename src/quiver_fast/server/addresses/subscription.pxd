@@ -21,7 +21,7 @@ cdef void subscription_left(Queue *queue) noexcept nogil
 cdef bint store_copies(Queue *topic, Message *message) noexcept nogil
 cdef bint spread(Transaction *transaction) noexcept nogil
 
-# The index of a topic's message whose copies in subscriptions' files are made.
+# The index of the topic's message that is being copied into subscriptions' files.
 cdef enum:
     SPREAD = -2
 cdef bytes container_of(Peer *peer)

@@ -1,13 +1,13 @@
-"""Subscriptions to topics that are more than one link: shared ones, and those that are kept.
+"""Subscriptions to topics that are more than one link: shared and durable ones.
 
-A subscription is a queue of its topic. One that its consumer does not name goes with the
-consumer's link. One with the expiry policy `never` is kept without links: it is known by
-container id and link name, in a folder of the store if there is one, until its consumer closes
+A subscription is a queue of its topic. An unnamed subscription ends with its consumer's link.
+A subscription with the expiry policy `never` lasts without links. Container id and link name
+identify it, and if there is a store it has a folder there. It ends when its consumer closes
 the link rather than detaches it (AMQP 1.0 part 2.6.6). Consumers that ask for `shared` share
-the subscription that their links' names say before a `|`; with `global`, among containers.
+the subscription that their link's name gives before a `|`; with `global`, across containers.
 
-A durable message of a topic is in the file of each such subscription, so each has a copy of
-its own of it; all other messages are shared.
+A durable message of a topic is written to the file of each such subscription, so each has
+its own copy. All other messages are shared.
 """
 
 from libc.stdlib cimport calloc
@@ -49,22 +49,22 @@ from quiver_fast.server.nodes.queue cimport want
 from quiver_fast.server.streams.stream cimport is_for
 from quiver_fast.server.streams.trunk cimport trunks_withdraw
 
-# A copy that is larger goes to its file in parts, and is sent from there.
+# A larger copy is written to its file in parts, and sent from there.
 cdef size_t WHOLE_MAX = 262144
 
 
 cdef class Subscription:
-    """A subscription with a name. Its queue has it as long as it can be found."""
+    """A named subscription. Its queue refers to it as long as it can be found."""
 
 
 cdef Queue *subscription_of(
         Broker broker, Peer *peer, pn_link_t *link, Queue *topic) except? NULL:
     """Return the subscription that a consumer of a topic asks for, made if need be.
 
-    NULL: its files are being made, and then the link attaches anew.
+    NULL: its files are being made; the attach is processed again then.
 
-    Our source says what is truly kept of it. A consumer that has it for itself is to be
-    detached by the caller: a link with the same name takes over (part 2.6.1).
+    Our source says how durable it really is. The caller detaches the consumer of a
+    subscription that is not shared: a link with the same name takes over (part 2.6.1).
     """
     cdef pn_terminus_t *theirs = pn_link_remote_source(link)
     cdef pn_data_t *capabilities = pn_terminus_capabilities(theirs)
@@ -93,7 +93,7 @@ cdef Queue *subscription_of(
         if found.queue.consumer_count and (shared or found.what.shared):
             raise Refusal(b"amqp:resource-locked",
                           "the subscription is in use, and on other terms")
-        # JMS: a new one with that name takes the place of the old one.
+        # JMS: a new subscription replaces the old one of that name.
         steal(found.queue)
         unsubscribe(broker, found, NULL)
         found = None
@@ -128,7 +128,7 @@ cdef bint same(object one, object other) except -1:
 
 
 cdef int granted(Broker broker, pn_terminus_t *theirs) except -1:
-    """Return the terminus-durability that a subscription has of what its consumer asks for."""
+    """Return the terminus-durability that a subscription really has."""
     return PN_NONDURABLE if broker.files is None else <int>pn_terminus_get_durability(theirs)
 
 
@@ -141,7 +141,7 @@ cdef bytes encoded(pn_data_t *data):
 
 
 cdef void claim(pn_terminus_t *ours, object what) noexcept:
-    """Say in our source that it is kept, and how durably (part 3.5.5)."""
+    """Name the subscription's expiry policy and durability in our source (part 3.5.5)."""
     pn_terminus_set_expiry_policy(ours, PN_EXPIRE_NEVER)
     pn_terminus_set_durability(ours, <pn_durability_t><int>what.durability)
 
@@ -152,7 +152,7 @@ cdef bint is_active(const Queue *subscription) noexcept nogil:
 
 
 cdef int steal(Queue *queue) except -1:
-    """Have the consumers of a subscription detached: their link's name is attached anew."""
+    """Detach the consumers of a subscription: a new link has their link's name."""
     while queue.consumers != NULL:
         queue.container.steal(&queue.consumers.outlet.base)
     return 0
@@ -169,7 +169,7 @@ cdef Subscription subscribe(Broker broker, Queue *topic, object what, tuple key)
 
 
 cdef Subscription make_durable(Broker broker, object what, tuple key):
-    """Have the files made of a subscription: before its consumer is told that it is durable."""
+    """Make a subscription's files, before its consumer is told that it is durable."""
     cdef Subscription made = Subscription()
     broker.check_room()
     made.what = what
@@ -192,7 +192,7 @@ cdef int wait(Peer *peer, pn_link_t *link, Subscription made) except -1:
 
 
 def make_files(files: QueueDirectory, what: Description, name: str) -> None:
-    """Make a subscription's files, in the opener's thread: all of them or none.
+    """Make a subscription's files in the opener's thread: all of them or none.
 
     Raises:
         OutputError: they cannot be made.
@@ -208,7 +208,7 @@ def make_files(files: QueueDirectory, what: Description, name: str) -> None:
 
 
 def files_made(Broker broker, Subscription made, name: str, error: Exception | None) -> None:
-    """Answer those who wait for a subscription: its files are there, or cannot be."""
+    """Answer the links that wait for a subscription: its files exist, or failed."""
     cdef Queue *topic
     cdef bytes why = None
     del broker.making[made.key]
@@ -239,7 +239,7 @@ cdef Queue *topic_of(Broker broker, object what) except NULL:
 
 
 cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
-    """Give a subscription its queue, and that its file and what is in it."""
+    """Give a subscription its queue, and the queue its file with the stored messages."""
     cdef bint kept = made.key[2]
     made.queue = broker.subscribe(topic)
     choose_encoded(made.queue, made.what.filter, made.key[0])
@@ -250,7 +250,7 @@ cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
     if not kept:
         return 0
     topic.kept_subscriptions += 1
-    # Other servers send it what its consumer is to find.
+    # It counts as a consumer, so that other servers send it messages meanwhile.
     want(topic, 1)
     if made.folder is None:
         return 0
@@ -268,7 +268,7 @@ cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
 cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) except? NULL:
     """Return the subscription of a link that attaches without a source, to ask for it.
 
-    NULL: it is being made, and then the link attaches anew.
+    NULL: it is being made; the attach is processed again then.
     JMS clients do so before they unsubscribe. Our source says what there is (part 2.6.3).
     """
     cdef pn_terminus_t *ours = pn_link_source(link)
@@ -304,7 +304,7 @@ cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) excep
 
 
 def restore_subscriptions(Broker broker) -> None:
-    """Make the subscriptions that the store has. One that cannot be is told, the others serve.
+    """Restore the subscriptions in the store. A failure is reported; the others work.
 
     Raises:
         QueueInUseError: another server has the store.
@@ -329,9 +329,9 @@ def restore_subscriptions(Broker broker) -> None:
 
 
 cdef bint subscription_closed(Queue *queue, Link *link) noexcept nogil:
-    """The consumer closed its link: a subscription that is its alone, or was the last's, ends.
+    """The consumer closed its link: end a subscription that is its own, or has no other consumer.
 
-    Says whether the link is to wait for that: until it is on disk.
+    Returns whether the link has to wait until that is on disk.
     """
     if queue == NULL or queue.subscription == NULL or not queue.kept or queue.consumer_count > 1:
         return False
@@ -341,7 +341,7 @@ cdef bint subscription_closed(Queue *queue, Link *link) noexcept nogil:
 
 
 cdef void subscription_left(Queue *queue) noexcept nogil:
-    """The last consumer left a subscription that is not kept: nobody finds it any more."""
+    """The last consumer left a subscription that is not durable: free its name."""
     leave_topic(queue)
     if queue.subscription != NULL:
         with gil:
@@ -355,10 +355,10 @@ cdef int forget(Broker broker, Subscription subscription) noexcept:
 
 
 cdef bint unsubscribe(Broker broker, Subscription subscription, Link *link) noexcept:
-    """End a kept subscription; its queue goes when its last link does.
+    """End a durable subscription; its queue is freed with its last link.
 
     Args:
-        link: is to wait until that is on disk, if it was on disk that there is one: True then.
+        link: waits until the end is on disk, if the subscription was; True is returned then.
     """
     cdef Queue *queue = subscription.queue
     cdef Deferred deferred = None
@@ -374,14 +374,14 @@ cdef bint unsubscribe(Broker broker, Subscription subscription, Link *link) noex
 
 
 cdef int forget_folder(Broker broker, Subscription subscription, Deferred deferred) except -1:
-    """Have written down that a subscription is no more; then a link goes on, if one waits."""
+    """Record the end of a subscription on disk; then resume the link that waits, if any."""
     broker.opener.do(SUBSCRIPTION + subscription.folder, partial(forget_files, broker.files),
                      partial(files_forgotten, broker, deferred))
     return 0
 
 
 def forget_files(files: QueueDirectory, name: str) -> None:
-    """Write down that a subscription is no more, in the opener's thread.
+    """Record the end of a subscription, in the opener's thread.
 
     Raises:
         OutputError: it cannot be written.
@@ -399,7 +399,7 @@ def files_forgotten(
 
 
 cdef int end(Broker broker, Subscription subscription) noexcept:
-    """Have nobody find a kept subscription any more, nor anything kept for it."""
+    """Free the name of a durable subscription, and stop keeping messages for it."""
     cdef Queue *queue = subscription.queue
     cdef Queue *topic = queue.topic
     if queue.store != NULL:
@@ -441,9 +441,9 @@ cdef Message *copied(const Message *message) noexcept nogil:
 
 
 cdef bint store_copies(Queue *topic, Message *message) noexcept nogil:
-    """Write a durable message to the files of a topic's subscriptions, in all or in none.
+    """Write a durable message to the files of a topic's subscriptions: to all or to none.
 
-    Each has its copy in `incoming` then. False: a file takes no more, or there is no memory.
+    Each then has its copy in `incoming`. False: a file is full, or there is no memory.
     """
     cdef Queue *subscription = topic.subscriptions
     while subscription != NULL:
@@ -463,7 +463,7 @@ cdef bint store(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef void drop_copies(Queue *topic) noexcept nogil:
-    """Take copies back that not all subscriptions could have."""
+    """Remove the copies again: not every subscription could get one."""
     cdef Queue *subscription = topic.subscriptions
     while subscription != NULL:
         if subscription.incoming != NULL:
@@ -475,9 +475,9 @@ cdef void drop_copies(Queue *topic) noexcept nogil:
 
 
 cdef bint spread(Transaction *transaction) noexcept nogil:
-    """Give a transaction the copies of its messages to topics, each work of its own.
+    """Add the copies of a transaction's messages to topics to its work.
 
-    So they are written with all that it writes. False without memory.
+    They are written with everything else that it writes. False without memory.
     """
     cdef Work *work = transaction.first
     cdef Queue *subscription

@@ -1,7 +1,7 @@
-"""What is kept of durable subscriptions: a file that says which there is, beside its queue's files.
+"""The files of durable subscriptions: a description beside the queue's files.
 
-Each has a folder of its own in `%subscriptions/`, which no address has. The folder is a
-subscription's as long as `subscription.json` is in it.
+Each subscription has a folder in `%subscriptions/`, which is no legal address. A folder
+without `subscription.json` belongs to no subscription.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Description(NamedTuple):
 
 
 def keep(folder: Path, what: Description) -> None:
-    """Write down that there is a subscription: on disk when this returns.
+    """Record a subscription; it is on disk when this returns.
 
     Raises:
         OutputError: it cannot be written.
@@ -55,7 +55,7 @@ def keep(folder: Path, what: Description) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Write down that a subscription is no more; its queue's files go when nothing uses them.
+    """Record the end of a subscription; its queue's files are deleted when nothing uses them.
 
     Raises:
         OutputError: it cannot be written.
@@ -68,9 +68,9 @@ def forget(folder: Path) -> None:
 
 
 def kept(root: Path) -> list[tuple[str, Description | OutputError]]:
-    """Return the subscriptions in a folder, by the names of theirs, or why one cannot be read.
+    """Return the subscriptions in a folder by folder name, or why one cannot be read.
 
-    The folder of one that was forgotten is deleted.
+    The folders of ended subscriptions are deleted.
     """
     found: list[tuple[str, Description | OutputError]] = []
     for folder in sorted(root.iterdir()) if root.is_dir() else []:

@@ -1,4 +1,4 @@
-"""Producers that wait: until a queue has room, or until it has its file."""
+"""Producers that wait until a queue has room, or until its file is open."""
 
 from quiver_fast.proton.libproton cimport (
     PN_MODIFIED, pn_delivery_local, pn_delivery_settle, pn_delivery_t, pn_delivery_update,
@@ -16,7 +16,7 @@ from quiver_fast.server.streams.stream cimport stream_begin, stream_decide, stre
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
     """Say whether the link has to wait: its queue has no room for one more message, or no file.
 
-    It is resumed then. What is not read stays in the session's window, which stops the
+    It is resumed later. Unread bytes stay in the session's window, which stops the
     producer.
     """
     cdef Queue *full
@@ -24,7 +24,7 @@ cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
         return True
     if inlet.receiving != NULL:
         return False
-    # An anonymous terminus is held to where its last message went.
+    # An anonymous terminus waits for the queue of its last message.
     full = full_queue(inlet.queue if inlet.queue != NULL else last_queue(inlet))
     if full == NULL:
         return False
@@ -50,7 +50,7 @@ cdef void begin_waiting(Inlet *inlet, Queue *queue) noexcept nogil:
 
 
 cdef void end_waiting(Inlet *inlet) noexcept nogil:
-    """Leave the queue's list, for a link that goes."""
+    """Leave the queue's list: the link ends."""
     if inlet.blocked_by == NULL:
         return
     list_remove(&inlet.blocked_by.waiting, inlet, &inlet.prev_waiting, &inlet.next_waiting)
@@ -66,7 +66,7 @@ cdef void wait_for_file(Inlet *inlet, Message *message, Queue *queue) noexcept n
 
 
 cdef void refuse_waiting(Inlet *inlet) noexcept nogil:
-    """Refuse the messages of a list of producers whose queue cannot have a file."""
+    """Refuse the messages of producers whose queue's file cannot be opened."""
     while inlet != NULL:
         if inlet.receiving != NULL:
             refuse_message(inlet, pn_link_current(inlet.base.link), inlet.receiving)
@@ -80,7 +80,7 @@ cdef void refuse_message(
         message_release(message)
         refuse_for_now(delivery)
     elif stream_begin(inlet, delivery, message, 0):
-        # What still comes of it is dropped.
+        # The rest of the message is dropped.
         stream_decide(stream_of(message), PN_MODIFIED, True, False)
     else:
         link_refuse(&inlet.base, b"amqp:resource-limit-exceeded",
@@ -88,7 +88,7 @@ cdef void refuse_message(
 
 
 cdef void refuse_for_now(pn_delivery_t *delivery) noexcept nogil:
-    """The disk takes no more: the sender may try again (modified: delivery-failed)."""
+    """The disk is full: the sender may try again (modified: delivery-failed)."""
     pn_disposition_set_failed(pn_delivery_local(delivery), True)
     pn_delivery_update(delivery, PN_MODIFIED)
     pn_delivery_settle(delivery)

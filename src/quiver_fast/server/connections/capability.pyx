@@ -1,8 +1,8 @@
 """Capabilities as connections and termini carry them: one symbol, or an array of them.
 
-Between routers `qd.streaming-links` means links without addresses whose messages are told
-where to go in sections that only routers write. So it is neither offered to a router nor
-used toward one: its streams come and go by the links that it attached, like messages.
+Between routers `qd.streaming-links` means links without addresses; sections that only routers
+write give each message's destination. So the server neither offers it to a router nor uses it
+toward one: a router's streams use the links that it attached, as messages do.
 """
 
 from libc.string cimport memcmp, strlen
@@ -18,17 +18,17 @@ cdef const char *ANONYMOUS_RELAY = b"ANONYMOUS-RELAY"
 cdef const char *SHARED_SUBSCRIPTIONS = b"SHARED-SUBS"
 cdef const char *SOLE_CONTAINER = b"sole-connection-for-container"
 cdef const char *STREAMING_LINKS = b"qd.streaming-links"
-# To another server: let us be a trunk.
+# Asks another server to treat the connection as a trunk.
 cdef const char *TRUNK = b"quiver.trunk"
 
 
 cdef bint is_trunk(pn_connection_t *connection) noexcept nogil:
-    """Say whether the peer, whose open frame came, is another server of ours."""
+    """Say whether the peer's open frame is that of another pyfast server."""
     return has_capability(pn_connection_remote_offered_capabilities(connection), TRUNK)
 
 
 cdef bint is_router(pn_connection_t *connection) noexcept nogil:
-    """Say whether the peer is a router of another kind: it relays messages, as no client does."""
+    """Say whether the peer is a router, which relays messages for others."""
     return not is_trunk(connection) and has_capability(
         pn_connection_remote_offered_capabilities(connection), ANONYMOUS_RELAY)
 
@@ -40,7 +40,7 @@ cdef bint takes_streaming_links(pn_connection_t *connection) noexcept nogil:
 
 
 cdef void offer_capabilities(pn_connection_t *connection, bint streaming_links) noexcept nogil:
-    """Say in the open frame what this server can."""
+    """Offer this server's capabilities in the open frame."""
     cdef pn_data_t *data = pn_connection_offered_capabilities(connection)
     pn_data_clear(data)
     pn_data_put_array(data, False, PN_SYMBOL)

@@ -18,7 +18,7 @@ cdef inline void note_size(Inlet *inlet, const Message *message) noexcept nogil:
 
 
 cdef inline bint has_demand(const Queue *queue) noexcept nogil:
-    """Say whether a stream to this address would find somebody, or a file."""
+    """Say whether a stream to this address has a consumer, or a file."""
     if queue.multicast:
         return queue.subscriptions != NULL
     return queue.consumer_count > 0 or queue.storable

@@ -1,24 +1,24 @@
-"""How much a producer may send ahead: credit, by what it sends and what is open of it.
+"""The credit of producers, by the size of their messages and by their unsettled deliveries.
 
-A queue keeps whole messages for whoever comes later. A stream that no file keeps needs a
-consumer, so its sender waits for credit until one has attached, and gives back what it has
-left when the last one went (drain, AMQP 1.0 part 2.6.7).
+A queue keeps whole messages for later consumers. A stream that is not stored in a file needs
+a consumer. So its sender gets credit when the first consumer attaches, and is drained when
+the last one detaches (AMQP 1.0 part 2.6.7).
 """
 
 from quiver_fast.proton.libproton cimport pn_link_credit, pn_link_drain, pn_link_flow
 from quiver_fast.server.model.lists cimport list_has, list_push, list_remove
 from quiver_fast.server.model.structures cimport Inlet, Queue, peer_dirty
 
-# What a producer may send ahead, in bytes, by the mean size of what it sent so far.
+# The bytes that a producer may send ahead; the mean size of its messages turns them to credit.
 cdef size_t AHEAD_MAX = 4194304
 cdef int LEAST_CREDIT = 4
-# Deliveries that may wait for a sync; its end wakes the inlet.
+# Deliveries that may wait for a sync; the end of the sync resumes the inlet.
 cdef int UNSYNCED_MAX = 32768
-# Before anything is known of the size. With more, a producer of large messages that has
-# to wait would fill the window of its session and stop the session's other links, a
-# coordinator's among them, whose commit may be what it waits for.
+# The first credit, before the size is known. With more, a waiting producer of large messages
+# would fill its session's window and stop the session's other links. One of these may be a
+# coordinator's, whose commit the producer waits for.
 cdef int FIRST_CREDIT = 64
-# Streams of one link that are not settled, as many as skupper-router has of deliveries.
+# Unsettled streams of one link; skupper-router allows as many deliveries.
 cdef int STREAMS_MAX = 250
 
 
@@ -38,11 +38,11 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     else:
         window = min(window, FIRST_CREDIT)
     if inlet.streaming or inlet.stream_count:
-        # What is sent of a stream holds its place until it is settled.
+        # A stream takes up one credit until it is settled.
         window = min(window, min(STREAMS_MAX, inlet.base.peer.container.limits.credit)
                      - inlet.stream_count)
     if inlet.announced:
-        # What our consumers have no use for yet is better kept where it is.
+        # Messages that no consumer asks for stay on the other server.
         window -= <int>min(<size_t>max(window, 0), inlet.queue.available)
     credit = pn_link_credit(inlet.base.link)
     if credit <= window // 2 and credit < window:
@@ -57,7 +57,7 @@ cdef void demand_join(Inlet *inlet) noexcept nogil:
 
 
 cdef void demand_leave(Inlet *inlet) noexcept nogil:
-    """Take a link that is detached out of its queue's list, if it is in one."""
+    """Remove a detached link from its queue's list, if it is in one."""
     if inlet.queue != NULL and list_has(
             &inlet.queue.streaming_inlets, inlet, &inlet.prev_streaming):
         list_remove(&inlet.queue.streaming_inlets, inlet,
@@ -65,7 +65,7 @@ cdef void demand_leave(Inlet *inlet) noexcept nogil:
 
 
 cdef void demand_began(Queue *queue) noexcept nogil:
-    """A consumer has attached: if it is the first, senders of streams may begin."""
+    """A consumer has attached: if it is the first, senders of streams get credit."""
     cdef Inlet *inlet = queue.streaming_inlets
     if not is_first(queue):
         return
@@ -82,7 +82,7 @@ cdef bint is_first(const Queue *queue) noexcept nogil:
 
 
 cdef void demand_ended(Queue *queue) noexcept nogil:
-    """A consumer went: without another one, senders of streams give their credit back."""
+    """A consumer has left: if it was the last, drain the senders of streams."""
     cdef Inlet *inlet = queue.streaming_inlets
     while inlet != NULL and not has_demand(queue):
         if pn_link_credit(inlet.base.link) > 0:

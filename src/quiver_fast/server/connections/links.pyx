@@ -21,11 +21,11 @@ from quiver_fast.server.model.structures cimport (
     COORDINATOR, INLET, Inlet, Link, LinkKind, Peer, Session,
 )
 
-# What a session takes before we read it bounds what an unread stream may hold. Where
-# streams were announced it is what fills the pipe, in bytes, and at least so many frames.
+# The session's window bounds the memory of an unread stream. A session for streams gets as
+# many bytes as fill the network's pipe, and at least so many frames.
 cdef size_t STREAM_WINDOW = 262144
 cdef int LEAST_WINDOW = 2
-# Elsewhere as many frames as the first credit is messages; small ones need more to flow.
+# Other sessions get as many frames as the first credit has messages; small ones need more.
 cdef int FIRST_WINDOW = 64
 cdef size_t WIDE_WINDOW = 512
 
@@ -84,27 +84,27 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
         peer.own_links += 1
     else:
         peer.link_count += 1
-    # Without a reference of ours each delivery moves the counts of link, session and
-    # connection between zero and one.
+    # Without this reference, each delivery would move the engine's reference counts of link,
+    # session and connection between zero and one.
     pn_incref(link)
     pn_link_set_context(link, made)
     return made
 
 
 cdef void link_delete(Link *link) noexcept nogil:
-    """Free a link's record and our hold on the engine's link, which was closed."""
+    """Free a link's record and our reference to the engine's closed link."""
     cdef pn_link_t *engine_link = link.link
     cdef Peer *peer = link.peer
     cdef Session *session = session_of(link.session)
     link_forget(link)
     pn_link_free(engine_link)
     pn_decref(engine_link)
-    # What came by the link and was not read is gone.
+    # Unread bytes of the link are gone.
     hold(&peer.holder, &session.counted, pn_session_incoming_bytes(session.session))
 
 
 cdef void link_abandon(Link *link) noexcept nogil:
-    """Free the record of a link that we closed; the engine's goes when its peer confirms that."""
+    """Free the record of a link that we closed; the engine frees its own when the peer confirms."""
     cdef pn_link_t *engine_link = link.link
     link_forget(link)
     pn_decref(engine_link)
@@ -131,13 +131,13 @@ cdef int stream_window(const Peer *peer) noexcept nogil:
 
 
 cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
-    """Begin a session, or answer the peer's begin, with the window that its links call for."""
+    """Begin a session, or answer the peer's begin, with the window that its links need."""
     cdef int window = FIRST_WINDOW
     cdef int mark = window // 2
     if session_of(session).streaming:
         window = stream_window(peer)
-        # So few that the sender hears of all that was read: waiting for more may be for
-        # what its own socket keeps back until it hears something.
+        # Low enough that the sender hears of everything that was read: its socket may hold
+        # back the rest until it hears of it.
         mark = window - 1
     session_of(session).window = <size_t>window * peer.container.limits.frame_size
     pn_session_set_incoming_window_and_lwm(session, window, mark)
@@ -145,7 +145,7 @@ cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
 
 
 cdef void stream_inlet(Inlet *inlet) noexcept nogil:
-    """Take a link that was just attached for one that streams come by."""
+    """Mark a link that was just attached as one for streams."""
     inlet.streaming = True
     session_of(inlet.base.session).streaming += 1
     if pn_session_state(inlet.base.session) & PN_LOCAL_ACTIVE:
@@ -155,8 +155,8 @@ cdef void stream_inlet(Inlet *inlet) noexcept nogil:
 cdef void narrow_session(const Link *link) noexcept nogil:
     """Make the window of a session that began before its link for streams fit for those.
 
-    Not if others send by it: the engine would take what is on its way for a breach. The
-    credit that the link gets next tells its peer.
+    Does nothing if other links send in the session: the engine would take frames that are on
+    their way for a violation. The flow frame of the link's next credit tells the peer.
     """
     if session_of(link.session).incoming > 1:
         return
@@ -166,9 +166,9 @@ cdef void narrow_session(const Link *link) noexcept nogil:
 
 
 cdef void widen_session(Inlet *inlet) noexcept nogil:
-    """Let small messages flow: one has come by the link.
+    """Widen the window for small messages: one has come by the link.
 
-    The window cannot be made smaller again: what is on its way would breach it (part 2.5.6).
+    The window cannot shrink again: frames on their way would violate it (part 2.5.6).
     """
     cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
     inlet.wide = True
@@ -178,30 +178,30 @@ cdef void widen_session(Inlet *inlet) noexcept nogil:
 
 
 cdef void fit_session(const Session *session) noexcept nogil:
-    """Have the engine take as much as the window has left beside what is in files."""
+    """Set the engine's window to what is left beside the bytes in files."""
     pn_session_set_incoming_capacity(session.session, session.window - session.spilled)
 
 
 cdef size_t channels(Peer *peer) noexcept nogil:
-    """Return how many sessions the connection has room for, whoever begins them (part 2.7.1)."""
+    """Return how many sessions the connection may have, ours and the peer's (part 2.7.1)."""
     return <size_t>pn_transport_get_channel_max(peer.driver.transport) + 1
 
 
 cdef bint has_channel(Peer *peer) noexcept nogil:
     """Say whether we may begin one more session.
 
-    The peer's next begin must find a channel for its answer, so we take no more than half
-    of them and never the last. The engine goes mute for ever without a channel.
+    The answer to the peer's next begin needs a channel, so we take at most half of the
+    channels and never the last. Without a free channel the engine never writes again.
     """
     cdef size_t used = peer.session_count + peer.own_sessions + peer.ending_sessions
     return peer.own_sessions < channels(peer) // 2 and used + 1 < channels(peer)
 
 
 cdef bint awaits_begin(Peer *peer) noexcept nogil:
-    """Say whether the next link of ours has to wait for the answer to our begin.
+    """Say whether our next link has to wait for the answer to our begin.
 
-    It shares a session that the peer has not answered: only its begin says how many links
-    there may be.
+    The link shares a session, and only the peer's begin says how many links the session may
+    have.
     """
     cdef pn_session_t *session = peer.shared_session
     return session != NULL and not pn_session_state(session) & PN_REMOTE_ACTIVE and (
@@ -235,7 +235,7 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     own[0] = not peer.container.limits.shared_sessions and (
         has_channel(peer) or peer.shared_session != NULL)
     if not own[0]:
-        # The last that there may be has to do for all that come.
+        # The last session that we may begin is shared by all further links.
         peer.shared_session = session
     return session
 
@@ -243,7 +243,7 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
 cdef pn_session_t *session_of_peer(Peer *peer) noexcept nogil:
     """Return a session that the peer began and that has a handle: either side may attach in it.
 
-    One of ours may be a single link's, and go with it.
+    A session of ours may belong to a single link, and end with it.
     """
     cdef int usable = PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE
     cdef pn_session_t *session = pn_session_head(peer.driver.connection, usable)

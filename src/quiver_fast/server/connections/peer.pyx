@@ -1,4 +1,4 @@
-"""One connection's bytes: between its socket and the engine, in both directions."""
+"""The bytes of one connection, between its socket and the engine."""
 
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t
@@ -27,26 +27,26 @@ from quiver_fast.proton.libsys cimport (
 from quiver_fast.server.model.structures cimport Link, Peer, peer_dirty
 
 cdef size_t READ_SIZE = 65536
-# What is read at a time of a peer whose frames cost much more than they are long.
+# Bytes to read at a time from a peer whose short frames are expensive.
 cdef size_t COSTLY_SIZE = 4096
-# Unanswered frames from which on a peer that takes no answers is not read. Fewer may be
-# all that keeps it from taking them: two servers may fill each other's sockets.
+# A peer with so many unanswered frames that reads no answers is not read any more. With a
+# lower limit, two servers that fill each other's sockets could both stop reading.
 cdef size_t UNANSWERED_MAX = 256
-# As much is written at a time, if there is as much.
+# Bytes to write at a time.
 cdef size_t WRITE_SIZE = 65536
-# What the engine's buffer holds at first.
+# The first size of the engine's buffer.
 cdef size_t ENGINE_BUFFER = 8192
 
 
 cdef bint peer_read(Peer *peer) noexcept nogil:
-    """Read once what the socket has, up to a limit; return whether there may be more."""
+    """Read once from the socket, up to a limit; return whether there may be more."""
     cdef pn_rwbytes_t space
     cdef ssize_t n
     if peer.cut or not wants_input(peer):
         return False
     space = pn_connection_driver_read_buffer_sized(&peer.driver, READ_SIZE)
     if space.size == 0:
-        # A frame larger than the buffer is half in: let the buffer grow.
+        # The buffer has only part of a frame: let it grow.
         space = pn_connection_driver_read_buffer(&peer.driver)
     if peer.costly:
         space.size = min(space.size, COSTLY_SIZE)
@@ -86,9 +86,9 @@ cdef int peer_clear_socket(const Peer *peer) noexcept nogil:
 
 
 cdef void refuse_garbage(Peer *peer) noexcept nogil:
-    """Give a reason where the engine, which reads no more, has given none.
+    """Give the reason of an error if the engine gave none.
 
-    It stops without a word at a frame that it cannot dispatch.
+    The engine stops without an error at a frame that it cannot dispatch.
     """
     if not (pn_condition_is_set(pn_transport_condition(peer.driver.transport))
             or pn_connection_state(peer.driver.connection) & PN_REMOTE_CLOSED):
@@ -105,8 +105,8 @@ cdef void peer_cut(Peer *peer) noexcept nogil:
 cdef void peer_write(Peer *peer) noexcept nogil:
     """Give the socket what the engine has, and wait for the socket where it is full.
 
-    The engine is not asked while it is full: it would frame whatever it has. Nor is it
-    for a connection that was cut: nobody reads that any more.
+    The engine is not asked for output while the socket is full, because it would frame
+    everything it has. Nor is it asked when the connection was cut.
     """
     cdef uint32_t events = 0
     if not (peer.full or peer.cut):
@@ -123,7 +123,7 @@ cdef void peer_write(Peer *peer) noexcept nogil:
 
 
 cdef void peer_flush(Peer *peer) noexcept nogil:
-    """Write in the midst of a turn, if the socket takes anything."""
+    """Write during a turn, if the socket is not full."""
     if not (peer.full or peer.cut):
         write_some(peer)
 
@@ -177,7 +177,7 @@ cdef void write_tls(Peer *peer, pn_bytes_t data) noexcept nogil:
 cdef pn_bytes_t output(Peer *peer) noexcept nogil:
     """Return what the engine has to write.
 
-    Its buffer grows when it is asked again while it is full, up to the peer's frame size.
+    Each further call with a full buffer makes the buffer larger, up to the peer's frame size.
     """
     cdef pn_bytes_t data = pn_connection_driver_write_buffer(&peer.driver)
     cdef size_t before = 0
@@ -203,7 +203,7 @@ cdef void set_condition(
 
 cdef void peer_close(
         Peer *peer, const char *condition, const char *description) noexcept nogil:
-    """Close the connection in order, with an error unless ``condition`` is NULL."""
+    """Close the connection with a close frame, and an error unless ``condition`` is NULL."""
     if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
         return
     if not pn_connection_state(peer.driver.connection) & PN_LOCAL_ACTIVE:
@@ -218,10 +218,10 @@ cdef void peer_close(
 
 cdef void peer_refuse(
         Peer *peer, const char *condition, const char *description) noexcept nogil:
-    """End a connection whose peer broke the protocol, unlike `peer_close` at any stage.
+    """End a connection whose peer violated the protocol; unlike `peer_close`, at any stage.
 
-    The engine writes no close before the peer's open, except for errors of its own: it is
-    told of one, and of an early end of input.
+    Before the peer's open frame, the engine writes a close only for an error of its own. So
+    this sets one, and an early end of input.
     """
     set_condition(pn_transport_condition(peer.driver.transport), condition, description)
     pn_transport_close_tail(peer.driver.transport)
@@ -230,7 +230,7 @@ cdef void peer_refuse(
 
 cdef void delivery_reject(
         pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
-    """Say that a delivery can never be taken, and why (part 3.4.3)."""
+    """Reject a delivery with a reason (part 3.4.3)."""
     set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
     pn_delivery_update(delivery, PN_REJECTED)
     pn_delivery_settle(delivery)

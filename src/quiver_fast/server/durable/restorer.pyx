@@ -1,4 +1,4 @@
-"""Messages out of a queue's file at a start: entries as they are, long ones from their parts."""
+"""Restores messages from a queue's file: an entry as it is, a long message from its parts."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -20,16 +20,16 @@ from quiver_fast.server.messages.message cimport (
 from quiver_fast.server.model.structures cimport Entry, Queue
 from quiver_fast.server.nodes.queue cimport queue_append
 
-# Of a document, before its content (A.2).
+# Bytes of a document before its content (A.2).
 cdef size_t HEADER = 4
-# Of a long message's beginning, enough for its header section.
+# Bytes of a long message's beginning that surely have its header section.
 cdef size_t START = 4096
-# What the last part of a chain says: a copy of the message follows.
+# The last part of a chain has this if a copy of the message follows.
 cdef uint32_t COPIED = 2
 
 
 cdef class Restorer:
-    """Takes the live documents of a queue's files in their order, and makes messages of them.
+    """Takes the live documents of a queue's files in order, and makes messages of them.
 
     Args:
         appender: the writer of the files.
@@ -39,9 +39,9 @@ cdef class Restorer:
         self.appender = appender
         # Chain by its number.
         self.unfinished = {}
-        # Messages that were put together.
+        # Messages that were assembled.
         self.whole = []
-        # Entries that are parts of nothing.
+        # Entries that are parts of no message.
         self.loose = []
         # Bytes of parts that are meta-data, by cycle.
         self.bytes = {}
@@ -53,9 +53,9 @@ cdef class Restorer:
     cdef Message *take(
             self, Tailer tailer, const char *start, size_t size, int64_t index, bint meta,
             int64_t now) except? NULL:
-        """Take the document that was read last; return the message that it makes whole, or NULL.
+        """Take the document that was read last; return the message that it completes, or NULL.
 
-        Others may write to the file as well: what is no message is none.
+        Other programs may write to the file too; documents that are no messages are skipped.
         """
         cdef Part part
         if read_part(start, size, meta, &part):
@@ -70,7 +70,7 @@ cdef class Restorer:
     cdef Message *take_entry(
             self, Tailer tailer, const char *start, size_t size, int64_t index,
             int64_t now) except? NULL:
-        """Take an entry for a message: a long one stays in the file."""
+        """Make a message of an entry: a long one stays in the file."""
         cdef Message *message
         cdef Chain *chain
         size -= RAW_HEAD
@@ -98,13 +98,13 @@ cdef class Restorer:
             self.bytes[tailer.cycle] = self.bytes.get(tailer.cycle, 0) + tailer.at - at
         if chain == NULL:
             if index >= 0:
-                # What is left of a chain that was being removed.
+                # This is the rest of a chain that was being removed.
                 self.loose.append((index, index))
             return NULL
         note_part(chain, tailer.cycle, at, tailer.at, part.size, index)
         chain.closed = part.ending != 0
         if index < 0 and part.ending == COPIED:
-            # The entry that follows is all there is to keep.
+            # Only the entry that follows is kept.
             del self.unfinished[part.id]
             free(chain)
         elif index >= 0 and chain.closed:
@@ -144,7 +144,7 @@ cdef class Restorer:
         return self.made_whole(chain, index, now)
 
     cdef Message *made_whole(self, Chain *chain, int64_t index, int64_t now) except? NULL:
-        """Make a message that is read from the file, and holds nothing but what its header says.
+        """Make a message that is read from the file, and holds only the fields of its header.
 
         Returns NULL if it is none.
         """
@@ -169,7 +169,7 @@ cdef class Restorer:
         return message
 
     cdef int hold(self, Retention retention) except -1:
-        """Have the files kept that messages were put together from."""
+        """Keep the files that have parts of the messages."""
         cdef Chain *chain
         cdef uint32_t i
         for message in self.whole:
@@ -219,13 +219,13 @@ cdef bint read_start(Message *message, const char *bytes, size_t size, int64_t n
 
 
 cdef int restore_whole(Queue *queue, Message *message, dict states) except -1:
-    """Queue a message as it was before: with what is left of its time, and its failures."""
+    """Queue a message with what is left of its time to live, and with its failures."""
     cdef Entry *entry
     cdef int64_t end
     cdef uint32_t failures
     end, failures = states.get(message.index, (0, 0))
     if end and message.expires:
-        # 0 would be never.
+        # 0 means never.
         message.expires = max(
             queue.container.now_ms + end - realtime_ns() // 1000000, <int64_t>1)
     entry = queue_append(queue, message)

@@ -8,22 +8,22 @@ from quiver_fast.server.model.structures cimport Container, Entry, Queue
 
 cdef class Store:
     cdef Queue *queue
-    # By which the data directory knows it.
+    # Its name in the data directory.
     cdef readonly bytes name
     cdef const char *name_start
     cdef size_t name_size
     cdef Appender appender
     cdef Retention retention
-    # Entries that are done with, not written down yet.
+    # Removed entries whose removal is not in the file yet.
     cdef uint64_t *removed
     cdef size_t removed_count
     cdef size_t removed_capacity
-    # Has something to write down; in the container's list.
+    # It has removals to write; then it is in the container's list.
     cdef bint dirty
     cdef void *next_dirty
-    # Entries were removed since its files were looked at.
+    # Entries were removed since the last search for files to delete.
     cdef bint untidy
-    # Has something to sync, or files to close; in a list too.
+    # It has something to sync, or files to close; then it is in that list.
     cdef bint unsynced
     cdef void *next_unsynced
     # The file that was ended last and is not on disk yet, and its last index; -1 for none.
@@ -33,13 +33,13 @@ cdef class Store:
     # Descriptors of deleted files, to be closed.
     cdef list deleted
     cdef bint has_deleted
-    # A transaction's work is being written here; in its list. The first entry of it.
+    # A transaction's work is being written here; then it is in its list. The first entry of it.
     cdef bint joined
     cdef void *next_joined
     cdef int64_t joined_from
-    # How a transaction ended, which could not be written: nothing else may be before it.
+    # The mark of a transaction's end that could not be written; nothing may come before it.
     cdef Mark owed
-    # The last append failed, which was said.
+    # The last append failed, and that was reported.
     cdef bint failing
 
     cdef int fill(self, Queue *queue, object committed) except -1

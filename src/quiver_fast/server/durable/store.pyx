@@ -1,10 +1,10 @@
-"""Durable messages in queue files: stored before they are accepted, removed when done with.
+"""Durable messages in queue files: stored before they are accepted, removed when settled.
 
-A store is one queue's file. A message is an entry of raw bytes; what is done with
-is written down as removed (queuefile.live). What must be on disk before a peer is
-told waits for a sync that begins after the turn in which it was written. One sync
-serves all links, and while it runs the next one's work is gathered (group commit,
-specification A.11).
+A store is one queue's file. A message is an entry of raw bytes; its removal is a
+document in the same file (queuefile.live). If a peer may be told only of what is on
+disk, the answer waits for a sync that begins after the turn of the write. One sync
+serves all links. While it runs, the work for the next one is gathered (group commit,
+A.11).
 """
 
 from libc.errno cimport ENOMEM
@@ -31,15 +31,15 @@ from quiver_fast.server.messages.message cimport Chunk, Message, chunk_bytes
 from quiver_fast.server.model.structures cimport Container, Entry, Queue
 from quiver_fast.server.nodes.queue cimport COUNT_BITS, entry_drop, queue_acquire
 
-# Removals gathered before they are written down in the midst of a turn.
+# With so many gathered removals, they are written before the turn ends.
 cdef size_t REMOVALS = 8192
-# What a message leaves of the disk space that the file has: on a full disk messages are
-# refused while removals can still be written.
+# Disk space of the file that messages leave free: on a full disk, removals can still be
+# written when messages are refused.
 cdef size_t NOTES_ROOM = 262144
-# Bytes after which an ended file is synced, if its messages have not gone by then.
+# After so many more bytes an ended file is synced, if its messages are not removed yet.
 cdef size_t ENDED_AGE = 16777216
-# Failures that are all written down; of more, only powers of two: a message that fails for
-# ever must not fill the disk.
+# So many failures of a message are all written. Of later ones only powers of two are: a
+# message that fails for ever must not fill the disk.
 cdef uint32_t EXACT = 32
 
 
@@ -48,7 +48,7 @@ cdef class Store:
 
     Args:
         appender: the writer of the queue's files.
-        name: by which the data directory knows it.
+        name: its name in the data directory.
     """
 
     def __cinit__(self, appender: Appender, name: bytes) -> None:
@@ -83,7 +83,7 @@ cdef class Store:
         try:
             self.restore(queue, committed)
         except BaseException:
-            # Half of them would be all there is until the next start.
+            # Without this, the queue would have only some of its messages until the next start.
             entry = queue.main.tail
             while entry != NULL:
                 earlier = entry.prev
@@ -111,10 +111,10 @@ cdef class Store:
             self.appender, live.removed, live.oldest, queue.container.roll_size)
         restorer.hold(self.retention)
         if live.owed != MARK_NONE:
-            # In the file of what it ends; nothing may come before it.
+            # The mark belongs into the file of its transaction; nothing may come before it.
             self.owed = live.owed
             self.appender.held = True
-            # A full disk does not keep the messages from their consumers: then it stays owed.
+            # On a full disk the mark stays owed, and the messages are delivered all the same.
             write_owed(self)
         for first, last in restorer.torn():
             for index in range(first, last + 1):
@@ -123,10 +123,10 @@ cdef class Store:
         return 0
 
     def tidy(self) -> None:
-        """Give back what disk space can be.
+        """Free the disk space of removed messages.
 
         Raises:
-            OSError, OutputError: a file cannot be deleted, or what it says be kept.
+            OSError, OutputError: a file cannot be deleted, or its removals cannot be kept.
         """
         if self.retention.due_to_roll():
             self.roll()
@@ -137,10 +137,10 @@ cdef class Store:
         self.has_deleted = len(self.deleted) > 0
 
     def tidy_at_start(self) -> None:
-        """Give back what the last run left, when all queues are filled.
+        """Free what the last run left, after all queues are restored.
 
         Raises:
-            OSError, OutputError: a file cannot be deleted, or what it says be kept.
+            OSError, OutputError: a file cannot be deleted, or its removals cannot be kept.
         """
         if self.retention.is_spent():
             self.retention.roll()
@@ -149,7 +149,7 @@ cdef class Store:
     def roll(self) -> None:
         """End the newest file, and leave it to the syncer or to its deletion.
 
-        What is synced anyway has little left to be synced.
+        Under a policy of syncs, little of it is not synced yet.
         """
         if self.appender.policy != DURABLE_NEVER:
             self.retention.roll()
@@ -164,7 +164,7 @@ cdef class Store:
         self.appender.lent = False
 
     def sync_ended(self) -> None:
-        """Have the file that was ended last on disk.
+        """Sync the file that was ended last.
 
         Raises:
             OSError: it could not be written.
@@ -179,7 +179,7 @@ cdef class Store:
         return self.has_deleted or self.ended_fd >= 0 and self.appender.tail >= ENDED_AGE
 
     def give_deleted(self, syncer: Syncer) -> None:
-        """Have the deleted files closed."""
+        """Close the deleted files, in the syncer's thread."""
         cdef SyncJob job
         memset(&job, 0, sizeof(job))
         for fd in self.deleted:
@@ -190,18 +190,18 @@ cdef class Store:
         self.has_deleted = False
 
     def take(self, count: int, writer: int) -> None:
-        """Take the first removals as written down, from the file of ``writer`` on."""
+        """Note that the first removals are written, from the file of ``writer`` on."""
         self.untidy = True
         self.retention.note(self.removed, count, writer)
 
     def take_range(self, first: int, end: int) -> None:
-        """Take entries as removed from ``first`` to the one before ``end``."""
+        """Count the entries from ``first`` to before ``end`` as removed."""
         self.untidy = True
         self.retention.note_all(range(first, end))
 
 
 cdef void mark_dirty(Container *container, void *store) noexcept nogil:
-    """Have a store seen to at the end of the turn."""
+    """Flush a store at the end of the turn."""
     if not (<Store>store).dirty:
         (<Store>store).dirty = True
         (<Store>store).next_dirty = container.dirty_stores
@@ -239,9 +239,9 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef void stored(Queue *queue, const Message *message) noexcept nogil:
-    """Do what is due when a queue's file has a message."""
+    """Note what follows from a message that is in its queue's file."""
     if message.expires:
-        # A full disk gives it all its time again after a start.
+        # If the disk is full, the message has its whole time to live again after a restart.
         write_state((<Store>queue.store).appender, message.index, end_of_life(queue, message), 0)
     (<Store>queue.store).failing = False
     mark_dirty(queue.container, queue.store)
@@ -255,7 +255,7 @@ cdef int64_t end_of_life(const Queue *queue, const Message *message) noexcept no
 
 
 cdef void note_failure(const Entry *entry) noexcept nogil:
-    """Write down that a delivery of a stored message failed; a full disk forgets it at a start."""
+    """Record the failed delivery of a stored message; on a full disk a restart forgets it."""
     cdef uint32_t failures = entry.failures
     if failures <= EXACT or failures & (failures - 1) == 0:
         write_state(
@@ -264,12 +264,12 @@ cdef void note_failure(const Entry *entry) noexcept nogil:
 
 
 cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil:
-    """Write what is held of a long message to the queue's file; False if that failed.
+    """Write the bytes in memory of a long message to the queue's file; False if that failed.
 
     The queue has its file.
 
     Args:
-        last: with that it is whole, and gets its index.
+        last: the message is complete with them, and gets its index.
     """
     if not write_chain(<Store>queue.store, message, last):
         report(<Store>queue.store)
@@ -300,7 +300,7 @@ cdef char *begin_message(Store store, size_t size) noexcept nogil:
 
 
 cdef void report(Store store) noexcept nogil:
-    """Say once that a file takes no more; again only after it did."""
+    """Report that a file takes no more; again only after it took something."""
     if store.failing:
         return
     store.failing = True
@@ -316,11 +316,11 @@ cdef void note_removal(Store store, int64_t index) noexcept nogil:
     cdef uint64_t *grown
     if store.removed_count == store.removed_capacity and (
             store.joined or not flush_removals(store)):
-        # A transaction's are written at its end; those that a full disk does not take wait.
+        # A transaction's removals are written at its end; a full disk makes them wait.
         grown = <uint64_t *>realloc(
             store.removed, 2 * store.removed_capacity * sizeof(uint64_t))
         if grown == NULL:
-            # Not written, it is delivered once more after a restart.
+            # Without its removal, the message is delivered once more after a restart.
             return
         store.removed = grown
         store.removed_capacity *= 2
@@ -329,12 +329,12 @@ cdef void note_removal(Store store, int64_t index) noexcept nogil:
 
 
 cdef void note_message(Store store, const Message *message) noexcept nogil:
-    """Take a message as removed: its entry, and the parts of its chain that are entries."""
+    """Count a message as removed: its entry, and the parts of its chain that are entries."""
     cdef const Chain *chain = chain_of(message)
     cdef const Span *span
     cdef uint32_t i
     cdef int64_t index
-    # First what makes a chain whole: without it the rest is nothing.
+    # First the entry that completes the chain: without it the parts are no message.
     if message.index >= 0:
         note_removal(store, message.index)
     for i in range(chain.count if chain != NULL else 0):
@@ -345,13 +345,13 @@ cdef void note_message(Store store, const Message *message) noexcept nogil:
 
 
 cdef void store_remove(Queue *queue, const Message *message) noexcept nogil:
-    """Write down, by the end of the turn, that a message is done with."""
+    """Write a message's removal by the end of the turn."""
     note_message(<Store>queue.store, message)
     mark_dirty(queue.container, queue.store)
 
 
 cdef void store_forget(Queue *queue) noexcept nogil:
-    """A chain ends that is no message: its files may go."""
+    """End a chain that is no message: its files may be deleted."""
     (<Store>queue.store).untidy = True
     mark_dirty(queue.container, queue.store)
 
@@ -363,7 +363,7 @@ cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil:
 
 
 cdef bint write_owed(Store store) noexcept nogil:
-    """End in the file the transaction that could not be ended there before."""
+    """Write the owed mark of a transaction's end."""
     if store.owed == MARK_NONE:
         return True
     if write_mark(store.appender, store.owed) != 0:
@@ -374,7 +374,7 @@ cdef bint write_owed(Store store) noexcept nogil:
 
 
 cdef bint flush_removals(Store store) noexcept nogil:
-    """Write down what was removed; what could not be is kept for another attempt."""
+    """Write the removals; those that fail are kept for another attempt."""
     cdef size_t count = store.removed_count
     cdef int64_t writer = store.appender.cycle
     if count == 0:
@@ -388,7 +388,7 @@ cdef bint flush_removals(Store store) noexcept nogil:
 
 
 cdef void stores_flush(Container *container) noexcept nogil:
-    """Write down what was removed, and have synced what was written where that is the policy."""
+    """Write the removals, and request a sync where that is the policy."""
     cdef void *store = container.dirty_stores
     cdef void *following
     container.dirty_stores = NULL
@@ -407,7 +407,7 @@ cdef void stores_flush(Container *container) noexcept nogil:
 
 
 cdef void tidy(Store store) noexcept nogil:
-    """Give back disk space after removals. What fails is said once, as of appends."""
+    """Free disk space after removals. A failure is reported once, as one of appends is."""
     store.untidy = False
     with gil:
         try:
@@ -427,7 +427,7 @@ cdef void want_sync(Container *container, void *store) noexcept nogil:
 
 
 cdef void store_leave(Container *container, void *store) noexcept nogil:
-    """Have a store synced no more, whose queue is gone and which has nothing to write down."""
+    """Remove a store from the syncs; its queue is gone and it has nothing to write."""
     cdef void **place = &container.unsynced_stores
     while place[0] != NULL and place[0] != store:
         place = &(<Store>place[0]).next_unsynced
@@ -436,7 +436,7 @@ cdef void store_leave(Container *container, void *store) noexcept nogil:
 
 
 cdef void sync_next(Container *container) noexcept nogil:
-    """Begin a sync of all that was written, unless one is under way."""
+    """Begin a sync of everything that was written, unless one is under way."""
     if container.unsynced_stores != NULL and not (<Syncer>container.syncer).busy:
         begin_sync(container, <Syncer>container.syncer)
 
@@ -457,7 +457,7 @@ cdef void begin_sync(Container *container, Syncer syncer) noexcept nogil:
 
 
 cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept nogil:
-    """Have what was appended synced where that is the policy, else an ended file."""
+    """Sync what was appended where that is the policy, else an ended file."""
     cdef SyncJob job
     if container.group:
         syncer.add_file(store.appender)
@@ -475,7 +475,7 @@ cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept
 
 
 cdef void synced(void *owner) noexcept nogil:
-    """A sync is done: tell who waited for it, and begin the next."""
+    """A sync is done: answer the links that waited for it, and begin the next."""
     cdef Container *container = <Container *>owner
     cdef bint good = take_results(container, <Syncer>container.syncer)
     settle_pending(container, good)
@@ -484,7 +484,7 @@ cdef void synced(void *owner) noexcept nogil:
 
 
 cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
-    """Return whether all of a sync is well."""
+    """Return whether every file of a sync succeeded."""
     cdef bint good = not container.sync_failed
     cdef size_t i
     container.sync_failed = False
@@ -495,7 +495,7 @@ cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
 
 
 cdef void stores_finish(Container *container) noexcept nogil:
-    """Write down all that is done, and wait until all who wait for a sync were told."""
+    """Write all removals, and wait until every link that waits for a sync has its answer."""
     if container.syncer == NULL:
         return
     stores_flush(container)

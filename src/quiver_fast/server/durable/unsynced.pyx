@@ -1,7 +1,7 @@
-"""Deliveries that are accepted when what they brought is on disk.
+"""Deliveries that are accepted when their message is on disk.
 
-They stand in the order in which they came, and so are done in it. A link that goes leaves
-its deliveries there: they know it by its waiter, which then names nobody.
+They are accepted in the order in which they came. A link that ends leaves its deliveries in
+the list: they refer to it by a waiter, whose link is NULL then.
 """
 
 from libc.stdlib cimport calloc, free, realloc
@@ -43,7 +43,7 @@ cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:
 
 
 cdef void forget_pending(Link *link) noexcept nogil:
-    """The link is gone, and nobody is there to be told."""
+    """The link has ended: nobody waits for its deliveries' outcomes."""
     cdef Waiter *waiter = link.waiter
     if waiter == NULL:
         return
@@ -54,7 +54,7 @@ cdef void forget_pending(Link *link) noexcept nogil:
 
 
 cdef void settle_pending(Container *container, bint good) noexcept nogil:
-    """Accept what waited for the sync; after one that failed nobody knows: modified."""
+    """Accept the deliveries that waited for a sync; if it failed, they are modified."""
     cdef Pending *pending
     cdef Link *link
     cdef size_t count = container.syncing_count
@@ -73,7 +73,7 @@ cdef void settle_pending(Container *container, bint good) noexcept nogil:
         peer_dirty(link.peer)
         if link.kind == INLET:
             (<Inlet *>link).unsynced -= 1
-            # It may have more credit now.
+            # The link may get more credit now.
             inlet_wake(<Inlet *>link)
     container.syncing_count = 0
     container.pending_count -= count

@@ -95,7 +95,7 @@ def _pairs(data: bytes) -> dict[bytes, tuple[bytes, bytes]]:
 
 
 def _identity(key: bytes) -> bytes:
-    """Return what is the same for both encodings of a symbol."""
+    """Return a key that is the same for both encodings of a symbol."""
     if key[0] == SYM32:
         return bytes((SYM8,)) + key[5:]
     return key[:1] + key[2:] if key[0] == SYM8 else key

@@ -8,16 +8,16 @@ from quiver_fast.server.messages.message cimport Message
 cdef enum:
     RAW_HEAD = 6
 
-# Parts that are neighbours in one file.
+# Adjacent parts in one file.
 cdef struct Span:
     int64_t cycle
-    # Offsets of the first one, and behind the last.
+    # Offsets of the first part and behind the last one.
     size_t at
     size_t end
     uint32_t parts
-    # Index of the first one, where parts are entries; else -1.
+    # Index of the first part if parts are entries; else -1.
     int64_t index
-    # What the file is kept for.
+    # The hold that keeps the file.
     size_t held
 
 # A message that is sent from the queue's file; what Message.chain points to.
@@ -31,16 +31,16 @@ cdef struct Chain:
     uint32_t parts
     # Bytes of the message in the parts.
     uint64_t size
-    # The last one is written, so the message is whole.
+    # The last part is written, so the message is complete.
     bint closed
     # It has one part, an entry that is the message as it is.
     bint single
-    # It is in its queue while it arrives: by this entry, NULL when that is done with.
+    # The message's entry in its queue while it arrives; NULL after the entry's end.
     bint shown
     void *entry
-    # What its consumer decided before its end.
+    # The consumer's outcome, if it came before the end of the message.
     uint64_t outcome
-    # Outlets that send it while it arrives.
+    # Outlets that send the message while it arrives.
     void *readers
     uint32_t count
     uint32_t capacity
@@ -57,7 +57,7 @@ cdef struct ChainReader:
     # What is left of the current one.
     const char *at
     size_t left
-    # Up to where the file's pages were let go.
+    # The file's pages up to here were unmapped.
     const char *base
     size_t let_go
 

@@ -14,9 +14,9 @@ may lie between. Behind the last part comes an entry, which other readers see as
     1   what refers to the parts: ff 'quiver' 02, the number of the chain (8 bytes), how many
         parts it has (4), 0 (4), bytes of the message (8), and the first of these
 
-A chain without its entry is what an abort or a crash cut short: it is no message. In
-files of earlier versions parts are entries, which begin with ff 'quiver' 01 and the same 16
-bytes; the one with a last 1 makes the message whole.
+A chain without its entry was cut short by an abort or a crash: it is no message. In files
+of earlier versions parts are entries, which begin with ff 'quiver' 01 and the same 16 bytes;
+the part that ends with 1 completes the message.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -55,12 +55,12 @@ cdef enum:
     ENDS_BY_COPY = 2
 # Bytes of one part: far below the entry limit.
 cdef size_t PART_MAX = 1048576
-# What is mapped of a file and was used counts as our memory until it is let go.
+# Used pages of a mapped file count as our memory until they are unmapped.
 cdef size_t LET_GO = 4194304
-# Of a message's beginning, what other readers see of one that is referred to.
+# Bytes of a message's beginning that an entry with a reference shows to other readers.
 cdef size_t SHOWN = 4096
 
-# Begun by chance: files have chains of earlier runs, and torn ones.
+# The first number is random, because files have chains of earlier runs.
 cdef uint64_t next_id = int.from_bytes(os.urandom(8), "little")
 
 
@@ -107,7 +107,7 @@ cdef void let_spans_go(Chain *chain) noexcept nogil:
 
 
 cdef int chain_hold(Chain *chain, Retention retention) except -1:
-    """Keep the files of a chain's parts as long as the chain; parts that are entries do it."""
+    """Keep the files of a chain's parts as long as the chain; entries keep their files anyway."""
     cdef uint32_t i
     Py_INCREF(retention)
     chain.retention = <void *>retention
@@ -121,7 +121,7 @@ cdef int chain_hold(Chain *chain, Retention retention) except -1:
 cdef void note_part(
         Chain *chain, int64_t cycle, size_t at, size_t end, size_t size,
         int64_t index) noexcept nogil:
-    """Take a document as the next part, of ``size`` bytes; there is room for a span."""
+    """Add a document as the next part, of ``size`` bytes; there is room for a span."""
     cdef Span *latest = &chain.spans[chain.count - 1] if chain.count else NULL
     chain.parts += 1
     chain.size += size
@@ -136,7 +136,7 @@ cdef void note_part(
 
 cdef bint chain_write(
         Appender appender, Retention retention, Message *message, bint last) noexcept nogil:
-    """Write what is held of a message to the file, and hold it no longer.
+    """Write the bytes in memory of a message to the file, and free them.
 
     Returns False if that failed: the appender says why, the message is as it was
     or shorter by parts that are in its chain.
@@ -268,7 +268,7 @@ cdef size_t chain_copy(
 
 
 cdef void be_single(Chain *chain, int64_t cycle, size_t at, size_t end) noexcept nogil:
-    """Have a message sent from its entry."""
+    """Send a message from its entry."""
     let_spans_go(chain)
     chain.single = True
     chain.count = 0
@@ -278,10 +278,10 @@ cdef void be_single(Chain *chain, int64_t cycle, size_t at, size_t end) noexcept
 
 
 cdef void let_go(char *base, size_t begin, size_t end) noexcept nogil:
-    """Unmap pages of a file that are done with here; the file keeps them."""
+    """Unmap pages of a file that are not needed any more; the file keeps them."""
     begin = begin // PAGE * PAGE
     end = end // PAGE * PAGE
-    # Nothing to do is the rule; a roll may have moved the end back.
+    # Mostly there is nothing to do; a roll may have moved the end back.
     if end > begin:
         madvise(base + begin, end - begin, MADV_DONTNEED)
 
@@ -341,9 +341,9 @@ cdef ChainReader *chain_open(const Message *message) noexcept nogil:
 
 
 cdef bint stand_before(ChainReader *reader, const Message *message) noexcept nogil:
-    """Have the file of the current span in memory, and stand before its first part.
+    """Map the file of the current span, and move before its first part.
 
-    What is whole needs no descriptor any more; what grows is mapped anew.
+    A finished file needs no descriptor any more; a growing one is mapped again.
     """
     cdef Chain *chain = chain_of(message)
     cdef const Span *span = &chain.spans[reader.span]
@@ -380,7 +380,7 @@ cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil
 
 
 cdef bint next_part(ChainReader *reader, const Chain *chain) noexcept nogil:
-    """Read the document behind the last one; False if it is not the part that comes there."""
+    """Read the next document; False if it is not the expected part."""
     cdef const char *start
     cdef size_t size
     cdef int64_t index
@@ -404,7 +404,7 @@ cdef bint next_part(ChainReader *reader, const Chain *chain) noexcept nogil:
 
 
 cdef void forget_pages(ChainReader *reader, const char *at) noexcept nogil:
-    """Let the pages go that were sent."""
+    """Unmap the pages that were sent."""
     cdef char *base = (<Tailer>reader.tailer).file.base
     cdef size_t done = at - base
     if base != reader.base or done < reader.let_go:
@@ -416,12 +416,12 @@ cdef void forget_pages(ChainReader *reader, const char *at) noexcept nogil:
 
 
 cdef bint chain_was_cut(const ChainReader *reader) noexcept nogil:
-    """Say whether what was read of the file may be missing: somebody else cut it short."""
+    """Say whether the file is shorter than what was read: another program truncated it."""
     return cycle_cut(&(<Tailer>reader.tailer).file)
 
 
 cdef void chain_close(ChainReader *reader) noexcept nogil:
-    """End reading, at its end or before."""
+    """End reading, at the message's end or before."""
     if reader == NULL:
         return
     with gil:

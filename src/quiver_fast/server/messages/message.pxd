@@ -7,7 +7,7 @@ cdef struct Chunk:
     Chunk *next
     uint32_t size
     uint32_t capacity
-    # Of a stream: how many of its entries have still to send it.
+    # In a stream: how many of its entries still have to send the chunk.
     uint32_t readers
 
 # What the header section says, AMQP 1.0 part 3.2.1.
@@ -23,26 +23,26 @@ cdef struct Header:
 
 cdef struct Message:
     int refs
-    # All its bytes are here; otherwise it is still being received.
+    # All its bytes have come; otherwise it is still being received.
     uint8_t complete
-    # Its sender aborted it or went away: it must never pass for a whole message.
+    # Its sender aborted it or has left: it must never look like a complete message.
     uint8_t aborted
-    # It came over a trunk; as a stream, or by a topic, it goes to nobody by another.
+    # It came over a trunk; a stream, or a topic's message, then never leaves by another trunk.
     uint8_t routed
-    # Of a message that passes through while it is being received: its Stream, else NULL.
-    # What all its entries have sent is dropped, so it cannot be sent again.
+    # The Stream of a message that is forwarded while it is being received; else NULL.
+    # Bytes that all its entries have sent are dropped, so the message cannot be sent again.
     void *stream
-    # Of a message that is in its queue's file in parts: its Chain, else NULL. Nothing of
-    # it is held that is there.
+    # The Chain of a message whose parts are in its queue's file, else NULL. Bytes in the
+    # file are not held in memory.
     void *chain
-    # Entries that have still to send it.
+    # Entries that still have to send it.
     uint32_t readers
     Header header
-    # What its sender's container is known by, for no-local; 0 without one.
+    # The number of its sender's container, for no-local; 0 without one.
     uint64_t origin
-    # When its time to live is over (monotonic ms); 0 for never.
+    # When the message expires (monotonic ms); 0 for never.
     int64_t expires
-    # Bytes received, and of these still held.
+    # Bytes received, and those of them that are still in memory.
     size_t size
     size_t held
     # Its entry in the queue's file; -1 if it has none.
@@ -50,12 +50,12 @@ cdef struct Message:
     Chunk *first
     Chunk *last
 
-# What a stream with several readers, or none yet, may hold in memory before its sender
-# has to wait. With one reader it holds nothing: its bytes pass.
+# Bytes that a stream with several readers, or none yet, may hold in memory before its sender
+# has to wait. A stream with one reader holds nothing.
 cdef enum:
     STREAM_HIGH = 65536
     STREAM_LOW = 49152
-    # As much of a message has to come before it is a stream without having asked (Q2).
+    # With so many bytes, a message becomes a stream although its link did not ask for that (Q2).
     STREAM_SIZE = 262144
 
 cdef enum HeaderResult:

@@ -14,8 +14,8 @@ from quiver_fast.engine.scanner cimport (
 )
 from quiver_fast.loop.balance cimport MESSAGE, STREAM, freed, made
 
-# A chunk of a growing message: large enough that the engine's copies are few, small
-# enough that four of them are what a stream may hold.
+# Bytes of a growing message's chunk: large enough for few copies by the engine, and a quarter
+# of what a stream may hold.
 cdef size_t CHUNK = 32768
 
 # A chain's first member.
@@ -61,7 +61,7 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
 cdef Message *message_in_parts() noexcept nogil:
     """Make an empty message that will come in parts; NULL without memory.
 
-    The chunk in its own allocation has no room: it stands for the bytes that are gone.
+    The chunk in its own allocation has no room: it stands for the dropped bytes.
     """
     cdef Message *message = message_new(0)
     if message == NULL:
@@ -100,7 +100,7 @@ cdef void chunk_free(Message *message, Chunk *chunk) noexcept nogil:
 
 
 cdef void message_release(Message *message) noexcept nogil:
-    """Give one reference back."""
+    """Release one reference."""
     cdef Chunk *chunk
     cdef Chunk *following
     message.refs -= 1
@@ -121,7 +121,7 @@ cdef void message_release(Message *message) noexcept nogil:
 
 
 cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil:
-    """Return where to put the next bytes, and for how many there is room; NULL without memory."""
+    """Return the place for the next bytes, and its size; NULL without memory."""
     cdef Chunk *chunk = message.last
     if chunk.size == chunk.capacity:
         chunk = new_chunk(message.readers)
@@ -141,9 +141,9 @@ cdef void message_filled(Message *message, size_t size) noexcept nogil:
 
 
 cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil:
-    """Move the first ``size`` bytes that are held elsewhere; NULL: nowhere.
+    """Move the first ``size`` bytes in memory to another place; NULL drops them.
 
-    Not for a stream: its entries count on what they have not sent.
+    Not for a stream, whose entries still need the bytes that they have not sent.
     """
     cdef Chunk *chunk = message.first
     cdef size_t part
@@ -155,7 +155,7 @@ cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
             out += part
         size -= part
         if part < chunk.size:
-            # The rest of it goes next.
+            # The rest of the chunk is moved next.
             memmove(chunk_bytes(chunk), chunk_bytes(chunk) + part, chunk.size - part)
             chunk.size -= <uint32_t>part
         elif chunk.next != NULL:
@@ -177,7 +177,7 @@ cdef void message_trim(Message *message) noexcept nogil:
 
 
 cdef void message_empty(Message *message) noexcept nogil:
-    """Drop the only chunk of a message that came in parts: its one entry has sent it."""
+    """Empty the only chunk of a message that came in parts: its only entry has sent it."""
     message.held = 0
     chunk_free(message, message.first)
     message.first = message.last = inline_chunk(message)
@@ -187,7 +187,7 @@ cdef void message_empty(Message *message) noexcept nogil:
 
 
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil:
-    """One entry of a stream sends no more, from ``position`` on."""
+    """One entry of a stream stops sending at ``position``."""
     message.readers -= 1
     while position != NULL:
         position.readers -= 1

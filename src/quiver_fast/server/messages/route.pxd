@@ -2,9 +2,9 @@ from libc.stdint cimport int64_t
 
 from quiver_fast.server.messages.message cimport HeaderResult, Message
 
-# Where a stream from another server goes, and what else its first server knows of it.
+# The address of a stream from another server, and what else that server knows of it.
 cdef struct Route:
-    # Borrowed from the message, until it is stripped.
+    # Points into the message; valid until the route is stripped.
     const char *address
     size_t size
     bint streaming

@@ -1,9 +1,9 @@
 """The route of a stream between two servers: a section of delivery annotations of ours.
 
-A server that passes a stream to another one puts it behind the header (AMQP 1.0 part
-3.2.2); the other one takes it out, so that clients see their own sections only. Links
+A server that passes a stream to another one inserts the route behind the header (AMQP 1.0
+part 3.2.2). The other server removes it, so that clients see only their own sections. Links
 for streams have no address, because they serve one address after the other: the route
-names it. The flags are skupper-router's ra_flags, by another name.
+names the address. The flags are skupper-router's ra_flags under another name.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -44,7 +44,7 @@ cdef inline void put_uint32(char *out, uint32_t value) noexcept nogil:
 
 
 cdef size_t encode_route(size_t address_size, bint presettled, char *out) noexcept nogil:
-    """Write the section up to its address, which follows it, and return the length of that.
+    """Write the section up to its address, which the caller appends; return the length written.
 
     Args:
         address_size: bytes of the address.
@@ -128,7 +128,7 @@ cdef HeaderResult message_read_route(Message *message, int64_t now, Route *route
 
 
 cdef void message_strip_route(Message *message, const Route *route) noexcept nogil:
-    """Take the section that `message_read_route` found out of the message."""
+    """Remove the section that `message_read_route` found."""
     cdef size_t gone = route.end - message.header.size
     cdef char *begin = chunk_bytes(message.first)
     memmove(begin + message.header.size, begin + route.end, message.first.size - route.end)

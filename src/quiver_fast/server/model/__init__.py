@@ -1,1 +1,1 @@
-"""The structures of the server, and what touches nothing but them."""
+"""The structures of the server, and functions that need nothing else."""

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-# What a server's peers may have, from its keys.
+# The limits of a server's peers, from its keys.
 cdef struct Limits:
     size_t queue_bytes
     uint64_t message_size

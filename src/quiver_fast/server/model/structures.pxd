@@ -21,13 +21,13 @@ from quiver_fast.server.messages.message cimport Chunk, Message
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.selectors.steps cimport Filter
 
-# What rings when it is due. The place in the container's heap has to be the first member.
+# A timer. Its place in the container's heap has to be the first member.
 cdef struct Timer:
     uint32_t place
     void (*ring)(Timer *timer, int64_t now) noexcept nogil
 
-# A message's place in one queue. Available entries are in a lane of the queue's, in the
-# order of their sequence; an acquired one is held by its outlet's delivery only.
+# A message's place in one queue. Available entries are in a lane of the queue, in the order
+# of their sequence. An acquired entry is held only by its outlet's delivery.
 cdef struct Entry:
     # In the queue's heap of what expires, while it is available; has to be the first member.
     uint32_t expiry
@@ -35,17 +35,17 @@ cdef struct Entry:
     uint32_t failures
     Entry *prev
     Entry *next
-    # In its lane's index, if it came back.
+    # Its place in its lane's index, if it came back.
     Entry *left
     Entry *right
     Message *message
     Queue *queue
     Lane *lane
     uint64_t sequence
-    # What it counts for in the queue's bytes.
+    # Its share of the queue's bytes.
     size_t bytes
     uint8_t acquired
-    # Somebody had it before: no longer first-acquirer.
+    # It was delivered before: not first-acquirer any more.
     uint8_t used
     uint8_t indexed
 
@@ -53,7 +53,7 @@ cdef struct Entry:
 cdef struct Lane:
     Entry *head
     Entry *tail
-    # Those that came back.
+    # The index of those that came back.
     Entry *root
     # Links that said undeliverable-here, by ascending serial number.
     uint64_t *barred
@@ -69,33 +69,33 @@ cdef struct Consumer:
     Consumer *next_ready
     Consumer *prev
     Consumer *next
-    # In its queue's list of those whose credit is to go.
+    # In its queue's list of consumers to drain.
     bint draining
     Consumer *prev_draining
     Consumer *next_draining
     Queue *queue
     Outlet *outlet
     bint ready
-    # Another server, for consumers of its own: it gets only what nobody here is there for.
+    # Another server's link: it gets only messages that no consumer here can take.
     bint trunk
-    # Browsers copy (distribution mode `copy`) and have a place of their own in the list.
+    # Browsers copy (distribution mode `copy`), and each has its own place in the list.
     bint browser
-    # Browsers and selective consumers: what they look at next in the main lane, and up to
-    # where they have looked at everything. `behind` if there was no time for the rest.
+    # For browsers and selective consumers: the next entry of the main lane to look at, and the
+    # sequence up to which they saw everything. `behind`: the turn's budget ended before that.
     Entry *place
     uint64_t seen
     bint behind
-    # What its selector asks for; NULL for everything.
+    # Its selector; NULL for none.
     Filter *filter
     Consumer *prev_selective
     Consumer *next_selective
-    # Sequences of what came back behind its place and matches: a heap, the first on top.
+    # Sequences of matching entries that came back behind its place: a heap, the first on top.
     uint64_t *returned
     size_t returned_count
     size_t returned_capacity
 
 cdef struct Queue:
-    # For what expires first, and for what is left to do in the next turn.
+    # Rings when the first entry expires, and for the work left for the next turn.
     Timer timer
     char *address
     size_t address_size
@@ -109,13 +109,13 @@ cdef struct Queue:
     # Entries available, and all with those acquired.
     size_t available
     size_t depth
-    # Of those available, streams; and whether some of them may have nowhere to go any more.
+    # Available streams; and whether some of them may have no consumer any more.
     size_t streams
     bint sweep
     # Bytes of messages held, and how many may be.
     size_t bytes
     size_t limit
-    # Available entries with a time to live, by when it is over (monotonic ms).
+    # Available entries with a time to live, by expiry (monotonic ms).
     Heap expiry
     Consumer *consumers
     Consumer *browsers
@@ -126,23 +126,23 @@ cdef struct Queue:
     Consumer *selecting
     size_t selective_count
     size_t watchers
-    # Consumers that are no trunk's; a topic's are those of its subscriptions. An address that
-    # has some is in the container's list.
+    # Consumers other than trunks; a topic counts those of its subscriptions. An address with
+    # any is in the container's list.
     size_t local_count
     Queue *prev_wanted
     Queue *next_wanted
-    # Our links to other servers by which messages of this address come here.
+    # Our links to other servers that bring messages of this address.
     Inlet *trunk_inlets
     bint trunk              # a subscription of another server's
     bint by_priority        # sequences begin with the priority
-    # What a subscription is for: NULL for everything, and whose messages it leaves out, as
-    # of Message.origin. `choosy` if there is any of this.
+    # A subscription's selector, or NULL; and the origin (Message.origin) whose messages it
+    # leaves out. `choosy` if it has either.
     Filter *filter
     uint64_t not_from
     bint choosy
     # Producers that wait for room.
     Inlet *waiting
-    # Links without a queue of their own whose message is on its way here.
+    # Anonymous links whose current message goes to this queue.
     Inlet *bound
     # Producers of streams, which have credit only while there are consumers.
     Inlet *streaming_inlets
@@ -152,42 +152,42 @@ cdef struct Queue:
     Queue *prev_subscription
     Queue *next_subscription
     Queue *topic
-    # Of a subscription with a name: its Subscription, a Python object of the Broker's.
+    # The Subscription of a named subscription, a Python object that the Broker holds.
     void *subscription
-    # It stays without links.
+    # The subscription lasts without links.
     bint kept
-    # Its copy of the message that is being published.
+    # The subscription's copy of the message that is being published.
     Message *incoming
-    # Of a topic: its subscriptions that are kept, and those of them that have files.
+    # A topic's durable subscriptions, and those of them that have files.
     size_t kept_subscriptions
     size_t stored_subscriptions
     # In the container's list of queues that have something to dispatch.
     bint dirty
     Queue *next_dirty
-    # Consumers that want what there is and then their credit gone (part 2.6.7).
+    # Consumers that drain: they get the available messages, then lose their credit (part 2.6.7).
     Consumer *draining
-    # Links that use it; a temporary queue goes with the last one.
+    # Links that use it; a temporary queue is freed with the last one.
     size_t links
     bint temporary
-    # Of a dynamic node: its lifetime policy, by the last byte of the descriptor; else 0.
+    # A dynamic node's lifetime policy: the last byte of the descriptor; else 0.
     uint8_t lifetime
-    # The link that made it is gone: it goes with its last message (delete-on-no-messages).
+    # Its creator has detached: it is deleted with its last message (delete-on-no-messages).
     bint orphaned
     # Links that the peer attached to send here.
     Inlet *inlets
-    # Nobody configured it: without links, messages and file there is nothing to keep.
+    # It is not configured: without links, messages and file it is freed.
     bint on_demand
     # Its durable messages have to be in a file.
     bint storable
-    # Its Store, a Python object of the Broker's; NULL as long as it has no file.
+    # Its Store, a Python object that the Broker holds; NULL as long as it has no file.
     void *store
-    # Its file is being opened; that failed, which those who wait are to be told.
+    # Its file is being opened; opening failed, and the waiting links have to be told.
     bint opening
     bint unopened
     # Commits that wait for its file.
     Coordinator *discharging
     Container *container
-    # All queues of the container, for what time does to them.
+    # All queues of the container are in a list.
     Queue *prev
     Queue *next
 
@@ -203,14 +203,14 @@ cdef struct Session:
     Session *prev
     Session *next
     Link *links
-    # Of these, those that the peer sends by, and those of them for streams.
+    # Its links that the peer sends by, and those of them for streams.
     size_t incoming
     size_t streaming
     # We began it, not the peer.
     bint own
     # Begun by the peer and not answered yet; in its peer's list.
     Session *next_beginning
-    # What arrived and is not read yet, as the connection's holder knows it.
+    # Bytes that arrived and are not read yet, as counted for the connection.
     size_t counted
     # Bytes that may be unread, and how many of them are in files (spill.pyx).
     size_t window
@@ -227,26 +227,26 @@ cdef struct Link:
     Link *next
     # Never used twice while the server runs.
     uint64_t serial
-    # Once a delivery of it waited for a sync.
+    # The waiter, once a delivery of the link waited for a sync.
     Waiter *waiter
-    # We detached it with an error: what still comes by it counts for nothing.
+    # We detached it with an error: its further messages are dropped.
     bint refused
     bint own                # we attached it, not the peer
-    # We began its session for it alone: the session goes with the link.
+    # We began its session for it alone: the session ends with the link.
     bint owns_session
-    # The dynamic node that was made for it; NULL for none.
+    # The dynamic node that was created for it; NULL for none.
     Queue *made
 
 # A message that is forwarded while it is being received.
 cdef struct Stream:
     Message *message
-    # Its sender's link and delivery; NULL when they are gone.
+    # Its sender's link and delivery; NULL after their end.
     Inlet *inlet
     pn_delivery_t *delivery
     Stream *next
     # Outlets that are sending it.
     Outlet *readers
-    # Entries whose outcome is open, and the worst of those that have one.
+    # Entries without an outcome, and the worst outcome of the others.
     int undecided
     uint64_t outcome
     bint failed
@@ -257,13 +257,13 @@ cdef struct Stream:
 # A link that messages leave by.
 cdef struct Outlet:
     Link base
-    # For a link that this server attached for streams: the peer decides nothing by it.
+    # NULL for a link that this server attached for streams: the peer gives no outcome by it.
     bint ours
-    # Attached by us and without a stream; in its peer's pool.
+    # We attached it and it has no stream: it is in its peer's pool.
     Outlet *next_idle
     # Streams that run to this consumer, on its own link or on links of ours.
     int streams
-    # Of a link of ours: the consumer that its stream was for, and others of that one.
+    # For a link of ours: the consumer of its stream, and that consumer's other links.
     Outlet *consumer_link
     Outlet *prev_served
     Outlet *next_served
@@ -271,17 +271,17 @@ cdef struct Outlet:
     Outlet *served
     Outlet *next_reader
     Consumer consumer
-    # Sent settled: what was sent is done with.
+    # Deliveries are sent settled: they end when they are sent.
     bint presettled
     uint64_t tag
-    # The message that is on its way in parts, and how far.
+    # The message that is being sent in parts, and how many bytes of it are sent.
     Entry *sending
     pn_delivery_t *delivery
     Chunk *chunk
     size_t offset
-    # Where its reading from the file stands, if it is there in parts.
+    # The reader of its parts, if they are in the file.
     ChainReader *reader
-    # Waits for its session's output to drain; in its peer's list.
+    # Waits for its session's output to drain; then it is in its peer's list.
     bint clogged
     Outlet *prev_clogged
     Outlet *next_clogged
@@ -296,39 +296,38 @@ cdef struct Inlet:
     # Among those that the peer attached to that queue.
     Inlet *prev_inlet
     Inlet *next_inlet
-    # The anonymous terminus' last address, to look it up once; good as long as no queue
-    # went since.
+    # The anonymous terminus' last address and its queue; valid until a queue is deleted.
     Queue *last
     uint64_t last_known
     # The message that is arriving in parts, and its bytes as the connection's holder knows them.
     Message *receiving
     size_t counted
-    # What is in a file of the one that is arriving; a Spill.
+    # The Spill: the bytes in a file of the message that is arriving.
     void *spill
     # The target has the capability qd.streaming-deliveries.
     bint streaming
     Inlet *prev_streaming
     Inlet *next_streaming
-    # Streams whose outcome its sender waits for, or that are still arriving.
+    # Streams that are still arriving, or have no outcome yet.
     Stream *streams
     int stream_count
-    # We attached it to another server for its queue's consumers; in the queue's list.
+    # We attached it to another server for its queue's consumers; it is in the queue's list.
     bint announced
     Inlet *prev_trunk
     Inlet *next_trunk
-    # Another server attached it for streams; where the one that is arriving goes.
+    # Another server attached it for streams; the route of the stream that is arriving.
     bint routed
     Queue *destination
     Inlet *prev_bound
     Inlet *next_bound
-    # Waits for its stream to be sent; in the container's list when it may go on.
+    # Waits until its stream is sent; in the container's list when it may go on.
     bint awake
     Inlet *next_awake
-    # Of its deliveries, those that wait to be on disk.
+    # Its deliveries that wait for a sync.
     int unsynced
     # Mean size of its messages, which decides how many it may send ahead.
     size_t mean_size
-    # A message of one frame has come: its session's window is made for those.
+    # A message of one frame has come: its session's window is wide enough for those.
     bint wide
     # Waits for room in a queue, or for its file; in that queue's list.
     Queue *blocked_by
@@ -362,12 +361,12 @@ cdef struct Peer:
     # Links that the peer attached, and those that we did.
     size_t link_count
     size_t own_links
-    # Sessions that the peer began, those that we did, and those whose channels are ours
-    # until their end frame is out.
+    # Sessions that the peer began; those that we began; those that still have a channel until
+    # their end frame is written.
     size_t session_count
     size_t own_sessions
     size_t ending_sessions
-    # The one for links that get none to themselves; NULL as long as there is no such link.
+    # The session that our links share; NULL as long as no link needs it.
     pn_session_t *shared_session
     bint opened
     # Sessions that it began and that are not answered yet, the latest first.
@@ -376,14 +375,14 @@ cdef struct Peer:
     bint cut
     # NULL where there is no TLS.
     tls_t *tls
-    # The socket takes no more for now; until it does, nothing is framed for it.
+    # The socket is full; until it drains, nothing is framed for it.
     bint full
-    # Begins, attaches, detaches and ends of the peer's that are not answered: while the
-    # socket is full these are all that grows without end.
+    # The peer's unanswered begins, attaches, detaches and ends. While the socket is full, only
+    # these could grow without end.
     size_t unanswered
-    # The last events had so many of them that less is read at a time.
+    # The last events had so many of these that less is read at a time.
     bint costly
-    # Events are left that wait for the next round; until then nothing is read.
+    # Events are left for the next round; until then nothing is read.
     bint behind
     # Freed at the end of the turn.
     bint dead
@@ -398,14 +397,14 @@ cdef struct Peer:
     size_t idle_count
     # Streams that run on links of ours to this peer.
     size_t stream_count
-    # No other connection may have its container id, for it asked for that.
+    # It reserved its container id: no other connection may have that.
     bint sole
-    # A connection to another of our servers, and what made it if it was us.
+    # A connection to another pyfast server; and the connector, if we made the connection.
     bint trunk
     Dial *dial
     Peer *prev_trunk
     Peer *next_trunk
-    # Open transactions by the low bits of their ids; what is free is chained.
+    # Open transactions by the low bits of their ids; free places are chained.
     Transaction **transactions
     uint32_t transaction_capacity
     uint32_t transaction_count
@@ -415,7 +414,7 @@ cdef struct Peer:
 # One thing that a transaction does when it is committed (part 4.4).
 cdef struct Work:
     Work *next
-    # The queue, which stays at least as long; NULL for a browser's copy.
+    # The queue, which lives at least as long; NULL for a browser's copy.
     Queue *queue
     # A message to publish...
     Message *message
@@ -428,12 +427,12 @@ cdef struct Work:
     bint failed
     bint undeliverable
 
-# A link of which deliveries wait for a sync, and how many; link NULL: it is gone.
+# A link whose deliveries wait for a sync, and how many; its link is NULL after the link's end.
 cdef struct Waiter:
     Link *link
     size_t count
 
-# A delivery that is accepted when what it brought is on disk.
+# A delivery that is accepted when its message is on disk.
 cdef struct Pending:
     Waiter *waiter
     pn_delivery_t *delivery
@@ -442,7 +441,7 @@ cdef struct Pending:
 cdef struct Coordinator:
     Link base
     Transaction *transactions
-    # A commit that waits for the file of a queue, and how far its work has its files.
+    # A commit that waits for a queue's file; the work before this place has its files.
     uint64_t discharge
     Work *unopened
     Queue *awaited
@@ -456,11 +455,11 @@ cdef struct Transaction:
     uint64_t id
     Work *first
     Work *last
-    # Of the messages and outcomes that it holds.
+    # Bytes of the messages and outcomes that it holds.
     size_t bytes
     # Its commit wrote to files.
     bint stored
-    # Work that belongs to it was refused: it can only be rolled back.
+    # Some of its work was refused: it can only be rolled back.
     bint incomplete
 
 # All connections and queues of one server.
@@ -469,25 +468,25 @@ cdef struct Container:
     Queue *dirty_queues
     Peer *dirty_peers
     Inlet *awake
-    # Stores to be flushed at the end of the turn, those to be synced, and who waits for that.
+    # Stores to flush at the end of the turn, stores to sync, and the deliveries that wait.
     void *dirty_stores
     void *unsynced_stores
     # The Syncer; NULL without files.
     void *syncer
-    # Peers are told of what is on disk only (A.11).
+    # Answers wait until their messages are on disk (A.11).
     bint group
-    # Bytes from which on a file that is mostly removed is ended.
+    # A file of this many bytes ends when most of its messages are removed.
     size_t roll_size
-    # Have a queue given its file. It is dispatched when it has it, or cannot have it.
+    # Request a queue's file. The queue is dispatched when the file is open, or has failed.
     void (*want_store)(Queue *queue) noexcept nogil
     # Detach a consumer whose link's name was attached anew.
     void (*steal)(Link *link) noexcept nogil
     Pending *pending
-    # How many of `pending`, from its first on, wait for the sync that is under way.
+    # The first so many of `pending` wait for the sync that is under way.
     size_t syncing_count
-    # A file of that sync could not even be tried.
+    # A file of that sync could not be handed to the syncer.
     bint sync_failed
-    # What makes a transaction's id another server's in the files.
+    # Tells transaction ids of this run from those of other runs in the files.
     uint64_t run_id
     size_t pending_count
     size_t pending_capacity
@@ -495,10 +494,10 @@ cdef struct Container:
     Queue *queues
     # Addresses that have consumers here.
     Queue *wanted
-    # How many have gone: what was looked up before may be one of these.
+    # How many queues were deleted: an earlier look-up may have found one of these.
     uint64_t queues_gone
     size_t peer_count
-    # Of these, connections to other servers.
+    # The peers that are other servers.
     Peer *trunks
     # Peers that ended in this turn.
     Peer *dead
@@ -506,15 +505,15 @@ cdef struct Container:
     uint64_t next_serial
     int64_t now_ms
     bint closing
-    # When to give freed memory back to the system (monotonic ns); 0 for nothing to give.
+    # When to return freed memory to the system (monotonic ns); 0 for none.
     int64_t trim_at
-    # The Broker, for what needs Python: addresses, set-up, errors.
+    # The Broker, for work in Python: addresses, set-up, errors.
     void *broker
     int epoll
 
 
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:
-    """Have the queue dispatched at the end of the turn."""
+    """Mark the queue for dispatch at the end of the turn."""
     if not queue.dirty:
         queue.dirty = True
         queue.next_dirty = queue.container.dirty_queues
@@ -522,7 +521,7 @@ cdef inline void queue_dirty(Queue *queue) noexcept nogil:
 
 
 cdef inline void peer_dirty(Peer *peer) noexcept nogil:
-    """Have the peer's output written at the end of the turn."""
+    """Mark the peer's output to be written at the end of the turn."""
     if not peer.dirty:
         peer.dirty = True
         peer.next_dirty = peer.container.dirty_peers
@@ -530,20 +529,20 @@ cdef inline void peer_dirty(Peer *peer) noexcept nogil:
 
 
 cdef inline void delivery_hold(pn_delivery_t *delivery, Entry *entry) noexcept nogil:
-    """Have a delivery to a consumer hold an entry until its outcome."""
+    """Attach an entry to a delivery to a consumer, until its outcome."""
     made(DELIVERY)
     pn_delivery_set_context(delivery, entry)
 
 
 cdef inline void delivery_let_go(pn_delivery_t *delivery) noexcept nogil:
-    """Take from a delivery the entry that it may hold."""
+    """Detach the entry from a delivery, if it has one."""
     if pn_delivery_get_context(delivery) != NULL:
         freed(DELIVERY)
     pn_delivery_set_context(delivery, NULL)
 
 
 cdef inline void inlet_wake(Inlet *inlet) noexcept nogil:
-    """Have the inlet read on at the end of the turn."""
+    """Mark the inlet to be read at the end of the turn."""
     if not inlet.awake:
         inlet.awake = True
         inlet.next_awake = inlet.base.peer.container.awake

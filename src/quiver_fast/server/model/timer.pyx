@@ -1,4 +1,4 @@
-"""What is due at a time: nothing is looked at before, so what rests costs nothing."""
+"""Timers: nothing is looked at before it is due, so what rests costs nothing."""
 
 from libc.stdint cimport int64_t
 
@@ -7,19 +7,19 @@ from quiver_fast.server.model.structures cimport Container, Timer
 
 
 cdef void timer_set(Container *container, Timer *timer, int64_t due) noexcept nogil:
-    """Have a timer ring at ``due`` (monotonic ns), whenever it would have rung before."""
+    """Set a timer to ``due`` (monotonic ns), in place of its time."""
     heap_take(&container.timers, &timer.place)
     heap_put(&container.timers, due, &timer.place)
 
 
 cdef void timer_advance(Container *container, Timer *timer, int64_t due) noexcept nogil:
-    """Have a timer ring at ``due``, unless it rings before that."""
+    """Set a timer to ``due``, unless it rings before that."""
     if timer.place == 0 or due < container.timers.slots[timer.place - 1].due:
         timer_set(container, timer, due)
 
 
 cdef void timer_clear(Container *container, Timer *timer) noexcept nogil:
-    """Have a timer not ring any more."""
+    """Stop a timer."""
     heap_take(&container.timers, &timer.place)
 
 

@@ -15,7 +15,7 @@ cdef struct StateInTransaction:
     bint undeliverable
 
 cdef inline Entry *entry_of(pn_delivery_t *delivery) noexcept nogil:
-    """Return the entry that a delivery is of; NULL if a transaction has its outcome, or none."""
+    """Return a delivery's entry; NULL if it has none, or a transaction has its outcome."""
     cdef void *context = pn_delivery_get_context(delivery)
     return NULL if <size_t>context & 1 else <Entry *>context
 

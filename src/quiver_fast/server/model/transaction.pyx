@@ -1,4 +1,4 @@
-"""What a transaction holds until it is discharged, AMQP 1.0 part 4.
+"""The work of a transaction until it is discharged (AMQP 1.0 part 4).
 
 A transaction is a list of work in the order it came: messages to publish and
 outcomes to apply. server.transactions.coordinator begins, commits and rolls back.
@@ -74,14 +74,14 @@ cdef bint add_places(Peer *peer) noexcept nogil:
 
 
 cdef inline Transaction *free_place(uint32_t following) noexcept nogil:
-    """Return what is in a free place: the next free one, odd as no pointer is."""
+    """Encode the next free place: odd, as no pointer is."""
     return <Transaction *>(<size_t>following << 1 | 1)
 
 
 cdef Transaction *transaction_find(Peer *peer, uint64_t id) noexcept nogil:
     """Return the connection's transaction with this id, or NULL.
 
-    One whose commit waits for a file is discharged: it takes no more work.
+    A transaction whose commit waits for a file counts as discharged: it takes no more work.
     """
     cdef uint64_t place = id & ((<uint64_t>1 << PLACE_BITS) - 1)
     cdef Transaction *transaction
@@ -94,7 +94,7 @@ cdef Transaction *transaction_find(Peer *peer, uint64_t id) noexcept nogil:
 
 
 cdef void transaction_free(Transaction *transaction) noexcept nogil:
-    """Forget a transaction, whose work was done or undone; messages left in it are dropped."""
+    """Free a transaction after its end; messages left in it are dropped."""
     cdef Peer *peer = transaction.coordinator.base.peer
     cdef uint32_t place = <uint32_t>(transaction.id & ((<uint64_t>1 << PLACE_BITS) - 1))
     cdef Work *work = transaction.first
@@ -115,7 +115,7 @@ cdef void transaction_free(Transaction *transaction) noexcept nogil:
 
 
 cdef bint take_id(const char *start, size_t size, uint64_t *id) noexcept nogil:
-    """Read a transaction's id; only those that we gave are valid."""
+    """Read a transaction's id; only ids that this server gave are valid."""
     if size != sizeof(uint64_t):
         return False
     memcpy(id, start, size)
@@ -220,7 +220,7 @@ cdef bint enlist_outcome(
     work.entry = entry
     work.queue = entry.queue
     if work.queue != NULL:
-        # The outcome must find the queue, even when the consumer's link is gone.
+        # The outcome needs the queue, even after the consumer's link has ended.
         work.queue.links += 1
     work.serial = serial
     work.delivery = delivery
@@ -234,7 +234,7 @@ cdef bint enlist_outcome(
 
 
 cdef void forget_delivery(pn_delivery_t *delivery) noexcept nogil:
-    """Leave an outcome to the commit: its delivery was settled after all, or its link is gone."""
+    """Detach an outcome from its delivery, which was settled or whose link has ended."""
     cdef size_t context = <size_t>pn_delivery_get_context(delivery)
     if context & 1:
         (<Work *>(context & ~<size_t>1)).delivery = NULL

@@ -1,1 +1,1 @@
-"""Queues and topics: entries in lanes, and who takes them."""
+"""Queues and topics: entries in lanes, and their consumers."""

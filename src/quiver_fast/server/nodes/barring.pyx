@@ -1,7 +1,7 @@
-"""Which links must not get which entries: those that said undeliverable-here (part 3.4.5).
+"""Keeps entries from links that called them undeliverable-here (part 3.4.5).
 
-Entries that the same links must not have are in one lane. So dispatch looks at the first
-of each lane, however many entries wait there for a consumer that may have them.
+Entries that are barred to the same links are in one lane. So dispatch looks only at the first
+entry of each lane, however many entries wait in the lane for another consumer.
 """
 
 from libc.stdint cimport uint64_t
@@ -10,8 +10,8 @@ from libc.string cimport memcmp, memcpy, memmove
 
 from quiver_fast.server.model.structures cimport Entry, Lane, Queue
 
-# Sets of links that a queue tells apart. With more, an entry joins the others of the last
-# set, which all are kept from both: it waits for a link that called none of them so.
+# Sets of links that a queue tells apart. Further entries join the lane of the last set, and the
+# whole lane is barred to the links of all of them.
 cdef size_t LANES_MAX = 64
 
 
@@ -77,7 +77,7 @@ cdef Lane *lane_with(Queue *queue, const Lane *lane, uint64_t serial) noexcept n
 
 
 cdef void entry_bar(Entry *entry, uint64_t serial) noexcept nogil:
-    """Keep an acquired entry from a link. Without memory the link may get it again."""
+    """Bar an acquired entry to a link. Without memory the link may get it again."""
     cdef Queue *queue = entry.queue
     cdef Lane *before = entry.lane
     cdef Lane *lane
@@ -99,7 +99,7 @@ cdef void entry_bar(Entry *entry, uint64_t serial) noexcept nogil:
 
 
 cdef Lane *widest_for(Queue *queue, const Lane *before, uint64_t serial) noexcept nogil:
-    """Have the newest lane keep from these links as well, and return it; NULL without memory."""
+    """Bar the newest lane to these links too, and return it; NULL without memory."""
     cdef Lane *lane = queue.lanes
     cdef uint64_t *barred = <uint64_t *>malloc(
         (lane.barred_count + before.barred_count + 2) * sizeof(uint64_t))
@@ -118,7 +118,7 @@ cdef Lane *widest_for(Queue *queue, const Lane *before, uint64_t serial) noexcep
 
 
 cdef void lane_leave(Queue *queue, Lane *lane) noexcept nogil:
-    """One entry less is the lane's, which goes with the last."""
+    """Count one entry less in the lane, and free the lane with its last."""
     cdef Lane **place = &queue.lanes
     lane.entries -= 1
     if lane.entries:
@@ -132,7 +132,7 @@ cdef void lane_leave(Queue *queue, Lane *lane) noexcept nogil:
 
 
 cdef void lanes_forget(Queue *queue, uint64_t serial) noexcept nogil:
-    """A link is gone: nothing has to be kept from it."""
+    """A link has ended: no lane need be barred to it."""
     cdef Lane *lane = queue.lanes
     cdef size_t at
     while lane != NULL:

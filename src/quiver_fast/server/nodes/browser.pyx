@@ -1,7 +1,7 @@
-"""Who goes through a queue in its order and takes nothing, or only what a selector wants.
+"""Browsers and selective consumers: they go through a queue in its order.
 
-A browser and a selective consumer stand before an entry of the main lane; what comes, comes
-back or leaves there moves them.
+Each has a place before an entry of the main lane. The place moves when entries are added,
+returned or removed there.
 """
 
 from quiver_fast.server.model.structures cimport Consumer, Entry, Lane, Queue
@@ -27,7 +27,7 @@ cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
 
 
 cdef void show_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Let who goes through the queue see an entry that came, or came back, before its place."""
+    """Move the places that are behind an entry that was added or returned."""
     cdef Consumer *consumer
     if entry.lane != &queue.main:
         return
@@ -48,7 +48,7 @@ cdef inline void show_to(Consumer *consumer, Entry *entry) noexcept nogil:
 
 
 cdef void hide_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Move who stands on an entry that leaves its lane."""
+    """Move the places at an entry that leaves its lane."""
     cdef Consumer *consumer = queue.browsers
     while consumer != NULL:
         if consumer.place == entry:

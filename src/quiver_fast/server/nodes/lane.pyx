@@ -1,9 +1,9 @@
 """A lane: available entries in the order of their sequence.
 
-What comes first goes last, and what comes back finds its old place: behind the last entry
-with a smaller sequence that is in the lane's index, a treap by sequence. What came back is
-in there. So is whatever is before a gap, where an entry was taken from the middle: by a
-consumer with a selector, or because its time was over.
+A new entry goes last. A returned entry goes to its old place: behind the last entry with a
+smaller sequence in the lane's index, a treap by sequence. Returned entries are in the index.
+So is the entry before a gap, where an entry was taken from the middle: by a consumer with a
+selector, or because it expired.
 """
 
 from libc.stdint cimport uint64_t
@@ -12,7 +12,7 @@ from quiver_fast.server.model.structures cimport Entry, Lane
 
 
 cdef inline uint64_t priority(const Entry *entry) noexcept nogil:
-    """Spread the sequence, so that the treap's shape is as if by chance."""
+    """Hash the sequence to a priority, so that the treap is balanced."""
     cdef uint64_t x = entry.sequence * <uint64_t>0x9E3779B97F4A7C15
     x = (x ^ (x >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
     return x ^ (x >> 27)
@@ -101,7 +101,7 @@ cdef void lane_append(Lane *lane, Entry *entry) noexcept nogil:
 cdef void lane_return(Lane *lane, Entry *entry) noexcept nogil:
     """Put an entry back in its place."""
     cdef Entry *before = NULL
-    # What is given up all at once comes back the latest first.
+    # Entries that are released together come back the latest first.
     if lane.head != NULL and lane.head.sequence < entry.sequence:
         before = index_before(lane, entry.sequence)
     link_after(lane, before, entry)

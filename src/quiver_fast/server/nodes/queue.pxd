@@ -1,7 +1,7 @@
 from quiver_fast.server.messages.message cimport Message
 from quiver_fast.server.model.structures cimport Consumer, Container, Entry, Queue
 
-# Bits of a sequence that count; above them is, where a queue goes by priority, the priority.
+# Bits of a sequence that count entries. A queue by priority has the priority above them.
 cdef enum:
     COUNT_BITS = 48
 

@@ -1,9 +1,9 @@
 """A queue: entries in order, consumers in a ring, and nothing of the wire.
 
-Available entries are in lanes, first in first out: one for what everybody may have, one
-for streams, and one for each set of links that called messages undeliverable. What a
-consumer acquires leaves its lane, and comes back to its own place when it is released.
-Messages are shared by count of references, because a topic puts one into many queues.
+Available entries are in lanes, first in first out: one for entries that every consumer may
+have, one for streams, and one for each set of links that called messages undeliverable. An
+acquired entry leaves its lane; a released one comes back to its own place. Messages have a
+count of references, because a topic puts one message into many queues.
 """
 
 from libc.stdint cimport SIZE_MAX, int64_t, uint64_t
@@ -25,15 +25,15 @@ from quiver_fast.server.nodes.lane cimport lane_append, lane_remove, lane_return
 from quiver_fast.server.nodes.selective cimport selective_join, selective_leave, selective_returned
 from quiver_fast.server.selectors.filter cimport filter_release
 
-# Entries that were freed, for the next ones: each message takes one.
+# Freed entries, to be used again: each message needs one.
 cdef Entry *spare = NULL
 cdef size_t spare_count = 0
 cdef size_t SPARE_MAX = 65536
-# What a message costs besides its bytes, allocator included: a limit that left it out
-# would not bound the memory of short ones.
+# A message's memory besides its bytes, allocator included: a limit without it would not bound
+# the memory of short messages.
 cdef size_t OVERHEAD = sizeof(Entry) + sizeof(Message) + sizeof(Chunk) + 32
 cdef int64_t MILLISECOND = 1000000
-# Of a message that names none (AMQP 1.0 part 3.2.1).
+# The priority of a message that names none (AMQP 1.0 part 3.2.1).
 cdef uint64_t DEFAULT_PRIORITY = 4
 
 
@@ -41,7 +41,7 @@ cdef void wake(Timer *timer, int64_t now) noexcept nogil:
     # A queue's first member.
     cdef Queue *queue = <Queue *>timer
     queue_dirty(queue)
-    # It may have rung for something else than what expires.
+    # The timer may have rung for something else than an expiry.
     if queue.expiry.count and heap_first(&queue.expiry) * MILLISECOND > now:
         timer_advance(queue.container, timer, heap_first(&queue.expiry) * MILLISECOND)
 
@@ -79,7 +79,7 @@ cdef void queue_free(Queue *queue) noexcept nogil:
 
 
 cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil:
-    """Drop up to ``most`` of what is available; return whether that was all."""
+    """Drop up to ``most`` available entries; return whether these were all."""
     cdef Entry *entry = any_entry(queue)
     while entry != NULL and most:
         queue_acquire(queue, entry)
@@ -139,14 +139,13 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     if entry == NULL:
         return NULL
     queue.next_sequence += 1
-    # What is still arriving waits for nobody's credit.
+    # An incomplete message has a lane of its own: it waits for no consumer's credit.
     entry.lane = &queue.main if message.complete else &queue.streaming
     put_new(queue, entry)
     queue.available += 1
     queue.depth += 1
     queue.streams += message.stream != NULL
-    # A stream's bytes pass through: what counts is how many it may hold. A chain's are in
-    # the file.
+    # A stream counts with the bytes that it may hold; a chain's bytes are in the file.
     entry.bytes = OVERHEAD + (
         message.held if message.complete else max(message.held, <size_t>STREAM_HIGH))
     queue.bytes += entry.bytes
@@ -166,14 +165,14 @@ cdef void put_new(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void show_new(Queue *queue, Entry *entry) noexcept nogil:
-    """Let who goes through the queue see an entry that was put there as new."""
+    """Show a new entry to browsers and selective consumers."""
     show_entry(queue, entry)
     if queue.by_priority:
         selective_returned(queue, entry)
 
 
 cdef void put_by_priority(Queue *queue, Entry *entry) noexcept nogil:
-    """Put a new entry before those with a lower priority: its sequence says so ever after."""
+    """Put a new entry before those with a lower priority; its sequence contains the priority."""
     cdef uint64_t priority = DEFAULT_PRIORITY
     if entry.message.header.has_priority:
         priority = entry.message.header.priority
@@ -182,9 +181,9 @@ cdef void put_by_priority(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void note_expiry(Queue *queue, Entry *entry) noexcept nogil:
-    """Have an available entry dropped when its time is over.
+    """Drop an available entry when it expires.
 
-    Without memory for that, it is dropped when it is its turn. A stream goes at once.
+    Without memory for the timer, it is dropped when dispatch reaches it. A stream has no timer.
     """
     if entry.message.stream == NULL:
         heap_put(&queue.expiry, entry.message.expires, &entry.expiry)
@@ -218,7 +217,7 @@ cdef void queue_restore(Entry *entry) noexcept nogil:
 
 
 cdef void entry_drop(Entry *entry) noexcept nogil:
-    """End an acquired entry or a copy: its message is done with here."""
+    """End an acquired entry or a copy, and release its message."""
     global spare, spare_count
     cdef Queue *queue = entry.queue
     if queue != NULL:
@@ -239,7 +238,7 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
 
 
 cdef void chain_left(const Entry *entry) noexcept nogil:
-    """Let a message that is still arriving know that its queue has it no more."""
+    """Tell a message that is still arriving that its entry has ended."""
     if chain_of(entry.message).entry == entry:
         chain_of(entry.message).entry = NULL
 
@@ -267,7 +266,7 @@ cdef inline Consumer **list_of(Consumer *consumer) noexcept nogil:
 
 
 cdef void join_locally(Queue *queue) noexcept nogil:
-    """Count a consumer of this server's own, and let other servers wait behind it."""
+    """Count a consumer of this server, which goes before other servers."""
     cdef Consumer *consumer = queue.consumers
     count_local(queue, 1)
     while queue.local_count == 1 and consumer != NULL:
@@ -286,7 +285,7 @@ cdef void count_local(Queue *queue, int by) noexcept nogil:
 
 
 cdef void want(Queue *node, int by) noexcept nogil:
-    """Count who wants the messages of an address here; list the address while there is one."""
+    """Count the consumers of an address here; the address is listed while it has any."""
     node.local_count += by
     if by > 0 and node.local_count == 1:
         list_push(&node.container.wanted, node, &node.prev_wanted, &node.next_wanted)
@@ -315,7 +314,7 @@ cdef void consumer_leave(Consumer *consumer) noexcept nogil:
 
 
 cdef void consumer_drain(Consumer *consumer) noexcept nogil:
-    """Note that a consumer wants what there is, and then its credit gone (part 2.6.7)."""
+    """Note that a consumer drains its credit (part 2.6.7)."""
     if not consumer.draining:
         consumer.draining = True
         list_push(&consumer.queue.draining, consumer,
@@ -352,7 +351,7 @@ cdef void consumer_ready(Consumer *consumer) noexcept nogil:
 
 
 cdef void consumer_unready(Consumer *consumer) noexcept nogil:
-    """Take a consumer out of the ring: no credit, no room, or gone."""
+    """Take a consumer out of the ring: it has no credit or no room, or it detached."""
     cdef Consumer **ring = ring_of(consumer)
     if not consumer.ready:
         return

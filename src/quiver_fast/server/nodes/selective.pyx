@@ -1,8 +1,8 @@
 """Consumers with a selector: each goes through its queue once, at its own pace.
 
-A consumer's place in the queue is behind everything that it was shown. What does not match
-is not asked about again. What comes back behind the place is asked about when it comes
-back, and what matches is noted in the consumer's heap, so that it goes first.
+A consumer's place in the queue is behind all entries that its selector was asked about. The
+selector is not asked about them again. When an entry comes back behind the place, the selector
+is asked about it, and a match is noted in the consumer's heap, so that it goes first.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -36,12 +36,12 @@ cdef void selective_leave(Queue *queue, Consumer *consumer) noexcept nogil:
 
 
 cdef bint wants(const Consumer *consumer, const Message *message) noexcept nogil:
-    """Say whether a message is what a consumer asks for."""
+    """Say whether a message matches a consumer's selector."""
     return consumer.filter == NULL or filter_matches(<Filter *>consumer.filter, message)
 
 
 cdef bint is_unwanted(const Queue *queue, const Message *message) noexcept nogil:
-    """Say whether all consumers have selectors, and none asks for the message."""
+    """Say whether all consumers have selectors, and none matches the message."""
     cdef const Consumer *consumer = queue.selective
     if queue.selective_count == 0 or queue.consumer_count > queue.selective_count:
         return False
@@ -53,7 +53,7 @@ cdef bint is_unwanted(const Queue *queue, const Message *message) noexcept nogil
 
 
 cdef void selective_returned(Queue *queue, Entry *entry) noexcept nogil:
-    """Note an entry that came back for those who had passed its place and ask for it."""
+    """Note a returned entry for the matching consumers that have passed its place."""
     cdef Consumer *consumer = queue.selective
     while consumer != NULL:
         if entry.sequence <= consumer.seen and wants(consumer, entry.message) and (
@@ -89,10 +89,10 @@ cdef int by_sequence(const void *left, const void *right) noexcept nogil:
 
 
 cdef bint make_room(Consumer *consumer) noexcept nogil:
-    """Forget what others have taken since, and what is noted twice; then double, if need be.
+    """Remove the notes of entries that others took, and double notes; then grow, if need be.
 
-    So a full heap is at most half of notes that are good for nothing: it costs O(log n) a
-    note, and its memory is bounded by what is in the queue.
+    At most half of a full heap's notes are useless after that. So a note costs O(log n), and
+    the heap's memory is bounded by the entries in the queue.
     """
     cdef size_t capacity
     cdef uint64_t *grown
@@ -145,7 +145,7 @@ cdef uint64_t take_first(Consumer *consumer) noexcept nogil:
 
 
 cdef Entry *find_returned(const Consumer *consumer, uint64_t sequence) noexcept nogil:
-    """Return the entry that came back, if it is still there and the consumer may have it."""
+    """Return a returned entry, if it is still available and the consumer may have it."""
     cdef const Lane *lane = consumer.queue.lanes
     cdef Entry *entry = lane_find(&consumer.queue.main, sequence)
     while entry == NULL and lane != NULL:

@@ -1,1 +1,1 @@
-"""Selectors: their grammar, their steps in C, and the evaluation of these."""
+"""Selectors: their grammar, their steps in C, and the evaluation of the steps."""

@@ -1,7 +1,6 @@
 """The steps of a selector, on a stack.
 
-Truth has three values (JMS 2.0 section 3.8.1.2): UNKNOWN is what a property that is not
-there gives.
+Truth has three values (JMS 2.0 section 3.8.1.2): a missing property is UNKNOWN.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -57,7 +56,7 @@ cdef inline bint in_order(Code code, const Value *left, const Value *right) noex
 
 
 cdef void compare(Code code, Value *left, const Value *right) noexcept nogil:
-    """Compare; what is not alike is false, whatever the operator (section 3.8.1.1)."""
+    """Compare; values of different types give false for every operator (section 3.8.1.1)."""
     cdef bint alike
     if left.kind == UNKNOWN or right.kind == UNKNOWN:
         left.kind = UNKNOWN
@@ -75,7 +74,7 @@ cdef void compare(Code code, Value *left, const Value *right) noexcept nogil:
 
 
 cdef void calculate(Code code, Value *left, const Value *right) noexcept nogil:
-    """Calculate as Java does; what is no number, and n / 0, is unknown."""
+    """Calculate as Java does; an operand that is no number, or n / 0, gives unknown."""
     if not (is_numeric(left) and is_numeric(right)):
         left.kind = UNKNOWN
     elif left.kind == REAL or right.kind == REAL:
@@ -103,7 +102,7 @@ cdef inline int64_t whole_result(Code code, int64_t left, int64_t right) noexcep
         return <int64_t>(<uint64_t>left - <uint64_t>right)
     if code == MULTIPLY:
         return <int64_t>(<uint64_t>left * <uint64_t>right)
-    # The quotient of the least long and -1 is no long.
+    # The quotient of the least long and -1 does not fit a long.
     return whole_result(SUBTRACT, 0, left) if right == -1 else left // right
 
 
@@ -186,7 +185,7 @@ cdef void like(Value *value, const Pattern *pattern) noexcept nogil:
 
 
 cdef bint evaluate(Filter *filter) noexcept nogil:
-    """Take the steps with the values that were read; return whether the whole is true."""
+    """Evaluate the steps with the values that were read; return whether the result is true."""
     cdef Value *top = filter.stack - 1
     cdef Step *step
     cdef uint32_t i

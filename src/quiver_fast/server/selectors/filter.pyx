@@ -1,7 +1,7 @@
-"""Whether a message is what a selector asks for: the fast half of `selector.py`.
+"""Matches messages with selectors: the fast half of `selector.py`.
 
-One pass over the sections before the body takes the values that the selector names; then
-`evaluate` takes its steps.
+One pass over the sections before the body reads the values that the selector names. Then
+`evaluate` runs its steps.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -30,8 +30,8 @@ cdef int SECTION_PROPERTIES = 0x73
 cdef int SECTION_APPLICATION_PROPERTIES = 0x74
 # The priority of a message that names none, part 3.2.1.
 cdef uint8_t DEFAULT_PRIORITY = 4
-# Of a message in several chunks, as much is looked at: properties that end behind it are
-# not there for a selector.
+# Bytes to look at of a message in several chunks: properties that end behind them are
+# missing for a selector.
 cdef size_t HEAD_MAX = 1048576
 
 CODES = {
@@ -50,7 +50,7 @@ cdef class Selector:
         text: the expression.
 
     Raises:
-        SelectorError: it is none.
+        SelectorError: the text is not a selector.
     """
 
     def __init__(self, text: str) -> None:
@@ -155,7 +155,7 @@ cdef class Selector:
         return 0
 
     def matches(self, encoded: bytes) -> bool:
-        """Say whether an encoded message, given whole and in one piece, is asked for."""
+        """Say whether an encoded message, complete and in one piece, matches."""
         cdef Message *message = message_of(encoded)
         cdef bint found = filter_matches(&self.filter, message)
         message_release(message)
@@ -174,7 +174,7 @@ cdef Message *message_of(bytes encoded) except NULL:
 
 
 cdef Filter *filter_take(Selector selector) noexcept:
-    """Take a selector's filter, to be given back by `filter_release`."""
+    """Take a reference to a selector's filter; `filter_release` releases it."""
     Py_INCREF(selector)
     return &selector.filter
 
@@ -231,7 +231,7 @@ cdef void take_value(
             bits = (bits << 8) | start[i]
         value.whole = signed(bits, width) if is_signed(code) else <int64_t>bits
         if not is_signed(code) and value.whole < 0:
-            # An unsigned long that is more than a long holds.
+            # An unsigned long that does not fit a long.
             value.kind = REAL
             value.real = <double>bits
     else:
@@ -275,7 +275,7 @@ cdef inline double as_double(uint64_t bits) noexcept nogil:
 
 
 cdef void take_header(Filter *filter, const Message *message) noexcept nogil:
-    """Take what the header says, or what holds without one."""
+    """Take the header's values, or the defaults without one."""
     cdef const uint16_t *slots = &filter.fields[PROPERTY_COUNT]
     cdef Value *value
     if slots[0]:
@@ -303,7 +303,7 @@ cdef void take_header(Filter *filter, const Message *message) noexcept nogil:
 
 
 cdef bint take_properties(Filter *filter, Cursor *cursor) noexcept nogil:
-    """Take the fields of the properties section; return whether it is wholly there."""
+    """Take the fields of the properties section; return whether the section is complete."""
     cdef Cursor inside
     cdef uint64_t count
     cdef uint8_t code
@@ -332,7 +332,7 @@ cdef Name *name_of(const Filter *filter, const char *text, size_t size) noexcept
 
 
 cdef bint take_application_properties(Filter *filter, Cursor *cursor) noexcept nogil:
-    """Take the application properties that the selector names; return whether all are there."""
+    """Take the application properties that the selector names; return whether all have come."""
     cdef Cursor inside
     cdef uint64_t count
     cdef uint8_t code
@@ -356,7 +356,7 @@ cdef bint take_application_properties(Filter *filter, Cursor *cursor) noexcept n
 
 
 cdef bint take_sections(Filter *filter, Cursor cursor) noexcept nogil:
-    """Take what the selector names before the body; False if that goes on behind the end."""
+    """Take the values that the selector names before the body; False if the sections are cut."""
     cdef int section
     cdef uint8_t code
     cdef const uint8_t *start
@@ -397,7 +397,7 @@ cdef bint filter_matches(Filter *filter, const Message *message) noexcept nogil:
 
 
 cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
-    """Ask about a message in the file; what has not all its properties there matches nothing yet.
+    """Ask about a message in the file; a message without all its properties does not match yet.
     """
     cdef ChainReader *reader = chain_open(message)
     cdef size_t size = 0

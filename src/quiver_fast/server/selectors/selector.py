@@ -1,9 +1,9 @@
-"""Selectors: SQL-92 conditional expressions as JMS 2.0 has them (section 3.8.1).
+"""Selectors: SQL-92 conditional expressions as JMS 2.0 defines them (section 3.8.1).
 
-A selector is read once, when its consumer attaches, into steps for a stack machine:
-operands come before their operator. `filter.pyx` takes the steps for each message. The
-parser is ours, because the server serves nobody while it loads a parser library and that
-library prepares its tables.
+A selector is compiled once, when its consumer attaches, into steps for a stack machine:
+operands come before their operator. `filter.pyx` runs the steps for each message. The parser
+is ours: while the server loads a parser library and that library prepares its tables, no
+peer is served.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JMS = {
     "JMSXGroupID": "group_id",
     "JMSXGroupSeq": "group_sequence",
 }
-# JMS keeps them out of selectors, or they change from one delivery to the next.
+# JMS does not allow them in selectors, or they differ from one delivery to the next.
 NOT_IN_SELECTORS = {
     "JMSDestination", "JMSReplyTo", "JMSExpiration", "JMSRedelivered", "JMSDeliveryTime",
     "JMSXDeliveryCount",
@@ -63,7 +63,7 @@ TOKEN = re.compile(
 
 
 class SelectorError(UsageError):
-    """A text that is no selector."""
+    """The text is not a selector."""
 
 
 class Token(NamedTuple):
@@ -75,7 +75,7 @@ class Token(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What the stack machine does next.
+    """One step of the stack machine.
 
     Attributes:
         code: `literal`, `property`, `field`, an operator, `in`, `like`, `between` or `is null`.
@@ -399,7 +399,7 @@ def parse(text: str) -> list[Step]:
     """Read a selector.
 
     Raises:
-        SelectorError: it is none, or longer or deeper than the server takes.
+        SelectorError: the text is not a selector, or longer or deeper than the server takes.
     """
     if len(text) > LENGTH_MAX:
         raise SelectorError(f"the selector has more than {LENGTH_MAX} characters")

@@ -1,4 +1,4 @@
-# What a selector is in C: its steps, the values they work on, and what it asks a message for.
+# A selector in C: its steps, their values, and the fields that it reads from a message.
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
@@ -8,13 +8,13 @@ cdef enum ValueKind:
     WHOLE
     REAL
     TEXT
-    # A value that a selector can only ask IS NULL of.
+    # A value of another type: a selector can only ask IS NULL of it.
     OTHER
 
-# A value; a text's bytes are the selector's or the message's.
+# A value; a text points into the selector or the message.
 cdef struct Value:
     ValueKind kind
-    # Of a truth 0 or 1.
+    # 0 or 1 for a truth.
     int64_t whole
     double real
     const char *text
@@ -76,7 +76,7 @@ cdef enum:
     PROPERTY_COUNT = 13
     FIELD_COUNT = 18
 
-# A selector, ready to be asked about messages. Not for two threads at once.
+# A compiled selector. Two threads must not use it at once.
 cdef struct Filter:
     # The Selector, which holds the memory of all this.
     void *owner
@@ -86,7 +86,7 @@ cdef struct Filter:
     Name *index
     uint32_t index_mask
     uint32_t name_count
-    # One more than the slots of the properties' fields and of HEADERS; 0 for those that the
+    # The slots of the properties' fields and of HEADERS, plus one; 0 for fields that the
     # selector does not name.
     uint16_t[18] fields
     bint asks_properties

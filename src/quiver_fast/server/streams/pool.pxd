@@ -4,6 +4,6 @@ cdef void pool_add(Outlet *outlet) noexcept nogil
 cdef void pool_remove(Outlet *outlet) noexcept nogil
 
 cdef enum:
-    # Idle links that a connection keeps, and how long those that are too many wait, in ms.
+    # Idle links that a connection keeps, and the ms after which further ones are detached.
     POOL_MAX = 128
     TRIM_AFTER = 100

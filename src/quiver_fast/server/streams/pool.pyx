@@ -1,4 +1,4 @@
-"""Links of ours to a peer that have no stream: the next streams go by them."""
+"""A pool of our links to a peer without a stream: the next streams use them."""
 
 from libc.stdint cimport int64_t
 

@@ -16,7 +16,7 @@ cdef inline bint is_chosen(const Queue *subscription, const Message *message) no
         <Filter *>subscription.filter, message)
 
 cdef inline bint is_for(const Queue *subscription, const Message *message) noexcept nogil:
-    # What came from another server goes to none: it would come back.
+    # A stream from another server goes to no other server: it would come back.
     return not (subscription.trunk and message.routed) and (
         not subscription.choosy or is_chosen(subscription, message))
 

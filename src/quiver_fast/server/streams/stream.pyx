@@ -1,9 +1,9 @@
-"""A streaming delivery: forwarded while it is received, its outcome passed back.
+"""A streaming delivery: forwarded while it is received, and its outcome passed back.
 
-A stream is an entry like any other whose message is not complete yet. What makes
-it a stream is here: who reads it, and what its sender is told. Its sender's
-delivery stays unsettled until it was received to the end, whatever its consumers
-say before: the engine would count the rest of a settled one against the session.
+A stream is an entry whose message is not complete yet. This module knows the readers of a
+stream and the outcome for its sender. The sender's delivery stays unsettled until its end was
+received, even if the consumers have settled: the engine would count the rest of a settled
+delivery against the session.
 """
 
 from libc.stdint cimport uint64_t
@@ -36,7 +36,7 @@ cdef bint stream_begin(
     stream.inlet = inlet
     stream.delivery = delivery
     stream.undecided = entries
-    # The flag itself may come with the last frame only (part 2.7.5).
+    # The settled flag may come only with the last frame (part 2.7.5).
     stream.presettled = pn_delivery_settled(delivery) or (
         pn_link_remote_snd_settle_mode(inlet.base.link) == PN_SND_SETTLED)
     stream.next = inlet.streams
@@ -51,7 +51,7 @@ cdef bint stream_begin(
 
 
 cdef void stream_leave(Message *message, Chunk *position) noexcept nogil:
-    """One entry sends no more, from ``position`` on; its sender may have waited for just that."""
+    """One entry stops sending at ``position``; its sender may have waited for that."""
     cdef Inlet *inlet = stream_of(message).inlet
     message_leave(message, position)
     if inlet != NULL and not message.complete:
@@ -68,7 +68,7 @@ cdef void stream_reason(const Message *message, pn_condition_t *condition) noexc
 
 
 cdef inline int severity(uint64_t outcome) noexcept nogil:
-    """Order outcomes: a sender with several consumers is told the worst (accepted is best)."""
+    """Rank outcomes: a sender with several consumers gets the worst (accepted is best)."""
     if outcome == PN_REJECTED:
         return 3
     if outcome == PN_MODIFIED:
@@ -80,7 +80,7 @@ cdef inline int severity(uint64_t outcome) noexcept nogil:
 
 cdef void stream_decide(
         Stream *stream, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil:
-    """Take the outcome of one entry; after the last, tell the sender."""
+    """Take the outcome of one entry; after the last one, answer the sender."""
     if outcome != PN_REJECTED and outcome != PN_MODIFIED and outcome != PN_RELEASED:
         outcome = PN_ACCEPTED
     if severity(outcome) >= severity(stream.outcome):
@@ -88,13 +88,13 @@ cdef void stream_decide(
     stream.failed |= failed
     stream.undeliverable |= undeliverable
     stream.undecided -= 1
-    # Below zero: no queue ever had it, and this is its only outcome.
+    # Below zero: no queue had the stream, and this is its only outcome.
     if stream.undecided <= 0:
         tell(stream)
 
 
 cdef void tell(Stream *stream) noexcept nogil:
-    """Give the sender's delivery its outcome, and settle it once it is wholly here."""
+    """Give the sender's delivery its outcome, and settle it once it is complete."""
     cdef pn_delivery_t *delivery = stream.delivery
     if delivery == NULL:
         return
@@ -111,13 +111,13 @@ cdef void tell(Stream *stream) noexcept nogil:
 
 
 cdef void stream_received(Stream *stream) noexcept nogil:
-    """All of it is here: settle if its outcome is known already."""
+    """The stream is complete: settle it if its outcome is known."""
     if stream.undecided <= 0 and stream.delivery != NULL:
         tell(stream)
 
 
 cdef void stream_orphan(Stream *stream) noexcept nogil:
-    """Part a stream from its sender, which is gone or has its answer."""
+    """Detach a stream from its sender, which has left or has its answer."""
     cdef Stream **place = &stream.inlet.streams
     while place[0] != stream:
         place = &place[0].next
@@ -143,7 +143,7 @@ cdef void reader_leave(Outlet **readers, Outlet *outlet) noexcept nogil:
 
 
 cdef void sweep_streams(Queue *queue) noexcept nogil:
-    """Have an address look for streams that were aborted before anybody took them."""
+    """Let an address look for streams that were aborted before a consumer took them."""
     if queue == NULL:
         return
     if queue.multicast:

@@ -1,9 +1,9 @@
-"""Links that the server attaches for streams, one stream each, kept for the next.
+"""Links that the server attaches for streams: one stream at a time, then kept for the next.
 
-A peer that offered qd.streaming-links takes them; nothing is sent before it answered
-the attach and gave credit. Each has a session of its own, so that a stream that is
-not read closes no window but its own; where the peer has no channels for that, or the
-configuration says so, they share one.
+Peers that offer qd.streaming-links accept them. A stream waits until the peer has answered the
+attach and given credit. Each link has its own session, so that an unread stream closes only its
+own window. If the peer has no channels for that, or the configuration says so, the links share
+a session.
 """
 
 from quiver_fast.proton.libproton cimport (
@@ -17,17 +17,17 @@ from quiver_fast.server.connections.links cimport (
 from quiver_fast.server.model.structures cimport OUTLET, Outlet, Peer, peer_dirty
 from quiver_fast.server.streams.pool cimport POOL_MAX, pool_remove
 
-# How many idle links that are too many go at a time.
+# How many superfluous idle links are detached at a time.
 cdef int POOL_STEP = 10
 
 cdef const char *NAME = b"quiver-stream-"
 
 
 cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
-    """Return an idle link to the consumer's peer, or attach a new one; NULL if there is no way.
+    """Return an idle link to the consumer's peer, or attach a new one; NULL if neither is possible.
 
     Args:
-        later: set to whether there may be one when the peer has answered a begin of ours.
+        later: set to whether a link is possible after the peer's answer to a begin of ours.
     """
     cdef Peer *peer = consumer.base.peer
     cdef Outlet *outlet
@@ -49,7 +49,7 @@ cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
 cdef Peer *least_busy(Peer *trunk) noexcept nogil:
     """Return the connection to a trunk's server that runs the fewest streams.
 
-    One that has no room for a link of its own session comes after those that have.
+    Connections without room for a link with its own session come last.
     """
     cdef Peer *best = trunk
     cdef Peer *peer = trunk.container.trunks
@@ -73,7 +73,7 @@ cdef bint has_link(Peer *peer) noexcept nogil:
 cdef Outlet *idle_outlet(Peer *peer) noexcept nogil:
     """Return the first link of the pool that a stream can go by at once; NULL to attach one.
 
-    A peer that leaves many unanswered, unread or without credit gets no more of them.
+    A peer with many links that are unanswered, unread or without credit gets no further ones.
     """
     cdef Outlet *outlet = peer.idle_first
     while outlet != NULL and not can_send(outlet):
@@ -85,14 +85,14 @@ cdef Outlet *idle_outlet(Peer *peer) noexcept nogil:
 
 
 cdef bint can_send(const Outlet *outlet) noexcept nogil:
-    # A window that others share says nothing of the link.
+    # A shared window says nothing about this link.
     return pn_link_credit(outlet.base.link) > 0 and (
         not outlet.base.owns_session
         or pn_session_remote_incoming_window(outlet.base.session) > 0)
 
 
 cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
-    """Attach as a sender without source and target addresses; they go with the link."""
+    """Attach as a sender without addresses of source and target; both end with the link."""
     cdef bint own
     cdef pn_session_t *session = session_for(peer, &own)
     cdef char[NAME_MAX] name
@@ -123,7 +123,7 @@ cdef void trim_pool(Peer *peer) noexcept nogil:
     cdef int count = 0
     while peer.idle_count > POOL_MAX and outlet != NULL and count < POOL_STEP:
         following = outlet.next_idle
-        # The outcome of its last stream may still be due.
+        # The outcome of its last stream may still come.
         if pn_unsettled_head(outlet.base.link) == NULL:
             pool_remove(outlet)
             # The peer's answer ends it: server.wire.protocol frees link and session.

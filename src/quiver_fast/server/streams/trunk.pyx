@@ -1,12 +1,11 @@
 """Trunks: connections between servers, over which each serves the other's consumers.
 
-While an address has consumers here, we have a link from each server that we know, as
-any consumer would: that is the announcement. So the other server sends us messages of
-that address, if it has no consumers of its own; streams come by links that it attaches
-for them, on any of the connections between the two. Consumers that are trunks are not
-announced further, and streams and topics' messages that came over a trunk go to nobody
-by another: nothing can go in circles. A message that a queue took over is the queue's
-own: it goes on by a trunk only when the last consumer here went.
+While an address has consumers here, this server attaches to it on each server that it knows,
+like any consumer: that announces the consumers. The other server sends messages of the address
+if it has no consumers of its own. It attaches links for streams, on any of the connections
+between the two servers. Trunks are not announced as consumers, and streams and topics' messages
+from a trunk never leave by another trunk: so nothing goes in circles. A message in a queue
+belongs to that queue: it leaves by a trunk only when the last consumer here has left.
 
     producer ─> server ──[ link of the address: small messages ]──> server ─> consumer
                        ──[ link for a stream, with its route   ]──>
@@ -33,7 +32,7 @@ cdef const char *NAME = b"quiver-trunk-"
 
 
 cdef void trunk_opened(Peer *peer) noexcept nogil:
-    """The peer's open frame came: if it is another server, begin to serve its addresses."""
+    """The peer's open frame came: if the peer is another server, begin to serve its addresses."""
     cdef Container *container = peer.container
     peer.trunk = is_trunk(peer.driver.connection)
     if not peer.trunk:
@@ -55,7 +54,7 @@ cdef bint is_ourselves(Peer *peer) noexcept nogil:
 
 
 cdef void trunk_lost(Peer *peer) noexcept nogil:
-    """A connection that is no more: other connections to its server take over its links."""
+    """A trunk connection has ended: other connections to its server take over its links."""
     if peer.trunk:
         list_remove(&peer.container.trunks, peer, &peer.prev_trunk, &peer.next_trunk)
         announce_all(peer.container)
@@ -71,7 +70,7 @@ cdef void announce_all(Container *container) noexcept nogil:
 
 
 cdef void trunks_announce(Queue *queue) noexcept nogil:
-    """Have a link for the address from every server, while it has consumers here."""
+    """Attach to the address on every server, while it has consumers here."""
     cdef Peer *peer
     if queue.local_count == 0 or queue.container.closing:
         return
@@ -95,7 +94,7 @@ cdef bint is_announced(Queue *queue, Peer *peer) noexcept nogil:
 cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
     """Attach to the address on the other server, as a consumer in the name of ours.
 
-    Its session is its own if it can be, so that a queue that is full here stops no other
+    The link has its own session if possible, so that a full queue here stops no other
     address.
     """
     cdef bint own
@@ -128,9 +127,9 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
 
 
 cdef void trunks_withdraw(Queue *queue) noexcept nogil:
-    """Detach from the address everywhere, if it has no consumers here any more.
+    """Detach from the address on all servers, if it has no consumers here any more.
 
-    The other server takes back what it sent and has no outcome.
+    The other servers take back the messages without an outcome.
     """
     cdef Inlet *inlet
     while queue.local_count == 0 and queue.trunk_inlets != NULL:
@@ -148,7 +147,7 @@ cdef void trunk_detached(Inlet *inlet) noexcept nogil:
 
 
 cdef void trunks_top_up(Queue *queue) noexcept nogil:
-    """Ask other servers for as much as our consumers have made room for."""
+    """Give other servers credit for the room that our consumers have made."""
     cdef Inlet *inlet = queue.trunk_inlets
     while inlet != NULL:
         inlet_top_up(inlet)

@@ -30,7 +30,7 @@ from quiver_fast.server.transfer.outcome cimport apply_outcome, return_entry
 from quiver_fast.server.transfer.retire cimport queue_left
 
 cdef int CREDIT = 100
-# Declare and discharge are a few bytes; what is longer is neither.
+# Declare and discharge are short; a longer message is neither.
 cdef size_t REQUEST_MAX = 256
 
 cdef uint64_t DECLARED = 0x33
@@ -141,7 +141,7 @@ cdef void coordinator_receive(Link *link) noexcept nogil:
 
 
 cdef Request next_request(Coordinator *coordinator) noexcept nogil:
-    """Return what the current delivery asks: the commit that waited for files, or what it says."""
+    """Return what the current delivery asks for; a commit that waited for files is asked again."""
     cdef Request request
     cdef char[256] buffer
     cdef ssize_t n
@@ -156,7 +156,7 @@ cdef Request next_request(Coordinator *coordinator) noexcept nogil:
 
 
 cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept nogil:
-    """Do what was asked; return whether the answer waits: for a sync, or for a queue's file."""
+    """Do what was asked; return whether the answer waits for a sync or a queue's file."""
     cdef Transaction *transaction
     cdef bint waits
     if request.what == DECLARE:
@@ -194,7 +194,7 @@ cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept 
             pn_link_advance(link.link)
             return True
         if waits:
-            # Nobody would tell that it is on disk.
+            # Without memory for the waiter, nothing would answer after the sync.
             pn_disposition_set_failed(pn_delivery_local(delivery), True)
             pn_delivery_update(delivery, PN_MODIFIED)
             return False
@@ -206,7 +206,7 @@ cdef bint must_wait_for_file(
         Coordinator *coordinator, const Transaction *transaction) noexcept nogil:
     """Say whether a commit waits for the file of a new queue. The controller is resumed then.
 
-    What came before that work needs no second look: a queue keeps its file.
+    Work before that needs no second look: a queue keeps its file.
     """
     cdef Work *work = coordinator.unopened if coordinator.unopened != NULL else transaction.first
     while work != NULL and not (
@@ -229,7 +229,7 @@ cdef void stop_waiting(Coordinator *coordinator) noexcept nogil:
 
 
 cdef void coordinators_resume(Queue *queue) noexcept nogil:
-    """Have commits go on that waited for the queue's file, which it has or cannot have."""
+    """Resume the commits that waited for the queue's file, which is open or has failed."""
     cdef Coordinator *coordinator
     while queue.discharging != NULL and not queue.opening:
         coordinator = queue.discharging
@@ -255,7 +255,7 @@ cdef void declare(pn_delivery_t *delivery, const Transaction *transaction) noexc
 
 
 cdef void commit(Transaction *transaction) noexcept nogil:
-    """Do all the work of a transaction, in the order it came; its files have it."""
+    """Do all the work of a transaction, in the order it came; the files have it already."""
     cdef Work *work = transaction.first
     while work != NULL:
         if work.message != NULL:
@@ -263,7 +263,7 @@ cdef void commit(Transaction *transaction) noexcept nogil:
             work.message = NULL
         else:
             if work.queue != NULL and ends_message(work.outcome):
-                # Written down as removed already.
+                # The removal is written already.
                 work.entry.message.index = -1
             apply_outcome(
                 work.entry, work.outcome, work.serial, work.failed, work.undeliverable)
@@ -277,7 +277,7 @@ cdef void commit(Transaction *transaction) noexcept nogil:
 
 
 cdef void leave_queues(Transaction *transaction) noexcept nogil:
-    """Let temporary queues go that only the transaction held; last, for nothing may use them."""
+    """Free temporary queues that only the transaction held; called last, when nothing uses them."""
     cdef Work *work = transaction.first
     while work != NULL:
         if work.queue != NULL:
@@ -286,10 +286,10 @@ cdef void leave_queues(Transaction *transaction) noexcept nogil:
 
 
 cdef void roll_back(Transaction *transaction) noexcept nogil:
-    """Undo it: drop its messages; deliveries are again as if they had no outcome (part 4.4.2).
+    """Roll back: drop its messages; its deliveries have no outcome again (part 4.4.2).
 
-    A delivery that the consumer settled cannot be given back to it: its message is
-    available again, as one whose delivery failed.
+    A delivery that the consumer settled cannot return to it: the message is available
+    again, and counts as failed.
     """
     cdef Work *work = transaction.first
     while work != NULL:
@@ -304,7 +304,7 @@ cdef void roll_back(Transaction *transaction) noexcept nogil:
 
 
 cdef void coordinator_detached(Link *link) noexcept nogil:
-    """Roll back what the controller left undischarged (part 4.3)."""
+    """Roll back the transactions that the controller left undischarged (part 4.3)."""
     cdef Coordinator *coordinator = <Coordinator *>link
     forget_pending(link)
     if coordinator.awaited != NULL:

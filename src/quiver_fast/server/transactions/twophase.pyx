@@ -1,9 +1,9 @@
-"""A transaction in the queues' files: written whole before anything of it is done, or not at all.
+"""A transaction in the queues' files: it is written completely before any work is done.
 
-In one queue's file a mark begins it and a mark commits it. Of several, each file first
-gets all its work and is *prepared*; the mark of commit in the first one, the home, then
-decides for all, and a crash before the others have theirs changes nothing: recovery asks
-the home (queuefile.live). What a crash cuts short before that is ended as rolled back.
+With one queue, a mark in the file begins the transaction and a mark commits it. With several
+queues, each file first gets all its work and is *prepared*. Then the mark of commit in the
+first file, the home, decides for all. After a crash before the other marks, recovery asks the
+home (queuefile.live). A transaction that a crash cuts short before the decision is rolled back.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -21,14 +21,14 @@ from quiver_fast.server.model.structures cimport Container, Queue, Transaction, 
 
 
 cdef bint ends_message(uint64_t outcome) noexcept nogil:
-    """Say whether a message with this outcome is done with (part 3.4)."""
+    """Say whether this outcome removes the message (part 3.4)."""
     return outcome != PN_RELEASED and outcome != PN_MODIFIED
 
 
 cdef bint transaction_write(Transaction *transaction) noexcept nogil:
     """Write what a transaction stores and removes; False if a file takes no more.
 
-    Then none of it counts, and no message of it has an index.
+    After a failure none of it counts, and none of its messages has an index.
     """
     cdef Container *container = transaction.coordinator.base.peer.container
     cdef void *joined = NULL
@@ -71,14 +71,14 @@ cdef bint removes(const Work *work) noexcept nogil:
 
 
 cdef bint join(Queue *queue, int64_t count, void **joined) noexcept nogil:
-    """Begin the transaction in a queue's file, if it did not yet; False if it has none."""
+    """Begin the transaction in a queue's file, once; False if the queue has none."""
     if queue.store == NULL:
         return False
     return (<Store>queue.store).joined or begin(<Store>queue.store, count, joined)
 
 
 cdef bint begin(Store store, int64_t count, void **joined) noexcept nogil:
-    # All in one file: what begins here must not go before what ends it.
+    # All of it in one file: the beginning must not be deleted before the end.
     if not (write_owed(store) and flush_removals(store) and hold_file(store.appender, count)):
         report(store)
         return False
@@ -94,7 +94,7 @@ cdef bint begin(Store store, int64_t count, void **joined) noexcept nogil:
 
 
 cdef bint prepare(void *joined, uint64_t id) noexcept nogil:
-    """Write down all removals; of several queues, that the work in each is all there."""
+    """Write all removals; with several queues, mark each file as prepared."""
     cdef void *store = joined
     cdef bint several = (<Store>joined).next_joined != NULL
     while store != NULL:
@@ -136,7 +136,7 @@ cdef void commit(Container *container, void *joined) noexcept nogil:
 
 
 cdef void abandon(Container *container, void *joined) noexcept nogil:
-    """Write that the transaction is rolled back; what it appended is as if removed."""
+    """Write that the transaction is rolled back; its messages count as removed."""
     cdef void *store = joined
     while store != NULL:
         if write_mark((<Store>store).appender, MARK_ROLLBACK) != 0:
@@ -148,10 +148,10 @@ cdef void abandon(Container *container, void *joined) noexcept nogil:
 
 
 cdef void *leave(Container *container, Store store) noexcept nogil:
-    """Be done with a transaction in one file; return the store of the next."""
+    """Finish a transaction in one file; return the store of the next."""
     store.removed_count = 0
     store.joined = False
-    # Until a mark that is owed is written, the file must not end.
+    # The file must not end before an owed mark is written.
     if store.owed == MARK_NONE:
         let_file_go(store.appender)
     mark_dirty(container, <void *>store)

@@ -1,1 +1,1 @@
-"""A delivery's way: in by an inlet, out by an outlet, and its outcome."""
+"""Deliveries: in by an inlet, out by an outlet, and their outcomes."""

@@ -1,4 +1,4 @@
-"""What a consumer says with an outcome besides the outcome: why, and annotations."""
+"""What an outcome carries: the reason of a rejection, and annotations."""
 
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
@@ -18,9 +18,9 @@ from quiver_fast.server.streams.stream cimport stream_reason
 
 cdef void outcome_said(
         Entry *entry, uint64_t state, pn_disposition_t *said) noexcept nogil:
-    """Pass on why a stream is rejected; keep the annotations of *modified* (part 3.4.5).
+    """Forward the reason why a stream is rejected; keep annotations of *modified* (part 3.4.5).
 
-    A browser's copy just ends. What is only in the queue's file stays as it is there.
+    A browser's copy just ends. A message that is only in the queue's file does not change.
     """
     cdef pn_data_t *annotations
     if entry.message.stream != NULL:
@@ -39,8 +39,8 @@ cdef void annotate(Entry *entry, pn_data_t *annotations) noexcept with gil:
     try:
         replace(entry, merged(content(entry.message), encoded(annotations)))
     except (MemoryError, ValueError):
-        # Without memory, or where they are no map or the message has none that could be
-        # read, it comes again as it was.
+        # Without memory, or if the annotations or the message's sections are malformed, the
+        # message is delivered again unchanged.
         pass
 
 
@@ -61,7 +61,7 @@ cdef bytes encoded(pn_data_t *data):
 
 
 cdef int replace(Entry *entry, bytes new) except -1:
-    """Give an entry a message of its own: others may share the one that it has."""
+    """Give an entry its own message: other entries may share the present one."""
     cdef Message *before = entry.message
     cdef Message *after = message_new(len(new))
     cdef size_t room

@@ -1,4 +1,4 @@
-"""Which entry goes to which consumer: one each in turn, streams to who has fewest."""
+"""Which entry goes to which consumer: in turn, but streams to the consumer with the fewest."""
 
 from libc.stdint cimport int64_t
 
@@ -21,14 +21,14 @@ from quiver_fast.server.transfer.outcome cimport apply_outcome, entry_done
 from quiver_fast.server.transfer.outlet cimport outlet_idle, outlet_send
 from quiver_fast.server.transfer.serving cimport serve_consumer
 
-# Entries whose time is over that are dropped in one turn, so that others have theirs.
+# Expired entries that are dropped in one turn, so that other queues have their turn.
 cdef int EXPIRE_STEP = 4096
-# What asking selectors about messages may cost in one turn: some 2,000 questions.
+# The cost of asking selectors in one turn: some 2,000 messages.
 cdef int64_t SELECT_STEP = 24576
 
 
 cdef void queue_dispatch(Queue *queue) noexcept nogil:
-    """Give available entries to consumers, in order, as far as they can take them."""
+    """Give available entries to consumers, in order, as far as their credit and room go."""
     cdef Entry *entry
     if queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms:
         expire(queue)
@@ -45,7 +45,7 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
             dispatch_entry(queue, entry)
         elif entry.message.chain != NULL:
             if not dispatch_arriving(queue, entry):
-                # It is in the file, and keeps nobody waiting.
+                # The message is in the file, so its sender does not wait.
                 dispatch_messages(queue)
                 break
         elif not dispatch_stream(queue, entry):
@@ -56,7 +56,7 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
 
 
 cdef inline Entry *next_message(Queue *queue) noexcept nogil:
-    """Return the first entry that is no stream and that somebody may take; NULL if there is none.
+    """Return the first entry other than a stream that a consumer may take; NULL if there is none.
     """
     cdef Entry *entry = queue.main.head if queue.ready != NULL else NULL
     if queue.lanes != NULL and queue.ready != NULL:
@@ -65,9 +65,9 @@ cdef inline Entry *next_message(Queue *queue) noexcept nogil:
 
 
 cdef inline Entry *next_entry(Queue *queue) noexcept nogil:
-    """Return the first entry that somebody may take; NULL if there is none.
+    """Return the first entry that a consumer may take; NULL if there is none.
 
-    Streams overtake messages that wait for credit: they need none of that link.
+    Streams overtake messages that wait for credit: they need no credit of that link.
     """
     cdef Entry *entry = next_message(queue)
     cdef Entry *stream = queue.streaming.head
@@ -112,12 +112,12 @@ cdef void sweep(Queue *queue) noexcept nogil:
 
 
 cdef bint is_stranded(const Queue *queue, const Entry *entry) noexcept nogil:
-    """Say whether another server sent it for consumers that are gone."""
+    """Say whether another server sent it for consumers that have left."""
     return entry.message.routed and queue.local_count == 0
 
 
 cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Give an entry to the next ready consumer that may have it, unless its time is over."""
+    """Give an entry to the next ready consumer that may have it, unless it has expired."""
     cdef Consumer *consumer = queue.ready
     if entry.lane.barred != NULL:
         consumer = first_allowed(queue, entry.lane)
@@ -126,7 +126,7 @@ cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
             entry.message.stream == NULL):
         entry_done(entry)
         return
-    # Whoever got one goes last, if it stays in the ring at all.
+    # A consumer that got an entry goes last, if it stays in the ring.
     if queue.ready == consumer:
         queue.ready = consumer.next_ready
     outlet_send(consumer.outlet, entry)
@@ -147,8 +147,8 @@ cdef Consumer *first_allowed(Queue *queue, const Lane *lane) noexcept nogil:
 cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     """Give a stream to a consumer; return False if it must wait for one.
 
-    To a peer that offers qd.streaming-links it goes by a link of its own, whatever
-    the credit of the consumer's link; to any other by that link, as its one message.
+    To a peer that offers qd.streaming-links, the stream goes by a link of its own and needs no
+    credit of the consumer's link. To other peers it goes by the consumer's link as one message.
     """
     cdef Consumer *consumer
     cdef Outlet *outlet
@@ -160,7 +160,7 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
         release_stream(queue, entry)
         return True
     if entry.message.complete:
-        # It came to its end before it was sent on: no stream any more.
+        # It was complete before it was forwarded: it is no stream any more.
         return dispatch_complete(queue, entry)
     consumer = least_busy(queue, entry.message, queue.local_count == 0)
     if consumer == NULL:
@@ -180,7 +180,7 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
-    """Give what was a stream to a ready consumer; False if there is none for it."""
+    """Give a completed stream to a ready consumer; False if there is none for it."""
     cdef Consumer *consumer = queue.selective
     if queue.ready != NULL:
         dispatch_entry(queue, entry)
@@ -195,9 +195,9 @@ cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
-    """Give a message that is stored as it arrives to a consumer of this server's own.
+    """Give a message that is stored as it arrives to a consumer of this server.
 
-    Returns False if it must wait for one. Other servers get it when it is whole.
+    Returns False if it must wait for one. Other servers get it when it is complete.
     """
     cdef Consumer *consumer = least_busy(queue, entry.message, False)
     cdef Outlet *outlet = NULL
@@ -217,7 +217,7 @@ cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef Consumer *least_busy(Queue *queue, const Message *message, bint trunks) noexcept nogil:
-    """Return who runs the fewest streams, of those that can take one more; NULL if nobody can.
+    """Return the consumer with the fewest streams that can take one more; NULL if none can.
 
     Args:
         trunks: other servers are asked.
@@ -241,7 +241,7 @@ cdef void drop_aborted(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
-    """Nobody is there to take a stream: its sender hears so, and may send it again."""
+    """End a stream that no consumer can take: its sender may send it again."""
     queue_acquire(queue, entry)
     stream_leave(entry.message, entry.message.first)
     apply_outcome(entry, PN_RELEASED, 0, False, False)
@@ -260,14 +260,14 @@ cdef void serve_browsers(Queue *queue) noexcept nogil:
 
 
 cdef void dispatch_again(Queue *queue) noexcept nogil:
-    """Have the queue dispatched in the next turn as well, so that others have theirs."""
+    """Dispatch the queue again in the next turn, so that other queues have their turn."""
     timer_advance(queue.container, &queue.timer, 0)
 
 
 cdef void serve_selective(Queue *queue) noexcept nogil:
-    """Give consumers with selectors what matches, one each in turn."""
+    """Give matching entries to consumers with selectors, one each in turn."""
     cdef Consumer *consumer = queue.selecting
-    # The first of those in a row that found nothing.
+    # The first of the consumers in a row without a match.
     cdef Consumer *content = NULL
     cdef Entry *entry
     cdef int64_t budget = SELECT_STEP
@@ -297,7 +297,7 @@ cdef void send_selected(Queue *queue, Consumer *consumer, Entry *entry) noexcept
 
 
 cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
-    """Send a browser its next copy, whose outcome changes nothing here (part 3.5.3)."""
+    """Send a browser its next copy; its outcome changes nothing in the queue (part 3.5.3)."""
     cdef Entry *entry
     cdef Entry *copy
     if browser.filter != NULL:
@@ -306,7 +306,7 @@ cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
         entry = consumer_browse(browser)
     if entry == NULL:
         return False
-    # A stream passes by; there is nothing to come back to.
+    # Browsers get no streams: their bytes are not kept.
     if entry.message.stream != NULL:
         return True
     copy = entry_copy(entry)
@@ -317,11 +317,11 @@ cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
 
 
 cdef void expire(Queue *queue) noexcept nogil:
-    """Drop available entries whose time to live is over; what is left of them next turn."""
+    """Drop expired entries; further ones are dropped in the next turn."""
     cdef int left = EXPIRE_STEP
     cdef Entry *entry
     while queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms and left:
-        # Its place there is an entry's first member.
+        # The place in the heap is an entry's first member.
         entry = <Entry *>queue.expiry.slots[0].place
         queue_acquire(queue, entry)
         entry_done(entry)
@@ -332,7 +332,7 @@ cdef void expire(Queue *queue) noexcept nogil:
 
 
 cdef void answer_drains(Queue *queue) noexcept nogil:
-    """Take back the credit of consumers that asked for a drain and got all there was."""
+    """Take back the credit of consumers that drain and have got all available messages."""
     cdef Consumer *consumer = queue.draining
     cdef Consumer *following
     queue.draining = NULL

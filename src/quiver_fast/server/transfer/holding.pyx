@@ -1,4 +1,4 @@
-"""An AMQP connection as a holder of memory: not read for a while, or closed with the reason."""
+"""An AMQP connection as a holder of memory: it is not read for a while, or closed."""
 
 from quiver_fast.loop.memory cimport OVER_LIMIT, Holder, hold
 from quiver_fast.proton.libproton cimport pn_session_get_context, pn_session_incoming_bytes
@@ -8,28 +8,28 @@ from quiver_fast.server.transfer.keeping cimport declare_dead
 
 
 cdef void slow(Holder *holder) noexcept nogil:
-    # What it waits for is looked at when it is written to.
+    # Writing to the peer checks what it waits for.
     peer_dirty(<Peer *>holder.owner)
 
 
 cdef void refuse(Holder *holder) noexcept nogil:
     cdef Peer *peer = <Peer *>holder.owner
     peer_close(peer, b"amqp:resource-limit-exceeded", OVER_LIMIT)
-    # Its memory is not left to a peer that may never answer.
+    # The peer may never answer, so its memory is freed now.
     peer_flush(peer)
     peer_cut(peer)
     declare_dead(peer)
 
 
 cdef void peer_holds(Peer *peer) noexcept nogil:
-    """Begin to count what a connection holds."""
+    """Begin to count a connection's memory."""
     peer.holder.owner = peer
     peer.holder.slow = slow
     peer.holder.refuse = refuse
 
 
 cdef void inlet_holds(Inlet *inlet) noexcept nogil:
-    """Count what has come by a link, or by its session, and is in no queue yet."""
+    """Count the bytes of a link, or of its session, that are in no queue yet."""
     cdef Holder *holder = &inlet.base.peer.holder
     cdef Session *session = <Session *>pn_session_get_context(inlet.base.session)
     hold(holder, &inlet.counted, inlet.receiving.held if inlet.receiving != NULL else 0)

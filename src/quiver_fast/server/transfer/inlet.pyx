@@ -51,7 +51,7 @@ from quiver_fast.server.transfer.spill cimport (
 
 
 cdef void inlet_receive(Inlet *inlet) noexcept nogil:
-    """Take what has arrived on the link, until there is no more or no room for it."""
+    """Take deliveries from the link, until there are no more or there is no room."""
     receive_all(inlet)
     inlet_holds(inlet)
 
@@ -83,16 +83,16 @@ cdef void receive_all(Inlet *inlet) noexcept nogil:
 
 
 cdef bint drop_aborted(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Forget a delivery that its sender aborted (part 2.7.5); it is settled by that."""
+    """Forget a delivery that its sender aborted (part 2.7.5); an abort settles it."""
     give_up(inlet)
     pn_delivery_settle(delivery)
     return True
 
 
 cdef bint ignore(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Drop what comes by a link that was refused, until its peer knows that.
+    """Drop the deliveries of a refused link, until its peer knows of the refusal.
 
-    Settled without an outcome it would pass for accepted.
+    They get an outcome, because a settlement without one would count as accepted.
     """
     cdef size_t pending = pn_delivery_pending(delivery)
     give_up(inlet)
@@ -106,13 +106,13 @@ cdef bint ignore(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
 
 
 cdef void refuse(Inlet *inlet, const char *condition, const char *why) noexcept nogil:
-    """Detach the link with an error; its peer may never send the rest of what was arriving."""
+    """Detach the link with an error; the rest of its message may never come."""
     link_refuse(&inlet.base, condition, why)
     give_up(inlet)
 
 
 cdef void give_up(Inlet *inlet) noexcept nogil:
-    """The message that was arriving will never be whole."""
+    """Abort the message that was arriving: it will never be complete."""
     cdef Message *message = inlet.receiving
     if message == NULL:
         return
@@ -127,14 +127,14 @@ cdef void give_up(Inlet *inlet) noexcept nogil:
 
 
 cdef void abort_stream(Inlet *inlet, Message *message) noexcept nogil:
-    """Abort a stream wherever it is: where it is sent, and where it waits for that."""
+    """Abort a stream in all outlets that send it and in all queues where it waits."""
     stream_abort(message)
     sweep_streams(inlet.queue if inlet.queue != NULL else inlet.destination)
     memory_freed(inlet.base.peer.container)
 
 
 cdef void queue_resume(Queue *queue) noexcept nogil:
-    """Let waiting producers go on once a quarter of the room is free, and the file is there."""
+    """Resume waiting producers once a quarter of the room is free and the file is open."""
     cdef Inlet *inlet = queue.waiting
     if queue.unopened:
         queue.unopened = False
@@ -146,7 +146,7 @@ cdef void queue_resume(Queue *queue) noexcept nogil:
 
 
 cdef void resume(Inlet *inlet) noexcept nogil:
-    """Let a list of producers go on that waited for room."""
+    """Resume a list of producers that waited for room."""
     cdef Inlet *following
     while inlet != NULL:
         following = inlet.next_waiting
@@ -177,7 +177,7 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
 
 cdef bint received(
         Inlet *inlet, pn_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
-    """Do what is to be done with what has come; return whether there may be more to do."""
+    """Process the bytes that have come; return whether there may be more to do."""
     if inlet.announced and is_too_large(inlet, message):
         return send_back(inlet, delivery, message)
     if too_large(inlet, message):
@@ -198,7 +198,7 @@ cdef bint receive_routed(
         Inlet *inlet, pn_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
     """Read on in a stream from another server; return whether there may be more to do.
 
-    It is a stream to its end even if that is here already: its outcome is the consumer's.
+    It stays a stream even if its end has come already: its outcome is the consumer's.
     """
     cdef Route route
     cdef Absence absence
@@ -228,16 +228,16 @@ cdef bint receive_routed(
 
 
 cdef inline bint is_too_large(const Inlet *inlet, const Message *message) noexcept nogil:
-    """Say whether a message is beyond the limit, or one that no queue could hold."""
+    """Say whether a message is beyond the limit, or too large for any queue."""
     cdef const Limits *limits = &inlet.base.peer.container.limits
     return message.size > limits.message_size or message.held > limits.queue_bytes
 
 
 cdef bint send_back(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
-    """Leave a message that is too large with the other server, for consumers of its own.
+    """Return a message that is too large to the other server, for its own consumers.
 
-    Its link stays: all other messages of the address come by it. What still comes of this
-    one is dropped.
+    The link stays, because other messages of the address come by it. The rest of this message
+    is dropped.
     """
     drop_parts(inlet)
     if message.stream != NULL:
@@ -262,8 +262,8 @@ cdef bint may_stream(
         Inlet *inlet, pn_delivery_t *delivery, const Message *message) noexcept nogil:
     """Say whether to forward a message before it is complete.
 
-    Its link asked for that, or as much has come as one stream may hold. A message of
-    a transaction, or one for the queue's file, has to be whole first.
+    Yes if its link asked for that, or as many bytes have come as a stream may hold. A message
+    of a transaction, or one for the queue's file, has to be complete first.
     """
     if not inlet.streaming and message.size < STREAM_SIZE:
         return False
@@ -271,7 +271,7 @@ cdef bint may_stream(
 
 
 cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
-    """Forward a message from here on as it arrives; return whether that has begun."""
+    """Begin to forward a message as it arrives; return whether that has begun."""
     cdef HeaderResult header = message_read_header(message, inlet.base.peer.container.now_ms)
     cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
     cdef Absence absence
@@ -289,7 +289,7 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
         inlet_bind(inlet, queue)
         return keep_part(inlet, delivery, message)
     if queue.kept_subscriptions:
-        # Each gets it when it is whole: its consumer may come later.
+        # Each subscription gets it when it is complete: its consumer may come later.
         return False
     if not (inlet.streaming or queue.multicast or (
             queue.consumer_count > queue.selective_count)):
@@ -307,9 +307,9 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
 
 
 cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
-    """Write what has come of a long message to its queue's file; return whether more may be done.
+    """Write the bytes of a long message to its queue's file; return whether there may be more.
 
-    It is accepted when it is whole. Consumers get it meanwhile.
+    It is accepted when it is complete. Consumers get it meanwhile.
     """
     cdef bint over = message.chain != NULL and passage_is_over(message)
     cdef uint64_t outcome = PN_MODIFIED
@@ -318,8 +318,8 @@ cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noe
         return False
     if not over and passage_write(inlet.destination, message):
         return False
-    # Its consumer has decided, or the disk takes no more and the sender may try again: what
-    # still comes is dropped.
+    # Its consumer gave an outcome, or the disk is full and the sender may try again: the rest
+    # is dropped.
     if over:
         outcome = passage_outcome(message)
     drop_parts(inlet)
@@ -330,7 +330,7 @@ cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noe
 
 
 cdef void drop_parts(Inlet *inlet) noexcept nogil:
-    """Take a message back that will not be whole, from its queue and from who reads it."""
+    """Remove a message that will not be complete from its queue and its readers."""
     if inlet.receiving.chain != NULL and inlet.destination != NULL:
         passage_abort(inlet.destination, inlet.receiving)
 
@@ -338,7 +338,7 @@ cdef void drop_parts(Inlet *inlet) noexcept nogil:
 cdef bint refuse_stream(
         Inlet *inlet, pn_delivery_t *delivery, Message *message, const char *condition,
         const char *why) noexcept nogil:
-    """Reject a message that is still arriving; what comes of it is read and dropped."""
+    """Reject a message that is still arriving; its rest is read and dropped."""
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
     set_condition(pn_disposition_condition(pn_delivery_local(delivery)), condition, why)
@@ -390,7 +390,7 @@ cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
 
 
 cdef bint keep_unread(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Wait until readers have made room, with little of the stream in memory."""
+    """Wait until readers have made room, with few bytes of the stream in memory."""
     return False if spill(inlet, delivery) else lose(inlet)
 
 
@@ -405,20 +405,20 @@ cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
 
 
 cdef void take_waiting(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Put a message where it belongs whose queue had no file when it came."""
+    """Publish a message whose queue had no file when it came."""
     cdef Message *message = inlet.receiving
     inlet.receiving = NULL
     take(inlet, delivery, message)
 
 
 cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
-    """Put a complete message where it belongs, and give its outcome."""
+    """Publish a complete message, and give its outcome."""
     cdef Queue *queue
     cdef bint waits
     note_size(inlet, message)
     if not inlet.wide and message.size < inlet.base.peer.container.limits.frame_size:
         widen_session(inlet)
-    # The beginning of a chain is in the file already, and was read before.
+    # The beginning of a chain is in the file; its header was read before.
     if message.chain == NULL and message_read_header(
             message, inlet.base.peer.container.now_ms) != HEADER_READ:
         delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
@@ -480,13 +480,13 @@ cdef void take_chain(
 
 
 cdef void accept(Inlet *inlet, pn_delivery_t *delivery, bint waits) noexcept nogil:
-    """Take over the responsibility for a message, at once or when it is on disk."""
+    """Accept a message, at once or when it is on disk."""
     if not pn_delivery_settled(delivery):
         if waits and accept_later(&inlet.base, delivery):
             pn_link_advance(inlet.base.link)
             return
         if waits:
-            # Nobody would tell that it is on disk.
+            # Without memory for the waiter, nothing would answer after the sync.
             refuse_for_now(delivery)
             return
         pn_delivery_update(delivery, PN_ACCEPTED)
@@ -495,7 +495,7 @@ cdef void accept(Inlet *inlet, pn_delivery_t *delivery, bint waits) noexcept nog
 
 cdef void take_in_transaction(
         Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
-    """Keep a message for its transaction's commit, and answer that it is kept (part 4.4.1)."""
+    """Keep a message for its transaction's commit, and say so in its outcome (part 4.4.1)."""
     cdef StateInTransaction state = read_state(inlet.base.peer, delivery)
     cdef Limits *limits = &inlet.base.peer.container.limits
     if state.transaction != NULL and state.transaction.bytes >= limits.queue_bytes:
@@ -522,7 +522,7 @@ cdef void take_in_transaction(
 
 
 cdef void inlet_detached(Inlet *inlet) noexcept nogil:
-    """Abort what did not arrive whole, and leave every list that names the link."""
+    """Abort an incomplete message, and leave every list that has the link."""
     cdef Inlet **place
     give_up(inlet)
     inlet_holds(inlet)

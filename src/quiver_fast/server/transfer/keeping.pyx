@@ -1,4 +1,4 @@
-"""What time does to a connection: its handshake, idle time-outs, and links it does not use."""
+"""Timers of a connection: its handshake, idle time-outs, and unused links."""
 
 from libc.stdint cimport INT64_MAX, int64_t
 
@@ -15,7 +15,7 @@ cdef int64_t MILLISECOND = 1000000
 
 
 cdef void declare_dead(Peer *peer) noexcept nogil:
-    """Have a peer freed at the end of the turn."""
+    """Mark a peer to be freed at the end of the turn."""
     if peer.dead:
         return
     peer.dead = True
@@ -24,7 +24,7 @@ cdef void declare_dead(Peer *peer) noexcept nogil:
 
 
 cdef void peer_ring(Timer *timer, int64_t now) noexcept nogil:
-    """Do what is due, and have the rest done when it is."""
+    """Do what is due, and set the timer for the rest."""
     # The timer is a peer's first member.
     cdef Peer *peer = <Peer *>timer
     cdef int64_t deadline = peer.accepted_at + peer.container.limits.handshake_ns
@@ -48,10 +48,10 @@ cdef void peer_ring(Timer *timer, int64_t now) noexcept nogil:
 cdef int64_t tick(Peer *peer) noexcept nogil:
     """Let the engine keep idle time-outs, its own and the peer's (part 2.4.5).
 
-    Returns when it wants to be asked again (monotonic ns). The engine notices only here that
-    it wrote something, and waits half of the peer's time-out from then. Asked at each half,
-    it would write its next frame up to a whole time-out after the last one; so it is asked
-    at each quarter.
+    Returns when to call this again (monotonic ns). The engine notices only here that it wrote
+    something, and waits half of the peer's time-out from then. If it were called at each half,
+    its next frame could come a whole time-out after the last one. So it is called at each
+    quarter.
     """
     cdef int64_t now = peer.container.now_ms
     cdef int64_t due = pn_transport_tick(peer.driver.transport, now)

@@ -1,4 +1,4 @@
-"""What becomes of an acquired entry: it ends, or is available again."""
+"""The outcome of an acquired entry: it ends, or is available again."""
 
 from libc.stdint cimport uint64_t
 
@@ -11,7 +11,7 @@ from quiver_fast.server.streams.stream cimport stream_decide, stream_of
 
 
 cdef void entry_done(Entry *entry) noexcept nogil:
-    """End an acquired entry or a copy, and let producers on that waited for its room."""
+    """End an acquired entry or a copy, and resume producers that waited for its room."""
     cdef Queue *queue = entry.queue
     if queue != NULL and entry.message.index >= 0:
         store_remove(queue, entry.message)
@@ -23,7 +23,7 @@ cdef void entry_done(Entry *entry) noexcept nogil:
 cdef void return_entry(Entry *entry) noexcept nogil:
     """Make an entry available again; a browser's copy just ends.
 
-    A stream was used up by being sent, perhaps by its consumer as well: modified.
+    A stream was sent, perhaps to its consumer too, and is not kept: modified.
     """
     if entry.queue == NULL:
         entry_drop(entry)
@@ -33,7 +33,7 @@ cdef void return_entry(Entry *entry) noexcept nogil:
         entry_done(entry)
         return
     if entry.message.aborted:
-        # Its sender gave up while a transaction had it.
+        # Its sender aborted it while a transaction had it.
         entry_done(entry)
         return
     queue_restore(entry)
@@ -43,9 +43,9 @@ cdef void return_entry(Entry *entry) noexcept nogil:
 cdef void apply_outcome(
         Entry *entry, uint64_t outcome, uint64_t serial, bint failed,
         bint undeliverable) noexcept nogil:
-    """Do with an acquired entry what its outcome says; settled without one is accepted.
+    """Apply an outcome to an acquired entry; a settlement without one means accepted.
 
-    ``serial`` is the link's that said so. A stream's outcome is its sender's to know.
+    ``serial`` is that of the consumer's link. A stream's outcome is passed to its sender.
     """
     if entry.message.stream != NULL and entry.queue != NULL:
         stream_decide(stream_of(entry.message), outcome, failed, undeliverable)

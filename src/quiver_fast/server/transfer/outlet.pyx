@@ -39,14 +39,14 @@ from quiver_fast.server.transfer.annotate cimport outcome_said
 from quiver_fast.server.transfer.outcome cimport apply_outcome, entry_done, return_entry
 from quiver_fast.server.transfer.serving cimport forget_consumer, leave_consumer
 
-# Unsent bytes of a session: a consumer that does not read would fill our memory.
+# Unsent bytes of a session: the limit for a consumer that does not read.
 cdef size_t OUTGOING_MAX = 131072
-# Of a stream's: its bytes wait in its own memory already.
+# The same for a stream, whose bytes are already counted in its own memory.
 cdef size_t STREAM_OUTGOING_MAX = 32768
-# Of a stream that passes, as much is framed at once.
+# Bytes to frame at once of a stream that is forwarded without copies.
 cdef size_t PASS_MAX = 131072
-# The most of a long message that is given to the engine at once: a frame of 64 KiB, less
-# its head.
+# Bytes of a long message to give to the engine at once: a frame of 64 KiB without its
+# header.
 cdef size_t PIECE = 65024
 
 cdef char[16] DIGITS
@@ -58,15 +58,15 @@ cdef inline bint has_room(Outlet *outlet) noexcept nogil:
 
 
 cdef inline size_t room(Outlet *outlet) noexcept nogil:
-    """Return how many bytes more the engine may get for the outlet's session."""
+    """Return how many more bytes the engine may get for the outlet's session."""
     cdef size_t limit = STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX
     cdef size_t held = pn_session_outgoing_bytes(outlet.base.session)
-    # What is framed is not counted; so nothing is added while it cannot be written.
+    # Framed bytes are not counted, so nothing is added while they cannot be written.
     if outlet.base.peer.full or held >= limit:
         return 0
     if outlet.sending != NULL and outlet.sending.message.stream != NULL and (
             not may_transfer(outlet)):
-        # A stream waits in its sender's window rather than in ours.
+        # A stream waits in its sender's window and not in ours.
         return 0
     return limit - held
 
@@ -80,7 +80,7 @@ cdef inline bint may_transfer(Outlet *outlet) noexcept nogil:
 
 
 cdef inline size_t write_tag(uint64_t number, char *out) noexcept nogil:
-    """Write a delivery tag of ASCII digits: some clients take a tag for text."""
+    """Write a delivery tag of ASCII digits, because some clients read tags as text."""
     cdef size_t n = 0
     while True:
         out[n] = DIGITS[number & 15]
@@ -115,7 +115,7 @@ cdef void update_readiness(Outlet *outlet) noexcept nogil:
 
 
 cdef void clog(Outlet *outlet) noexcept nogil:
-    """Look at the outlet again when its peer's output has drained."""
+    """Resume the outlet when its peer's output has drained."""
     if not outlet.clogged:
         outlet.clogged = True
         list_push(&outlet.base.peer.clogged, outlet,
@@ -123,7 +123,7 @@ cdef void clog(Outlet *outlet) noexcept nogil:
 
 
 cdef void start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Begin a delivery, with a header that says what happened here or else as it came."""
+    """Begin a delivery, with a rewritten header if anything in it changed here."""
     cdef char[16] tag
     cdef char[HEADER_MAX] header
     cdef size_t size = write_tag(outlet.tag, tag)
@@ -141,7 +141,7 @@ cdef void start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef void send_route(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Tell another server where a stream goes, after the header, if there is one."""
+    """Write a stream's route for another server, behind the header if there is one."""
     cdef char[ROUTE_MAX] route
     cdef size_t size = encode_route(
         entry.queue.address_size, stream_of(entry.message).presettled, route)
@@ -154,7 +154,7 @@ cdef void send_route(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Send an entry that was acquired for this outlet, at once or as it can be."""
+    """Send an entry that was acquired for this outlet, at once or in parts."""
     outlet.sending = entry
     outlet.chunk = entry.message.first
     outlet.offset = 0
@@ -166,13 +166,13 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef void outlet_continue(Outlet *outlet) noexcept nogil:
-    """Send more of the current message, as far as there is room and there are bytes."""
+    """Send more of the current message, as far as there are room and bytes."""
     cdef Message *message = outlet.sending.message
     cdef bint streaming = message.stream != NULL
     cdef Chunk *chunk
     cdef size_t size
     cdef size_t free
-    # It may go with its last entry, and is looked at after that.
+    # The message may be freed with its last entry, but is used after that.
     message.refs += 1
     if outlet.delivery == NULL:
         start_delivery(outlet, outlet.sending)
@@ -209,7 +209,7 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
 
 
 cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
-    """Hold nothing of a stream whose only reader has sent what there was."""
+    """Free the bytes of a stream whose only reader has sent them all."""
     if message.held and outlet.sending != NULL and message.readers == 1 and (
             outlet.chunk == message.first == message.last and outlet.offset == outlet.chunk.size):
         message_empty(message)
@@ -218,7 +218,7 @@ cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
 
 
 cdef Outlet *sole_reader(const Message *message) noexcept nogil:
-    """Return the one outlet that is sending a stream; NULL if there are others, or none yet."""
+    """Return the only outlet that is sending a stream; NULL if there are several or none yet."""
     cdef Outlet *outlet = stream_of(message).readers
     if message.readers != 1 or outlet == NULL or outlet.delivery == NULL:
         return NULL
@@ -226,9 +226,9 @@ cdef Outlet *sole_reader(const Message *message) noexcept nogil:
 
 
 cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil:
-    """Pass what has come of a stream to its only reader; return how many bytes that could take.
+    """Forward a stream's bytes to its only reader; return how many bytes it took.
 
-    Nothing of it is held here: what cannot go stays in the session's window that it came by.
+    The server holds none of them: the others stay in the window of the sender's session.
     """
     cdef size_t passed = 0
     drop_sent(outlet, outlet.sending.message)
@@ -252,11 +252,11 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
             send_no_more(outlet)
             return
         if outlet.reader.left == 0:
-            # One that is still arriving goes on when more of it is written.
+            # A message that is still arriving goes on when more of it is written.
             if message.complete:
                 outlet_sent(outlet)
             return
-        # Its header section was sent anew.
+        # Its header section was rewritten and sent.
         size = min(outlet.offset, outlet.reader.left)
         outlet.offset -= size
         outlet.reader.at += size
@@ -271,7 +271,7 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
 
 
 cdef void send_no_more(Outlet *outlet) noexcept nogil:
-    """A message that cannot be read stays for the next start, an unopened one in place."""
+    """Give up an unreadable message, which stays in the file for the next start; or detach."""
     cdef Entry *entry = outlet.sending
     cdef bint unopened = outlet.reader == NULL
     abort_sending(outlet)
@@ -283,7 +283,7 @@ cdef void send_no_more(Outlet *outlet) noexcept nogil:
 
 
 cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
-    """Drop what all entries have sent; below the mark its sender may go on."""
+    """Drop the bytes that all entries have sent; below the mark its sender may go on."""
     cdef Stream *stream = stream_of(message)
     message_trim(message)
     drop_sent(outlet, message)
@@ -292,7 +292,7 @@ cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
 
 
 cdef void outlet_sent(Outlet *outlet) noexcept nogil:
-    """The whole message is with the engine."""
+    """The engine has the whole message: end its delivery."""
     cdef Entry *entry = outlet.sending
     cdef pn_delivery_t *delivery = outlet.delivery
     cdef bint settled = outlet.presettled
@@ -311,7 +311,7 @@ cdef void outlet_sent(Outlet *outlet) noexcept nogil:
 
 
 cdef void join_readers(Message *message, Outlet *outlet) noexcept nogil:
-    """Have the outlet told when more of a message comes, and when no more will."""
+    """Register the outlet for more bytes of a message, and for its end."""
     if message.stream != NULL:
         reader_join(&stream_of(message).readers, outlet)
     else:
@@ -325,7 +325,7 @@ cdef void leave_chain(Outlet *outlet) noexcept nogil:
 
 
 cdef void end_sending(Outlet *outlet) noexcept nogil:
-    """The outlet is done with its current message, sent or not."""
+    """Finish the outlet's current message, sent or not."""
     cdef Message *message = outlet.sending.message
     if message.stream != NULL:
         reader_leave(&stream_of(message).readers, outlet)
@@ -343,9 +343,9 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
 
 
 cdef void abort_sending(Outlet *outlet) noexcept nogil:
-    """End the current message before all of it was sent: never may it pass for whole.
+    """Abort the current message, so that it never looks complete to its consumer.
 
-    What the engine has of it and could not write counts for the session no more.
+    Its unwritten bytes in the engine do not count for the session any more.
     """
     cdef pn_delivery_t *delivery = outlet.delivery
     end_sending(outlet)
@@ -360,7 +360,7 @@ cdef void outlet_flow(Outlet *outlet) noexcept nogil:
     cdef Queue *queue = outlet.consumer.queue
     if outlet.sending != NULL and outlet.delivery == NULL and (
             pn_link_credit(outlet.base.link) > 0):
-        # A stream that waited for the peer to take the link that we attached for it.
+        # A stream waited for the peer's credit on the link that we attached for it.
         outlet_continue(outlet)
     if queue != NULL:
         update_readiness(outlet)
@@ -371,7 +371,7 @@ cdef void outlet_flow(Outlet *outlet) noexcept nogil:
 
 
 cdef void outlets_drained(Peer *peer) noexcept nogil:
-    """Go on with the outlets that waited for this peer's output to drain."""
+    """Resume the outlets that waited for this peer's output to drain."""
     cdef Outlet *outlet = peer.clogged
     cdef Outlet *following
     peer.clogged = NULL
@@ -400,10 +400,10 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
         return
     if not settled and (state == 0 or state == PN_RECEIVED or (
             outlet.delivery == delivery and not outlet.base.peer.trunk)):
-        # Another server has decided once it says so: it settles at the end of what it reads.
+        # Another server's outcome is final: it settles only at the end of the message.
         return
     if outlet.delivery == delivery:
-        # It has made up its mind before it has all: the rest need not be sent.
+        # The outcome came before the end of the message: the rest need not be sent.
         if entry.message.chain != NULL:
             chain_of(entry.message).outcome = state
         abort_sending(outlet)
@@ -413,7 +413,7 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
         return
     if state != PN_ACCEPTED:
         outcome_said(entry, state, pn_delivery_remote(delivery))
-    # Its settlement may come with an event of its own, before ours is written.
+    # The consumer may settle with another event, before our settlement is written.
     delivery_let_go(delivery)
     apply_outcome(
         entry, state, outlet.base.serial, pn_disposition_is_failed(pn_delivery_remote(delivery)),
@@ -426,7 +426,7 @@ cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil
 
 cdef void enlist(
         Outlet *outlet, Entry *entry, pn_delivery_t *delivery, bint settled) noexcept nogil:
-    """Put an outcome into its transaction; outside of one it is no outcome at all."""
+    """Put an outcome into its transaction; without a known transaction it is an error."""
     cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
     pn_delivery_clear(delivery)
     if state.transaction == NULL or not enlist_outcome(
@@ -441,7 +441,7 @@ cdef void enlist(
         update_readiness(outlet)
         pool_remove(outlet)
         if pn_delivery_aborted(delivery):
-            # The rest of what it had was not sent: its link's end will not find it.
+            # The rest of its message was not sent: the end of the link does not find it.
             return_entry(entry)
         return
     if settled:
@@ -450,7 +450,7 @@ cdef void enlist(
 
 
 cdef void stream_advance(Message *message) noexcept nogil:
-    """Send on what has come of a stream, to all that read it."""
+    """Send the bytes that have come of a stream to all its readers."""
     cdef Outlet *outlet = stream_of(message).readers
     cdef Outlet *following
     while outlet != NULL:
@@ -462,7 +462,7 @@ cdef void stream_advance(Message *message) noexcept nogil:
 
 
 cdef void stream_abort(Message *message) noexcept nogil:
-    """The sender is gone: abort it at once wherever it was going (part 2.7.5)."""
+    """The sender has left: abort the stream at once for all its readers (part 2.7.5)."""
     cdef Stream *stream = stream_of(message)
     cdef Outlet *outlet
     cdef Entry *entry
@@ -477,7 +477,7 @@ cdef void stream_abort(Message *message) noexcept nogil:
 
 
 cdef void outlet_detached(Outlet *outlet) noexcept nogil:
-    """Release all that the outlet had: its link, session or connection is gone."""
+    """Release all messages of the outlet: its link, session or connection has ended."""
     cdef pn_delivery_t *delivery
     cdef pn_delivery_t *following
     cdef Entry *entry
@@ -508,7 +508,7 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
 
 
 cdef void leave_queue(Outlet *outlet) noexcept nogil:
-    """Take the outlet's consumer out of its queue; others, or nobody, get what it waited for."""
+    """Take the outlet's consumer out of its queue; its messages go to other consumers."""
     cdef Queue *queue = outlet.consumer.queue
     cdef Consumer *consumer
     consumer_leave(&outlet.consumer)
@@ -523,7 +523,7 @@ cdef void leave_queue(Outlet *outlet) noexcept nogil:
 
 
 cdef void release_all(Entry *entry) noexcept nogil:
-    """Give up what was sent and has no outcome, the latest first: each goes to the front."""
+    """Release the deliveries without an outcome, the latest first: each goes to the front."""
     cdef Entry *earlier
     while entry != NULL:
         earlier = entry.next

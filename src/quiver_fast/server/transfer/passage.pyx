@@ -1,9 +1,9 @@
-"""A long message that is stored as it arrives, and passed on from the file meanwhile.
+"""A long message that is stored as it arrives, and delivered from the file meanwhile.
 
-From its first part on it is in its queue, and whoever takes it reads the file as far as it
-is written. A consumer that goes away before the end leaves it to the next one, which gets
-it from its beginning. It is the queue's own when its last part is stored: an abort before
-that takes it back from everywhere.
+The message is in its queue from its first part on, and its consumer reads the file as far as
+it is written. If the consumer detaches before the end, the next consumer gets the message
+from its beginning. The queue owns the message when its last part is stored: an abort before
+that removes it everywhere.
 """
 
 from libc.stdint cimport uint64_t
@@ -20,9 +20,9 @@ from quiver_fast.server.transfer.outlet cimport abort_sending, outlet_continue, 
 
 
 cdef bint passage_write(Queue *queue, Message *message) noexcept nogil:
-    """Write what has come of a message, and let its readers go on; False if that failed.
+    """Write the bytes of a message, and resume its readers; False if that failed.
 
-    Nobody waits for less than 64 KiB of it if there is no consumer.
+    Without a consumer, less than 64 KiB are not written yet.
     """
     if message.held == 0 or message.held < STREAM_HIGH and queue.consumer_count == 0:
         return True
@@ -31,14 +31,14 @@ cdef bint passage_write(Queue *queue, Message *message) noexcept nogil:
     if not chain_of(message).shown:
         show(queue, message)
     elif queue.selective_count and message.size <= STREAM_HIGH:
-        # Its properties may be there now, for those that ask for them.
+        # Its properties may be complete now, for consumers with selectors.
         queue_dirty(queue)
     advance(message)
     return True
 
 
 cdef void show(Queue *queue, Message *message) noexcept nogil:
-    """Put a message into its queue that is still arriving; without memory, it waits for its end."""
+    """Queue a message that is still arriving; without memory, it is queued at its end."""
     cdef Entry *entry
     message.refs += 1
     entry = queue_append(queue, message)
@@ -51,7 +51,7 @@ cdef void show(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef void advance(Message *message) noexcept nogil:
-    """Send on what has been written, to all that read it."""
+    """Send the bytes that were written to all readers."""
     cdef Outlet *outlet = <Outlet *>chain_of(message).readers
     cdef Outlet *following
     while outlet != NULL:
@@ -63,12 +63,12 @@ cdef void advance(Message *message) noexcept nogil:
 
 
 cdef bint passage_is_over(const Message *message) noexcept nogil:
-    """Say whether a message is done with before its end: only its sender's link has it."""
+    """Say whether a message has its outcome before its end: only its sender's link has it."""
     return chain_of(message).shown and chain_of(message).entry == NULL
 
 
 cdef uint64_t passage_outcome(const Message *message) noexcept nogil:
-    """Return what a consumer decided before the end; one whose time is over was taken on."""
+    """Return the outcome that came before the end; an expired message counts as accepted."""
     return PN_REJECTED if chain_of(message).outcome == PN_REJECTED else PN_ACCEPTED
 
 
@@ -87,9 +87,9 @@ cdef bint passage_complete(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef void queue_in_turn(Queue *queue, Entry *entry) noexcept nogil:
-    """Put a message that is whole now behind those that were before: it is one like any other.
+    """Move a completed message behind the entries that came before it.
 
-    One that a consumer has gets its place there as well, for when it comes back.
+    An acquired message gets its place there too, for its release.
     """
     if not entry.acquired:
         lane_remove(entry.lane, entry)
@@ -106,7 +106,7 @@ cdef void queue_in_turn(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void passage_abort(Queue *queue, Message *message) noexcept nogil:
-    """Take back a message that will not be whole, from the queue and from who reads it."""
+    """Remove a message that will not be complete from the queue and its readers."""
     cdef Outlet *outlet
     cdef Entry *entry
     message.aborted = True
@@ -117,7 +117,7 @@ cdef void passage_abort(Queue *queue, Message *message) noexcept nogil:
         update_readiness(outlet)
         entry_done(entry)
     entry = <Entry *>chain_of(message).entry
-    # One that a transaction has goes with that.
+    # If a transaction has it, it ends with the transaction.
     if entry != NULL and not entry.acquired:
         queue_acquire(queue, entry)
         entry_done(entry)

@@ -1,4 +1,4 @@
-"""Bytes of the current delivery off a producer's link: into a message, or nowhere."""
+"""Reads bytes of the current delivery from a producer's link, into a message or nowhere."""
 
 from quiver_fast.proton.libproton cimport pn_link_recv, ssize_t
 from quiver_fast.server.messages.message cimport Message, message_filled, message_space
@@ -6,7 +6,7 @@ from quiver_fast.server.model.structures cimport Inlet
 
 
 cdef size_t discard(Inlet *inlet, size_t pending) noexcept nogil:
-    """Read and drop what nobody wants any more; return how much is left to drop."""
+    """Read and drop unwanted bytes; return how many are left to drop."""
     cdef char[16384] nowhere
     cdef ssize_t n = pn_link_recv(inlet.base.link, nowhere, min(pending, sizeof(nowhere)))
     return pending - n if n > 0 else 0

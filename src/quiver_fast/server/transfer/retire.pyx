@@ -1,4 +1,4 @@
-"""Queues that nothing uses any more, and when they go."""
+"""Frees queues that nothing uses any more."""
 
 from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.addresses.subscription cimport subscription_left
@@ -7,14 +7,14 @@ from quiver_fast.server.model.timer cimport timer_advance
 from quiver_fast.server.nodes.queue cimport queue_clear
 from quiver_fast.server.transfer.inlet cimport resume
 
-# Messages of a queue that goes that are dropped in one turn, so that others have theirs.
+# Messages of an ended queue that are dropped in one turn, so that other queues have theirs.
 cdef size_t CLEAR_STEP = 8192
 
 
 cdef void queue_left(Queue *queue) noexcept nogil:
-    """One link or transaction less uses the queue; a temporary one goes with the last.
+    """Count one link or transaction less; free a temporary queue with the last one.
 
-    It goes when it was dispatched, which tells the senders of streams that wait in it.
+    It is freed after a dispatch, which answers the senders of streams that wait in it.
     """
     queue.links -= 1
     if queue.links:
@@ -27,9 +27,8 @@ cdef void queue_left(Queue *queue) noexcept nogil:
 cdef void queue_retire(Queue *queue) noexcept nogil:
     """Free a temporary queue that no link uses.
 
-    A stream may still run, on a link of ours: its end has the queue dispatched again.
-    Producers may wait for its room that are not links of it: those of its topic, and
-    those with an anonymous terminus.
+    A stream may still run on a link of ours: its end dispatches the queue again. Producers of
+    its topic, or with an anonymous terminus, may wait for its room without a link to it.
     """
     cdef Queue *topic = queue.topic
     cdef Inlet *waiting = queue.waiting

@@ -1,4 +1,4 @@
-"""Which streams run to a consumer, on its own link or on links that the server attached for it."""
+"""The streams that run to a consumer, on its own link or on links that the server attached."""
 
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Outlet
@@ -17,6 +17,6 @@ cdef void leave_consumer(Outlet *outlet) noexcept nogil:
 
 
 cdef void forget_consumer(Outlet *consumer) noexcept nogil:
-    """Let streams that run on links of ours go on without the consumer's own link."""
+    """Continue the streams on links of ours without the consumer's own link."""
     while consumer.served != NULL:
         leave_consumer(consumer.served)

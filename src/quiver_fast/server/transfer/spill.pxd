@@ -2,7 +2,7 @@ from quiver_fast.proton.libproton cimport pn_delivery_t
 from quiver_fast.server.messages.message cimport Message
 from quiver_fast.server.model.structures cimport Inlet
 
-# The file of a stream, and where its bytes are in it.
+# The file of a stream, and the place of its bytes in it.
 cdef struct Spill:
     int fd
     size_t at

@@ -1,9 +1,9 @@
-"""What has come of a stream that its reader does not take: in a file rather than in memory.
+"""Unread bytes of a stream in a file instead of memory.
 
-The window of a session that small messages come by is one that a stream may fill with
-32 MiB, and it cannot be taken back (part 2.5.6). So what comes beyond a mark is written to
-a file without a name. It keeps its place in the window until it is read back, so the sender
-stops where it would have stopped.
+A stream can fill a session's window for small messages with 32 MiB, and the window cannot
+shrink (part 2.5.6). So bytes beyond a mark are written to a file without a name. They keep
+their place in the window until they are read back, so the sender stops where it would stop
+without the file.
 """
 
 from libc.stdlib cimport calloc, free
@@ -19,7 +19,7 @@ from quiver_fast.server.connections.links cimport fit_session, session_of, strea
 from quiver_fast.server.messages.message cimport Message, message_filled, message_space
 from quiver_fast.server.model.structures cimport Inlet, Session
 
-# Unread bytes of a stream from which on they are written to the file.
+# A stream with more unread bytes writes them to the file.
 cdef size_t SPILL_ABOVE = 65536
 cdef enum:
     PIECE = 32768
@@ -28,15 +28,15 @@ cdef bint failed = False
 
 
 cdef bint spill(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Move what is unread of a stream to the file, if it is much; False if some of it is lost."""
+    """Move a stream's unread bytes to the file, if they are many; False if some are lost."""
     cdef Session *session = session_of(inlet.base.session)
     cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
     cdef size_t pending = pn_delivery_pending(delivery)
-    # A window for streams is no larger than what one may hold.
+    # A window for streams is no larger than the memory that a stream may hold.
     if pending < SPILL_ABOVE or (
             session.window <= <size_t>stream_window(inlet.base.peer) * frame_size):
         return True
-    # The engine takes no window of less than a frame, so that much stays in memory.
+    # The engine needs a window of at least one frame, so a frame stays in memory.
     pending = min(pending, session.window - frame_size - session.spilled)
     if pending == 0:
         return True
@@ -48,7 +48,7 @@ cdef bint spill(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
 
 
 cdef bint move(Inlet *inlet, Session *session, size_t pending) noexcept nogil:
-    """Write so much of the current delivery to the file; False if that failed."""
+    """Write that many bytes of the current delivery to the file; False if that failed."""
     cdef Spill *file = <Spill *>inlet.spill
     cdef char[PIECE] piece
     cdef ssize_t n
@@ -66,7 +66,7 @@ cdef bint move(Inlet *inlet, Session *session, size_t pending) noexcept nogil:
 
 
 cdef bint spill_open(Inlet *inlet) noexcept nogil:
-    """Make the file; without one, what comes stays in memory and counts there."""
+    """Create the file; without one, the bytes stay in memory and count there."""
     global failed
     cdef Spill *made = <Spill *>calloc(1, sizeof(Spill))
     if made == NULL:
@@ -117,14 +117,14 @@ cdef inline void leave_window(Inlet *inlet, size_t size) noexcept nogil:
 
 
 cdef void spill_forget(Inlet *inlet) noexcept nogil:
-    """Drop what is in the file: nobody wants it any more."""
+    """Drop the bytes in the file: nothing needs them any more."""
     if has_spilled(inlet):
         leave_window(inlet, (<Spill *>inlet.spill).end - (<Spill *>inlet.spill).at)
         fit_session(session_of(inlet.base.session))
 
 
 cdef void spill_end(Inlet *inlet) noexcept nogil:
-    """The stream is at its end: so is its file."""
+    """Free the file at the stream's end."""
     spill_forget(inlet)
     if inlet.spill != NULL:
         close((<Spill *>inlet.spill).fd)

@@ -1,4 +1,4 @@
-"""A connected socket becomes a peer, whichever side it was that connected."""
+"""Makes peers of connected sockets, whichever side connected."""
 
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
@@ -23,9 +23,9 @@ from quiver_fast.server.transfer.holding cimport peer_holds
 from quiver_fast.server.transfer.keeping cimport peer_ring
 from quiver_fast.server.wire.protocol cimport peer_process
 
-# Reads of one peer in one turn, so that a fast one does not keep others waiting.
+# Reads of one peer in one turn, so that a fast peer does not delay the others.
 cdef int READS = 2
-# Links and sessions that begin or end in one turn, from which on less of a peer is read:
+# With so many beginnings and ends of links and sessions in one turn, less of a peer is read:
 # each costs as much as many transfers.
 cdef size_t COSTLY_FRAMES = 40
 
@@ -69,7 +69,7 @@ cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) n
 
 
 cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname) noexcept:
-    """Say who we are and on which terms; TLS and SASL."""
+    """Set up the engine's connection and transport; TLS and SASL."""
     transport = peer.driver.transport
     connection = peer.driver.connection
     if exchange.server:
@@ -99,7 +99,7 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
         return
     if events & EPOLLOUT:
         peer.full = False
-    # While events are left, the system tells again of what there is to read, or of the end.
+    # While events are left, the next turn reports the socket's input or end again.
     if events & (EPOLLERR | EPOLLHUP) and not (peer.behind or wants_input(peer)):
         peer_cut(peer)
     elif events & ~EPOLLOUT and not peer.behind:
@@ -108,7 +108,7 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
 
 
 cdef void take_input(Peer *peer) noexcept nogil:
-    """Read and process as much as one peer may have in one turn."""
+    """Read and process one peer's share of a turn."""
     cdef size_t before
     cdef int left = READS
     cdef bint more = True

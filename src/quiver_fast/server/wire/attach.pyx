@@ -1,6 +1,6 @@
-"""Links: what a peer attaches to, on which terms, and what remains when it goes.
+"""Attach and detach of links: the terms that the peer gets, and what outlives the link.
 
-Attaching is not a hot path, so it holds the GIL and says plainly what is wrong.
+Attaching is not a hot path, so it holds the GIL and describes every error.
 """
 
 from libc.stdint cimport UINT64_MAX
@@ -55,12 +55,12 @@ from quiver_fast.server.transfer.retire cimport queue_left
 
 
 cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
-    """Answer a peer's attach: with a link that works, or with a detach that says why not."""
+    """Answer a peer's attach with a working link, or with a detach that gives the reason."""
     if pn_session_get_context(pn_link_session(link)) == NULL:
-        # Its session was refused, and the connection with it.
+        # Its session was refused, and so was the connection.
         return
     if not pnx_session_has_handle(pn_link_session(link)):
-        # There is no handle to answer by, not even to refuse it (part 2.7.2).
+        # No handle is left for an answer, not even for a refusal (part 2.7.2).
         set_condition(
             pn_session_condition(pn_link_session(link)), b"amqp:resource-limit-exceeded",
             b"the session has more links than its handle-max")
@@ -90,7 +90,7 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
 
 
 cdef void refuse_late(Peer *peer, pn_link_t *link, const char *why) noexcept nogil:
-    """Refuse an attach that waited for files which cannot be."""
+    """Refuse an attach that waited for files which could not be made."""
     with gil:
         refuse(link, b"amqp:internal-error", why.decode("utf-8", "replace"))
     peer_dirty(peer)
@@ -126,7 +126,7 @@ cdef Link *new_link(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) exc
 
 
 cdef Queue *node_of(Broker broker, pn_terminus_t *theirs, pn_terminus_t *ours) except NULL:
-    """Return the queue or topic of a terminus, made if it may be; sets our terminus' address."""
+    """Return the queue or topic of a terminus, created if allowed; sets our terminus' address."""
     cdef const char *address = pn_terminus_get_address(theirs)
     cdef pn_data_t *capabilities = pn_terminus_capabilities(theirs)
     cdef bint topic = has_capability(capabilities, b"topic") or has_capability(
@@ -182,7 +182,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     else:
         queue = node_of(broker, theirs, pn_link_source(link))
     if peer.trunk and queue.links == 0 and is_dynamic(queue) and not queue.lifetime:
-        # A temporary node of the other server's, known here as long as that asks for it.
+        # A temporary node of another server, known here as long as that server asks for it.
         queue.temporary = True
     if queue.multicast:
         queue = subscription_of(broker, peer, link, queue)
@@ -201,12 +201,12 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         pn_terminus_get_distribution_mode(theirs) == PN_DIST_MODE_COPY and queue.topic == NULL)
     if asked.selector is not None and queue.topic == NULL:
         outlet.consumer.filter = filter_take(asked.selector)
-    # Part 2.6.3: our source names what is really in place.
+    # Part 2.6.3: our source names what is really in effect.
     write_filters(asked, queue.topic != NULL, pn_link_source(link))
     consumer_join(queue, &outlet.consumer)
     queue.links += 1
     pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
-    # Its disposition is answered with a settled one either way (part 2.6.12).
+    # The consumer's disposition is answered with a settled one in either mode (part 2.6.12).
     pn_link_set_rcv_settle_mode(link, pn_link_remote_rcv_settle_mode(link))
     limit_size(peer, link)
     pn_link_open(link)
@@ -231,7 +231,7 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     inlet = <Inlet *>new_link(peer, link, INLET, sizeof(Inlet))
     inlet.queue = queue
     inlet.origin = origin_of(container_of(peer))
-    # Another server attaches without an address for streams, which say where they go.
+    # Another server attaches without an address for streams, whose routes name it.
     inlet.routed = peer.trunk and queue == NULL
     if inlet.routed or has_capability(
             pn_terminus_capabilities(theirs), b"qd.streaming-deliveries"):
@@ -252,7 +252,7 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
 
 
 cdef void claim_nothing(pn_terminus_t *ours) noexcept nogil:
-    """Say that a terminus goes with its link, where its peer asked for anything else."""
+    """Set a terminus to end with its link, if the peer asked for anything else."""
     if pn_terminus_has_expiry_policy(ours) or pn_terminus_get_durability(ours):
         pn_terminus_set_expiry_policy(ours, PN_EXPIRE_WITH_LINK)
         pn_terminus_set_durability(ours, PN_NONDURABLE)
@@ -273,17 +273,17 @@ cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
 
 
 cdef bint closed_by_peer(Link *link) noexcept nogil:
-    """The peer closes a link, with which what was kept for it ends (part 2.6.6).
+    """The peer closes a link: end the subscription that was kept for it (part 2.6.6).
 
-    Says whether the answer has to wait. Where we closed it, for an error, the peer only
-    confirms.
+    Returns whether the answer has to wait. If we closed the link with an error, the peer only
+    confirms that.
     """
     return link.kind == OUTLET and not link.refused and (
         subscription_closed((<Outlet *>link).consumer.queue, link))
 
 
 cdef void steal(Link *link) noexcept nogil:
-    """Detach a consumer whose link's name was attached anew (part 2.6.1)."""
+    """Detach a consumer whose link's name was attached again (part 2.6.1)."""
     set_condition(pn_link_condition(link.link), b"amqp:link:stolen",
                   b"a link of that name was attached elsewhere")
     take_down(link)

@@ -12,7 +12,7 @@ cdef class Connector:
     # The socket while it connects.
     cdef object sock
     cdef double delay
-    # What was said last, to say it once.
+    # The last report, to report a state only once.
     cdef str said
     cdef Dial dial
 

@@ -1,4 +1,4 @@
-"""Connections that the server makes to other servers, and makes again when they are lost."""
+"""Connections that the server makes to other servers, and restores when they are lost."""
 
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 
@@ -23,7 +23,7 @@ from quiver_fast.server.wire.admission cimport admit
 cdef int64_t SECOND = 1000000000
 cdef double FIRST_DELAY = 0.1
 cdef double MAX_DELAY = 5.0
-# How long the network has to answer.
+# How long a connection attempt may take.
 cdef double CONNECT_TIMEOUT = 10.0
 
 
@@ -59,7 +59,7 @@ cdef class Connector:
         broker.reactor.add_hook(&dial.hook)
 
     def close(self) -> None:
-        """Connect no more; a connection that there is ends with the server's others."""
+        """Stop connecting; an existing connection ends with the server's others."""
         self.abandon()
         self.dial.due = INT64_MAX
 
@@ -71,7 +71,7 @@ cdef class Connector:
             self.sock = None
 
     def start(self) -> None:
-        """Begin to connect, to the next of the name's addresses."""
+        """Begin to connect to the next of the name's addresses."""
         family, address = self.addresses[self.attempt % len(self.addresses)]
         self.attempt += 1
         try:
@@ -90,7 +90,7 @@ cdef class Connector:
         self.wait(CONNECT_TIMEOUT)
 
     def finish(self) -> None:
-        """The socket connected, or could not."""
+        """The socket has connected or failed."""
         code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self.fail(os.strerror(code))
@@ -107,7 +107,7 @@ cdef class Connector:
         self.dial.peer.dial = &self.dial
 
     def fail(self, reason: str) -> None:
-        """Say why, and try again later."""
+        """Report the reason, and try again later."""
         self.abandon()
         self.say(reason)
         self.wait(self.delay)
@@ -124,7 +124,7 @@ cdef class Connector:
         self.said = what
 
     cdef int ended(self, Peer *peer) except -1:
-        """The connection is no more."""
+        """The connection was lost: connect again later."""
         self.dial.peer = NULL
         if self.broker.container.closing:
             return 0
@@ -163,7 +163,7 @@ cdef int64_t on_turn(void *owner, int64_t now) noexcept nogil:
 
 
 cdef int turn(Connector connector) noexcept:
-    """Begin to connect, or give up what has been tried for too long."""
+    """Begin to connect, or give up an attempt that takes too long."""
     if connector.sock is None:
         connector.start()
     else:
@@ -173,7 +173,7 @@ cdef int turn(Connector connector) noexcept:
 
 cdef void on_connected(Watch *watch, uint32_t events) noexcept with gil:
     connector = <Connector>watch.owner
-    # A time-out of the same turn may have given it up.
+    # A time-out in the same turn may have closed the socket.
     if connector.sock is not None:
         connector.finish()
 

@@ -1,4 +1,4 @@
-"""A listening socket: connections come in here, or wait while there is no descriptor."""
+"""A listening socket, which pauses while the process has no descriptors left."""
 
 from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
@@ -13,7 +13,7 @@ from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.wire.admission cimport admit
 
 cdef int64_t MILLISECOND = 1000000
-# How long no connection is accepted when there are no descriptors.
+# How long to pause when there are no descriptors.
 cdef int64_t PAUSE = 100 * MILLISECOND
 
 
@@ -41,7 +41,7 @@ cdef class Listener:
         broker.reactor.add_hook(&acceptor.hook)
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         self.acceptor.resume_at = INT64_MAX
         watch_remove(self.acceptor.epoll, &self.acceptor.watch)
         self.sock.close()
@@ -66,7 +66,7 @@ cdef void on_connections(Watch *watch, uint32_t events) noexcept nogil:
 
 
 cdef void pause(Acceptor *acceptor) noexcept nogil:
-    """Leave connections to the kernel's queue, which would wake us for them at once again."""
+    """Leave connections in the kernel's queue; without a pause, it would wake the loop at once."""
     watch_change(acceptor.epoll, &acceptor.watch, 0)
     acceptor.resume_at = monotonic_ns() + PAUSE
 

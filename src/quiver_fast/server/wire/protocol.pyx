@@ -1,4 +1,4 @@
-"""What peers say, and what is done about it: the engine's events of one connection."""
+"""Handles the engine's events of one connection."""
 
 from quiver_fast.engine.security.security cimport conclude_sasl
 from quiver_fast.proton.libproton cimport (
@@ -37,12 +37,12 @@ from quiver_fast.server.wire.attach cimport (
 
 # Events of one peer in one round: a disposition may bring one for each of 100,000 deliveries.
 cdef int EVENTS = 4096
-# Sessions that may end before their end is answered.
+# Sessions whose end may be unanswered at a time.
 cdef size_t ENDING_MAX = 64
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
-    """Take the events that reading brought; of very many, the rest has to wait for a round more."""
+    """Handle the events of a read; if there are very many, the rest waits for another round."""
     cdef int left = EVENTS
     cdef pn_event_t *event = pn_connection_driver_next_event(&peer.driver)
     while event != NULL:
@@ -52,7 +52,7 @@ cdef void peer_process(Peer *peer) noexcept nogil:
             break
         event = pn_connection_driver_next_event(&peer.driver)
     if event != NULL or peer.behind:
-        # To go on, or to read again.
+        # The next round goes on, or reads again.
         peer_dirty(peer)
     peer.behind = event != NULL
     if peer.behind:
@@ -82,7 +82,7 @@ cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
     elif kind == PN_CONNECTION_REMOTE_OPEN:
         opened(peer)
     elif kind == PN_CONNECTION_REMOTE_CLOSE:
-        # Its client may come again before this one is gone.
+        # The client may connect again before this connection is freed.
         leave_container(peer)
         peer_close(peer, NULL, NULL)
 
@@ -90,7 +90,7 @@ cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
 cdef void opened(Peer *peer) noexcept nogil:
     """The peer's open frame came."""
     if peer.opened:
-        # The engine takes a second one (part 2.4.1).
+        # The engine accepts a second open frame (part 2.4.1).
         peer_refuse(peer, b"amqp:illegal-state", b"the connection is open already")
         return
     if not conclude_sasl(peer.driver.transport):
@@ -126,7 +126,7 @@ cdef void delivery_changed(pn_delivery_t *delivery) noexcept nogil:
 
 
 cdef void link_attached(Peer *peer, pn_link_t *engine_link) noexcept nogil:
-    # The answer to an attach of ours says nothing; credit will.
+    # The answer to our attach needs no action; the peer's credit will.
     if link_of(engine_link) == NULL:
         attach(peer, engine_link)
 
@@ -138,14 +138,14 @@ cdef void link_flow(pn_link_t *engine_link) noexcept nogil:
     if link.kind == OUTLET:
         outlet_flow(<Outlet *>link)
     elif link.kind == INLET:
-        # The peer may have given drained credit back; the queue may have room for more by now.
+        # The peer may have returned drained credit; the queue may have room again.
         inlet_top_up(<Inlet *>link)
 
 
 cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept nogil:
     cdef Link *link = link_of(engine_link)
     if link == NULL:
-        # A link that was refused: the peer confirms.
+        # The peer confirms the detach of a refused link.
         pn_link_free(engine_link)
         peer_dirty(peer)
     elif link.kind == DEFERRED:
@@ -157,7 +157,7 @@ cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept n
 
 
 cdef void go_on(Link *link, const Delay *delay) noexcept nogil:
-    """Answer an attach that waited, with what came by the link meanwhile; or a detach."""
+    """Answer an attach that waited, then handle what came meanwhile; or answer a detach."""
     cdef Peer *peer = link.peer
     cdef pn_link_t *engine_link = link.link
     if not is_usable(peer):
@@ -178,13 +178,13 @@ cdef void go_on(Link *link, const Delay *delay) noexcept nogil:
 
 
 cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
-    """The peer began a session. Its window is decided when its first attaches are known."""
+    """The peer began a session. Its window is chosen when its first attaches are known."""
     cdef Session *made
     if not pn_session_state(session) & PN_LOCAL_UNINIT:
         own_session_begun(peer, session)
         return
     if not peer.opened:
-        # The engine takes a begin before the open frame (part 2.4.1).
+        # The engine accepts a begin before the open frame (part 2.4.1).
         peer_refuse(peer, b"amqp:illegal-state", b"the first frame must be open")
         return
     made = session_new(peer, session, False)
@@ -193,10 +193,10 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
         return
     peer.session_count += 1
     if peer.ending_sessions >= ENDING_MAX:
-        # Those keep their channels until the answer to their end is written.
+        # Ended sessions keep their channels until the answer to their end is written.
         peer_flush(peer)
     if peer.session_count + peer.own_sessions + peer.ending_sessions > channels(peer):
-        # There is no channel to answer by, not even with an end.
+        # No channel is left for an answer, not even for an end.
         peer_close(peer, b"amqp:resource-limit-exceeded",
                    b"the connection has no channel for another session")
         return
@@ -243,13 +243,13 @@ cdef void offer_again(Peer *peer) noexcept nogil:
 
 
 cdef void open_sessions(Peer *peer) noexcept nogil:
-    """Answer the begins of this turn, with the window that their links call for."""
+    """Answer the begins of this turn with the windows that their links need."""
     cdef Session *session = in_order(peer.beginning)
     peer.beginning = NULL
     if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
         return
     while session != NULL:
-        # One that had to be refused meanwhile is closed.
+        # A session that was refused meanwhile is closed.
         if pn_session_state(session.session) & PN_LOCAL_UNINIT:
             open_session(peer, session.session)
         session = session.next_beginning
@@ -257,7 +257,7 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
 
 
 cdef Session *in_order(Session *latest) noexcept nogil:
-    """Turn the list of beginning sessions round: the first is answered first."""
+    """Reverse the list of beginning sessions: the first is answered first."""
     cdef Session *first = NULL
     cdef Session *following
     while latest != NULL:
@@ -282,7 +282,7 @@ cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
 
 
 cdef void peer_forget_links(Peer *peer) noexcept nogil:
-    """Release what the links of a connection that is gone held."""
+    """Release everything that the links of an ended connection hold."""
     while peer.sessions != NULL:
         forget_session(peer, peer.sessions)
 
