@@ -42,7 +42,8 @@ FLAGS = ("CFLAGS", "CPPFLAGS", "LDFLAGS")
 
 # For `make coverage`: gcov counts lines of C, which Cython then names by those of the .pyx.
 COVERAGE = os.environ.get("QUIVER_FAST_COVERAGE") == "1"
-COVERAGE_ARGS = ["--coverage", "-O0"] if COVERAGE else []
+# Threads count without the interpreter's lock, so counters have to be atomic.
+COVERAGE_ARGS = ["--coverage", "-fprofile-update=atomic", "-O0"] if COVERAGE else []
 
 
 # The one module that needs OpenSSL: its C lies beside it.

@@ -24,8 +24,10 @@ failed=0
 "$python" -m coverage combine --quiet
 "$python" -m coverage report >"$place/python.txt" || true
 sed -n 's/^TOTAL/Python:/p' "$place/python.txt"
-# Cython names lines by paths from src on.
+# Cython names lines by paths from src on. All of its functions begin with __pyx, and gcovr
+# leaves out functions that begin with two underscores unless told otherwise.
 (cd src && "$python" -m gcovr --root . --filter 'quiver_fast/.*\.(pyx|pxd|h)' \
+    --include-internal-functions \
     --gcov-ignore-errors all --gcov-ignore-parse-errors all \
     --print-summary --output "$place/cython.txt" "$place" \
     >"$place/summary.txt" 2>"$place/gcovr.txt")
