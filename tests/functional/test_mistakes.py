@@ -110,10 +110,17 @@ def answering(reply):
 
 
 AMQP_HEADER = b"AMQP\x03\x01\x00\x00"
+# A fatal alert, unexpected_message: what a TLS port answers to an AMQP header.
+TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x0a"
 # Scheme, what the port answers, and what the line says of it.
 PROTOCOLS = [
     ("csp", AMQP_HEADER, "it speaks AMQP, not csp"),
     ("csp", b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP, not csp"),
+    ("amqps", AMQP_HEADER, "(if this port is not for TLS, use amqp)"),
+    ("amqps", b"HTTP/1.1 400 Bad Request\r\n\r\n", "(if this port is not for TLS, use amqp)"),
+    ("amqps", b"", "(if this port is not for TLS, use amqp)"),
+    ("amqp", TLS_ALERT, "the peer speaks TLS: use amqps"),
+    ("amqp", b"", "before it sent a byte (if this port is for TLS, use amqps)"),
 ]
 
 

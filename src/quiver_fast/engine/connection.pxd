@@ -32,6 +32,9 @@ cdef class Connection:
     cdef bint closing
     # NULL where there is no TLS.
     cdef tls_t *tls
+    # Whether the peer has sent anything yet, and the first byte of it.
+    cdef bint heard
+    cdef unsigned char first_byte
     cdef int64_t next_tick
     # How many waits skip lingering, and how often in a row lingering was in vain.
     cdef int64_t linger_pause

@@ -62,6 +62,10 @@ cdef int64_t TICK_PERIOD = 50 * MILLISECOND
 
 # Key of the run's id in the open frame's properties (part 2.7.1).
 RUN_ID = b"quiver-run-id"
+# The content type of a TLS alert (RFC 8446, section 5.1): what a TLS port answers to AMQP.
+cdef unsigned char TLS_ALERT = 21
+# What the TLS layer says of a peer that does not answer its hello, or not within TLS.
+NO_TLS = ("cut the connection in the handshake", "speaks no TLS")
 
 
 cdef ssize_t receive(int fd, char *start, size_t size) noexcept nogil:
@@ -325,6 +329,9 @@ cdef class Connection:
         else:
             n = receive(self.fd, space.start, space.size)
         if n > 0:
+            if not self.heard:
+                self.heard = True
+                self.first_byte = space.start[0]
             pn_connection_driver_read_done(&self.driver, n)
             return 1
         if n == TLS_AGAIN:
@@ -403,7 +410,9 @@ cdef class Connection:
         if self.tls != NULL and tls_failure(self.tls)[0] and not (
                 self.hung_up and tls_established(self.tls)):
             failure = tls_failure(self.tls).decode("utf-8", "replace")
-            raise SecurityError(f"{self.peer}: TLS: {failure}")
+            raise SecurityError(f"{self.peer}: TLS: {failure}{self.scheme_hint(failure)}")
+        if self.tls == NULL and self.heard and self.first_byte == TLS_ALERT:
+            raise SecurityError(f"{self.peer}: the peer speaks TLS: use amqps")
         local = self.condition_text(pn_transport_condition(self.transport))
         if "idle-timeout" in local or "idle timeout" in local:
             raise PeerError(f"{self.peer}: the peer was silent beyond the idle time-out")
@@ -411,8 +420,21 @@ cdef class Connection:
         if not local and not self.hung_up:
             raise PeerError(f"{self.peer}: the peer sent an invalid frame")
         if self.cut:
-            raise PeerError(f"{self.peer}: the peer cut the connection")
+            raise PeerError(f"{self.peer}: the peer cut the connection{self.scheme_hint('')}")
         raise PeerError(f"{self.peer}: {local}")
+
+    def scheme_hint(self, tls_failure: str) -> str:
+        """Return advice for a client whose peer may be of the other scheme; empty if it is not.
+
+        Args:
+            tls_failure: why TLS failed; empty without TLS.
+        """
+        if self.server:
+            return ""
+        if self.tls != NULL:
+            strange = any(words in tls_failure for words in NO_TLS)
+            return " (if this port is not for TLS, use amqp)" if strange else ""
+        return "" if self.heard else " before it sent a byte (if this port is for TLS, use amqps)"
 
     cdef object refusal(self):
         """Say which side's credentials were refused, and for which mechanism."""
