@@ -115,7 +115,7 @@ def _receipts(
         rows = [(file.number, file.run, file.arrow) for file in files if file.role == RECEIVER]
         arrows = records.sparkSession.createDataFrame(rows, "file bigint, run string, arrow string")
         tables += [delivery(found, runs), own_facts(found, arrows)]
-        # Where the sender sent nothing, somebody else sent what was received.
+        # The sender sent nothing then: somebody else sent what was received.
         strange = both.join(F.broadcast(runs.select("run")), "run", "left_anti")
         tables.append(transforms.counted(strange, transforms.FOREIGN))
     alone = [file for file in files if file.role == RECEIVER and file.run not in paired]

@@ -31,7 +31,7 @@ RECEIVER = "receiver"
 _OPERATIONS = {SENDER: formats.SEND, RECEIVER: formats.RECEIVE}
 
 SPLIT_SIZE = 256 << 20
-# What a task takes of text whose messages are shuffled, about.
+# About the text that one task takes after a shuffle of its messages.
 _PART_SIZE = 32 << 20
 # A longer line is no record; what is behind this much of it is not looked at.
 _BLOCK_SIZE = 1 << 16

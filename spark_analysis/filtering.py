@@ -28,7 +28,7 @@ _COMPARISONS: Mapping[type[ds.Filter], Callable[..., pa.BooleanArray]] = {
 }
 _PLAIN = (str, int, bool)
 _BIGINTS = range(-(1 << 63), 1 << 63)
-# What all rows of a file have in common.
+# Columns with one value for all rows of a file.
 _OF_FILE = ("file", "arrow", "unit", "run", "role")
 
 
@@ -134,6 +134,6 @@ def _holds(one: Any, values: Any) -> Any:
         return pc.is_valid(values)
     if isinstance(one, ds.In):
         among = pc.is_in(values, value_set=pa.array(one.value, values.type))
-        # As in SQL: whether what is not known is among them is not known.
+        # As in SQL: NULL IN (...) is NULL.
         return pc.if_else(pc.is_valid(values), among, pa.scalar(None, pa.bool_()))
     return _COMPARISONS[type(one)](values, pa.scalar(one.value, values.type))

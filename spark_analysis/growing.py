@@ -1,10 +1,10 @@
 """Results that grow with their records: facts of new records are added to those before.
 
-Where no message has to meet another (one end), only new records are looked at, and of ids the
-earlier ones near them. Where messages meet, so are all earlier records near them
-(:mod:`spark_analysis.meeting`). Runs of which neither can be said, those with ids that are hashes
-among them, are analysed again, from their Parquet, whenever they have grown by an eighth: so
-every record is looked at nine times at most, however long a run is followed. At the end all are.
+A batch of a run with one end reads its new records, and of ids the earlier ones near them. A batch
+of a run with both ends also reads all earlier records near the new ones
+(:mod:`spark_analysis.meeting`). Other runs, such as those with hashed ids, are analysed again from
+their Parquet whenever they have grown by an eighth: each record is then read at most nine times on
+average, however long a run is followed. At the end every run is up to date.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from spark_analysis.session import fit_partitions
 
 __all__ = ["grow", "renew"]
 
-# Beside the facts that it is of, so that both are replaced in one step.
+# The state lies in the folder of its facts, so that one step replaces both.
 _STATE = "_state.json"
 _PART = ".part"
 _FACTS, _ARROWS = "facts", "arrows"
-# The folder among the facts that describes ranges, and where it is written first.
+# The folder that describes ranges, beside those of the facts, and the one where it is written.
 _RANGES, _RANGES_PART = "_ranges", ".ranges"
-# A run is analysed again when it has grown by one in so many.
+# A run is analysed again when it has grown by this fraction: an eighth.
 _SHARE = 8
-# What is said of a run's records once one of them is so.
+# Flags of a run: each is set once one of its records is of that kind.
 _SEEN = ("settles", "idless", "hashed", "streams")
 
 
@@ -124,7 +124,7 @@ def grow(batch: DataFrame, number: int, files: Sequence[RecordFile], output: Pat
         return
     folder = output / RECORDS / f"batch={number}"
     write_records(batch, folder)
-    # Of runs that have what was put off before, a batch alone does not bring the facts up to date.
+    # Runs with earlier records that were put off need more than this batch to be up to date.
     current = {name for name, run in state.runs.items() if run.lines == run.analysed}
     for row in _told(_records(spark, folder)).collect():
         if row.run not in state.runs:
@@ -221,7 +221,7 @@ class _Update:
             return {}
         new = _records(self._spark, self._folder).where(self._compares_ids(runs))
         found = self._alone(runs).touched_ids(new)
-        # What has no settlements and no receipts has nothing to compare.
+        # Without settlements and receipts there is nothing to compare.
         every = {name: found.get(name, set()) for name in runs}
         return {name: ranges for name, ranges in every.items() if len(ranges) <= MOST_RANGES}
 

@@ -24,7 +24,7 @@ Settings: TypeAlias = tuple[tuple[str, str], ...]
 _PREFIXES = ("fs.s3a.", "dfs.namenode.http", "dfs.http.policy", "dfs.nameservices")
 _KERBEROS = "hadoop.security.authentication"
 _SPARK = "spark.hadoop."
-# What may be in a store of credentials instead of a file of settings.
+# These may stand in a store of credentials instead of a file of settings.
 _SECRETS = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token")
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"

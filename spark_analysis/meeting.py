@@ -36,7 +36,7 @@ from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, stamped, ti
 
 __all__ = ["MOST_RANGES", "Ends", "Meeting", "can_meet", "ends_told"]
 
-# What is compared again whatever part of it is new.
+# A range is compared again as a whole if any part of it is new.
 _ID_BITS = 16
 MOST_RANGES = 256
 """Ranges of a run that a batch may touch: one that touches more is not near anything."""
@@ -231,7 +231,7 @@ class Meeting:
             for first, last in _intervals(ranges, _MOST_CONDITIONS // len(touched))
             for condition in self._at_ticks(run, first, last)
         ]
-        # Of very many ranges not all are told.
+        # Of very many ranges only some are named.
         conditions += [
             F.col("run") == run for run, found in touched.items() if len(found) > MOST_RANGES
         ]

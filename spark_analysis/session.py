@@ -19,14 +19,14 @@ from spark_analysis.java import why_java_is_missing
 __all__ = ["SPARK_ERRORS", "fit_partitions", "make_session", "reason"]
 
 SPARK_ERRORS = (PySparkException, Py4JError)
-"""What Spark raises: by its own client, and by the way to its Java process."""
+"""What Spark raises: errors of its own client, and errors of the connection to its Java."""
 
-# A short job is over before the second compiler has paid its work back, and on few cores it
-# takes them from what starts.
+# A short job ends before the second compiler pays off, and on few cores the compiler slows the
+# start down.
 _LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _CONNECT = "sc://"
 _LOOPBACK = "127.0.0.1"
-# Where users say which address Spark takes.
+# Users choose Spark's address by these.
 _ADDRESS_VARIABLES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 _ADDRESS_SETTINGS = ("spark.driver.host", "spark.driver.bindAddress")
 

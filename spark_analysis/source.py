@@ -272,7 +272,7 @@ def _end_of_next_line(file: RecordFile, start: int) -> int:
 def _rows(
     partition: InputPartition, wanted: Selection, columns: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    # Where there is nothing to read, Spark makes a partition without a value.
+    # If there is nothing to read, Spark makes a partition without a value.
     if isinstance(partition, _Part):
         for batch in as_records(partition.value, wanted):
             # A user's schema also says what may be null.

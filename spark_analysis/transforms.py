@@ -57,7 +57,7 @@ __all__ = [
 ]  # fmt: skip
 
 ARROW = ("run", "arrow")
-# What tells a message: both halves of its id, the upper one by id_high().
+# A message is identified by both halves of its id, the upper one by id_high().
 ID = ("id", "id_high")
 
 # A range of ids that a repeated settlement is looked for in.
@@ -87,7 +87,7 @@ LATE = "late"  # n receipts after the end of the sending, of which value is the 
 STREAM_START = "stream start"  # the earliest first byte
 STREAM_END = "stream end"  # the latest line
 HASHED_IDS = "hashed ids"  # of splits where some id is no number
-# In place of LATENCY, SETTLED and SAMPLED where these have many rows (thinning.py).
+# These replace LATENCY, SETTLED and SAMPLED where those have many rows (thinning.py).
 THINNED = "thinned latency"  # second and value as LATENCY
 WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
 TOLD = "told"  # text: what a ToldDistribution says, and of what

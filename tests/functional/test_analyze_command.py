@@ -159,6 +159,9 @@ def test_comparison(tmp_path, capsys):
     code, out, _ = analyze(capsys, slower / "0", "--compare", base)
     assert code == 0
     assert "Verdict .................... too few runs: at least 5 of each" in out
+    each = [word for number in range(5) for word in ("--compare", slower / str(number))]
+    again = json.loads(analyze(capsys, base, *each, "--json")[1])
+    assert again["comparison"] == document["comparison"]
 
 
 def test_no_change_without_a_verdict(tmp_path, capsys):

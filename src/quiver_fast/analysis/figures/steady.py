@@ -231,7 +231,7 @@ def _truncation(counts: NDArray[np.int64], limit: int) -> tuple[int, bool]:
     half = max(len(counts) // 2, limit)
     within = beyond = (np.inf, 0)
     total = squares = 0.0
-    # From the end on, in pieces: each sum goes on from that of those behind it.
+    # Pieces are summed from the end: each sum starts with that of the piece behind it.
     for end in range(len(counts), 0, -_PIECE):
         start = max(end - _PIECE, 0)
         # Deviations from one number keep the sums of squares small and exact.

@@ -232,7 +232,7 @@ def _curve(
     label: str,
     colour: str,
 ) -> None:
-    # As far to the right as there are samples to tell; the last point is the maximum.
+    # The curve goes as far right as the samples allow; its last point is the maximum.
     spread = np.geomspace(1, max(latencies.total, 2), _CURVE_POINTS)
     ranks = [*(100 * (1 - 1 / spread)).tolist()[:-1], 100.0]
     values = np.array(latencies.percentiles(ranks)) / per_millisecond(unit)

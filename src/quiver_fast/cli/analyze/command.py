@@ -87,15 +87,15 @@ def _run(argv: list[str]) -> int:
     args = make_parser().parse_args(argv)
     if args.allow_incomplete and not args.fail_if:
         raise UsageError("--allow-incomplete has no effect without --fail-if")
-    if args.compare is None and len(args.paths) == 1:
+    if not args.compare and len(args.paths) == 1:
         # Compare again the two sides that `quiver --runs --baseline` measured.
         sides = both_sides(args.paths[0])
         if sides is not None:
-            args.paths, args.compare = [sides[0]], sides[1]
+            args.paths, args.compare = [sides[0]], [sides[1]]
     conf = dict(args.conf)
-    asked = engine_of(args.engine, [*args.paths, *([args.compare] if args.compare else [])])
+    asked = engine_of(args.engine, [*args.paths, *args.compare])
     files = find_files(args.paths, args.master, conf)
-    base_files = find_files([args.compare], args.master, conf) if args.compare else []
+    base_files = find_files(args.compare, args.master, conf) if args.compare else []
     runs = [*base_files, *files]
     engine = choose_engine(asked, args.master, runs, _wanted(args), conf)
     if engine.warning is not None:
@@ -292,7 +292,10 @@ def make_parser() -> ArgumentParser:
         nargs="+",
         help="Files, directories or globs of records; URLs (s3a://, hdfs://) with Spark",
     )
-    add("--compare", metavar="BASE", help="Say whether the runs are better or worse than BASE's")
+    add(
+        "--compare", metavar="BASE", action="append", default=[],
+        help="Say whether the runs are better or worse than BASE's (may be repeated)",
+    )  # fmt: skip
     add(
         "--fail-if",
         metavar="CONDITION",
