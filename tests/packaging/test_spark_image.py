@@ -27,7 +27,8 @@ print(executors.lacking(sys.argv[1], executors._PACKAGES))
 def venv_without_us(folder: Path) -> Path:
     """Make an environment that has what this one has, but for quiver-fast."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    others = folder / "others"
+    # Out of the environment: pip takes nothing away from there.
+    others = folder.with_name("others")
     others.mkdir()
     for path in Path(sysconfig.get_path("purelib")).iterdir():
         if not path.name.startswith(("quiver_fast", "spark_analysis", "__editable__")):
