@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
@@ -60,9 +59,9 @@ class Limits:
 
 
 class LiveView:
-    """The table and the line of state of one run; a context manager.
+    """The table and the line of state of one run.
 
-    While entered, what is printed on standard error comes above the line of state.
+    Between :meth:`open` and :meth:`close` standard error is printed above the line of state.
     """
 
     def __init__(
@@ -102,17 +101,13 @@ class LiveView:
             redirect_stderr=console.is_terminal,
         )
 
-    def __enter__(self) -> LiveView:
+    def open(self) -> None:
+        """Begin to show the line of state."""
         self._live.start()
         self.tick()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Remove the line of state, and give the cursor back."""
         self._live.stop()
 
     def begin(self) -> None:

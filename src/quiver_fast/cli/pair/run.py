@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from quiver_fast.analysis.figures.run_data import RunData
@@ -165,7 +164,8 @@ class PairRun:
             QuiverError: the queue cannot be prepared, or an arrow cannot be started.
         """
         self._console.note(f"Saving output files to '{self._output_dir}'")
-        with closing(self._queue), self._view:
+        with closing(self._queue), closing(self._view):
+            self._view.open()
             if not self._plans.peer_to_peer:
                 self._plans.prepare_queue(self._queue)
             if not self._signals.count:
@@ -338,16 +338,13 @@ class PairRun:
 
 
 class _View(Protocol):
-    """What shows a run while it goes on; a context manager."""
+    """What shows a run while it goes on."""
 
-    def __enter__(self) -> object: ...
+    def open(self) -> None:
+        """Begin to show."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def close(self) -> None:
+        """Leave the terminal as it was."""
 
     def begin(self) -> None:
         """Note that both arrows have been started."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 
 from quiver_fast.analysis.model.units import three_digits
 from quiver_fast.cli.arrow.snapshots import Snapshot, now_ms
@@ -115,7 +114,7 @@ def _fields(start: int, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 class UpstreamView:
-    """Prints one row for each snapshot of the receiver; a context manager."""
+    """Prints one row for each snapshot of the receiver."""
 
     def __init__(self, show: Callable[[str], None], unit: str, settlement: bool) -> None:
         """Prepare a table.
@@ -132,16 +131,11 @@ class UpstreamView:
         self._sender: Snapshot | None = None
         self._rows = 0
 
-    def __enter__(self) -> UpstreamView:
-        return self
+    def open(self) -> None:
+        """Upstream shows nothing before the first row."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
+    def close(self) -> None:
+        """Upstream shows nothing after the last row."""
 
     def begin(self) -> None:
         """Both arrows have been started: upstream shows nothing of it."""
