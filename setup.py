@@ -147,6 +147,7 @@ class BuildWithEngine(build_ext):
             expected = {Path(self.get_ext_fullpath(item.name)) for item in self.extensions}
             remove_all(set(package.rglob("*.so")) - expected)
         try:
+            tls_stamp = self._tls_stamp()
             engine = proton_engine.prepare(BUILD / "engine", engine_dir)
         except proton_engine.BuildError as error:
             raise SystemExit(f"quiver-fast: {error}") from None
@@ -155,6 +156,8 @@ class BuildWithEngine(build_ext):
         engine_stamp = self._stamp("engine", repr(engine))
         for extension in self.extensions:
             extension.depends.append(flags_stamp)
+            if extension.name == TLS_MODULE:
+                extension.depends.append(tls_stamp)
             if modules.needs_engine(Path(extension.sources[0]), SOURCE):
                 self._link_engine(extension, engine, engine_stamp)
         super().run()
@@ -169,6 +172,13 @@ class BuildWithEngine(build_ext):
         foreign = {word for word in own if word.startswith("-Wl,-rpath")}
         self.compiler.linker_so = [w for w in self.compiler.linker_so if w not in foreign]
         super().build_extensions()
+
+    def _tls_stamp(self) -> str:
+        """Return a file that is newer than a TLS module built with another OpenSSL, or without."""
+        openssl = toolchain.openssl()
+        if openssl is None:
+            toolchain.report_no_tls()
+        return self._stamp("tls", openssl.version if openssl else "none")
 
     def _stamp(self, name: str, facts: str) -> str:
         """Return a file that is newer than modules built with other ``facts``."""

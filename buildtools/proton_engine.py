@@ -55,9 +55,7 @@ COMPILE_FLAGS = [
 # Our own parts of the library, and how files of the engine come to call them. A call that is
 # diverted is to a function that is declared in a header, so that a macro reaches it.
 OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
-PEER_NAMES = OWN / "peer_names.c"
 DIVERSIONS = {
-    "openssl.c": ["-DX509_get_ext_d2i=quiver_get_ext_d2i"],
     "transport.c": [
         "-Dpn_amqp_encode_DLEQIIIIQIQIQInQoe=quiver_encode_flow",
         "-Dpn_collector_put_object=quiver_put_object",
@@ -215,8 +213,8 @@ def unpack_source(build_dir: Path) -> Path:
         return root
 
 
-def sources(root: Path, tls: bool) -> list[Path]:
-    """Return the engine's C files, with OpenSSL or with the stub in its place."""
+def sources(root: Path) -> list[Path]:
+    """Return the engine's C files. It has no TLS: ours is at the socket (quiver_fast.amqp.tls)."""
     src = root / "src"
     # The mechanisms of quiver_fast.engine.security.security are the only ones in every
     # build, so that a wheel behaves alike with and without Cyrus SASL plugins.
@@ -225,32 +223,30 @@ def sources(root: Path, tls: bool) -> list[Path]:
         src / "sasl/sasl.c",
         src / "sasl/default_sasl.c",
         src / "sasl/cyrus_stub.c",
-        src / ("ssl/openssl.c" if tls else "ssl/ssl_stub.c"),
+        src / "ssl/ssl_stub.c",
     ]
     return [*sorted((src / "core").rglob("*.c")), *chosen]
 
 
-def library_sources(root: Path, tls: bool) -> list[Path]:
+def library_sources(root: Path) -> list[Path]:
     """Return the C files of the library: the engine's, and those of this project.
 
     One of ours that has the name of one of the engine's is there in its place.
     """
-    own = [path for path in sorted(OWN.glob("*.c")) if tls or path != PEER_NAMES]
+    own = sorted(OWN.glob("*.c"))
     replaced = {path.name for path in own}
-    return [*own, *(path for path in sources(root, tls) if path.name not in replaced)]
+    return [*own, *(path for path in sources(root) if path.name not in replaced)]
 
 
-def _compile_flags(openssl: toolchain.OpenSSL | None, extra_flags: list[str]) -> list[str]:
-    tls_flags = openssl.compile_flags if openssl else []
-    return [*toolchain.environment_flags("CFLAGS"), *COMPILE_FLAGS, *extra_flags, *tls_flags]
+def _compile_flags(extra_flags: list[str]) -> list[str]:
+    return [*toolchain.environment_flags("CFLAGS"), *COMPILE_FLAGS, *extra_flags]
 
 
-def _link_flags(openssl: toolchain.OpenSSL | None) -> list[str]:
-    tls_flags = openssl.link_flags if openssl else []
+def _link_flags() -> list[str]:
     given = toolchain.environment_flags("LDFLAGS")
     sanitized = any(flag.startswith("-fsanitize") for flag in given)
     ours = [flag for flag in LINK_FLAGS if flag != NO_UNDEFINED or not sanitized]
-    return [*ours, *given, *tls_flags, "-lpthread"]
+    return [*ours, *given, "-lpthread"]
 
 
 def profile_guided() -> bool:
@@ -321,40 +317,32 @@ def _with_replaced(source: Path, scratch: Path) -> Path:
     return copy
 
 
-def _train(
-    root: Path, scratch: Path, files: list[Path], flags: list[str], libraries: list[str]
-) -> None:
+def _train(root: Path, scratch: Path, files: list[Path], flags: list[str]) -> None:
     """Compile to watch, run the training, and leave its profile beside the objects."""
     watched = [*flags, *WATCH_FLAGS]
     objects = _compile_objects(root, scratch, [*files, TRAINING], watched)
     program = str(scratch / "training")
-    toolchain.run([*toolchain.compiler(), *watched, *objects, "-o", program, *libraries])
+    toolchain.run([*toolchain.compiler(), *watched, *objects, "-o", program, "-lpthread"])
     toolchain.run([program])
 
 
-def _build(
-    root: Path, target: Path, openssl: toolchain.OpenSSL | None, extra_flags: list[str]
-) -> None:
-    flags = _compile_flags(openssl, extra_flags)
-    libraries = [*(openssl.link_flags if openssl else []), "-lpthread"]
-    tls = openssl is not None
-    files = library_sources(root, tls)
+def _build(root: Path, target: Path, extra_flags: list[str]) -> None:
+    flags = _compile_flags(extra_flags)
+    files = library_sources(root)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         scratch = Path(temporary)
         if profile_guided():
-            _train(root, scratch, files, flags, libraries)
+            _train(root, scratch, files, flags)
             flags = [*flags, *LEARNT_FLAGS]
         objects = _compile_objects(root, scratch, files, flags)
         staged = scratch / LIBRARY_NAME
-        toolchain.run(
-            [*toolchain.compiler(), *flags, *objects, "-o", str(staged), *_link_flags(openssl)]
-        )
+        toolchain.run([*toolchain.compiler(), *flags, *objects, "-o", str(staged), *_link_flags()])
         staged.replace(target)
 
 
-def compile_library(build_dir: Path, target: Path, extra_flags: list[str] | None = None) -> bool:
-    """Compile the engine into the shared library ``target``; return whether it has TLS.
+def compile_library(build_dir: Path, target: Path, extra_flags: list[str] | None = None) -> None:
+    """Compile the engine into the shared library ``target``.
 
     Args:
         build_dir: cache for the sdist and its unpacked source.
@@ -362,17 +350,12 @@ def compile_library(build_dir: Path, target: Path, extra_flags: list[str] | None
         extra_flags: compiler flags that come after the usual ones, and so override them.
 
     Raises:
-        BuildError: a compiler run failed, or TLS is demanded and OpenSSL is missing.
+        BuildError: the source is unreachable, or a compiler run failed.
     """
-    root = unpack_source(build_dir)
-    openssl = toolchain.openssl()
-    if openssl is None:
-        toolchain.report_no_tls()
-    _build(root, target, openssl, extra_flags or [])
-    return openssl is not None
+    _build(unpack_source(build_dir), target, extra_flags or [])
 
 
-def _configuration(openssl: toolchain.OpenSSL | None) -> str:
+def _configuration() -> str:
     """Return a short digest of all that decides what the compiled engine is."""
     facts = [
         SDIST_SHA256,
@@ -382,23 +365,19 @@ def _configuration(openssl: toolchain.OpenSSL | None) -> str:
         TRAINING.read_text() if profile_guided() else "no profile",
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),
-        shlex.join(_compile_flags(openssl, [])),
-        shlex.join(_link_flags(openssl)),
-        openssl.version if openssl else "no TLS",
+        shlex.join(_compile_flags([])),
+        shlex.join(_link_flags()),
     ]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
 def _compiled_once(build_dir: Path, root: Path) -> Path:
     """Return the library for this compiler and these flags, compiling it the first time."""
-    openssl = toolchain.openssl()
-    if openssl is None:
-        toolchain.report_no_tls()
-    folder = build_dir / f"library-{_configuration(openssl)}"
+    folder = build_dir / f"library-{_configuration()}"
     library = folder / LIBRARY_NAME
     with locked(build_dir / ".library.lock"):
         if not library.is_file():
-            _build(root, library, openssl, [])
+            _build(root, library, [])
     return library
 
 

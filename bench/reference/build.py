@@ -62,8 +62,7 @@ def _compile_engine() -> None:
     root = proton_engine.unpack_source(ENGINE_BUILD)
     objects_dir = BUILD / "engine-objects"
     objects_dir.mkdir(parents=True, exist_ok=True)
-    # TLS is not measured here, so the reference needs no OpenSSL.
-    sources = proton_engine.sources(root, tls=False)
+    sources = proton_engine.sources(root)
     compiler = toolchain.compiler()
     includes = ["-Dqpid_proton_EXPORTS", f"-I{root / 'include'}", f"-I{root / 'src'}"]
 

@@ -69,12 +69,12 @@ static size_t frame(pn_delivery_t *from, pn_delivery_t *to, size_t most) {
 }
 
 /* Say whether frames of a delivery may be written past the engine: those before them are
- * written, nothing encrypts or shows them, and its receiver takes them. */
+ * written, nothing shows them, and its receiver takes them. */
 static bool may_write(const pn_delivery_t *to) {
   const pn_link_t *link = to->link;
   const pn_transport_t *transport = link->session->connection->transport;
   const pn_session_state_t *session = &link->session->state;
-  return to->state.sending && !to->state.sent && !to->done && !to->aborted && !transport->ssl &&
+  return to->state.sending && !to->state.sent && !to->done && !to->aborted &&
     !transport->output_pending && !pn_buffer_size(transport->output_buffer) &&
     !transport->close_sent && !transport->head_closed && (int16_t) session->local_channel >= 0 &&
     (int32_t) link->state.local_handle >= 0 && session->remote_incoming_window > 0 &&
@@ -151,14 +151,15 @@ static size_t write_arrived(pn_delivery_t *from, pn_delivery_t *to, size_t most,
 
 size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd) {
   if (pn_buffer_size(to->bytes) || !pn_buffer_size(from->bytes)) return 0;
-  const size_t passed = may_write(to) ? write_arrived(from, to, most, fd) : frame(from, to, most);
+  const size_t passed =
+    fd >= 0 && may_write(to) ? write_arrived(from, to, most, fd) : frame(from, to, most);
   count_read(from, passed);
   return passed;
 }
 
 bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd) {
   pn_delivery_t *to = pn_link_current(link);
-  if (pn_buffer_size(to->bytes) || !may_write(to)) {
+  if (fd < 0 || pn_buffer_size(to->bytes) || !may_write(to)) {
     pn_link_send(link, bytes, size);
     return true;
   }

@@ -15,12 +15,14 @@
 /* Frame up to `most` bytes of `from`, as far as the window of `to`'s session and its
  * connection's output take them now, without holding them anywhere between. `from` is
  * the current delivery of its link, `to` has no bytes of its own that are not framed.
- * Bytes that the socket `fd` of the connection takes are written at once.
+ * Bytes that the socket `fd` of the connection takes are written at once; -1 is a connection
+ * within TLS, whose bytes wait in the engine's output.
  * Returns how many bytes were passed. */
 PN_EXTERN size_t pnx_pass(pn_delivery_t *from, pn_delivery_t *to, size_t most, int fd);
 
 /* Send the next bytes of the link's current delivery, as pn_link_send does. Mid-delivery they
- * go to the connection's socket `fd` at once. Returns false when the socket is full. */
+ * go to the connection's socket `fd` at once, unless that is -1. Returns false when the socket
+ * is full. */
 PN_EXTERN bool pnx_send(pn_link_t *link, const char *bytes, size_t size, int fd);
 
 /* Take the bytes that have come of the link's current delivery, as pn_link_recv does, without
