@@ -423,16 +423,16 @@ cdef class Connection:
             raise PeerError(f"{self.peer}: the peer cut the connection{self.scheme_hint('')}")
         raise PeerError(f"{self.peer}: {local}")
 
-    def scheme_hint(self, tls_failure: str) -> str:
+    def scheme_hint(self, failure: str) -> str:
         """Return advice for a client whose peer may be of the other scheme; empty if it is not.
 
         Args:
-            tls_failure: why TLS failed; empty without TLS.
+            failure: why TLS failed; empty without TLS.
         """
         if self.server:
             return ""
         if self.tls != NULL:
-            strange = any(words in tls_failure for words in NO_TLS)
+            strange = any(words in failure for words in NO_TLS)
             return " (if this port is not for TLS, use amqp)" if strange else ""
         return "" if self.heard else " before it sent a byte (if this port is for TLS, use amqps)"
 

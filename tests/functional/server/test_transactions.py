@@ -209,6 +209,25 @@ def test_outcomes_in_a_transaction(clients: Clients, controller: Controller, add
     assert fresh.take_one().body == 4
 
 
+@pytest.mark.parametrize("fail", [False, True])
+@pytest.mark.parametrize("settle", [False, True])
+def test_annotations_of_modified_come_with_the_commit(
+    clients: Clients, controller: Controller, address: str, fail: bool, settle: bool
+) -> None:
+    controller.producer.publish("one")
+    transaction = controller.declare()
+    (received,) = controller.take(1)
+    fields = (False, False, {symbol("x-reason"): "later"})
+    retire(transaction, received, int(Delivery.MODIFIED), fields, settle=settle)
+    controller.discharge(transaction, fail=fail)
+    if fail and not settle:
+        # It is the consumer's again.
+        received.release()
+    again = clients.consumer(clients.connect(), address, credit=10).take_one()
+    assert again.body == "one"
+    assert (again.message.annotations or {}) == ({} if fail else {symbol("x-reason"): "later"})
+
+
 def test_sends_and_acknowledgements_together(
     clients: Clients, controller: Controller, address: str
 ) -> None:

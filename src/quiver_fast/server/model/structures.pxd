@@ -426,6 +426,9 @@ cdef struct Work:
     uint64_t outcome
     bint failed
     bint undeliverable
+    # The encoded annotations of *modified*, or NULL.
+    char *annotations
+    size_t annotations_size
 
 # A link whose deliveries wait for a sync, and how many; its link is NULL after the link's end.
 cdef struct Waiter:

@@ -1,6 +1,6 @@
 from libc.stdint cimport uint64_t
 
-from quiver_fast.proton.libproton cimport pn_delivery_get_context, pn_delivery_t
+from quiver_fast.proton.libproton cimport pn_data_t, pn_delivery_get_context, pn_delivery_t
 from quiver_fast.server.messages.message cimport Message
 from quiver_fast.server.model.structures cimport Coordinator, Entry, Peer, Queue, Transaction
 
@@ -13,6 +13,8 @@ cdef struct StateInTransaction:
     uint64_t outcome
     bint failed
     bint undeliverable
+    # All of the state, where its outcome has annotations; it lives as long as the delivery.
+    pn_data_t *annotated
 
 cdef inline Entry *entry_of(pn_delivery_t *delivery) noexcept nogil:
     """Return a delivery's entry; NULL if it has none, or a transaction has its outcome."""

@@ -5,17 +5,20 @@ outcomes to apply. server.transactions.coordinator begins, commits and rolls bac
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from quiver_fast.loop.memory cimport holder_add
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, pn_bytes, pn_bytes_t, pn_data_clear, pn_data_enter, pn_data_exit,
-    pn_data_get_binary, pn_data_get_bool, pn_data_get_ulong, pn_data_is_described, pn_data_next,
-    pn_data_put_binary, pn_data_put_described, pn_data_put_list, pn_data_put_ulong,
-    pn_data_rewind, pn_data_t, pn_delivery_get_context, pn_delivery_local, pn_delivery_remote,
-    pn_delivery_set_context, pn_delivery_t, pn_delivery_update, pn_disposition_data,
+    PN_ACCEPTED, PN_MAP, PN_MODIFIED, pn_bytes, pn_bytes_t, pn_data_clear, pn_data_enter,
+    pn_data_exit, pn_data_get_binary, pn_data_get_bool, pn_data_get_ulong, pn_data_is_described,
+    pn_data_next, pn_data_put_binary, pn_data_put_described, pn_data_put_list, pn_data_put_ulong,
+    pn_data_rewind, pn_data_t, pn_data_type, pn_delivery_get_context, pn_delivery_local,
+    pn_delivery_remote, pn_delivery_set_context, pn_delivery_t, pn_delivery_update,
+    pn_disposition_data,
 )
+from quiver_fast.server.messages.annotations import of_outcome
+from quiver_fast.server.messages.encoding cimport encoded
 from quiver_fast.server.messages.message cimport Message, message_release
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
@@ -109,6 +112,7 @@ cdef void transaction_free(Transaction *transaction) noexcept nogil:
         following = work.next
         if work.message != NULL:
             message_release(work.message)
+        free(work.annotations)
         free(work)
         work = following
     free(transaction)
@@ -132,6 +136,7 @@ cdef StateInTransaction read_state(Peer *peer, pn_delivery_t *delivery) noexcept
     state.outcome = 0
     state.failed = False
     state.undeliverable = False
+    state.annotated = NULL
     pn_data_rewind(data)
     if not pn_data_next(data) or not pn_data_enter(data) or not pn_data_next(data):
         return state
@@ -149,12 +154,14 @@ cdef void read_outcome(pn_data_t *data, StateInTransaction *state) noexcept nogi
     if not pn_data_next(data):
         return
     state.outcome = pn_data_get_ulong(data)
-    # modified: [delivery-failed, undeliverable-here, …] (part 3.4.5).
+    # modified: [delivery-failed, undeliverable-here, message-annotations] (part 3.4.5).
     if state.outcome == PN_MODIFIED and pn_data_next(data) and pn_data_enter(data):
         if pn_data_next(data):
             state.failed = pn_data_get_bool(data)
         if pn_data_next(data):
             state.undeliverable = pn_data_get_bool(data)
+        if pn_data_next(data) and pn_data_type(data) == PN_MAP:
+            state.annotated = data
 
 
 cdef void answer_in_transaction(
@@ -227,10 +234,28 @@ cdef bint enlist_outcome(
     work.outcome = state.outcome if state.outcome else PN_ACCEPTED
     work.failed = state.failed
     work.undeliverable = state.undeliverable
+    if state.annotated != NULL:
+        keep_annotations(state.transaction, work, state.annotated)
     if delivery != NULL:
         delivery_let_go(delivery)
         pn_delivery_set_context(delivery, <void *>(<size_t>work | 1))
     return True
+
+
+cdef void keep_annotations(
+        Transaction *transaction, Work *work, pn_data_t *state) noexcept with gil:
+    """Keep the annotations of *modified* until commit."""
+    try:
+        annotations = of_outcome(encoded(state))
+        work.annotations = <char *>malloc(len(annotations))
+        if work.annotations == NULL:
+            raise MemoryError
+    except (MemoryError, ValueError):
+        # Without memory, or if they are malformed, the message is delivered again unchanged.
+        return
+    memcpy(work.annotations, <char *>annotations, len(annotations))
+    work.annotations_size = len(annotations)
+    add_bytes(transaction, work.annotations_size)
 
 
 cdef void forget_delivery(pn_delivery_t *delivery) noexcept nogil:

@@ -26,6 +26,7 @@ from quiver_fast.server.model.transaction cimport (
     take_id, transaction_find, transaction_free, transaction_new,
 )
 from quiver_fast.server.transactions.twophase cimport ends_message, transaction_write
+from quiver_fast.server.transfer.annotate cimport work_said
 from quiver_fast.server.transfer.outcome cimport apply_outcome, return_entry
 from quiver_fast.server.transfer.retire cimport queue_left
 
@@ -265,6 +266,7 @@ cdef void commit(Transaction *transaction) noexcept nogil:
             if work.queue != NULL and ends_message(work.outcome):
                 # The removal is written already.
                 work.entry.message.index = -1
+            work_said(work)
             apply_outcome(
                 work.entry, work.outcome, work.serial, work.failed, work.undeliverable)
             if work.delivery != NULL:

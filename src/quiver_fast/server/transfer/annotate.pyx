@@ -4,15 +4,16 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
 from quiver_fast.proton.libproton cimport (
-    PN_MODIFIED, PN_REJECTED, pn_data_encode, pn_data_encoded_size, pn_data_size, pn_data_t,
-    pn_disposition_annotations, pn_disposition_condition, pn_disposition_t, ssize_t,
+    PN_MODIFIED, PN_REJECTED, pn_data_size, pn_data_t, pn_disposition_annotations,
+    pn_disposition_condition, pn_disposition_t,
 )
 from quiver_fast.server.messages.annotations import merged
+from quiver_fast.server.messages.encoding cimport encoded
 from quiver_fast.server.messages.message cimport (
     Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
     message_release, message_space,
 )
-from quiver_fast.server.model.structures cimport Entry
+from quiver_fast.server.model.structures cimport Entry, Work
 from quiver_fast.server.streams.stream cimport stream_reason
 
 
@@ -27,21 +28,42 @@ cdef void outcome_said(
         if state == PN_REJECTED:
             stream_reason(entry.message, pn_disposition_condition(said))
         return
-    if state != PN_MODIFIED or entry.queue == NULL or entry.message.chain != NULL:
+    if state != PN_MODIFIED or not can_change(entry):
         return
     annotations = pn_disposition_annotations(said)
     if pn_data_size(annotations):
-        annotate(entry, annotations)
+        annotate_with(entry, annotations)
 
 
-cdef void annotate(Entry *entry, pn_data_t *annotations) noexcept with gil:
-    """Merge annotations into an acquired entry's message, for its next delivery."""
+cdef void work_said(const Work *work) noexcept nogil:
+    """Do the same for an outcome whose transaction is committed."""
+    if work.annotations != NULL and work.entry.message.stream == NULL and can_change(work.entry):
+        annotate(work.entry, work)
+
+
+cdef bint can_change(const Entry *entry) noexcept nogil:
+    return entry.queue != NULL and entry.message.chain == NULL
+
+
+cdef void annotate_with(Entry *entry, pn_data_t *annotations) noexcept with gil:
     try:
-        replace(entry, merged(content(entry.message), encoded(annotations)))
+        merge(entry, encoded(annotations))
     except (MemoryError, ValueError):
-        # Without memory, or if the annotations or the message's sections are malformed, the
-        # message is delivered again unchanged.
+        # Without memory, or if they are malformed, the message is delivered again unchanged.
         pass
+
+
+cdef void annotate(Entry *entry, const Work *work) noexcept with gil:
+    try:
+        merge(entry, work.annotations[:work.annotations_size])
+    except (MemoryError, ValueError):
+        # As above.
+        pass
+
+
+cdef int merge(Entry *entry, bytes annotations) except -1:
+    """Merge annotations into an acquired entry's message, for its next delivery."""
+    return replace(entry, merged(content(entry.message), annotations))
 
 
 cdef bytes content(const Message *message):
@@ -51,13 +73,6 @@ cdef bytes content(const Message *message):
         parts.append(chunk_bytes(<Chunk *>chunk)[:chunk.size])
         chunk = chunk.next
     return b"".join(parts)
-
-
-cdef bytes encoded(pn_data_t *data):
-    buffer = bytearray(max(pn_data_encoded_size(data), <ssize_t>0))
-    if pn_data_encode(data, <char *>buffer, len(buffer)) < 0:
-        raise ValueError("these are no annotations")
-    return bytes(buffer)
 
 
 cdef int replace(Entry *entry, bytes new) except -1:
