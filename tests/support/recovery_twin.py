@@ -206,7 +206,7 @@ def with_mended_pages(data: bytes, head: Head) -> bytes:
         known = data[at : at + 4] == fixed[:4] or data[at + 4 :].startswith(event)
         if not known and slots_of(data, head, at) is None:
             return data
-    return with_pages(data, pages) if plausible(data, pages.entries_at) else data
+    return with_pages(data, pages)
 
 
 # Index documents, A.4
@@ -363,19 +363,7 @@ def recovered(
         damaged, head, whole = anew, head_of(anew), True
     if head is None:
         return None
-    found = repaired(with_mended_pages(damaged, head), head, newest, whole, trusted, text_check)
-    mended = with_mended_pages(found.content, head)
-    if mended == found.content:
-        return found
-    # What followed the entries kept them from telling the index, and is gone now.
-    return repaired(mended, head, newest, True, trusted, text_check)
-
-
-def repaired(
-    damaged: bytes, head: Head, newest: bool, whole: bool, trusted: int | None,
-    text_check: TextCheck,
-) -> Recovered:  # fmt: skip
-    """Return what becomes of a file whose head can be read."""
+    damaged = with_mended_pages(damaged, head)
     data = bytearray(damaged)
     first = following(0, head.end - 4)
     begin, tail = (0, first) if whole else start_of(damaged, head)

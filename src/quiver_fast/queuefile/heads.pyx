@@ -4,6 +4,8 @@ A file begins with three documents that are the same in every file of a roll cyc
 for words that recovery sets anyway: the header, the page of pages, the first index page
 (A.4). The entries begin at a place that follows from that. Where documents begin at that
 place, the file is one of the queue's, whatever its head looks like.
+
+Where the header can be read, what is left of the index documents tells them.
 """
 
 from libc.stdint cimport int64_t
@@ -43,7 +45,8 @@ cdef bint rebuild_head(CycleFile *file, object roll) except -1:
 cdef bint mend_pages(CycleFile *file) except -1:
     """Rebuild the damaged heads of index documents; say whether there was one.
 
-    They must be recognised by what is left of them: others' files may have no index.
+    They must be recognised by what is left of them: others' files may have no index. The
+    walk needs the heads: with a wrong length it comes to the midst of an entry.
     """
     cdef size_t first = HEAD + len(index_document(HEAD, "index2index", file.count))
     if (file.first_document != HEAD or file.write_position != WRITE_POSITION
@@ -51,8 +54,7 @@ cdef bint mend_pages(CycleFile *file) except -1:
         return False
     if slots_of(file, HEAD) and slots_of(file, first):
         return False
-    if not (is_known(file, HEAD, "index2index") and is_known(file, first, "index")
-            and plausible_run(file, first_entry(file.count))):
+    if not (is_known(file, HEAD, "index2index") and is_known(file, first, "index")):
         return False
     put_pages(file, file.count)
     return True

@@ -150,15 +150,9 @@ def repair_file(
         mended |= mend_pages(&file)
         with nogil:
             code = cycle_repair(&file, &extent, sequence, from_index, check)
-        if code == 0 and mend_pages(&file):
-            # What followed the entries kept them from telling the index, and is cleared now.
-            mended = True
-            with nogil:
-                code = cycle_repair(&file, &extent, sequence, False, check)
-        extent.changed |= mended
-        if code == 0 and mark and not extent.ended:
-            extent.changed = True
-            with nogil:
+            extent.changed |= mended
+            if code == 0 and mark and not extent.ended:
+                extent.changed = True
                 code = cycle_end(&file, extent.tail)
     if code != 0:
         code = errno

@@ -282,6 +282,25 @@ def test_what_is_no_queue_file_is_put_aside(
     assert contents(tmp_path) == [b"older"]
 
 
+@pytest.mark.parametrize("newest", [True, False])
+def test_no_entry_is_made_of_what_was_cleared(tmp_path: Path, newest: bool) -> None:
+    """A page of a wrong length leads into the first entry, and only dirt follows that one."""
+    data = bytearray(written(ROLL, [(False, b"the one entry")]).data)
+    page = 200 + 4 + struct.unpack_from("<I", data, 200)[0] % META
+    struct.pack_into("<I", data, page, struct.unpack_from("<I", data, page)[0] + 2)
+    # The code of its array.
+    data[page + 4 + 11] = 0
+    # An entry that would end behind the file.
+    data += bytes(-len(data) % 4)
+    data += struct.pack("<I", SIZE)
+    path = place(tmp_path, bytes(data))
+    if not newest:
+        later = tmp_path / ROLL.file_name(ROLL.cycle_of(path.name) + 1)
+        later.write_bytes(written(ROLL, [(False, b"later")]).finish())
+    recover(tmp_path, verify=True)
+    assert contents(tmp_path) == [b"the one entry", *([] if newest else [b"later"])]
+
+
 def test_older_files_get_an_end_mark(tmp_path: Path) -> None:
     """Rule 6: Java's tailers hang for ever before a file without one."""
     path = place(tmp_path, twin().finish())
