@@ -195,6 +195,26 @@ def test_a_sender_takes_a_target_without_an_address(fields: dict[str, object]) -
 
 
 @pytest.mark.parametrize("turn", range(5))
+def test_a_close_and_a_reset_in_the_midst_of_receiving(turn: int) -> None:
+    """To accept what came fails; all of it is recorded, and why the peer closed is told."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=TARGET)
+        talk.wait_for_credit()
+        for number in range(40):
+            talk.transfer(number, DATA, settled=False)
+        talk.send_bytes(ended("close"))
+        # What it has not read makes a reset of this.
+        talk.socket.close()
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("receive", peer.port, count=1_000_000))
+    assert_error(end, "test:close", "by close")
+    assert len(end.lines) == 40
+
+
+@pytest.mark.parametrize("turn", range(5))
 def test_a_close_and_a_reset_in_the_midst_of_sending(turn: int) -> None:
     """Writing fails first; why the peer closed is there to be read all the same."""
 
