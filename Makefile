@@ -40,7 +40,7 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: FORCE help run dev check docs coverage test test-all peers install uninstall wheel wheels sdist lint format \
-	annotate bench instructions sanitize sanitize-short fuzz analysis-demo clean
+	annotate bench instructions sanitize sanitize-short sanitize-threads fuzz analysis-demo clean
 
 # What `make check` runs of the tests: nothing that builds, measures or starts a broker.
 QUICK_TESTS ?= tests/unit tests/functional/test_wrapper_pyfast.py
@@ -123,11 +123,14 @@ bench: $(VENV)/.test $(VENV)/.bench $(VENV)/.java ## Measure speed against the r
 instructions: $(VENV)/.test ## Count instructions per message under valgrind
 	$(BIN)/python -m bench.instructions
 
-sanitize: $(VENV)/.test ## Run the tests of server, streams and fuzzing with ASan and UBSan
+sanitize: $(VENV)/.test sanitize-threads ## Run the tests of server, streams and fuzzing with ASan and UBSan, and those of threads
 	sh buildtools/sanitize.sh $(BIN) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 sanitize-short: $(VENV)/.test ## As much of it as CI has time for
 	sh buildtools/sanitize.sh $(BIN) --short $(IN_PARALLEL) $(PYTEST_ARGS)
+
+sanitize-threads: $(VENV)/.test ## Run the tests of the server's other threads with ThreadSanitizer
+	sh buildtools/sanitize.sh $(BIN) --threads $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwire|recovery|records with clang
 	sh buildtools/fuzz.sh $(BIN) $(TARGET) $(TIME)

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Build the engine and the modules with AddressSanitizer and UBSan into build/sanitize,
-# and run the tests that feed them what a hostile peer or a damaged file might.
+# and run the tests that feed them what a hostile peer or a damaged file might. Or with
+# ThreadSanitizer into build/sanitize-threads, and run those of the syncer and the opener.
 #
 # Arguments: the folder of the virtual environment's programs, --short for what CI has time
-# for, then pytest's own.
+# for or --threads, then pytest's own.
 set -eu
 
 bin=$(CDPATH='' cd -- "$1" && pwd)
@@ -18,9 +19,22 @@ if [ "${1:-}" = --short ]; then
         tests/functional/server/test_torn_transactions.py
         tests/functional/server/test_streaming_ends.py'
 fi
+base=build/sanitize
+sanitizers=address,undefined
+libraries='libasan.so libubsan.so libstdc++.so'
+if [ "${1:-}" = --threads ]; then
+    shift
+    tests='tests/functional/server/test_creation.py tests/functional/server/test_group_commit.py
+        tests/functional/server/test_subscriptions.py
+        tests/functional/server/test_subscription_files.py
+        tests/unit/queuefile/test_durability.py'
+    base=build/sanitize-threads
+    sanitizers=thread
+    libraries='libtsan.so libstdc++.so'
+fi
 # Builds count what the server makes and frees.
-flags='-O1 -fsanitize=address,undefined -fno-omit-frame-pointer -DQUIVER_FAST_BALANCE'
-site=$PWD/build/sanitize/site
+flags="-O1 -fsanitize=$sanitizers -fno-omit-frame-pointer -DQUIVER_FAST_BALANCE"
+site=$PWD/$base/site
 
 fail() {
     echo "quiver-fast: $*" >&2
@@ -30,7 +44,7 @@ fail() {
 # The sanitizers must be the first libraries of a process: Python itself has none. With
 # them comes libstdc++, whose exceptions they must see before a C++ module is loaded.
 preload=
-for library in libasan.so libubsan.so libstdc++.so; do
+for library in $libraries; do
     path=$(${CC:-cc} -print-file-name=$library)
     [ "$path" != $library ] || fail "$library not found: sanitizing needs GCC with its libraries"
     preload="$preload $path"
@@ -38,17 +52,19 @@ done
 
 echo "quiver-fast: building with sanitizers (about two minutes)"
 CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" QUIVER_FAST_PGO=0 \
-    "$bin/python" setup.py --quiet build --build-base build/sanitize --build-lib "$site"
-grep -q __asan_init "$site"/quiver_fast/proton/libquiver-proton.so || fail "not sanitized: $site"
+    "$bin/python" setup.py --quiet build --build-base "$base" --build-lib "$site"
+grep -q '__[at]san_init' "$site"/quiver_fast/proton/libquiver-proton.so || fail "not sanitized: $site"
 
 # Left out is what judges a process's memory, most of which would be the sanitizer's.
 # Leaks are looked for in servers only (tests/support/server.py): the other processes are
 # others' programs, and the tests themselves. malloc, because Python's own allocator hides where an object ends.
+# ThreadSanitizer ends a process at the first race; it needs addresses that are not too random.
 # shellcheck disable=SC2086  # the tests are words
 LD_PRELOAD=$preload PYTHONPATH=$site PYTHONMALLOC=malloc \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:suppressions=$PWD/tests/fuzz/ubsan.supp \
     QUIVER_FAST_LEAKS=detect_leaks=1 \
+    TSAN_OPTIONS=history_size=4:halt_on_error=1 \
     LSAN_OPTIONS=suppressions=$PWD/buildtools/leaks.supp:print_suppressions=0 \
-    "$bin/python" -m pytest $tests \
+    setarch -R "$bin/python" -m pytest $tests \
     -m 'not memory' \
     "$@"
