@@ -22,6 +22,7 @@ fi
 base=build/sanitize
 sanitizers=address,undefined
 libraries='libasan.so libubsan.so libstdc++.so'
+runner=
 if [ "${1:-}" = --threads ]; then
     shift
     tests='tests/functional/server/test_creation.py tests/functional/server/test_group_commit.py
@@ -31,6 +32,8 @@ if [ "${1:-}" = --threads ]; then
     base=build/sanitize-threads
     sanitizers=thread
     libraries='libtsan.so libstdc++.so'
+    # It needs addresses that are not too random.
+    runner='setarch -R'
 fi
 # Builds count what the server makes and frees.
 flags="-O1 -fsanitize=$sanitizers -fno-omit-frame-pointer -DQUIVER_FAST_BALANCE"
@@ -58,13 +61,13 @@ grep -q '__[at]san_init' "$site"/quiver_fast/proton/libquiver-proton.so || fail 
 # Left out is what judges a process's memory, most of which would be the sanitizer's.
 # Leaks are looked for in servers only (tests/support/server.py): the other processes are
 # others' programs, and the tests themselves. malloc, because Python's own allocator hides where an object ends.
-# ThreadSanitizer ends a process at the first race; it needs addresses that are not too random.
-# shellcheck disable=SC2086  # the tests are words
+# ThreadSanitizer ends a process at the first race.
+# shellcheck disable=SC2086  # the tests and the runner are words
 LD_PRELOAD=$preload PYTHONPATH=$site PYTHONMALLOC=malloc \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:suppressions=$PWD/tests/fuzz/ubsan.supp \
     QUIVER_FAST_LEAKS=detect_leaks=1 \
     TSAN_OPTIONS=history_size=4:halt_on_error=1 \
     LSAN_OPTIONS=suppressions=$PWD/buildtools/leaks.supp:print_suppressions=0 \
-    setarch -R "$bin/python" -m pytest $tests \
+    $runner "$bin/python" -m pytest $tests \
     -m 'not memory' \
     "$@"
