@@ -62,8 +62,7 @@ cdef struct Lane:
     size_t entries
     Lane *next
 
-# Where a consumer stands in a queue. `ready` is set while it has credit and room,
-# and then it is in the ring that dispatch goes round.
+# Where a consumer stands. With credit and room it is `ready`: in the ring of its queue.
 cdef struct Consumer:
     Consumer *prev_ready
     Consumer *next_ready
@@ -377,8 +376,7 @@ cdef struct Peer:
     tls_t *tls
     # The socket is full; until it drains, nothing is framed for it.
     bint full
-    # The peer's unanswered begins, attaches, detaches and ends. While the socket is full, only
-    # these could grow without end.
+    # Unanswered begins, attaches, detaches and ends: what could grow while the socket is full.
     size_t unanswered
     # The last events had so many of these that less is read at a time.
     bint costly
