@@ -48,8 +48,8 @@ fail() {
 # them comes libstdc++, whose exceptions they must see before a C++ module is loaded.
 preload=
 for library in $libraries; do
-    path=$(${CC:-cc} -print-file-name=$library)
-    [ "$path" != $library ] || fail "$library not found: sanitizing needs GCC with its libraries"
+    path=$(${CC:-cc} -print-file-name="$library")
+    [ "$path" != "$library" ] || fail "$library not found: sanitizing needs GCC with its libraries"
     preload="$preload $path"
 done
 
