@@ -123,7 +123,7 @@ bench: $(VENV)/.test $(VENV)/.bench $(VENV)/.java ## Measure speed against the r
 instructions: $(VENV)/.test ## Count instructions per message under valgrind
 	$(BIN)/python -m bench.instructions
 
-sanitize: $(VENV)/.test sanitize-threads ## Run the tests of server, streams and fuzzing with ASan and UBSan, and those of threads
+sanitize: $(VENV)/.test ## Run the tests of server, streams and fuzzing with ASan and UBSan
 	sh buildtools/sanitize.sh $(BIN) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 sanitize-short: $(VENV)/.test ## As much of it as CI has time for
