@@ -49,6 +49,7 @@ def saying(*turns: bytes) -> Iterator[int]:
         ((SASL_HEADER + MECHANISMS, DENIED), True),
         ((SASL_HEADER,), True),
         ((b"HTTP/1.1 400 Bad Request\r\n\r\n",), False),
+        ((b"AM",), False),
         ((b"",), False),
     ],
 )
