@@ -412,7 +412,7 @@ def _publish(
         if arrows.exists():
             before = spark.read.schema(schema.ARROWS).parquet(str(arrows))
             rows = rows.unionByName(before.where(~of_run))
-        write_statistics(spark, rows.coalesce(1), part, None)
+        write_statistics(spark, rows.coalesce(1), part, ())
     for result in part.iterdir():
         replace(result, output / result.name)
 

@@ -27,7 +27,7 @@ from spark_analysis.output import analyze
 from spark_analysis.places import is_remote
 from spark_analysis.session import SPARK_ERRORS, make_session, reason
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _DESCRIPTION = """\
 Analyse the records of many runs, arrows and hosts in one Spark job.
@@ -49,7 +49,7 @@ repeated job gives the same. It holds
   arrows/         Parquet: a row of statistics for each arrow
   summaries/      RUN/ARROW-summary.json, as the other Quiver tools write them
   comparison.json with --compare: better, worse or no difference
-  changes.json    change points over six or more runs in order of time, those of
+  changes.json    change points over twelve or more runs in order of time, those of
                   --compare among them
 
 example usage:
@@ -64,7 +64,7 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line asks for; return the exit code."""
-    parser = _parser()
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if options.follow and options.compare:
         parser.error("--follow and --compare exclude each other")
@@ -89,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return EXIT_OK
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m spark_analysis.jobs",
         description=_DESCRIPTION,
@@ -106,7 +107,14 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="The most partitions after a shuffle (default one for each 32 MB of text)",
     )
-    add("--compare", metavar="DIR", type=_folder, help="Compare with an earlier job's results")
+    add(
+        "--compare",
+        metavar="DIR",
+        type=_folder,
+        action="append",
+        default=[],
+        help="Compare with the runs in an earlier job's results (may be repeated)",
+    )
     add(
         "--follow",
         action="store_true",

@@ -39,7 +39,7 @@ _PARTITIONS = ("run", "role", "kind")
 
 
 def analyze(
-    spark: SparkSession, paths: Sequence[str], output: Path, base: Path | None = None
+    spark: SparkSession, paths: Sequence[str], output: Path, bases: Sequence[Path] = ()
 ) -> None:
     """Analyse all records under ``paths`` into the folder ``output``.
 
@@ -47,7 +47,8 @@ def analyze(
         spark: the session; its executors see ``paths`` and ``output`` by the same names.
         paths: files, folders, patterns.
         output: replaced if it is an earlier job's.
-        base: an earlier job's folder to compare with.
+        bases: earlier jobs' folders, whose runs are one set to compare with. One that is
+            named twice counts once.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -55,15 +56,17 @@ def analyze(
         PySparkException: Spark failed.
     """
     check_free(output)
-    if base is not None and not (base / MARK).is_file():
-        raise UsageError(f"'{base}' is not the output of a job")
+    for base in bases:
+        if not (base / MARK).is_file():
+            raise UsageError(f"'{base}' is not the output of a job")
+    bases = list(dict.fromkeys(base.resolve() for base in bases))
     files = discover(paths, settings_for(spark, paths))
     output = output.absolute()
     recover(output)
     part = new_part(output)
     try:
         write_records(read_records(spark, files), part / RECORDS)
-        write_results(spark, part / RECORDS, part, files, base)
+        write_results(spark, part / RECORDS, part, files, bases)
         (part / MARK).touch()
         replace(part, output)
     finally:
@@ -92,7 +95,7 @@ def write_results(
     source: Path,
     target: Path,
     files: Sequence[RecordFile],
-    base: Path | None,
+    bases: Sequence[Path],
 ) -> None:
     """Compute everything else from the records in ``source`` into ``target``."""
     fit_partitions(spark, parts_of(files))
@@ -103,11 +106,11 @@ def write_results(
         write_table(table, target / "facts", "fact")
     known = spark.read.schema(schema.FACTS).parquet(str(target / "facts"))
     with arrow_statistics(known.select(*schema.FACTS.fieldNames()), files, bounds) as arrows:
-        write_statistics(spark, arrows, target, base)
+        write_statistics(spark, arrows, target, bases)
 
 
 def write_statistics(
-    spark: SparkSession, statistics: DataFrame, target: Path, base: Path | None
+    spark: SparkSession, statistics: DataFrame, target: Path, bases: Sequence[Path]
 ) -> None:
     """Write rows of ``ARROWS``, and what follows from them alone, into ``target``."""
     write_table(statistics, target / "arrows")
@@ -116,7 +119,7 @@ def write_statistics(
         folder = target / "summaries" / row.run
         folder.mkdir(parents=True, exist_ok=True)
         _write_json(folder / f"{row.arrow}-summary.json", json.loads(row.summary))
-    _write_comparisons(spark, target, base)
+    _write_comparisons(spark, target, bases)
 
 
 @contextmanager
@@ -143,10 +146,10 @@ def arrow_statistics(
         yield few.groupBy("run").applyInArrow(statistics, schema.ARROWS)
 
 
-def _write_comparisons(spark: SparkSession, target: Path, base: Path | None) -> None:
+def _write_comparisons(spark: SparkSession, target: Path, bases: Sequence[Path]) -> None:
     now = list(_figures(spark, target))
-    earlier = [] if base is None else list(_figures(spark, base))
-    if base is not None:
+    earlier = [figures for base in bases for figures in _figures(spark, base)]
+    if bases:
         _write_json(target / "comparison.json", compare_figures(earlier, now))
     found = changes_of([*earlier, *now])
     if found is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ if why_missing("spark") is None:
 
     from spark_analysis import placing, schema
     from spark_analysis.following import follow, start_following
+    from spark_analysis.jobs import make_parser
     from spark_analysis.output import analyze
     from spark_analysis.source import QuiverSource
 
@@ -130,12 +132,13 @@ def test_the_source_gives_the_same_rows(spark: SparkSession, output: Path, runs:
 
 
 def test_again_and_compared(
-    spark: SparkSession, output: Path, runs: Path, here: dict[str, RunData]
+    spark: SparkSession, output: Path, runs: Path, here: dict[str, RunData], tmp_path: Path
 ) -> None:
-    """The same job again, compared with itself: it takes the first one's place.
+    """The same job again, compared with itself and a copy: it takes the first one's place.
 
     What a killed job left beside it is gone then.
     """
+    copy = shutil.copytree(output, tmp_path / "copy")
     killed = subprocess.run(
         [sys.executable, "-c", KILLED_JOB, str(runs), str(output)], timeout=60, check=False
     )
@@ -143,12 +146,13 @@ def test_again_and_compared(
     assert len(list(output.parent.iterdir())) == 2
     path = output / "summaries" / runs.name / "run1" / "receiver-summary.json"
     before, inode = path.read_text(), path.stat().st_ino
-    analyze(spark, [str(runs)], output, base=output)
+    analyze(spark, [str(runs)], output, bases=[output, copy, output / ".." / output.name])
     assert path.read_text() == before
     assert path.stat().st_ino != inode
     found = json.loads((output / "comparison.json").read_text())
     every = list(here.values())
-    assert found["figures"] == as_json(compare_sets(every, every)["figures"])
+    assert len(found["base"]) == 2 * len(every)
+    assert found["figures"] == as_json(compare_sets(every * 2, every)["figures"])
     assert found["verdict"] == "no difference"
     assert [entry.name for entry in output.parent.iterdir()] == [output.name]
 
@@ -187,6 +191,19 @@ def test_a_folder_that_was_moved_away_comes_back(
     placing.replace(placing.new_part(target), target)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert not list(target.iterdir())
+
+
+@pytest.mark.parametrize("odd", [0, 1])
+def test_each_folder_to_compare_with_is_looked_at(
+    spark: SparkSession, output: Path, runs: Path, tmp_path: Path, odd: int
+) -> None:
+    """Given twice, the last one alone was compared with."""
+    folders = [output, output]
+    folders[odd] = runs
+    words = [str(runs), "--output", str(tmp_path / "out")]
+    options = make_parser().parse_args([*words, *(f"--compare={folder}" for folder in folders)])
+    with pytest.raises(UsageError, match=f"'{runs}' is not the output of a job"):
+        analyze(spark, options.paths, options.output, options.compare)
 
 
 def test_other_peoples_folders_are_left_alone(spark: SparkSession, runs: Path) -> None:
