@@ -29,6 +29,9 @@ from quiver_fast.analysis.compare.comparison import (
     rank_sum,
     within_runs,
 )
+from quiver_fast.analysis.compare.sets import FIGURES, compare_figures
+from quiver_fast.analysis.figures.run_data import RunFigures
+from quiver_fast.analysis.show.plots import run_dots
 from tests.support.simulated_runs import false_alarms, power, simulated_set
 
 values = st.lists(st.integers(0, 30).map(float), min_size=1, max_size=40)
@@ -344,3 +347,20 @@ def test_dependence_is_the_autocorrelation_beside_the_best_split(values):
     ours, p_value = dependence(np.array(values))
     assert ours == pytest.approx(slow_autocorrelation(values, split), abs=1e-6)
     assert 0 < p_value <= 1
+
+
+def test_each_run_is_a_dot():
+    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+
+    def run(name, value):
+        values = dict.fromkeys(FIGURES, value)
+        seconds = {figure: np.full(6, value) for figure in FIGURES}
+        return RunFigures(name, 0, values, values, seconds)
+
+    sets = {"base": [1.0, 2.0, 4.0, 2.0, 2.0], "candidate": [3.0, 5.0, 6.0, 5.0, 7.0, 8.0]}
+    base, candidate = ([run(str(n), value) for n, value in enumerate(s)] for s in sets.values())
+    [figure] = run_dots(compare_figures(base, candidate)).values()
+    assert len(figure.axes) == len(FIGURES)
+    for axes in figure.axes:
+        dots = {label: line.get_ydata() for label, line in zip(sets, axes.lines, strict=True)}
+        assert {label: list(values) for label, values in dots.items()} == sets

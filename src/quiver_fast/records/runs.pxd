@@ -50,9 +50,12 @@ cdef class RunParser(LineParser):
     cdef Column counts
     cdef Column settled_counts
     cdef Scanner _scanner
+    cdef list _rooms                # of earlier batches, for the next ones
     cdef int64_t _lines_taken       # lines and malformed of the batches already taken
     cdef int64_t _malformed_taken
 
+    cdef list _taken_together(self, list columns, bint final)
+    cdef object _room(self, size_t size)
     cdef void restart(self, record_format, operation, unit) noexcept
     cdef const unsigned char *_take_lines(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil

@@ -8,6 +8,7 @@ import os
 
 import numpy
 
+from cpython.object cimport PyObject
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memchr
@@ -30,6 +31,10 @@ cdef enum:
     ENOUGH_RUNS = 16384
     # Likewise, bytes of ids that are kept.
     ENOUGH_TEXT = 4194304
+    # Room for batches is made in steps of so many numbers.
+    ROOM_STEP = 16384
+    # Batches whose room is used again: the consumer has one or two, and a queue as many.
+    MOST_ROOMS = 4
     # Bytes of a plain file between two looks at signals and the progress.
     STEP = 8388608
     # An id of 19 digits may reach 2^63, beyond which it is a hash and no number.
@@ -62,6 +67,7 @@ cdef class RunParser(LineParser):
 
     def __cinit__(self, record_format=None, operation=None, id_key=None, unit=None):
         self._scanner = scanner_at(0)
+        self._rooms = []
         self.counts = Column()
         self.settled_counts = Column()
 
@@ -271,14 +277,11 @@ cdef class RunParser(LineParser):
         ids_high, texts = self.id_hashes.taken(rows_to_take(self.ids, final))
         settled_ids_high, settled_texts = self.settled_id_hashes.taken(
             rows_to_take(self.settled_ids, final))
-        sent = taken(self.sent, final)
-        received = taken(self.received, final)
-        ids = taken(self.ids, final)
-        counts = taken(self.counts, final)
-        settled_ids = taken(self.settled_ids, final)
-        settled_times = taken(self.settled_times, final)
+        sent, counts, received, ids = self._taken_together(
+            [self.sent, self.counts, self.received, self.ids], final)
         settled_sampled = taken(self.settled_sampled, final)
-        settled_counts = taken(self.settled_counts, final)
+        settled_ids, settled_times, settled_counts = self._taken_together(
+            [self.settled_ids, self.settled_times, self.settled_counts], final)
         streamed = self.taken_streams()
         self.clear_streams()
         record_format = self.record_format
@@ -314,6 +317,40 @@ cdef class RunParser(LineParser):
             self._lines_taken = self.lines
             self._malformed_taken = self.malformed
         return batches
+
+    cdef list _taken_together(self, list columns, bint final):
+        """Copy the complete rows of columns of one length, or empty, and forget them."""
+        cdef Column column
+        cdef size_t count = rows_to_take(columns[0], final), end = 0
+        room = self._room(len(columns) * count)
+        copies = []
+        for column in columns:
+            if column.size == 0:
+                copies.append(room[:0])
+                continue
+            values = numpy.asarray(column)
+            copy = room[end:end + count]
+            copy[:] = values[:count]
+            copies.append(copy)
+            end += count
+            column.size -= count
+            if column.size:
+                values[:1] = values[count:]
+        return copies
+
+    cdef object _room(self, size_t size):
+        """Return an int64 array of at least ``size``, one that no batch refers to any more.
+
+        New arrays would be of new pages, and cost as much as parsing what they hold.
+        """
+        cdef size_t steps = (size + ROOM_STEP - 1) // ROOM_STEP
+        for room in self._rooms:
+            # The list and this loop refer to it, and so does each array that is a part of it.
+            if (<PyObject *>room).ob_refcnt == 2 and <size_t>room.size >= size:
+                return room
+        room = numpy.empty(steps * ROOM_STEP, numpy.int64)
+        self._rooms = [room, *self._rooms[:MOST_ROOMS - 1]]
+        return room
 
 
 cdef inline bint continues(

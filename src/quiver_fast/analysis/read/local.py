@@ -138,15 +138,34 @@ class _Fold:
         self.count += int(batch.count.sum())
         if batch.ids is not None and self.keep_ids:
             self.ids.add(batch.ids, batch.count, highs=batch.ids_high)
-        self._seconds.add(*counts_per_second(times, batch.count, PER_SECOND[self._unit]))
         if batch.received is None:
+            self._add_seconds(times, batch.count)
             if self.keep_ticks:
                 self.ticks.add(batch.sent, batch.count)
         else:
-            self._histogram = self._histogram or HistogramRows(self._unit)
-            _add_receipts(self._histogram, (batch.sent, batch.received, batch.count), self._unit)
+            self._add_receipts(batch.sent, batch.received, batch.count)
             self.order.add(batch.sent, None, batch.count)
             self._add_late(batch.received, batch.count)
+
+    def _add_seconds(self, times: Int64Array, counts: Int64Array) -> None:
+        self._seconds.add(*counts_per_second(times, counts, PER_SECOND[self._unit]))
+
+    def _add_receipts(self, sent: Int64Array, received: Int64Array, counts: Int64Array) -> None:
+        """Add runs, summed up in a table before where latencies are close to each other."""
+        self._histogram = self._histogram or HistogramRows(self._unit)
+        ticks = PER_SECOND[self._unit]
+        cells = max(_FEW_CELLS, 4 * len(sent))
+        made = second_latency_table(sent, received, counts, ticks, cells)
+        if made is None:
+            self._add_seconds(received, counts)
+            self._histogram.add(received // ticks, received - sent, counts)
+            return
+        first, low, table = made
+        seconds, latencies = np.nonzero(table)
+        self._histogram.add(seconds + first, latencies + low, table[seconds, latencies])
+        of_second = table.sum(axis=1)
+        busy = np.flatnonzero(of_second)
+        self._seconds.add(busy + first, of_second[busy])
 
     def _add_late(self, received: Int64Array, counts: Int64Array) -> None:
         """Note what was received after the end of the sending."""
@@ -201,22 +220,6 @@ class _Fold:
         if operation != RECEIVE:
             return None
         return (self._histogram or HistogramRows(self._unit)).total()
-
-
-def _add_receipts(
-    rows: HistogramRows, batch: tuple[Int64Array, Int64Array, Int64Array], unit: str
-) -> None:
-    """Add runs, summed up in a table before where latencies are close to each other."""
-    sent, received, counts = batch
-    ticks = PER_SECOND[unit]
-    cells = max(_FEW_CELLS, 4 * len(sent))
-    made = second_latency_table(sent, received, counts, ticks, cells)
-    if made is None:
-        rows.add(received // ticks, received - sent, counts)
-        return
-    first, low, table = made
-    seconds, latencies = np.nonzero(table)
-    rows.add(seconds + first, latencies + low, table[seconds, latencies])
 
 
 def analyze_runs(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,13 @@ from quiver_fast.records.ids import comparable
 __all__ = ["IdBalance", "IdTable", "balance", "cut_blocks", "keys_of", "share_blocks"]
 
 Int64Array = NDArray[np.int64]
+Marks: TypeAlias = "NDArray[np.bool_] | None"
 
 _BLOCK_BITS = 16
+# Runs of a call that are so few wait for those of the next calls, which mostly go on with the
+# last of them, and so many are joined at a time.
+_FEW_RUNS = 256
+_MOST_WAITING = 4096
 _BLOCK, _FIRST, _LENGTH, _ORDER, _COUNT, _MARKED = range(6)
 
 
@@ -108,14 +114,13 @@ class IdTable:
     def __init__(self) -> None:
         self._rows = SortedRows(6, combine=_combined)
         self._seen = 0
+        self._waiting: list[tuple[UInt64Array, UInt64Array, Marks]] = []
+        self._waiting_runs = 0
 
     def add(
-        self,
-        ids: Int64Array,
-        counts: Int64Array,
-        marks: NDArray[np.bool_] | None = None,
+        self, ids: Int64Array, counts: Int64Array, marks: Marks = None,
         highs: Int64Array | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add runs of ids that follow those before.
 
         Args:
@@ -127,6 +132,33 @@ class IdTable:
         firsts, lengths, marked = as_keys(ids), as_keys(counts), marks
         if highs is None:
             firsts, lengths, marked = joined_runs(firsts, lengths, marks)
+            if len(firsts) <= _FEW_RUNS:
+                self._wait(firsts, lengths, marked)
+                return
+        self._take_waiting()
+        self._add(firsts, lengths, marked, highs)
+
+    def _wait(self, firsts: UInt64Array, lengths: UInt64Array, marked: Marks) -> None:
+        """Keep a few runs for the next ones; all that wait have marks, or none has."""
+        if self._waiting and (self._waiting[0][2] is None) != (marked is None):
+            self._take_waiting()
+        self._waiting.append((firsts, lengths, marked))
+        self._waiting_runs += len(firsts)
+        if self._waiting_runs >= _MOST_WAITING:
+            self._take_waiting()
+
+    def _take_waiting(self) -> None:
+        if not self._waiting:
+            return
+        firsts, lengths, marks = zip(*self._waiting, strict=True)
+        self._waiting, self._waiting_runs = [], 0
+        marked = None if marks[0] is None else np.concatenate(marks)
+        runs = joined_runs(np.concatenate(firsts), np.concatenate(lengths), marked)
+        self._add(*runs, None)
+
+    def _add(
+        self, firsts: UInt64Array, lengths: UInt64Array, marked: Marks, highs: Int64Array | None
+    ) -> None:
         orders = self._seen + (np.cumsum(lengths) - lengths).astype(np.int64)
         self._seen += int(lengths.sum())
         block, firsts, lengths, origin, offset = cut_blocks(firsts, lengths, highs)
@@ -135,14 +167,18 @@ class IdTable:
         orders = orders[origin] + offset
         self._rows.add(block, firsts.view(np.int64), lengths.view(np.int64), orders, ones, flags)
 
+    def _all(self) -> SortedRows:
+        self._take_waiting()
+        return self._rows
+
     @property
     def distinct(self) -> int:
         """The number of different ids."""
-        return sum(int(rows[:, _LENGTH].sum()) for rows in self._rows.chunks())
+        return sum(int(rows[:, _LENGTH].sum()) for rows in self._all().chunks())
 
     def beside(self, other: IdTable) -> Iterator[tuple[Rows, Rows]]:
         """Yield the rows of both tables, those of one block in one pair, cut at equal ids."""
-        for own, others in aligned(self._rows, other._rows):
+        for own, others in aligned(self._all(), other._all()):
             keys, others_keys = keys_of(own, others)
             yield (
                 _cut_at(own, keys, others, others_keys),

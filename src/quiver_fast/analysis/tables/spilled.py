@@ -26,6 +26,10 @@ from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, summed
 __all__ = ["HistogramRows", "LatencyRows", "SpilledDistribution", "SpilledHistogram"]
 
 
+# So few values are added up with those of other calls.
+_FEW_VALUES = 64
+
+
 class SpilledDistribution:
     """A :class:`.distribution.Distribution` on file, with at least one sample.
 
@@ -105,8 +109,10 @@ class LatencyRows:
 
     def add(self, values: Int64Array, counts: Int64Array) -> None:
         """Add ``counts`` of ``values`` (int64, equal lengths, any order)."""
-        together = Distribution.of_counted(values, counts)
-        self._rows.add(together.values, together.counts)
+        if len(values) > _FEW_VALUES:
+            together = Distribution.of_counted(values, counts)
+            values, counts = together.values, together.counts
+        self._rows.add(values, counts)
 
     def total(self) -> Distribution | SpilledDistribution:
         """Return the distribution of all."""

@@ -103,19 +103,25 @@ def arrivals_behind(
         (arrivals behind, the highest position now).
     """
     cdef Py_ssize_t index, size = positions.shape[0]
-    cdef int64_t behind = 0, length = 1, count = 1
+    cdef int64_t behind = 0, length, count = 1
     cdef bint long_rows = lengths is not None, weighted = counts is not None
     with nogil:
-        for index in range(size):
-            if long_rows:
+        if not long_rows:
+            for index in range(size):
+                if positions[index] < furthest:
+                    behind += counts[index] if weighted else 1
+                else:
+                    furthest = positions[index]
+        else:
+            for index in range(size):
                 length = lengths[index]
-            if positions[index] < furthest:
-                if weighted:
-                    count = counts[index]
-                # Unsigned: the difference of two int64 may need all 64 bits.
-                behind += count * <int64_t>min(
-                    <uint64_t>furthest - <uint64_t>positions[index], <uint64_t>length)
-            furthest = max(furthest, positions[index] + (length - 1))
+                if positions[index] < furthest:
+                    if weighted:
+                        count = counts[index]
+                    # Unsigned: the difference of two int64 may need all 64 bits.
+                    behind += count * <int64_t>min(
+                        <uint64_t>furthest - <uint64_t>positions[index], <uint64_t>length)
+                furthest = max(furthest, positions[index] + (length - 1))
     return behind, furthest
 
 
@@ -131,6 +137,7 @@ def joined_runs(const uint64_t[::1] firsts, const uint64_t[::1] lengths, labels=
         (firsts, lengths, labels) of the m <= n runs; ``labels`` None as given.
     """
     cdef Py_ssize_t index, size = firsts.shape[0], last = -1
+    cdef uint64_t first = 0, end = 0
     cdef bint labelled = labels is not None
     made_firsts = numpy.empty(size, numpy.uint64)
     made_lengths = numpy.empty(size, numpy.uint64)
@@ -143,15 +150,21 @@ def joined_runs(const uint64_t[::1] firsts, const uint64_t[::1] lengths, labels=
         old_labels = labels.view(numpy.uint8)
     with nogil:
         for index in range(size):
-            if (last >= 0 and firsts[index] == new_firsts[last] + new_lengths[last]
+            if (last >= 0 and firsts[index] == end
                     and (not labelled or old_labels[index] == new_labels[last])):
-                new_lengths[last] += lengths[index]
+                # In a register: adding to memory, each row would wait for the one before.
+                end += lengths[index]
                 continue
+            if last >= 0:
+                new_lengths[last] = end - first
             last += 1
-            new_firsts[last] = firsts[index]
-            new_lengths[last] = lengths[index]
+            first = firsts[index]
+            end = first + lengths[index]
+            new_firsts[last] = first
             if labelled:
                 new_labels[last] = old_labels[index]
+        if last >= 0:
+            new_lengths[last] = end - first
     last += 1
     found = made_labels[:last].view(numpy.bool_) if labelled else None
     return made_firsts[:last].copy(), made_lengths[:last].copy(), found
