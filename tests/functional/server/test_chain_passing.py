@@ -180,19 +180,27 @@ def test_messages_do_not_wait_behind_it(start: Start, tmp_path: Path, links: boo
         assert received(client, receiver, len(small), producer) == small
 
 
-def test_a_rejection_before_its_end(start: Start, tmp_path: Path) -> None:
-    """Its sender hears of that with what it sends next, and the file has no message."""
+@LINKS
+@pytest.mark.parametrize("outcome", [Delivery.ACCEPTED, Delivery.REJECTED])
+def test_an_outcome_before_its_end(start: Start, tmp_path: Path, links: bool, outcome: int) -> None:
+    """Its sender hears of that though it sends nothing more, and the file has no message."""
     server = start(store=tmp_path / "store")
-    with EngineClient(server.port) as producer, EngineClient(server.port) as consumer:
-        receiver = consumer.receiver(QUEUE)
+    with (
+        EngineClient(server.port) as producer,
+        EngineClient(server.port, streaming_links=links) as consumer,
+    ):
+        base = consumer.receiver(QUEUE)
         sender = producer.sender(QUEUE, streaming=True)
         delivery = producer.start(sender, message_of(b"x" * MEBIBYTE)[:200_000])
-        consumer.read(receiver, 1000)
-        receiver.current.update(Delivery.REJECTED)
-        receiver.current.settle()
-        consumer.sync()
-        producer.until(lambda: sender.stream(b"x") and bool(delivery.remote_state))
-        assert delivery.remote_state == Delivery.REJECTED
+        link = taken(consumer, base, links)
+        consumer.read(link, 1000)
+        link.current.update(outcome)
+        link.current.settle()
+        consumer.pump(0)
+        producer.until(lambda: bool(delivery.remote_state))
+        assert delivery.remote_state == outcome
+        assert not delivery.settled
+        streamed(producer, sender, b"x" * 300_000)
         sender.advance()
         producer.until(lambda: delivery.settled)
         assert live(tmp_path / "store") == []

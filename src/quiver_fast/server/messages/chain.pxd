@@ -38,6 +38,8 @@ cdef struct Chain:
     # The message's entry in its queue while it arrives; NULL after the entry's end.
     bint shown
     void *entry
+    # The Inlet that it arrives by, to be woken at the entry's end.
+    void *inlet
     # The consumer's outcome, if it came before the end of the message.
     uint64_t outcome
     # Outlets that send the message while it arrives.

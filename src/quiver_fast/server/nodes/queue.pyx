@@ -12,11 +12,11 @@ from libc.string cimport memcpy
 
 from quiver_fast.loop.balance cimport ENTRY, freed, made
 from quiver_fast.loop.heap cimport heap_first, heap_free, heap_put, heap_take
-from quiver_fast.server.messages.chain cimport chain_of
+from quiver_fast.server.messages.chain cimport Chain, chain_of
 from quiver_fast.server.messages.message cimport STREAM_HIGH, Chunk, Message, message_release
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
-    Consumer, Container, Entry, Lane, Queue, Timer, queue_dirty,
+    Consumer, Container, Entry, Inlet, Lane, Queue, Timer, inlet_wake, queue_dirty,
 )
 from quiver_fast.server.model.timer cimport timer_advance, timer_clear
 from quiver_fast.server.nodes.barring cimport lane_leave, lanes_forget
@@ -238,9 +238,16 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
 
 
 cdef void chain_left(const Entry *entry) noexcept nogil:
-    """Tell a message that is still arriving that its entry has ended."""
-    if chain_of(entry.message).entry == entry:
-        chain_of(entry.message).entry = NULL
+    """Tell a message that is still arriving that its entry has ended.
+
+    Its sender has to hear the outcome now: its next fragment may never come.
+    """
+    cdef Chain *chain = chain_of(entry.message)
+    if chain.entry != entry:
+        return
+    chain.entry = NULL
+    if chain.inlet != NULL and not entry.message.complete and not entry.message.aborted:
+        inlet_wake(<Inlet *>chain.inlet)
 
 
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:

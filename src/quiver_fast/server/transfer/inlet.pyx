@@ -316,7 +316,7 @@ cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noe
     if inlet.destination.store == NULL:
         wait_for_file(inlet, message, inlet.destination)
         return False
-    if not over and passage_write(inlet.destination, message):
+    if not over and passage_write(inlet, inlet.destination, message):
         return False
     # Its consumer gave an outcome, or the disk is full and the sender may try again: the rest
     # is dropped.
@@ -331,8 +331,10 @@ cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noe
 
 cdef void drop_parts(Inlet *inlet) noexcept nogil:
     """Remove a message that will not be complete from its queue and its readers."""
-    if inlet.receiving.chain != NULL and inlet.destination != NULL:
-        passage_abort(inlet.destination, inlet.receiving)
+    if inlet.receiving.chain != NULL:
+        chain_of(inlet.receiving).inlet = NULL
+        if inlet.destination != NULL:
+            passage_abort(inlet.destination, inlet.receiving)
 
 
 cdef bint refuse_stream(

@@ -12,15 +12,17 @@ from quiver_fast.proton.libproton cimport PN_ACCEPTED, PN_REJECTED
 from quiver_fast.server.durable.store cimport store_forget, store_part
 from quiver_fast.server.messages.chain cimport chain_of
 from quiver_fast.server.messages.message cimport STREAM_HIGH, Message, message_release
-from quiver_fast.server.model.structures cimport Entry, Outlet, Queue, peer_dirty, queue_dirty
+from quiver_fast.server.model.structures cimport (
+    Entry, Inlet, Outlet, Queue, peer_dirty, queue_dirty,
+)
 from quiver_fast.server.nodes.lane cimport lane_remove
 from quiver_fast.server.nodes.queue cimport put_new, queue_acquire, queue_append, show_new
 from quiver_fast.server.transfer.outcome cimport entry_done
 from quiver_fast.server.transfer.outlet cimport abort_sending, outlet_continue, update_readiness
 
 
-cdef bint passage_write(Queue *queue, Message *message) noexcept nogil:
-    """Write the bytes of a message, and resume its readers; False if that failed.
+cdef bint passage_write(Inlet *inlet, Queue *queue, Message *message) noexcept nogil:
+    """Write the bytes of a link's message, and resume its readers; False if that failed.
 
     Without a consumer, less than 64 KiB are not written yet.
     """
@@ -30,6 +32,7 @@ cdef bint passage_write(Queue *queue, Message *message) noexcept nogil:
         return False
     if not chain_of(message).shown:
         show(queue, message)
+        chain_of(message).inlet = inlet
     elif queue.selective_count and message.size <= STREAM_HIGH:
         # Its properties may be complete now, for consumers with selectors.
         queue_dirty(queue)
