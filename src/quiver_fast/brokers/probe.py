@@ -71,8 +71,12 @@ def _is_let_in(connection: socket.socket, config: ServerConfig) -> bool:
         mechanism, initial = "ANONYMOUS", ""
     else:
         mechanism, initial = "PLAIN", f"\0{config.user}\0{config.password or ''}"
-    connection.sendall(_frame(_SASL, _INIT, [_text(0xB3, mechanism), _text(0xB0, initial)]))
-    outcome = _until(connection, _OUTCOME)
+    try:
+        connection.sendall(_frame(_SASL, _INIT, [_text(0xB3, mechanism), _text(0xB0, initial)]))
+        outcome = _until(connection, _OUTCOME)
+    except ConnectionError:
+        # It cut the connection, perhaps before it read all that we said.
+        return False
     # Its only mandatory field is the code, a ubyte.
     return _has_fields(outcome) and b"\x50\x00" in outcome
 
