@@ -59,13 +59,13 @@ cdef inline bint has_room(Outlet *outlet) noexcept nogil:
 
 cdef inline size_t room(Outlet *outlet) noexcept nogil:
     """Return how many more bytes the engine may get for the outlet's session."""
-    cdef bint streams = outlet.sending != NULL and outlet.sending.message.stream != NULL
-    cdef size_t limit = STREAM_OUTGOING_MAX if outlet.ours or streams else OUTGOING_MAX
+    cdef size_t limit = STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX
     cdef size_t held = pn_session_outgoing_bytes(outlet.base.session)
     # Framed bytes are not counted, so nothing is added while they cannot be written.
     if outlet.base.peer.full or held >= limit:
         return 0
-    if streams and not may_transfer(outlet):
+    if outlet.sending != NULL and outlet.sending.message.stream != NULL and (
+            not may_transfer(outlet)):
         # A stream waits in its sender's window and not in ours.
         return 0
     return limit - held
