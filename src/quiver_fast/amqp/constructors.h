@@ -14,6 +14,7 @@ enum constructor {
   SMALL_UINT = 0x52,
   SMALL_ULONG = 0x53,
   BOOLEAN = 0x56,
+  USHORT = 0x60,
   UINT = 0x70,
   ULONG = 0x80,
   BINARY8 = 0xa0,

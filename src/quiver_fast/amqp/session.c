@@ -12,17 +12,17 @@ static uint32_t left_of(uint32_t given, uint32_t seen, uint32_t count) {
 
 /* ---- Sessions */
 
-void amqp_session_begin(amqp_session_t *session, uint32_t next_outgoing_id,
-  uint32_t incoming_window, uint32_t peer_next_outgoing_id, uint32_t peer_incoming_window,
-  uint32_t peer_outgoing_window) {
-  *session = (amqp_session_t) {
-    .initial_outgoing_id = next_outgoing_id,
-    .next_outgoing_id = next_outgoing_id,
-    .remote_incoming_window = peer_incoming_window,
-    .next_incoming_id = peer_next_outgoing_id,
-    .incoming_window = incoming_window,
-    .remote_outgoing_window = peer_outgoing_window,
-  };
+void amqp_session_begin_ours(
+  amqp_session_t *session, uint32_t next_outgoing_id, uint32_t incoming_window) {
+  session->initial_outgoing_id = session->next_outgoing_id = next_outgoing_id;
+  session->incoming_window = incoming_window;
+}
+
+void amqp_session_begin_theirs(amqp_session_t *session, uint32_t next_outgoing_id,
+  uint32_t incoming_window, uint32_t outgoing_window) {
+  session->next_incoming_id = next_outgoing_id;
+  session->remote_incoming_window = incoming_window;
+  session->remote_outgoing_window = outgoing_window;
 }
 
 void amqp_session_take_flow(amqp_session_t *session, const amqp_flow_t *flow) {
@@ -61,10 +61,7 @@ bool amqp_session_receive(amqp_session_t *session) {
 /* ---- Links */
 
 void amqp_link_attach(amqp_link_t *link, uint32_t initial_delivery_count) {
-  *link = (amqp_link_t) {
-    .initial_delivery_count = initial_delivery_count,
-    .delivery_count = initial_delivery_count,
-  };
+  link->initial_delivery_count = link->delivery_count = initial_delivery_count;
 }
 
 void amqp_sender_take_flow(amqp_link_t *link, const amqp_flow_t *flow) {

@@ -27,10 +27,12 @@ typedef struct amqp_link {
 
 /* ---- Sessions */
 
-/* Start from both begin frames: ours and the peer's. */
-void amqp_session_begin(amqp_session_t *session, uint32_t next_outgoing_id,
-  uint32_t incoming_window, uint32_t peer_next_outgoing_id, uint32_t peer_incoming_window,
-  uint32_t peer_outgoing_window);
+/* Start from our begin frame, and from the peer's, which may come first: the session is zeros
+ * before the first of them. A flow of a peer that has not seen our begin stays true. */
+void amqp_session_begin_ours(
+  amqp_session_t *session, uint32_t next_outgoing_id, uint32_t incoming_window);
+void amqp_session_begin_theirs(amqp_session_t *session, uint32_t next_outgoing_id,
+  uint32_t incoming_window, uint32_t outgoing_window);
 
 /* Take what a flow says of the session. */
 void amqp_session_take_flow(amqp_session_t *session, const amqp_flow_t *flow);
@@ -47,7 +49,8 @@ bool amqp_session_receive(amqp_session_t *session);
 
 /* ---- Links */
 
-/* Start from the sender's attach frame, without credit. */
+/* Start from the sender's attach frame. Credit that a receiver gave before it stays: its flow
+ * counted from no count of ours. */
 void amqp_link_attach(amqp_link_t *link, uint32_t initial_delivery_count);
 
 /* The sender's: take what a flow of the receiver says of the link. */

@@ -13,6 +13,8 @@ const char *amqp_condition(enum amqp_fault fault) {
     return "amqp:decode-error";
   case AMQP_INVALID_FIELD:
     return "amqp:invalid-field";
+  case AMQP_NOT_ALLOWED:
+    return "amqp:not-allowed";
   default:
     return NULL;
   }
@@ -131,9 +133,15 @@ static const struct {
   const char *symbol;
   enum amqp_code code;
 } NAMES[] = {
+  {"amqp:open:list", AMQP_CODE_OPEN},
+  {"amqp:begin:list", AMQP_CODE_BEGIN},
+  {"amqp:attach:list", AMQP_CODE_ATTACH},
   {"amqp:flow:list", AMQP_CODE_FLOW},
   {"amqp:transfer:list", AMQP_CODE_TRANSFER},
   {"amqp:disposition:list", AMQP_CODE_DISPOSITION},
+  {"amqp:detach:list", AMQP_CODE_DETACH},
+  {"amqp:end:list", AMQP_CODE_END},
+  {"amqp:close:list", AMQP_CODE_CLOSE},
   {"amqp:error:list", AMQP_CODE_ERROR},
   {"amqp:received:list", AMQP_CODE_RECEIVED},
   {"amqp:accepted:list", AMQP_CODE_ACCEPTED},
@@ -257,6 +265,14 @@ uint64_t amqp_field_optional_ulong(amqp_fields_t *fields, bool *there) {
   const uint8_t constructor = next_field(fields);
   *there = constructor != NULL_;
   return *there ? read_ulong(&fields->in, constructor) : 0;
+}
+
+uint16_t amqp_field_optional_ushort(amqp_fields_t *fields, bool *there) {
+  const uint8_t constructor = next_field(fields);
+  *there = constructor != NULL_;
+  if (!*there) return 0;
+  if (constructor != USHORT) refuse(&fields->in, AMQP_DECODE_ERROR);
+  return (uint16_t) read_number(&fields->in, 2);
 }
 
 uint8_t amqp_field_optional_ubyte(amqp_fields_t *fields, bool *there) {

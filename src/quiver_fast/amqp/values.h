@@ -15,6 +15,7 @@ enum amqp_fault {
   AMQP_FRAMING_ERROR, /* part 2.8.16: no frame header can be formed */
   AMQP_DECODE_ERROR,  /* part 2.8.15: no value, or one of another type */
   AMQP_INVALID_FIELD, /* part 2.8.15: a mandatory field that is null, a value out of range */
+  AMQP_NOT_ALLOWED,   /* part 2.8.15: a frame that the state does not allow */
 };
 
 const char *amqp_condition(enum amqp_fault fault);
@@ -39,9 +40,15 @@ typedef struct amqp_fields {
 /* Codes of described lists, whether they came as a number or as a symbol. */
 enum amqp_code {
   AMQP_CODE_NONE = 0,
+  AMQP_CODE_OPEN = 0x10,
+  AMQP_CODE_BEGIN = 0x11,
+  AMQP_CODE_ATTACH = 0x12,
   AMQP_CODE_FLOW = 0x13,
   AMQP_CODE_TRANSFER = 0x14,
   AMQP_CODE_DISPOSITION = 0x15,
+  AMQP_CODE_DETACH = 0x16,
+  AMQP_CODE_END = 0x17,
+  AMQP_CODE_CLOSE = 0x18,
   AMQP_CODE_ERROR = 0x1d,
   AMQP_CODE_RECEIVED = 0x23,
   AMQP_CODE_ACCEPTED = 0x24,
@@ -71,6 +78,7 @@ void amqp_end_fields(amqp_reader_t *in, const amqp_fields_t *fields);
 bool amqp_field_boolean(amqp_fields_t *fields, bool otherwise);
 uint32_t amqp_field_optional_uint(amqp_fields_t *fields, bool *there);
 uint64_t amqp_field_optional_ulong(amqp_fields_t *fields, bool *there);
+uint16_t amqp_field_optional_ushort(amqp_fields_t *fields, bool *there);
 uint8_t amqp_field_optional_ubyte(amqp_fields_t *fields, bool *there);
 bool amqp_field_optional_boolean(amqp_fields_t *fields, bool *there);
 uint32_t amqp_field_mandatory_uint(amqp_fields_t *fields);

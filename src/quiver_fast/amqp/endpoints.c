@@ -1,0 +1,369 @@
+/* What open, begin, attach, detach and end say. */
+
+#include "endpoints.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Part 2.4.1: what an open frame that says nothing means. */
+#define ANY_FRAME_SIZE UINT32_MAX
+#define ANY_CHANNEL UINT16_MAX
+/* Part 2.7.3: mixed, of the sender; first, of the receiver. */
+#define MIXED 2
+
+/* ---- Keys of the index */
+
+enum kind {
+  SESSION = 0,
+  LINK = 1,
+};
+
+static uint64_t key_of(enum kind kind, enum amqp_side side, uint16_t channel, uint32_t handle) {
+  return (uint64_t) kind << 49 | (uint64_t) side << 48 | (uint64_t) channel << 32 | handle;
+}
+
+amqp_session_end_t *amqp_endpoints_session(
+  const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel) {
+  return amqp_index_find(&endpoints->index, key_of(SESSION, side, channel, 0));
+}
+
+amqp_link_end_t *amqp_endpoints_link(
+  const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel, uint32_t handle) {
+  return amqp_index_find(&endpoints->index, key_of(LINK, side, channel, handle));
+}
+
+static uint64_t link_key(const amqp_link_end_t *link, enum amqp_side side) {
+  return key_of(LINK, side, link->session->channel[side], link->handle[side]);
+}
+
+static enum amqp_side other(enum amqp_side side) {
+  return side == AMQP_OURS ? AMQP_THEIRS : AMQP_OURS;
+}
+
+/* ---- Life and death */
+
+void amqp_endpoints_init(amqp_endpoints_t *endpoints, uint64_t seed) {
+  *endpoints = (amqp_endpoints_t) {0};
+  amqp_index_init(&endpoints->index, seed);
+  for (int side = 0; side < 2; side++) {
+    /* No more than this may be sent before the peer's open (part 2.4.1). */
+    endpoints->opened[side].max_frame_size = AMQP_MIN_MAX_FRAME_SIZE;
+    endpoints->opened[side].channel_max = ANY_CHANNEL;
+  }
+}
+
+static void free_link(amqp_link_end_t *link) {
+  free(link->name);
+  free(link);
+}
+
+static void free_session(amqp_session_end_t *session) {
+  while (session->links) {
+    amqp_link_end_t *link = session->links;
+    session->links = link->next;
+    free_link(link);
+  }
+  free(session);
+}
+
+void amqp_endpoints_free(amqp_endpoints_t *endpoints) {
+  while (endpoints->sessions) {
+    amqp_session_end_t *session = endpoints->sessions;
+    endpoints->sessions = session->next;
+    free_session(session);
+  }
+  amqp_index_free(&endpoints->index);
+}
+
+static bool is_over(const enum amqp_phase *phase) {
+  return phase[AMQP_OURS] == AMQP_CLOSED && phase[AMQP_THEIRS] == AMQP_CLOSED;
+}
+
+static void forget_session(amqp_endpoints_t *endpoints, amqp_session_end_t *session) {
+  if (session->links || !is_over(session->phase)) return;
+  amqp_session_end_t **at = &endpoints->sessions;
+  while (*at != session) at = &(*at)->next;
+  *at = session->next;
+  free(session);
+}
+
+static void forget_link(amqp_link_end_t *link) {
+  if (link->user || !is_over(link->phase)) return;
+  amqp_link_end_t **at = &link->session->links;
+  while (*at != link) at = &(*at)->next;
+  *at = link->next;
+  free_link(link);
+}
+
+void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link) {
+  amqp_session_end_t *session = link->session;
+  link->user = NULL;
+  forget_link(link);
+  forget_session(endpoints, session);
+}
+
+/* ---- Open (part 2.7.1) */
+
+static void pass(amqp_fields_t *fields, int count) {
+  while (count--) amqp_field_any(fields);
+}
+
+static enum amqp_fault note_open(
+  amqp_endpoints_t *endpoints, enum amqp_side side, amqp_fields_t fields) {
+  bool there;
+  amqp_opened_t opened = {.seen = true};
+  pass(&fields, 2); /* container-id, hostname */
+  opened.max_frame_size = amqp_field_optional_uint(&fields, &there);
+  if (!there) opened.max_frame_size = ANY_FRAME_SIZE;
+  opened.channel_max = amqp_field_optional_ushort(&fields, &there);
+  if (!there) opened.channel_max = ANY_CHANNEL;
+  opened.idle_timeout = amqp_field_optional_uint(&fields, &opened.has_idle_timeout);
+  if (fields.in.fault) return fields.in.fault;
+  if (opened.max_frame_size < AMQP_MIN_MAX_FRAME_SIZE) return AMQP_INVALID_FIELD;
+  if (endpoints->opened[side].seen) return AMQP_NOT_ALLOWED;
+  endpoints->opened[side] = opened;
+  return AMQP_FINE;
+}
+
+/* ---- Begin (part 2.7.2) */
+
+typedef struct begin {
+  bool answers;
+  uint16_t remote_channel;
+  uint32_t next_outgoing_id, incoming_window, outgoing_window, handle_max;
+} begin_t;
+
+static enum amqp_fault read_begin(amqp_fields_t *fields, begin_t *begin) {
+  bool there;
+  begin->remote_channel = amqp_field_optional_ushort(fields, &begin->answers);
+  begin->next_outgoing_id = amqp_field_mandatory_uint(fields);
+  begin->incoming_window = amqp_field_mandatory_uint(fields);
+  begin->outgoing_window = amqp_field_mandatory_uint(fields);
+  begin->handle_max = amqp_field_optional_uint(fields, &there);
+  if (!there) begin->handle_max = UINT32_MAX;
+  return fields->in.fault;
+}
+
+/* Return the session that a begin answers, which the other side began and this side did not. */
+static amqp_session_end_t *answered(
+  const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel) {
+  amqp_session_end_t *session = amqp_endpoints_session(endpoints, other(side), channel);
+  return session && session->phase[side] == AMQP_BEFORE ? session : NULL;
+}
+
+static amqp_session_end_t *new_session(amqp_endpoints_t *endpoints) {
+  amqp_session_end_t *session = calloc(1, sizeof *session);
+  if (!session) return NULL;
+  session->next = endpoints->sessions;
+  endpoints->sessions = session;
+  return session;
+}
+
+static void count_begin(amqp_session_t *counts, enum amqp_side side, const begin_t *begin) {
+  if (side == AMQP_OURS)
+    amqp_session_begin_ours(counts, begin->next_outgoing_id, begin->incoming_window);
+  else
+    amqp_session_begin_theirs(
+      counts, begin->next_outgoing_id, begin->incoming_window, begin->outgoing_window);
+}
+
+static enum amqp_fault note_begin(amqp_endpoints_t *endpoints, enum amqp_side side,
+  uint16_t channel, amqp_fields_t fields, bool *memory) {
+  begin_t begin;
+  const enum amqp_fault fault = read_begin(&fields, &begin);
+  if (fault) return fault;
+  if (channel > endpoints->opened[other(side)].channel_max) return AMQP_NOT_ALLOWED;
+  if (amqp_endpoints_session(endpoints, side, channel)) return AMQP_NOT_ALLOWED;
+  amqp_session_end_t *session = NULL;
+  if (begin.answers) {
+    session = answered(endpoints, side, begin.remote_channel);
+    if (!session) return AMQP_NOT_ALLOWED;
+  } else {
+    session = new_session(endpoints);
+  }
+  *memory = session && amqp_index_add(&endpoints->index, key_of(SESSION, side, channel, 0), session);
+  if (!*memory) return AMQP_FINE;
+  session->phase[side] = AMQP_ACTIVE;
+  session->channel[side] = channel;
+  session->handle_max[side] = begin.handle_max;
+  count_begin(&session->counts, side, &begin);
+  return AMQP_FINE;
+}
+
+/* ---- Attach (part 2.7.3) */
+
+typedef struct attach {
+  amqp_bytes_t name;
+  uint32_t handle;
+  enum amqp_role role; /* ours, whoever sent it */
+  uint8_t snd_settle_mode, rcv_settle_mode;
+  uint32_t initial_count;
+  uint64_t max_message_size;
+} attach_t;
+
+static enum amqp_fault read_attach(amqp_fields_t *fields, enum amqp_side side, attach_t *attach) {
+  bool there;
+  attach->name = amqp_field_string(fields);
+  attach->handle = amqp_field_mandatory_uint(fields);
+  const bool receives = amqp_field_mandatory_boolean(fields);
+  attach->role = receives == (side == AMQP_OURS) ? AMQP_RECEIVER : AMQP_SENDER;
+  attach->snd_settle_mode = amqp_field_optional_ubyte(fields, &there);
+  if (!there) attach->snd_settle_mode = MIXED;
+  attach->rcv_settle_mode = amqp_field_optional_ubyte(fields, &there);
+  pass(fields, 4); /* source, target, unsettled, incomplete-unsettled */
+  /* A sender has to say it, and one that does not counts from 0. */
+  attach->initial_count = amqp_field_optional_uint(fields, &there);
+  attach->max_message_size = amqp_field_optional_ulong(fields, &there);
+  if (fields->in.fault) return fields->in.fault;
+  if (!attach->name.start) return AMQP_INVALID_FIELD;
+  if (attach->snd_settle_mode > MIXED || attach->rcv_settle_mode > AMQP_SECOND)
+    return AMQP_INVALID_FIELD;
+  return AMQP_FINE;
+}
+
+static bool has_name(const amqp_link_end_t *link, const void *name, size_t size) {
+  return link->name_size == size && !memcmp(link->name, name, size);
+}
+
+/* Take the link of an attach's name and role, on which its sender said nothing yet, out of the
+ * halves; NULL where there is none. */
+static amqp_link_end_t *take_half(
+  amqp_session_end_t *session, enum amqp_side side, const attach_t *attach) {
+  for (amqp_link_end_t **at = &session->halves; *at; at = &(*at)->next_half) {
+    amqp_link_end_t *link = *at;
+    if (link->phase[side] != AMQP_BEFORE || link->role != attach->role) continue;
+    if (!has_name(link, attach->name.start, attach->name.size)) continue;
+    *at = link->next_half;
+    return link;
+  }
+  return NULL;
+}
+
+static void add_half(amqp_session_end_t *session, amqp_link_end_t *link) {
+  amqp_link_end_t **at = &session->halves;
+  while (*at) at = &(*at)->next_half;
+  link->next_half = NULL;
+  *at = link;
+}
+
+static void remove_half(amqp_session_end_t *session, const amqp_link_end_t *link) {
+  amqp_link_end_t **at = &session->halves;
+  while (*at && *at != link) at = &(*at)->next_half;
+  if (*at) *at = link->next_half;
+}
+
+static amqp_link_end_t *new_link(amqp_session_end_t *session, const attach_t *attach) {
+  amqp_link_end_t *link = calloc(1, sizeof *link);
+  if (!link) return NULL;
+  /* A name may be empty; memory of no size may be NULL. */
+  link->name = malloc(attach->name.size + 1);
+  if (!link->name) {
+    free(link);
+    return NULL;
+  }
+  memcpy(link->name, attach->name.start, attach->name.size);
+  link->name_size = attach->name.size;
+  link->role = attach->role;
+  link->session = session;
+  link->next = session->links;
+  session->links = link;
+  add_half(session, link);
+  return link;
+}
+
+static void activate(amqp_link_end_t *link, enum amqp_side side, const attach_t *attach) {
+  const bool from_sender = (side == AMQP_OURS) == (link->role == AMQP_SENDER);
+  link->phase[side] = AMQP_ACTIVE;
+  link->handle[side] = attach->handle;
+  link->snd_settle_mode[side] = attach->snd_settle_mode;
+  link->rcv_settle_mode[side] = attach->rcv_settle_mode;
+  link->max_message_size[side] = attach->max_message_size;
+  if (from_sender) amqp_link_attach(&link->counts, attach->initial_count);
+}
+
+static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side side,
+  uint16_t channel, amqp_fields_t fields, bool *memory) {
+  attach_t attach;
+  const enum amqp_fault fault = read_attach(&fields, side, &attach);
+  if (fault) return fault;
+  amqp_session_end_t *session = amqp_endpoints_session(endpoints, side, channel);
+  if (!session) return AMQP_NOT_ALLOWED;
+  const enum amqp_side peer = other(side);
+  if (session->phase[peer] != AMQP_BEFORE && attach.handle > session->handle_max[peer])
+    return AMQP_FRAMING_ERROR;
+  if (amqp_endpoints_link(endpoints, side, channel, attach.handle)) return AMQP_NOT_ALLOWED;
+  amqp_link_end_t *link = take_half(session, side, &attach);
+  if (!link) link = new_link(session, &attach);
+  const uint64_t key = key_of(LINK, side, channel, attach.handle);
+  *memory = link && amqp_index_add(&endpoints->index, key, link);
+  if (*memory) activate(link, side, &attach);
+  return AMQP_FINE;
+}
+
+amqp_link_end_t *amqp_session_link(
+  const amqp_session_end_t *session, const char *name, size_t size, enum amqp_role role) {
+  amqp_link_end_t *link = session->links;
+  while (link && (link->role != role || !has_name(link, name, size))) link = link->next;
+  return link;
+}
+
+/* ---- Detach and end (parts 2.7.7 and 2.7.8) */
+
+static void close_link(amqp_endpoints_t *endpoints, amqp_link_end_t *link, enum amqp_side side) {
+  if (link->phase[side] == AMQP_ACTIVE) amqp_index_remove(&endpoints->index, link_key(link, side));
+  if (link->phase[side] == AMQP_BEFORE) remove_half(link->session, link);
+  link->phase[side] = AMQP_CLOSED;
+  forget_link(link);
+}
+
+static enum amqp_fault note_detach(
+  amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel, amqp_fields_t fields) {
+  const uint32_t handle = amqp_field_mandatory_uint(&fields);
+  if (fields.in.fault) return fields.in.fault;
+  amqp_link_end_t *link = amqp_endpoints_link(endpoints, side, channel, handle);
+  if (!link) return AMQP_NOT_ALLOWED;
+  close_link(endpoints, link, side);
+  return AMQP_FINE;
+}
+
+static enum amqp_fault note_end(
+  amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel) {
+  amqp_session_end_t *session = amqp_endpoints_session(endpoints, side, channel);
+  if (!session) return AMQP_NOT_ALLOWED;
+  amqp_link_end_t *following;
+  for (amqp_link_end_t *link = session->links; link; link = following) {
+    following = link->next;
+    close_link(endpoints, link, side);
+  }
+  amqp_index_remove(&endpoints->index, key_of(SESSION, side, channel, 0));
+  session->phase[side] = AMQP_CLOSED;
+  forget_session(endpoints, session);
+  return AMQP_FINE;
+}
+
+/* ---- All of them */
+
+enum amqp_fault amqp_endpoints_note(
+  amqp_endpoints_t *endpoints, enum amqp_side side, const amqp_frame_t *frame, bool *memory) {
+  const uint8_t *end = frame->body.start + frame->body.size;
+  amqp_reader_t in = {frame->body.start, end, AMQP_FINE};
+  *memory = true;
+  if (!frame->fields.start) return AMQP_FINE;
+  const enum amqp_code code = amqp_read_descriptor(&in);
+  const amqp_fields_t fields = amqp_read_list(&in);
+  if (in.fault) return in.fault;
+  switch (code) {
+  case AMQP_CODE_OPEN:
+    return note_open(endpoints, side, fields);
+  case AMQP_CODE_BEGIN:
+    return note_begin(endpoints, side, frame->channel, fields, memory);
+  case AMQP_CODE_ATTACH:
+    return note_attach(endpoints, side, frame->channel, fields, memory);
+  case AMQP_CODE_DETACH:
+    return note_detach(endpoints, side, frame->channel, fields);
+  case AMQP_CODE_END:
+    return note_end(endpoints, side, frame->channel);
+  default: /* close, and what the engine refuses */
+    return AMQP_FINE;
+  }
+}

@@ -1,0 +1,92 @@
+/* The endpoints of a connection (part 2.5 to 2.6), learned from the frames that open and close
+ * them: open, begin, attach, detach, end. The engine makes ours and judges the peer's; here
+ * they are read as they pass, for what transfers, flows and dispositions need of them. */
+#ifndef QUIVER_AMQP_ENDPOINTS_H
+#define QUIVER_AMQP_ENDPOINTS_H
+
+#include "index.h"
+#include "session.h"
+
+/* Who sent a frame. */
+enum amqp_side {
+  AMQP_OURS = 0,
+  AMQP_THEIRS = 1,
+};
+
+/* How far an endpoint is on one side. */
+enum amqp_phase {
+  AMQP_BEFORE,  /* nothing was said of it */
+  AMQP_ACTIVE,  /* begun, or attached */
+  AMQP_CLOSED,  /* ended, or detached */
+};
+
+/* What the open frames say; arrays have an entry for each side. */
+typedef struct amqp_opened {
+  bool seen;
+  uint32_t max_frame_size;
+  uint16_t channel_max;
+  bool has_idle_timeout;
+  uint32_t idle_timeout; /* in ms */
+} amqp_opened_t;
+
+typedef struct amqp_session_end amqp_session_end_t;
+
+typedef struct amqp_link_end {
+  amqp_session_end_t *session;
+  struct amqp_link_end *next;      /* of the session */
+  struct amqp_link_end *next_half; /* of those on which one side said nothing yet */
+  uint8_t *name;
+  size_t name_size;
+  enum amqp_role role; /* ours */
+  enum amqp_phase phase[2];
+  uint32_t handle[2];
+  uint8_t snd_settle_mode[2];
+  uint8_t rcv_settle_mode[2];
+  uint64_t max_message_size[2]; /* 0 for none */
+  amqp_link_t counts;
+  void *user; /* while there is one, the link stays; see amqp_link_end_release */
+} amqp_link_end_t;
+
+struct amqp_session_end {
+  struct amqp_session_end *next;
+  amqp_link_end_t *links;
+  amqp_link_end_t *halves; /* the oldest first: answers come in order */
+  enum amqp_phase phase[2];
+  uint16_t channel[2];
+  uint32_t handle_max[2];
+  amqp_session_t counts;
+};
+
+typedef struct amqp_endpoints {
+  amqp_opened_t opened[2];
+  amqp_session_end_t *sessions;
+  amqp_index_t index; /* of what is active on a side, by channel and handle */
+} amqp_endpoints_t;
+
+/* Begin without sessions; see amqp_index_init for the seed. */
+void amqp_endpoints_init(amqp_endpoints_t *endpoints, uint64_t seed);
+void amqp_endpoints_free(amqp_endpoints_t *endpoints);
+
+/* Note a frame of the kind AMQP_FRAME_CONTROL that passed; those of SASL are passed over. A
+ * fault is of the frame, and nothing of it was noted: the connection has to be closed with its
+ * condition. `*memory` is set to false for lack of memory. */
+enum amqp_fault amqp_endpoints_note(
+  amqp_endpoints_t *endpoints, enum amqp_side side, const amqp_frame_t *frame, bool *memory);
+
+/* Return the session that a side has on a channel, or NULL. */
+amqp_session_end_t *amqp_endpoints_session(
+  const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel);
+
+/* Return the link to which a side gave a handle, or NULL. */
+amqp_link_end_t *amqp_endpoints_link(
+  const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel, uint32_t handle);
+
+/* Return the link of that name whose end of ours has that role; the latest, where the name was
+ * used before. */
+amqp_link_end_t *amqp_session_link(
+  const amqp_session_end_t *session, const char *name, size_t size, enum amqp_role role);
+
+/* Let a link's user go: a link that is closed on both sides is freed now. */
+void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link);
+
+#endif

@@ -1,0 +1,46 @@
+/* Bytes that came in: one buffer, whose frames are read where they are. */
+#ifndef QUIVER_AMQP_INPUT_H
+#define QUIVER_AMQP_INPUT_H
+
+#include "values.h"
+
+#include <sys/types.h>
+
+/* Where the bytes come from; results as those of tls_read (see tls_socket.h). */
+enum {
+  AMQP_INPUT_END = 0,
+  AMQP_INPUT_AGAIN = -1,
+  AMQP_INPUT_FAILED = -2,
+};
+typedef ssize_t (*amqp_source_t)(void *from, void *buffer, size_t size);
+
+typedef struct amqp_input {
+  uint8_t *buffer;
+  size_t capacity;
+  size_t from, to; /* the bytes that nobody took yet */
+} amqp_input_t;
+
+/* A source for a socket, whose descriptor `from` points at; errno tells why it failed. */
+ssize_t amqp_receive(void *from, void *buffer, size_t size);
+
+/* An input of zeros is empty and holds no memory. */
+void amqp_input_free(amqp_input_t *input);
+
+/* Return the bytes that nobody took. They stay where they are until amqp_input_fill. */
+static inline amqp_bytes_t amqp_input_bytes(const amqp_input_t *input) {
+  return (amqp_bytes_t) {input->buffer + input->from, input->to - input->from};
+}
+
+static inline void amqp_input_take(amqp_input_t *input, size_t size) {
+  input->from += size;
+}
+
+/* Read once. A frame that is half in has `frame_size` bytes, 0 where that is not known: the
+ * buffer grows until the frame has room. Returns what the source did. */
+ssize_t amqp_input_fill(
+  amqp_input_t *input, size_t frame_size, amqp_source_t source, void *from);
+
+/* Give the memory back if no byte waits: for connections that are idle. */
+void amqp_input_trim(amqp_input_t *input);
+
+#endif

@@ -1,0 +1,184 @@
+/* Bytes on their way out: a buffer that moves its bytes seldom, and a ring of pieces. */
+
+#include "output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Room for a turn's frames. */
+#define LEAST_CAPACITY 16384
+#define LEAST_PIECES 8
+/* Parts of one system call. An even number: a piece may have bytes before it. */
+#define PARTS 64
+
+ssize_t amqp_send(void *to, const struct iovec *parts, int count) {
+  const int *fd = to;
+  const struct msghdr message = {.msg_iov = (struct iovec *) parts, .msg_iovlen = (size_t) count};
+  for (;;) {
+    const ssize_t n = sendmsg(*fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0) return n;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+    if (errno != EINTR) return -1;
+  }
+}
+
+/* ---- The buffer */
+
+/* Let the bytes that wait begin at the start of `buffer`. */
+static void move_bytes(amqp_output_t *output, uint8_t *buffer) {
+  const size_t waiting = output->to - output->from;
+  if (waiting) memmove(buffer, output->buffer + output->from, waiting);
+  output->position += output->from;
+  output->from = 0;
+  output->to = waiting;
+}
+
+bool amqp_output_grow(amqp_output_t *output, size_t size) {
+  const size_t waiting = output->to - output->from;
+  /* At most half of the bytes are moved, so that each is moved once on average. */
+  if (waiting <= output->capacity / 2 && output->capacity - waiting >= size) {
+    move_bytes(output, output->buffer);
+    return true;
+  }
+  size_t capacity = output->capacity ? output->capacity : LEAST_CAPACITY;
+  while (capacity - waiting < size) {
+    if (capacity > SIZE_MAX / 2) return false;
+    capacity *= 2;
+  }
+  if (capacity == output->capacity) capacity *= 2;
+  uint8_t *larger = malloc(capacity);
+  if (!larger) return false;
+  uint8_t *const old = output->buffer;
+  move_bytes(output, larger);
+  free(old);
+  output->buffer = larger;
+  output->capacity = capacity;
+  return true;
+}
+
+static bool copy(amqp_output_t *output, amqp_bytes_t bytes) {
+  if (bytes.size == 0) return true;
+  uint8_t *room = amqp_output_room(output, bytes.size);
+  if (!room) return false;
+  memcpy(room, bytes.start, bytes.size);
+  amqp_output_add(output, room + bytes.size);
+  return true;
+}
+
+/* ---- Pieces */
+
+static amqp_piece_t *piece_at(const amqp_output_t *output, size_t index) {
+  return output->pieces + (index & (output->piece_capacity - 1));
+}
+
+static bool grow_pieces(amqp_output_t *output) {
+  const size_t count = output->end_piece - output->first_piece;
+  const size_t capacity = output->piece_capacity ? output->piece_capacity * 2 : LEAST_PIECES;
+  amqp_piece_t *larger = malloc(capacity * sizeof *larger);
+  if (!larger) return false;
+  for (size_t i = 0; i < count; i++) larger[i] = *piece_at(output, output->first_piece + i);
+  free(output->pieces);
+  output->pieces = larger;
+  output->piece_capacity = capacity;
+  output->first_piece = 0;
+  output->end_piece = count;
+  return true;
+}
+
+bool amqp_output_refer(amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold) {
+  if (payload.size < AMQP_REFER_FROM) return copy(output, payload);
+  if (output->end_piece - output->first_piece == output->piece_capacity && !grow_pieces(output))
+    return false;
+  *piece_at(output, output->end_piece++) =
+    (amqp_piece_t) {output->position + output->to, payload, hold};
+  output->pieces_size += payload.size;
+  if (hold) hold->users++;
+  return true;
+}
+
+static void drop_first_piece(amqp_output_t *output) {
+  amqp_hold_t *hold = piece_at(output, output->first_piece++)->hold;
+  if (hold && --hold->users == 0) hold->release(hold);
+}
+
+/* ---- Writing */
+
+/* Name the first parts of what waits: bytes of the buffer and pieces take turns. */
+static int gather(const amqp_output_t *output, struct iovec *parts) {
+  int count = 0;
+  size_t from = output->from;
+  size_t i = output->first_piece;
+  for (; i != output->end_piece && count + 2 <= PARTS; i++) {
+    const amqp_piece_t *piece = piece_at(output, i);
+    const size_t until = (size_t) (piece->position - output->position);
+    if (from < until) parts[count++] = (struct iovec) {output->buffer + from, until - from};
+    parts[count++] = (struct iovec) {(void *) piece->rest.start, piece->rest.size};
+    from = until;
+  }
+  if (i == output->end_piece && from < output->to && count < PARTS)
+    parts[count++] = (struct iovec) {output->buffer + from, output->to - from};
+  return count;
+}
+
+/* Drop up to `size` bytes of the buffer, as far as no piece comes before them. */
+static size_t drop_bytes(amqp_output_t *output, size_t size) {
+  size_t until = output->to;
+  if (output->first_piece != output->end_piece)
+    until = (size_t) (piece_at(output, output->first_piece)->position - output->position);
+  const size_t dropped = size < until - output->from ? size : until - output->from;
+  output->from += dropped;
+  return dropped;
+}
+
+/* Drop up to `size` bytes of the first piece, if there is one. */
+static size_t drop_piece(amqp_output_t *output, size_t size) {
+  if (output->first_piece == output->end_piece) return 0;
+  amqp_bytes_t *rest = &piece_at(output, output->first_piece)->rest;
+  const size_t dropped = size < rest->size ? size : rest->size;
+  rest->start += dropped;
+  rest->size -= dropped;
+  output->pieces_size -= dropped;
+  if (rest->size == 0) drop_first_piece(output);
+  return dropped;
+}
+
+/* Drop the first `size` bytes of what waits. */
+static void drop(amqp_output_t *output, size_t size) {
+  while (size) {
+    size -= drop_bytes(output, size);
+    size -= drop_piece(output, size);
+  }
+  if (amqp_output_waiting(output)) return;
+  output->position += output->to;
+  output->from = output->to = 0;
+}
+
+int amqp_output_write(amqp_output_t *output, amqp_sink_t sink, void *to) {
+  struct iovec parts[PARTS];
+  while (amqp_output_waiting(output)) {
+    const ssize_t n = sink(to, parts, gather(output, parts));
+    if (n <= 0) return (int) n;
+    drop(output, (size_t) n);
+  }
+  return 1;
+}
+
+void amqp_output_clear(amqp_output_t *output) {
+  drop(output, amqp_output_waiting(output));
+}
+
+void amqp_output_trim(amqp_output_t *output) {
+  if (amqp_output_waiting(output)) return;
+  free(output->buffer);
+  output->buffer = NULL;
+  output->capacity = 0;
+}
+
+void amqp_output_free(amqp_output_t *output) {
+  amqp_output_clear(output);
+  free(output->buffer);
+  free(output->pieces);
+  *output = (amqp_output_t) {0};
+}
