@@ -159,12 +159,15 @@ static amqp_session_end_t *new_session(amqp_endpoints_t *endpoints) {
   return session;
 }
 
-static void count_begin(amqp_session_t *counts, enum amqp_side side, const begin_t *begin) {
-  if (side == AMQP_OURS)
-    amqp_session_begin_ours(counts, begin->next_outgoing_id, begin->incoming_window);
-  else
-    amqp_session_begin_theirs(
-      counts, begin->next_outgoing_id, begin->incoming_window, begin->outgoing_window);
+static void count_begin(
+  amqp_session_end_t *session, enum amqp_side side, const begin_t *begin) {
+  if (side == AMQP_OURS) {
+    session->window = begin->incoming_window;
+    amqp_session_begin_ours(&session->counts, begin->next_outgoing_id, begin->incoming_window);
+  } else {
+    amqp_session_begin_theirs(&session->counts, begin->next_outgoing_id, begin->incoming_window,
+      begin->outgoing_window);
+  }
 }
 
 static enum amqp_fault note_begin(amqp_endpoints_t *endpoints, enum amqp_side side,
@@ -186,7 +189,7 @@ static enum amqp_fault note_begin(amqp_endpoints_t *endpoints, enum amqp_side si
   session->phase[side] = AMQP_ACTIVE;
   session->channel[side] = channel;
   session->handle_max[side] = begin.handle_max;
-  count_begin(&session->counts, side, &begin);
+  count_begin(session, side, &begin);
   return AMQP_FINE;
 }
 

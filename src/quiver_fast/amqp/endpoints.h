@@ -29,6 +29,14 @@ typedef struct amqp_opened {
   uint32_t idle_timeout; /* in ms */
 } amqp_opened_t;
 
+/* A delivery that a receiver has the first frames of (part 2.6.14). */
+typedef struct amqp_incoming {
+  bool open;
+  bool settled;
+  uint32_t delivery_id;
+  uint32_t message_format;
+} amqp_incoming_t;
+
 typedef struct amqp_session_end amqp_session_end_t;
 
 typedef struct amqp_link_end {
@@ -44,6 +52,7 @@ typedef struct amqp_link_end {
   uint8_t rcv_settle_mode[2];
   uint64_t max_message_size[2]; /* 0 for none */
   amqp_link_t counts;
+  amqp_incoming_t incoming; /* the delivery of which frames are to come */
   void *user; /* while there is one, the link stays; see amqp_link_end_release */
 } amqp_link_end_t;
 
@@ -54,6 +63,7 @@ struct amqp_session_end {
   enum amqp_phase phase[2];
   uint16_t channel[2];
   uint32_t handle_max[2];
+  uint32_t window; /* of transfers to us, given again at its half; 0 where the user gives it */
   amqp_session_t counts;
 };
 

@@ -132,6 +132,53 @@ bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *trans
   return true;
 }
 
+/* The header without its size and channel, the descriptor 0x14, and a list8: their bytes from
+ * the header's fifth on, as one number. */
+#define SWIFT_HEAD UINT64_C(0x02000000005314c0)
+#define SWIFT_MASK UINT64_C(0xffff0000ffffffff)
+/* The list's size stands here, and its end is counted from the byte after. */
+#define SWIFT_LIST (AMQP_FRAME_HEADER + 4)
+
+static uint64_t number64(const uint8_t *at) {
+  uint64_t number;
+  memcpy(&number, at, sizeof number);
+  return __builtin_bswap64(number);
+}
+
+/* Read what a list may end with: settled, and more. False for other values. */
+static bool swift_flags(const uint8_t *at, const uint8_t *list_end, amqp_swift_t *swift) {
+  swift->settled = swift->more = false;
+  if (at == list_end) return true;
+  if (*at != TRUE_ && *at != FALSE_) return false;
+  swift->settled = *at++ == TRUE_;
+  if (at == list_end) return true;
+  if (*at != TRUE_ && *at != FALSE_) return false;
+  swift->more = *at++ == TRUE_;
+  return at == list_end;
+}
+
+bool amqp_read_swift_transfer(
+  const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_swift_t *swift) {
+  /* The one look at the bounds: the fields that are read below are within these bytes. */
+  if (size < AMQP_FRAME_HEADER + 3 + COMMON_MAX) return false;
+  const uint64_t head = number64(data + 4);
+  const uint32_t whole = number32(data);
+  if ((head & SWIFT_MASK) != SWIFT_HEAD || whole > size || whole > max_frame_size) return false;
+  const uint8_t *list_end = data + SWIFT_LIST + 1 + data[SWIFT_LIST];
+  const uint8_t count = data[SWIFT_LIST + 1];
+  if (count < 4 || count > 6 || list_end > data + whole) return false;
+  const uint8_t *at = common_uint(data + SWIFT_LIST + 2, &swift->handle);
+  if (at) at = common_uint(at, &swift->delivery_id);
+  if (at) at = common_tag(at, &swift->tag);
+  if (at) at = common_uint(at, &swift->message_format);
+  /* As many flags as the count says; else a field was something else. */
+  if (!at || list_end - at != count - 4 || !swift_flags(at, list_end, swift)) return false;
+  swift->size = whole;
+  swift->channel = (uint16_t) (head >> 32);
+  swift->payload = (amqp_bytes_t) {list_end, (size_t) (data + whole - list_end)};
+  return true;
+}
+
 /* ---- Flow */
 
 /* Of a flow without a handle no field of the link may be there (part 2.7.4). */

@@ -119,4 +119,22 @@ enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state);
  * then, and the complete reader must be asked. */
 bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer);
 
+/* What the shortest way knows of a transfer; all that it leaves out has its default. */
+typedef struct amqp_swift {
+  uint32_t size; /* of the frame */
+  uint16_t channel;
+  bool settled;
+  bool more;
+  uint32_t handle;
+  uint32_t delivery_id;
+  uint32_t message_format;
+  amqp_bytes_t tag;
+  amqp_bytes_t payload;
+} amqp_swift_t;
+
+/* Read a transfer with its frame's header in one go, if it is all there and like nearly all
+ * transfers are: an id, a tag, a format. Otherwise false, and nothing is known. */
+bool amqp_read_swift_transfer(
+  const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_swift_t *swift);
+
 #endif

@@ -3,9 +3,16 @@
 #include "settlement.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint8_t *place(const amqp_unsettled_t *unsettled, uint32_t id) {
   return unsettled->waits + (id & (unsettled->capacity - 1));
+}
+
+/* How many of `count` ids from `id` on lie in a row, before the ring's end. */
+static uint32_t straight(const amqp_unsettled_t *unsettled, uint32_t id, uint32_t count) {
+  const uint32_t row = unsettled->capacity - (id & (unsettled->capacity - 1));
+  return count < row ? count : row;
 }
 
 bool amqp_unsettled_init(
@@ -53,6 +60,22 @@ bool amqp_unsettled_add(amqp_unsettled_t *unsettled, bool settled) {
   return true;
 }
 
+uint32_t amqp_unsettled_add_all(amqp_unsettled_t *unsettled, uint32_t count) {
+  uint32_t room = unsettled->capacity - (unsettled->next - unsettled->oldest);
+  while (room < count && grow(unsettled)) {
+    room = unsettled->capacity - (unsettled->next - unsettled->oldest);
+  }
+  if (count > room) count = room;
+  uint32_t left = count;
+  while (left) {
+    const uint32_t size = straight(unsettled, unsettled->next, left);
+    memset(place(unsettled, unsettled->next), 1, size);
+    unsettled->next += size;
+    left -= size;
+  }
+  return count;
+}
+
 bool amqp_unsettled_clip(const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last) {
   const uint32_t held = unsettled->next - unsettled->oldest;
   /* Distances from the oldest: negative ones are of ids before it. */
@@ -70,6 +93,24 @@ bool amqp_unsettled_settle(amqp_unsettled_t *unsettled, uint32_t id) {
   *waits = 0;
   if (id == unsettled->oldest) advance(unsettled);
   return true;
+}
+
+uint32_t amqp_unsettled_settle_all(amqp_unsettled_t *unsettled, uint32_t first, uint32_t last) {
+  uint32_t waited = 0;
+  uint32_t left = last - first + 1;
+  for (uint32_t id = first; left;) {
+    const uint32_t size = straight(unsettled, id, left);
+    uint8_t *waits = place(unsettled, id);
+    for (uint32_t i = 0; i < size; i++) waited += waits[i];
+    memset(waits, 0, size);
+    id += size;
+    left -= size;
+  }
+  if (first == unsettled->oldest) {
+    unsettled->oldest = last + 1;
+    advance(unsettled);
+  }
+  return waited;
 }
 
 bool amqp_run_add(amqp_run_t *run, uint32_t id, enum amqp_code code, bool settled) {

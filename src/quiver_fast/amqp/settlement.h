@@ -27,12 +27,18 @@ void amqp_unsettled_free(amqp_unsettled_t *unsettled);
  * noted, where there is no room: the sender has to wait for dispositions. */
 bool amqp_unsettled_add(amqp_unsettled_t *unsettled, bool settled);
 
+/* Note `count` deliveries that go out unsettled. Returns how many of them there is room for. */
+uint32_t amqp_unsettled_add_all(amqp_unsettled_t *unsettled, uint32_t count);
+
 /* Cut a range of a disposition down to ids that may wait; false where none is left. Ranges
  * may name what was never sent or settled long ago (part 2.7.6). */
 bool amqp_unsettled_clip(const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last);
 
 /* Settle an id of a clipped range; false where it did not wait. */
 bool amqp_unsettled_settle(amqp_unsettled_t *unsettled, uint32_t id);
+
+/* Settle a clipped range; returns how many of its ids waited. */
+uint32_t amqp_unsettled_settle_all(amqp_unsettled_t *unsettled, uint32_t first, uint32_t last);
 
 /* ---- What this side answers */
 

@@ -1,0 +1,399 @@
+/* Frames in and out of one connection. */
+
+#include "plane.h"
+
+#include <string.h>
+
+#define HEADER_SIZE 8
+/* The protocol id of AMQP proper, in a header's fifth byte (part 2.2); SASL's is 3. */
+#define AMQP_PROPER 0
+/* Frames of SASL have 512 bytes at most (part 5.3.1); larger ones may come all the same. */
+#define SASL_FRAME_MAX 65536
+
+void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) {
+  *plane = (amqp_plane_t) {.max_frame_size = max_frame_size};
+  amqp_endpoints_init(&plane->endpoints, seed);
+}
+
+void amqp_plane_free(amqp_plane_t *plane) {
+  amqp_input_free(&plane->input);
+  amqp_output_free(&plane->output);
+  amqp_endpoints_free(&plane->endpoints);
+}
+
+static enum amqp_event refuse(
+  amqp_plane_t *plane, enum amqp_extent extent, const char *condition, const char *why) {
+  plane->refusal = (amqp_refusal_t) {extent, condition, why};
+  return AMQP_REFUSED;
+}
+
+static enum amqp_event refuse_frame(amqp_plane_t *plane, enum amqp_fault fault) {
+  return refuse(plane, AMQP_OF_CONNECTION, amqp_condition(fault), "a malformed frame");
+}
+
+/* ---- What comes before AMQP's frames */
+
+static bool is_header(amqp_bytes_t bytes) {
+  return bytes.size >= 4 && !memcmp(bytes.start, "AMQP", 4);
+}
+
+static enum amqp_event hand_over(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  plane->control = bytes;
+  plane->passed = bytes.size;
+  return AMQP_FOR_ENGINE;
+}
+
+/* Headers, frames of SASL, and whatever else a peer begins with are the engine's. */
+static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  if (bytes.size < HEADER_SIZE) return AMQP_NOTHING;
+  if (is_header(bytes)) {
+    plane->opened_wire = bytes.start[4] == AMQP_PROPER;
+    return hand_over(plane, (amqp_bytes_t) {bytes.start, HEADER_SIZE});
+  }
+  amqp_frame_t frame;
+  const enum amqp_fault fault =
+    amqp_read_frame(bytes.start, bytes.size, SASL_FRAME_MAX, &frame);
+  if (!fault && !frame.size) return AMQP_NOTHING;
+  /* What is no frame is the engine's to refuse, with all that comes after it. */
+  if (fault) return hand_over(plane, bytes);
+  return hand_over(plane, (amqp_bytes_t) {bytes.start, frame.size});
+}
+
+/* ---- Transfers */
+
+/* What the two readers of transfers have in common. */
+typedef struct step {
+  uint16_t channel;
+  uint32_t handle;
+  bool has_delivery_id;
+  bool settled, more, aborted, resume;
+  uint32_t delivery_id, message_format;
+  amqp_bytes_t tag, state, payload;
+} step_t;
+
+static amqp_link_end_t *link_of(amqp_plane_t *plane, uint16_t channel, uint32_t handle) {
+  amqp_link_end_t *link = plane->recent;
+  if (link && link->handle[AMQP_THEIRS] == handle &&
+    link->session->channel[AMQP_THEIRS] == channel)
+    return link;
+  link = amqp_endpoints_link(&plane->endpoints, AMQP_THEIRS, channel, handle);
+  plane->recent = link;
+  return link;
+}
+
+/* Take a delivery's first frame (part 2.7.5: its id and tag are there). */
+static enum amqp_event begin_delivery(
+  amqp_plane_t *plane, amqp_link_end_t *link, const step_t *step) {
+  if (!step->has_delivery_id || !step->tag.start)
+    return refuse(plane, AMQP_OF_CONNECTION, "amqp:invalid-field", "a transfer without an id");
+  if (step->resume)
+    return refuse(plane, AMQP_OF_LINK, "amqp:not-implemented", "deliveries are not resumed");
+  if (!amqp_receiver_receive(&link->counts))
+    return refuse(
+      plane, AMQP_OF_LINK, "amqp:link:transfer-limit-exceeded", "a delivery without credit");
+  link->incoming = (amqp_incoming_t) {true, false, step->delivery_id, step->message_format};
+  return AMQP_ARRIVAL;
+}
+
+static enum amqp_event take_delivery(
+  amqp_plane_t *plane, amqp_link_end_t *link, const step_t *step) {
+  const bool first = !link->incoming.open;
+  if (first) {
+    const enum amqp_event event = begin_delivery(plane, link, step);
+    if (event != AMQP_ARRIVAL) return event;
+  } else if (step->has_delivery_id && step->delivery_id != link->incoming.delivery_id) {
+    return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a delivery within another");
+  }
+  amqp_incoming_t *incoming = &link->incoming;
+  /* Any frame of a delivery may say that it is settled (part 2.7.5). */
+  incoming->settled |= step->settled;
+  incoming->open = step->more && !step->aborted;
+  plane->link = link;
+  plane->arrival = (amqp_arrival_t) {
+    .link = link,
+    .delivery_id = incoming->delivery_id,
+    .message_format = incoming->message_format,
+    .first = first,
+    .more = incoming->open,
+    .aborted = step->aborted,
+    .settled = incoming->settled,
+    .tag = step->tag,
+    .state = step->state,
+    .payload = step->payload,
+  };
+  return AMQP_ARRIVAL;
+}
+
+/* Give a session its window again when half of it is used up. */
+static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session) {
+  if (session->counts.incoming_window >= session->window / 2) return true;
+  return amqp_plane_flow(plane, session, NULL, false);
+}
+
+/* AMQP_NOTHING where the frame was counted, and is nobody's any more. */
+static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
+  amqp_link_end_t *link = link_of(plane, step->channel, step->handle);
+  plane->session = link
+    ? link->session
+    : amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, step->channel);
+  if (!plane->session)
+    return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a transfer without a session");
+  if (plane->session->phase[AMQP_OURS] == AMQP_CLOSED) return AMQP_NOTHING;
+  if (!amqp_session_receive(&plane->session->counts))
+    return refuse(
+      plane, AMQP_OF_SESSION, "amqp:session:window-violation", "a transfer beyond the window");
+  if (!keep_window(plane, plane->session)) return AMQP_NO_MEMORY;
+  if (!link)
+    return refuse(
+      plane, AMQP_OF_SESSION, "amqp:session:unattached-handle", "a transfer without a link");
+  if (link->role != AMQP_RECEIVER)
+    return refuse(plane, AMQP_OF_LINK, "amqp:not-allowed", "a transfer from a receiver");
+  if (link->phase[AMQP_OURS] == AMQP_CLOSED) return AMQP_NOTHING;
+  return take_delivery(plane, link, step);
+}
+
+static enum amqp_event next_transfer(amqp_plane_t *plane, const amqp_frame_t *frame) {
+  amqp_transfer_t transfer;
+  const enum amqp_fault fault = amqp_read_transfer(frame, &transfer);
+  if (fault) return refuse_frame(plane, fault);
+  return take_transfer(plane, &(step_t) {
+    .channel = frame->channel,
+    .handle = transfer.handle,
+    .has_delivery_id = transfer.has_delivery_id,
+    .settled = transfer.settled,
+    .more = transfer.more,
+    .aborted = transfer.aborted,
+    .resume = transfer.resume,
+    .delivery_id = transfer.delivery_id,
+    .message_format = transfer.message_format,
+    .tag = transfer.tag,
+    .state = transfer.state,
+    .payload = transfer.payload,
+  });
+}
+
+/* ---- Flows, dispositions, and what is the engine's */
+
+static enum amqp_event take_link_flow(
+  amqp_plane_t *plane, uint16_t channel, const amqp_flow_t *flow) {
+  amqp_link_end_t *link =
+    amqp_endpoints_link(&plane->endpoints, AMQP_THEIRS, channel, flow->handle);
+  if (!link)
+    return refuse(
+      plane, AMQP_OF_SESSION, "amqp:session:unattached-handle", "a flow without a link");
+  plane->link = link;
+  if (link->role == AMQP_SENDER) amqp_sender_take_flow(&link->counts, flow);
+  else if (!amqp_receiver_take_flow(&link->counts, flow))
+    return refuse(
+      plane, AMQP_OF_LINK, "amqp:link:transfer-limit-exceeded", "a count beyond the credit");
+  return AMQP_CREDIT;
+}
+
+/* Say whether a flow that a peer asks for can be sent: begun and attached on our side. */
+static bool may_answer(const amqp_session_end_t *session, const amqp_link_end_t *link) {
+  return session->phase[AMQP_OURS] == AMQP_ACTIVE &&
+    (!link || link->phase[AMQP_OURS] == AMQP_ACTIVE);
+}
+
+static enum amqp_event next_flow(amqp_plane_t *plane, const amqp_frame_t *frame) {
+  amqp_flow_t flow;
+  const enum amqp_fault fault = amqp_read_flow(frame, &flow);
+  if (fault) return refuse_frame(plane, fault);
+  plane->session = amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
+  plane->link = NULL;
+  if (!plane->session)
+    return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a flow without a session");
+  amqp_session_take_flow(&plane->session->counts, &flow);
+  if (flow.has_handle) {
+    const enum amqp_event event = take_link_flow(plane, frame->channel, &flow);
+    if (event != AMQP_CREDIT) return event;
+  }
+  /* A sender that is to drain answers when it has nothing more: that is its user's. */
+  const bool drains = plane->link && plane->link->role == AMQP_SENDER && flow.drain;
+  if (flow.echo && !drains && may_answer(plane->session, plane->link) &&
+    !amqp_plane_flow(plane, plane->session, plane->link, false))
+    return AMQP_NO_MEMORY;
+  return AMQP_CREDIT;
+}
+
+static enum amqp_event next_disposition(amqp_plane_t *plane, const amqp_frame_t *frame) {
+  const enum amqp_fault fault = amqp_read_disposition(frame, &plane->disposition);
+  if (fault) return refuse_frame(plane, fault);
+  plane->session = amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
+  if (!plane->session)
+    return refuse(
+      plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a disposition without a session");
+  return AMQP_OUTCOME;
+}
+
+static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *frame) {
+  bool memory;
+  const enum amqp_fault fault =
+    amqp_endpoints_note(&plane->endpoints, AMQP_THEIRS, frame, &memory);
+  plane->recent = NULL;
+  if (fault) return refuse_frame(plane, fault);
+  if (!memory) return AMQP_NO_MEMORY;
+  const uint8_t *start = plane->input.buffer + plane->input.from;
+  return hand_over(plane, (amqp_bytes_t) {start, frame->size});
+}
+
+/* ---- One frame after the other */
+
+static enum amqp_event take_frame(amqp_plane_t *plane, const amqp_frame_t *frame) {
+  plane->passed = frame->size;
+  switch (frame->kind) {
+  case AMQP_FRAME_TRANSFER:
+    return next_transfer(plane, frame);
+  case AMQP_FRAME_FLOW:
+    return next_flow(plane, frame);
+  case AMQP_FRAME_DISPOSITION:
+    return next_disposition(plane, frame);
+  case AMQP_FRAME_CONTROL:
+    return next_control(plane, frame);
+  default: /* empty: that bytes came was noted when they did */
+    return AMQP_NOTHING;
+  }
+}
+
+/* Take the frame at the input's start; `*whole` says whether it was all there. */
+static enum amqp_event take_next(amqp_plane_t *plane, amqp_bytes_t bytes, bool *whole) {
+  amqp_swift_t swift;
+  *whole = true;
+  if (amqp_read_swift_transfer(bytes.start, bytes.size, plane->max_frame_size, &swift)) {
+    plane->passed = swift.size;
+    return take_transfer(plane, &(step_t) {
+      .channel = swift.channel,
+      .handle = swift.handle,
+      .has_delivery_id = true,
+      .settled = swift.settled,
+      .more = swift.more,
+      .delivery_id = swift.delivery_id,
+      .message_format = swift.message_format,
+      .tag = swift.tag,
+      .payload = swift.payload,
+    });
+  }
+  amqp_frame_t frame;
+  const enum amqp_fault fault =
+    amqp_read_frame(bytes.start, bytes.size, plane->max_frame_size, &frame);
+  if (fault) return refuse_frame(plane, fault);
+  *whole = frame.size > 0;
+  return *whole ? take_frame(plane, &frame) : AMQP_NOTHING;
+}
+
+/* The size of a frame whose header is there. */
+static size_t told_size(amqp_bytes_t bytes) {
+  if (bytes.size < 4) return 0;
+  return (size_t) bytes.start[0] << 24 | (size_t) bytes.start[1] << 16 |
+    (size_t) bytes.start[2] << 8 | bytes.start[3];
+}
+
+enum amqp_event amqp_plane_next(amqp_plane_t *plane) {
+  for (;;) {
+    amqp_input_take(&plane->input, plane->passed);
+    plane->passed = 0;
+    const amqp_bytes_t bytes = amqp_input_bytes(&plane->input);
+    plane->frame_size = 0;
+    if (bytes.size == 0) return AMQP_NOTHING;
+    if (!plane->opened_wire) return next_before_amqp(plane, bytes);
+    bool whole;
+    const enum amqp_event event = take_next(plane, bytes, &whole);
+    if (event != AMQP_NOTHING) return event;
+    if (!whole) {
+      plane->frame_size = told_size(bytes);
+      return AMQP_NOTHING;
+    }
+  }
+}
+
+ssize_t amqp_plane_fill(amqp_plane_t *plane, amqp_source_t source, void *from) {
+  return amqp_input_fill(&plane->input, plane->frame_size, source, from);
+}
+
+amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane) {
+  return amqp_input_bytes(&plane->input);
+}
+
+/* ---- Out */
+
+/* Learn from our engine's frames. Its headers and frames of SASL say nothing. */
+static bool note_ours(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  const uint8_t *at = bytes.start, *end = bytes.start + bytes.size;
+  while (at < end) {
+    amqp_frame_t frame;
+    const amqp_bytes_t rest = {at, (size_t) (end - at)};
+    if (is_header(rest)) {
+      at += HEADER_SIZE;
+      continue;
+    }
+    bool memory = true;
+    if (amqp_read_frame(at, rest.size, UINT32_MAX, &frame) || !frame.size) return false;
+    if (frame.kind == AMQP_FRAME_CONTROL &&
+      amqp_endpoints_note(&plane->endpoints, AMQP_OURS, &frame, &memory))
+      return false;
+    if (!memory) return false;
+    at += frame.size;
+  }
+  return true;
+}
+
+bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  uint8_t *room = amqp_output_room(&plane->output, bytes.size);
+  if (!room || !note_ours(plane, bytes)) return false;
+  memcpy(room, bytes.start, bytes.size);
+  amqp_output_add(&plane->output, room + bytes.size);
+  return true;
+}
+
+bool amqp_plane_flow(
+  amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link, bool echo) {
+  amqp_flow_t flow = {.echo = echo};
+  uint8_t *room = amqp_output_room(&plane->output, AMQP_FRAME_ROOM);
+  if (!room) return false;
+  if (session->counts.incoming_window < session->window / 2)
+    session->counts.incoming_window = session->window;
+  amqp_session_tell(&session->counts, &flow);
+  if (link) amqp_link_tell(&link->counts, link->handle[AMQP_OURS], &flow);
+  amqp_output_add(
+    &plane->output, amqp_write_flow(room, session->channel[AMQP_OURS], &flow));
+  return true;
+}
+
+bool amqp_plane_credit(amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bool drain) {
+  const uint32_t before = link->counts.credit;
+  link->counts.credit += more;
+  link->counts.drain = drain;
+  if (amqp_plane_flow(plane, link->session, link, false)) return true;
+  link->counts.credit = before;
+  return false;
+}
+
+bool amqp_plane_answer(
+  amqp_plane_t *plane, amqp_session_end_t *session, const amqp_disposition_t *disposition) {
+  const size_t size = AMQP_FRAME_ROOM + disposition->state.encoded.size;
+  uint8_t *room = amqp_output_room(&plane->output, size);
+  if (!room) return false;
+  amqp_output_add(&plane->output,
+    amqp_write_disposition(room, session->channel[AMQP_OURS], disposition));
+  return true;
+}
+
+bool amqp_plane_answer_run(amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run) {
+  uint8_t state[AMQP_STATE_ROOM];
+  if (run->code == AMQP_CODE_NONE) return true;
+  amqp_disposition_t disposition = {
+    .role = AMQP_RECEIVER, .first = run->first, .last = run->last, .settled = run->settled};
+  disposition.state.code = run->code;
+  const uint8_t *end = amqp_write_state(state, &disposition.state);
+  disposition.state.encoded = (amqp_bytes_t) {state, (size_t) (end - state)};
+  if (!amqp_plane_answer(plane, session, &disposition)) return false;
+  *run = (amqp_run_t) {0};
+  return true;
+}
+
+bool amqp_plane_beat(amqp_plane_t *plane) {
+  uint8_t *room = amqp_output_room(&plane->output, AMQP_FRAME_HEADER);
+  if (!room) return false;
+  amqp_output_add(&plane->output, amqp_write_empty(room));
+  return true;
+}

@@ -1,0 +1,108 @@
+/* The data plane of a connection: bytes that came in become events, and answers become bytes.
+ *
+ * No sockets, no engine, no policy: a user fills the input, asks for events until there are no
+ * more, feeds the engine what is its, and writes the output. */
+#ifndef QUIVER_AMQP_PLANE_H
+#define QUIVER_AMQP_PLANE_H
+
+#include "endpoints.h"
+#include "frames_out.h"
+#include "input.h"
+#include "output.h"
+#include "settlement.h"
+
+enum amqp_event {
+  AMQP_NOTHING,     /* more bytes have to come first */
+  AMQP_ARRIVAL,     /* a transfer frame: plane->arrival */
+  AMQP_OUTCOME,     /* a disposition: plane->disposition */
+  AMQP_CREDIT,      /* a flow was counted: plane->link, NULL where it told of the session only */
+  AMQP_FOR_ENGINE,  /* plane->control has to be fed to the engine before the next event */
+  AMQP_REFUSED,     /* the peer broke the protocol: plane->refusal */
+  AMQP_NO_MEMORY,
+};
+
+/* What has to be closed with a refusal's condition. */
+enum amqp_extent {
+  AMQP_OF_LINK,
+  AMQP_OF_SESSION,
+  AMQP_OF_CONNECTION,
+};
+
+typedef struct amqp_refusal {
+  enum amqp_extent extent;
+  const char *condition; /* a symbol of AMQP's */
+  const char *why;
+} amqp_refusal_t;
+
+/* A transfer frame, checked and counted. */
+typedef struct amqp_arrival {
+  amqp_link_end_t *link;
+  uint32_t delivery_id;
+  uint32_t message_format;
+  bool first;    /* of its delivery */
+  bool more;     /* frames of the delivery are to come */
+  bool aborted;  /* the delivery is none: all of it is to be forgotten */
+  bool settled;  /* its sender wants no outcome */
+  amqp_bytes_t tag; /* of the first frame */
+  amqp_bytes_t state;
+  amqp_bytes_t payload; /* in the input's buffer */
+} amqp_arrival_t;
+
+typedef struct amqp_plane {
+  amqp_input_t input;
+  amqp_output_t output;
+  amqp_endpoints_t endpoints;
+  uint32_t max_frame_size; /* that we take */
+  bool opened_wire;        /* AMQP's header came: frames of AMQP follow */
+  size_t frame_size;       /* of the frame that is half in; 0 where that is not known */
+  size_t passed;           /* bytes of the last event, which the next call passes over */
+  /* The last event. */
+  amqp_arrival_t arrival;
+  amqp_disposition_t disposition;
+  amqp_session_end_t *session; /* of all but what is the engine's */
+  amqp_link_end_t *link;
+  amqp_bytes_t control;
+  amqp_refusal_t refusal;
+  /* The link of the last transfer: the next one most likely is its too. */
+  amqp_link_end_t *recent;
+} amqp_plane_t;
+
+/* Begin with nothing; see amqp_index_init for the seed. */
+void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed);
+void amqp_plane_free(amqp_plane_t *plane);
+
+/* ---- In */
+
+/* Return the next event of the input. What an event points at holds until the next call. */
+enum amqp_event amqp_plane_next(amqp_plane_t *plane);
+
+/* Read once from a source, after AMQP_NOTHING. Returns what the source did. */
+ssize_t amqp_plane_fill(amqp_plane_t *plane, amqp_source_t source, void *from);
+
+/* Bytes of a frame that no other came for: the engine is to judge them at the peer's end. */
+amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane);
+
+/* ---- Out. Each returns false, and writes nothing, for lack of memory. */
+
+/* Put what the engine wrote into the output, and learn from it. The engine's bytes are whole
+ * frames and headers. A refusal of our own engine's frames is a fault in the program. */
+bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes);
+
+/* Tell the peer of a session, and of a link of it unless that is NULL. */
+bool amqp_plane_flow(amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link,
+  bool echo);
+
+/* Give a receiver's link more credit, and say so. */
+bool amqp_plane_credit(amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bool drain);
+
+/* Tell the outcome of a range of deliveries. */
+bool amqp_plane_answer(
+  amqp_plane_t *plane, amqp_session_end_t *session, const amqp_disposition_t *disposition);
+
+/* Tell a run of accepted or released deliveries that came, and empty the run. */
+bool amqp_plane_answer_run(amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run);
+
+/* An empty frame, for a peer that waits for any. */
+bool amqp_plane_beat(amqp_plane_t *plane);
+
+#endif
