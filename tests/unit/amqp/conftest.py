@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.certificates import Certificates
+from support.plane_layer import compile_plane
 from support.tls_layer import (
     REQUIRED,
     Connect,
@@ -26,6 +27,11 @@ KERNEL_BUFFER = 4096
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return compile_layer(tmp_path_factory.mktemp("layer"))
+
+
+@pytest.fixture(scope="session")
+def plane_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return compile_plane(tmp_path_factory.mktemp("plane"))
 
 
 @pytest.fixture

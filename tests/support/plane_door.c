@@ -1,0 +1,169 @@
+/* The data plane for tests in Python: its inline functions, and its events in flat records. */
+
+#include "plane.h"
+#include "timers.h"
+#include "wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct door_event {
+  enum amqp_event kind;
+  uint32_t channel, handle; /* the peer's */
+  bool has_link;
+  uint32_t delivery_id, message_format;
+  bool first, more, aborted, settled;
+  amqp_bytes_t tag, payload, control;
+  enum amqp_role role;
+  uint32_t first_id, last_id;
+  enum amqp_code code;
+  enum amqp_extent extent;
+  const char *condition;
+} door_event_t;
+
+typedef struct door_link {
+  enum amqp_role role;
+  enum amqp_phase phase[2];
+  uint32_t handle[2];
+  uint64_t max_message_size[2];
+  uint32_t delivery_count, credit;
+  bool drain;
+} door_link_t;
+
+amqp_plane_t *door_new(uint32_t max_frame_size, uint64_t seed) {
+  amqp_plane_t *plane = malloc(sizeof *plane);
+  amqp_plane_init(plane, max_frame_size, seed);
+  return plane;
+}
+
+void door_free(amqp_plane_t *plane) {
+  amqp_plane_free(plane);
+  free(plane);
+}
+
+/* A source of bytes in memory. */
+static ssize_t read_bytes(void *from, void *buffer, size_t size) {
+  amqp_bytes_t *bytes = from;
+  if (size > bytes->size) size = bytes->size;
+  memcpy(buffer, bytes->start, size);
+  return (ssize_t) size;
+}
+
+ssize_t door_fill(amqp_plane_t *plane, const uint8_t *data, size_t size) {
+  amqp_bytes_t bytes = {data, size};
+  return amqp_plane_fill(plane, read_bytes, &bytes);
+}
+
+void door_next(amqp_plane_t *plane, door_event_t *event) {
+  *event = (door_event_t) {.kind = amqp_plane_next(plane)};
+  if (event->kind == AMQP_ARRIVAL) {
+    const amqp_arrival_t *arrival = &plane->arrival;
+    event->delivery_id = arrival->delivery_id;
+    event->message_format = arrival->message_format;
+    event->first = arrival->first;
+    event->more = arrival->more;
+    event->aborted = arrival->aborted;
+    event->settled = arrival->settled;
+    event->tag = arrival->tag;
+    event->payload = arrival->payload;
+  }
+  if (event->kind == AMQP_OUTCOME) {
+    event->role = plane->disposition.role;
+    event->first_id = plane->disposition.first;
+    event->last_id = plane->disposition.last;
+    event->settled = plane->disposition.settled;
+    event->code = plane->disposition.state.code;
+  }
+  if (event->kind == AMQP_ARRIVAL || event->kind == AMQP_OUTCOME || event->kind == AMQP_CREDIT)
+    event->channel = plane->session->channel[AMQP_THEIRS];
+  event->has_link = plane->link && (event->kind == AMQP_ARRIVAL || event->kind == AMQP_CREDIT);
+  if (event->has_link) event->handle = plane->link->handle[AMQP_THEIRS];
+  if (event->kind == AMQP_FOR_ENGINE) event->control = plane->control;
+  if (event->kind == AMQP_REFUSED) {
+    event->extent = plane->refusal.extent;
+    event->condition = plane->refusal.condition;
+  }
+}
+
+bool door_link(
+  const amqp_plane_t *plane, enum amqp_side side, uint16_t channel, uint32_t handle,
+  door_link_t *found) {
+  const amqp_link_end_t *link = amqp_endpoints_link(&plane->endpoints, side, channel, handle);
+  if (!link) return false;
+  *found = (door_link_t) {
+    .role = link->role,
+    .phase = {link->phase[0], link->phase[1]},
+    .handle = {link->handle[0], link->handle[1]},
+    .max_message_size = {link->max_message_size[0], link->max_message_size[1]},
+    .delivery_count = link->counts.delivery_count,
+    .credit = link->counts.credit,
+    .drain = link->counts.drain,
+  };
+  return true;
+}
+
+bool door_session(const amqp_plane_t *plane, enum amqp_side side, uint16_t channel,
+  amqp_session_t *counts) {
+  const amqp_session_end_t *session = amqp_endpoints_session(&plane->endpoints, side, channel);
+  if (session) *counts = session->counts;
+  return session != NULL;
+}
+
+/* How many sessions and links are kept, so that a test sees what is never freed. */
+void door_kept(const amqp_plane_t *plane, uint32_t *sessions, uint32_t *links) {
+  *sessions = *links = 0;
+  for (const amqp_session_end_t *session = plane->endpoints.sessions; session;
+       session = session->next) {
+    ++*sessions;
+    for (const amqp_link_end_t *link = session->links; link; link = link->next) ++*links;
+  }
+}
+
+bool door_drain(amqp_plane_t *plane, const uint8_t *data, size_t size) {
+  return amqp_plane_drain(plane, (amqp_bytes_t) {data, size});
+}
+
+bool door_credit(
+  amqp_plane_t *plane, uint16_t channel, uint32_t handle, uint32_t more, bool drain) {
+  amqp_link_end_t *link = amqp_endpoints_link(&plane->endpoints, AMQP_OURS, channel, handle);
+  return link && amqp_plane_credit(plane, link, more, drain);
+}
+
+bool door_answer_run(amqp_plane_t *plane, uint16_t channel, uint32_t first, uint32_t last) {
+  amqp_run_t run = {first, last, AMQP_CODE_ACCEPTED, true};
+  amqp_session_end_t *session = amqp_endpoints_session(&plane->endpoints, AMQP_OURS, channel);
+  return amqp_plane_answer_run(plane, session, &run) && run.code == AMQP_CODE_NONE;
+}
+
+/* ---- The output by itself */
+
+amqp_output_t *door_output_new(void) {
+  return calloc(1, sizeof(amqp_output_t));
+}
+
+void door_output_free(amqp_output_t *output) {
+  amqp_output_free(output);
+  free(output);
+}
+
+size_t door_output_waiting(const amqp_output_t *output) {
+  return amqp_output_waiting(output);
+}
+
+bool door_output_add(amqp_output_t *output, const uint8_t *data, size_t size) {
+  uint8_t *room = amqp_output_room(output, size);
+  if (!room) return false;
+  memcpy(room, data, size);
+  amqp_output_add(output, room + size);
+  return true;
+}
+
+bool door_output_refer(
+  amqp_output_t *output, const uint8_t *data, size_t size, amqp_hold_t *hold) {
+  return amqp_output_refer(output, (amqp_bytes_t) {data, size}, hold);
+}
+
+/* Where the output of a plane is. */
+amqp_output_t *door_output(amqp_plane_t *plane) {
+  return &plane->output;
+}

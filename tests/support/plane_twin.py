@@ -1,0 +1,224 @@
+"""What a connection's frames mean for transfers, slowly: the twin of amqp/plane.c.
+
+It takes frames as names and fields, keeps all that was ever said in lists, and looks
+endpoints up by walking them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.plane_layer import OURS, THEIRS, Event
+
+__all__ = ["Refused", "Twin", "TwinLinkEnd", "TwinSessionEnd"]
+
+BEFORE, ACTIVE, CLOSED = 0, 1, 2
+NOT_ALLOWED = "amqp:not-allowed"
+UNATTACHED = "amqp:session:unattached-handle"
+BEYOND = "amqp:link:transfer-limit-exceeded"
+
+
+class Refused(Exception):  # noqa: N818 - a peer's fault, not the program's
+    """The frame breaks the protocol: what is to be closed, and with which condition."""
+
+    def __init__(self, extent: str, condition: str) -> None:
+        super().__init__(condition)
+        self.event = Event("refused", {"extent": extent, "condition": condition})
+
+
+@dataclass
+class TwinLinkEnd:
+    """A link, from the first attach of either side on."""
+
+    name: str
+    receives: bool
+    phase: list[int] = field(default_factory=lambda: [BEFORE, BEFORE])
+    handle: list[int] = field(default_factory=lambda: [-1, -1])
+    count: int = 0
+    credit: int = 0
+    drain: bool = False
+    # The delivery of which frames are to come: its id, its format, whether it is settled.
+    delivery: tuple[int, int] | None = None
+    settled: bool = False
+
+
+@dataclass
+class TwinSessionEnd:
+    """A session, from the first begin of either side on."""
+
+    phase: list[int] = field(default_factory=lambda: [BEFORE, BEFORE])
+    channel: list[int] = field(default_factory=lambda: [-1, -1])
+    links: list[TwinLinkEnd] = field(default_factory=list)
+    window: int = 0
+    incoming: int = 0
+
+
+class Twin:
+    """One connection."""
+
+    def __init__(self) -> None:
+        self.sessions: list[TwinSessionEnd] = []
+        # The flows that the plane sends by itself: channel and handle, both ours.
+        self.flows: list[tuple[int, int | None]] = []
+
+    def session(self, side: int, channel: int) -> TwinSessionEnd | None:
+        for each in self.sessions:
+            if each.phase[side] == ACTIVE and each.channel[side] == channel:
+                return each
+        return None
+
+    def link(self, side: int, channel: int, handle: int) -> TwinLinkEnd | None:
+        session = self.session(side, channel)
+        for each in session.links if session else []:
+            if each.phase[side] == ACTIVE and each.handle[side] == handle:
+                return each
+        return None
+
+    def take(self, side: int, name: str, channel: int, fields: dict[str, Any]) -> Event | None:
+        """Take a frame; return the event, None for none.
+
+        Raises:
+            Refused: it is not allowed.
+        """
+        return getattr(self, f"take_{name}")(side, channel, fields)  # type: ignore[no-any-return]
+
+    def take_begin(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
+        if self.session(side, channel):
+            raise Refused("connection", NOT_ALLOWED)
+        remote = fields.get("remote_channel")
+        session = TwinSessionEnd()
+        if remote is not None:
+            other = self.session(1 - side, remote)
+            if other is None or other.phase[side] != BEFORE:
+                raise Refused("connection", NOT_ALLOWED)
+            session = other
+        else:
+            self.sessions.append(session)
+        session.phase[side], session.channel[side] = ACTIVE, channel
+        if side == OURS:
+            session.window = session.incoming = fields["incoming_window"]
+        return Event("engine", {})
+
+    def take_attach(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
+        session = self.session(side, channel)
+        if session is None or self.link(side, channel, fields["handle"]):
+            raise Refused("connection", NOT_ALLOWED)
+        receives = fields["role"] == (side == OURS)
+        for link in session.links:
+            if (link.name, link.receives, link.phase[side]) == (fields["name"], receives, BEFORE):
+                break
+        else:
+            link = TwinLinkEnd(fields["name"], receives)
+            session.links.append(link)
+        link.phase[side], link.handle[side] = ACTIVE, fields["handle"]
+        if not fields["role"]:
+            link.count = fields["initial_delivery_count"]
+        return Event("engine", {})
+
+    def take_detach(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
+        link = self.link(side, channel, fields["handle"])
+        if link is None:
+            raise Refused("connection", NOT_ALLOWED)
+        link.phase[side] = CLOSED
+        return Event("engine", {})
+
+    def take_end(self, side: int, channel: int, _: dict[str, Any]) -> Event:
+        session = self.session(side, channel)
+        if session is None:
+            raise Refused("connection", NOT_ALLOWED)
+        session.phase[side] = CLOSED
+        for link in session.links:
+            link.phase[side] = CLOSED
+        return Event("engine", {})
+
+    # ---- What is no business of the engine's; it comes from the peer.
+
+    def take_empty(self, _side: int, _channel: int, _fields: dict[str, Any]) -> None:
+        return None
+
+    def of_session(self, channel: int) -> TwinSessionEnd:
+        session = self.session(THEIRS, channel)
+        if session is None:
+            raise Refused("connection", NOT_ALLOWED)
+        return session
+
+    def tell(self, session: TwinSessionEnd, link: TwinLinkEnd | None) -> None:
+        if session.incoming < session.window // 2:
+            session.incoming = session.window
+        self.flows.append((session.channel[OURS], link.handle[OURS] if link else None))
+
+    def take_flow(self, _: int, channel: int, fields: dict[str, Any]) -> Event:
+        session = self.of_session(channel)
+        told: dict[str, Any] = {"channel": channel}
+        link = None
+        if "handle" in fields:
+            link = self.link(THEIRS, channel, fields["handle"])
+            if link is None:
+                raise Refused("session", UNATTACHED)
+            told["handle"] = fields["handle"]
+            self.take_credit(link, fields)
+        drains = link is not None and not link.receives and fields.get("drain", False)
+        active = session.phase[OURS] == ACTIVE and (link is None or link.phase[OURS] == ACTIVE)
+        if fields.get("echo") and active and not drains:
+            self.tell(session, link)
+        return Event("credit", told)
+
+    def take_credit(self, link: TwinLinkEnd, fields: dict[str, Any]) -> None:
+        if link.receives:
+            advance = fields.get("delivery_count", link.count) - link.count
+            if not 0 <= advance <= link.credit:
+                raise Refused("link", BEYOND)
+            link.count += advance
+            link.credit -= advance
+            return
+        link.drain = fields.get("drain", False)
+        if "link_credit" in fields:
+            seen = fields.get("delivery_count", 0)
+            link.credit = max(0, fields["link_credit"] - (link.count - seen))
+
+    def take_disposition(self, _: int, channel: int, fields: dict[str, Any]) -> Event:
+        self.of_session(channel)
+        told = {name: fields[name] for name in ("role", "first", "last", "settled", "code")}
+        return Event("outcome", {"channel": channel, **told})
+
+    def take_transfer(self, _: int, channel: int, fields: dict[str, Any]) -> Event | None:
+        session = self.of_session(channel)
+        if session.phase[OURS] == CLOSED:
+            return None
+        if session.incoming == 0:
+            raise Refused("session", "amqp:session:window-violation")
+        session.incoming -= 1
+        if session.incoming < session.window // 2:
+            self.tell(session, None)
+        link = self.link(THEIRS, channel, fields["handle"])
+        if link is None:
+            raise Refused("session", UNATTACHED)
+        if not link.receives:
+            raise Refused("link", NOT_ALLOWED)
+        if link.phase[OURS] == CLOSED:
+            return None
+        return self.take_delivery(channel, link, fields)
+
+    def take_delivery(self, channel: int, link: TwinLinkEnd, fields: dict[str, Any]) -> Event:
+        first = link.delivery is None
+        number = fields.get("delivery_id")
+        if link.delivery is None:
+            if number is None or "delivery_tag" not in fields:
+                raise Refused("connection", "amqp:invalid-field")
+            if link.credit == 0:
+                raise Refused("link", BEYOND)
+            link.credit -= 1
+            link.count += 1
+            link.delivery, link.settled = (number, fields.get("message_format", 0)), False
+        elif number not in (None, link.delivery[0]):
+            raise Refused("connection", NOT_ALLOWED)
+        link.settled |= fields.get("settled", False)
+        delivery, aborted = link.delivery, fields.get("aborted", False)
+        more = fields.get("more", False) and not aborted
+        if not more:
+            link.delivery = None
+        told = {"channel": channel, "handle": fields["handle"], "delivery_id": delivery[0]}
+        told |= {"message_format": delivery[1], "first": first, "more": more, "aborted": aborted}
+        told |= {"settled": link.settled, "payload": fields["payload"]}
+        return Event("arrival", told | {"tag": fields.get("delivery_tag")})

@@ -1,0 +1,329 @@
+"""A connection's bytes as events, against a twin, in pieces of any size."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.amqp_frames import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    composite,
+    decode_frame,
+    encode_frame,
+    frame,
+)
+from support.plane_layer import OURS, THEIRS, Event, Plane
+from support.plane_twin import Refused, Twin
+
+WINDOW = 8
+channels, handles = st.integers(0, 1), st.integers(0, 2)
+OUTCOMES = ["accepted", "released", None]
+
+
+@st.composite
+def control(draw: st.DrawFn) -> tuple[str, int, dict[str, Any]]:
+    """Return a frame of the engine's."""
+    name = draw(st.sampled_from(["begin", "attach", "attach", "attach", "detach", "end"]))
+    fields: dict[str, Any] = {}
+    if name == "begin":
+        fields = {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": 9}
+        if draw(st.booleans()):
+            fields["remote_channel"] = draw(channels)
+    elif name == "attach":
+        fields = {"name": draw(st.sampled_from("ab")), "handle": draw(handles)}
+        fields |= {"role": draw(st.booleans())}
+        if not fields["role"]:
+            fields["initial_delivery_count"] = draw(st.sampled_from([0, 5]))
+    elif name == "detach":
+        fields = {"handle": draw(handles), "closed": True}
+    return name, draw(channels), fields
+
+
+@st.composite
+def data(draw: st.DrawFn) -> tuple[str, int, dict[str, Any]]:
+    """Return a frame that is not the engine's."""
+    name = draw(st.sampled_from(["transfer", "transfer", "flow", "disposition", "empty"]))
+    fields: dict[str, Any] = {}
+    if name == "transfer":
+        fields = draw(
+            st.fixed_dictionaries(
+                {"handle": handles, "payload": st.sampled_from([b"", b"p" * 100])},
+                optional={
+                    "delivery_id": st.integers(0, 1), "delivery_tag": st.sampled_from([b"", b"t"]),
+                    "message_format": st.just(0), "settled": st.booleans(),
+                    "more": st.booleans(), "aborted": st.booleans(),
+                },
+            )
+        )  # fmt: skip
+    elif name == "flow":
+        fields = {"incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9}
+        if draw(st.booleans()):
+            of_link = {"delivery_count": st.integers(0, 7), "link_credit": st.integers(0, 9),
+                       "drain": st.booleans()}  # fmt: skip
+            fields |= {"handle": draw(handles), **draw(st.fixed_dictionaries({}, optional=of_link))}
+        fields["echo"] = draw(st.booleans())
+    elif name == "disposition":
+        fields = {"role": draw(st.booleans()), "first": draw(st.integers(0, 9))}
+        fields |= {"last": fields["first"] + draw(st.integers(0, 2))}
+        fields |= {"settled": draw(st.booleans()), "code": draw(st.sampled_from(OUTCOMES))}
+    return name, draw(channels), fields
+
+
+# What both sides do first in half of the courses, so that there are links to speak of.
+CREDIT = ("ours", "credit", 0, {"handle": 0, "more": 3})
+OPENING: list[tuple[str, str, int, dict[str, Any]]] = [
+    ("ours", "begin", 0, {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": 9}),
+    ("theirs", "begin", 1, {"remote_channel": 0, "next_outgoing_id": 0, "incoming_window": 9,
+                            "outgoing_window": 9}),
+    ("ours", "attach", 0, {"name": "in", "handle": 0, "role": True}),
+    ("ours", "attach", 0, {"name": "out", "handle": 1, "role": False,
+                           "initial_delivery_count": 0}),
+    ("theirs", "attach", 1, {"name": "in", "handle": 1, "role": False,
+                             "initial_delivery_count": 5}),
+    ("theirs", "attach", 1, {"name": "out", "handle": 0, "role": True}),
+    CREDIT,
+]  # fmt: skip
+credits = st.tuples(st.just("ours"), st.just("credit"), channels,
+                    st.fixed_dictionaries({"handle": handles, "more": st.integers(1, 3)}))  # fmt: skip
+steps = st.one_of(
+    data().map(lambda step: ("theirs", *step)),
+    data().map(lambda step: ("theirs", step[0], 1, step[2])),
+    st.tuples(st.sampled_from(["ours", "theirs"]), control()).map(lambda s: (s[0], *s[1])),
+    credits,
+    st.just(CREDIT),
+)
+courses = st.tuples(st.sampled_from([[], OPENING]), st.lists(steps, max_size=30)).map(
+    lambda parts: parts[0] + parts[1]
+)
+
+
+def encoded(name: str, channel: int, fields: dict[str, Any]) -> bytes:
+    if name == "empty":
+        return frame(b"", channel=channel)
+    fields = dict(fields)
+    code = fields.pop("code", None)
+    if code:
+        fields["state"] = composite(code)
+    return encode_frame(name, channel=channel, **fields)
+
+
+def flows_of(data: bytes) -> list[tuple[int, int | None]]:
+    """Return channel and handle of all flows that a plane wrote beside the engine's frames."""
+    found = []
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        one = decode_frame(data[:size])
+        if one.name == "flow":
+            found.append((one.channel, one.fields.get("handle")))
+        data = data[size:]
+    return found
+
+
+def give_credit(plane: Plane, twin: Twin, channel: int, handle: int, more: int) -> None:
+    """Have a receiver of ours ask for more."""
+    link = twin.link(OURS, channel, handle)
+    session = twin.session(OURS, channel)
+    if link is None or session is None or not link.receives:
+        return
+    assert plane.credit(channel, handle, more)
+    link.credit += more
+    twin.tell(session, link)
+
+
+def take_step(plane: Plane, twin: Twin, step: tuple[str, str, int, dict[str, Any]]) -> bool:
+    """Give a frame to both; say whether the course goes on."""
+    side, name, channel, fields = step
+    if name == "credit":
+        give_credit(plane, twin, channel, fields["handle"], fields["more"])
+        return True
+    held = encoded(name, channel, fields)
+    try:
+        expected = twin.take(OURS if side == "ours" else THEIRS, name, channel, fields)
+    except Refused as refusal:
+        expected = refusal.event
+    if side == "ours":
+        assert plane.drain(held) == (expected is not None and expected.kind != "refused")
+    else:
+        if expected == ("engine", {}):
+            expected = Event("engine", {"bytes": held})
+        assert plane.take(held) == ([] if expected is None else [expected])
+    return expected is None or expected.kind != "refused"
+
+
+def compare(plane: Plane, twin: Twin) -> None:
+    """Compare all that can be asked for."""
+    for side in (OURS, THEIRS):
+        for channel in (0, 1):
+            ours, session = twin.session(side, channel), plane.session(side, channel)
+            assert (ours is None) == (session is None)
+            if ours is not None and session is not None:
+                assert session.incoming_window == ours.incoming
+            for handle in (0, 1, 2):
+                link, found = twin.link(side, channel, handle), plane.link(side, channel, handle)
+                assert (link is None) == (found is None)
+                if link is None or found is None:
+                    continue
+                assert (bool(found.role), list(found.phase)) == (link.receives, link.phase)
+                counts = found.delivery_count, found.credit
+                assert counts == (link.count % 2**32, link.credit)
+
+
+@given(courses)
+def test_courses(
+    plane_library: ctypes.CDLL, course: list[tuple[str, str, int, dict[str, Any]]]
+) -> None:
+    plane, twin = Plane(plane_library), Twin()
+    assert plane.take(AMQP_HEADER) == [Event("engine", {"bytes": AMQP_HEADER})]
+    for step in course:
+        if not take_step(plane, twin, step):
+            break
+        compare(plane, twin)
+    assert flows_of(plane.output.write(10**6)[1]) == twin.flows
+    plane.free()
+
+
+def attached(library: ctypes.CDLL, **limits: int) -> Plane:
+    """Return a plane with a link each way, and 3 messages of credit to the peer."""
+    plane, twin = Plane(library, **limits), Twin()
+    plane.take(AMQP_HEADER)
+    for step in OPENING:
+        assert take_step(plane, twin, step)
+    plane.output.write(10**6)
+    return plane
+
+
+def transfer(number: int, **fields: Any) -> bytes:
+    given = {"delivery_tag": b"%04d" % number, "message_format": 0, "payload": b"p" * 100}
+    return encode_frame("transfer", channel=1, handle=1, delivery_id=number, **(given | fields))
+
+
+@given(st.integers(1, 200))
+def test_pieces_of_any_size(plane_library: ctypes.CDLL, chunk: int) -> None:
+    """Events do not depend on how the bytes come."""
+    stream = [
+        transfer(0), transfer(1, more=True), transfer(1, more=False, payload=b"q" * 300),
+        encode_frame("flow", channel=1, incoming_window=9, next_outgoing_id=0, outgoing_window=9),
+        frame(b""), transfer(2, settled=True), encode_frame("end", channel=1),
+    ]  # fmt: skip
+    whole, pieces = attached(plane_library), attached(plane_library)
+    expected = whole.take(b"".join(stream))
+    assert [event.kind for event in expected] == [
+        "arrival", "arrival", "arrival", "credit", "arrival", "engine"]  # fmt: skip
+    assert pieces.take(b"".join(stream), chunk) == expected
+    whole.free()
+    pieces.free()
+
+
+def test_a_frame_larger_than_the_buffer(plane_library: ctypes.CDLL) -> None:
+    plane = attached(plane_library, max_frame_size=10**6)
+    large = transfer(0, payload=b"x" * 500_000)
+    (event,) = plane.take(large, 100_000)
+    assert event.fields["payload"] == b"x" * 500_000
+    plane.free()
+
+
+def test_a_frame_beyond_the_limit(plane_library: ctypes.CDLL) -> None:
+    plane = attached(plane_library, max_frame_size=512)
+    (event,) = plane.take(transfer(0, payload=b"x" * 500))
+    fields = {"extent": "connection", "condition": "amqp:connection:framing-error"}
+    assert event == Event("refused", fields)
+    plane.free()
+
+
+@given(st.integers(1, 40))
+def test_what_comes_before_amqp_is_the_engines(plane_library: ctypes.CDLL, chunk: int) -> None:
+    mechanisms = encode_frame("sasl_mechanisms", sasl_server_mechanisms=["ANONYMOUS"])
+    outcome = encode_frame("sasl_outcome", code=0)
+    opened = encode_frame("open", container_id="c")
+    stream = [SASL_HEADER, mechanisms, outcome, AMQP_HEADER, opened]
+    plane = Plane(plane_library)
+    events = plane.take(b"".join(stream), chunk)
+    assert events == [Event("engine", {"bytes": each}) for each in stream]
+    plane.free()
+
+
+def test_what_is_no_frame_is_the_engines(plane_library: ctypes.CDLL) -> None:
+    plane, foreign = Plane(plane_library), b"HTTP/1.1 400 Bad Request\r\n"
+    assert plane.take(foreign) == [Event("engine", {"bytes": foreign})]
+    plane.free()
+
+
+def test_our_own_handshake_is_learned_from(plane_library: ctypes.CDLL) -> None:
+    plane = Plane(plane_library)
+    init = encode_frame("sasl_init", mechanism="ANONYMOUS")
+    opened = encode_frame("open", container_id="c")
+    begin = encode_frame("begin", channel=3, next_outgoing_id=0, incoming_window=7,
+                         outgoing_window=9)  # fmt: skip
+    ours = SASL_HEADER + init + AMQP_HEADER + opened + begin
+    assert plane.drain(ours)
+    assert plane.output.write(10**6) == (1, ours)
+    session = plane.session(OURS, 3)
+    assert session is not None
+    assert session.incoming_window == 7
+    plane.free()
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_endpoints_are_forgotten(plane_library: ctypes.CDLL, ours_first: bool) -> None:
+    plane = attached(plane_library)
+    assert plane.kept() == (1, 2)
+    detach = [encode_frame("detach", channel=c, handle=c, closed=True) for c in (0, 1)]
+    end = [encode_frame("end", channel=c) for c in (0, 1)]
+    assert plane.drain(encode_frame("detach", channel=0, handle=0, closed=True))
+    assert plane.kept() == (1, 2), "the peer has not detached"
+    plane.take(detach[1])
+    assert plane.kept() == (1, 1)
+    for side in (0, 1) if ours_first else (1, 0):
+        if side:
+            plane.take(end[1])
+        else:
+            assert plane.drain(end[0])
+    assert plane.kept() == (0, 0)
+    plane.free()
+
+
+def test_a_link_may_be_attached_again_before_the_peer_detached_it(
+    plane_library: ctypes.CDLL,
+) -> None:
+    """The peer's first answer is to the first attach."""
+    plane = Plane(plane_library)
+    begin = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
+    plane.take(AMQP_HEADER + encode_frame("begin", **begin))
+    ours = {"name": "l", "handle": 0, "role": True}
+    assert plane.drain(encode_frame("begin", remote_channel=0, **begin))
+    assert plane.drain(encode_frame("attach", **ours))
+    assert plane.drain(encode_frame("detach", handle=0, closed=True))
+    assert plane.drain(encode_frame("attach", **ours))
+    theirs = {"name": "l", "role": False, "initial_delivery_count": 0}
+    plane.take(encode_frame("attach", handle=7, **theirs))
+    link = plane.link(THEIRS, 0, 7)
+    assert link is not None
+    assert list(link.phase) == [2, 1]
+    plane.take(encode_frame("detach", handle=7, closed=True))
+    plane.take(encode_frame("attach", handle=7, **theirs))
+    link = plane.link(THEIRS, 0, 7)
+    assert link is not None
+    assert list(link.phase) == [1, 1]
+    assert plane.kept() == (1, 1)
+    plane.free()
+
+
+def test_answers_are_ranges(plane_library: ctypes.CDLL) -> None:
+    plane = attached(plane_library)
+    assert plane.answer_run(0, 2**32 - 1, 3)
+    answer = decode_frame(plane.output.write(100)[1])
+    assert answer.channel == 0
+    assert answer.fields["state"] == composite_of("accepted")
+    named = {name: answer.fields[name] for name in ("role", "first", "last", "settled")}
+    assert named == {"role": True, "first": 2**32 - 1, "last": 3, "settled": True}
+    plane.free()
+
+
+def composite_of(name: str) -> Any:
+    """Return a composite without fields as `decode_frame` has it."""
+    return decode_frame(encode_frame("disposition", role=True, first=0,
+                                     state=composite(name))).fields["state"]  # fmt: skip
