@@ -87,6 +87,16 @@ class CDisposition(ctypes.Structure):
     ]  # fmt: skip
 
 
+class CSwift(ctypes.Structure):
+    """An amqp_swift_t."""
+
+    _fields_ = [
+        ("size", c_uint32), ("channel", c_uint16), ("settled", c_bool), ("more", c_bool),
+        ("handle", c_uint32), ("delivery_id", c_uint32), ("message_format", c_uint32),
+        ("delivery_tag", Bytes), ("payload", Bytes),
+    ]  # fmt: skip
+
+
 RECORDS = {"transfer": CTransfer, "flow": CFlow, "disposition": CDisposition}
 
 
@@ -136,6 +146,7 @@ class Frames:
         self.library = ctypes.CDLL(str(library))
         self.library.amqp_condition.restype = c_char_p
         self.library.amqp_read_common_transfer.restype = c_bool
+        self.library.amqp_read_swift_transfer.restype = c_bool
         self.library.amqp_read_state.argtypes = [Bytes, ctypes.c_void_p]
 
     def check(self, fault: int) -> None:
@@ -164,6 +175,17 @@ class Frames:
         read = self.library.amqp_read_common_transfer
         result = self._performative("transfer", data, lambda *args: known.append(read(*args)))
         return result if known == [True] else None
+
+    def swift_transfer(self, data: bytes, limit: int) -> tuple[Head, dict[str, Any], bytes] | None:
+        """Return what the shortest way reads of a frame; None where it leaves it to others."""
+        held, record = exactly(data), CSwift()
+        read = self.library.amqp_read_swift_transfer
+        if not read(held, c_size_t(len(data)), c_uint32(limit), ctypes.byref(record)):
+            return None
+        names = ["handle", "delivery_id", "message_format", "delivery_tag", "settled", "more"]
+        fields = found(record, names)
+        payload = record.payload.value() or b""
+        return Head(record.size, record.channel, "transfer"), fields, payload
 
     def _performative(
         self, name: str, data: bytes, read: Callable[..., None]

@@ -22,7 +22,8 @@ STATES = {
     "received", "accepted", "rejected", "released", "modified", "declared", "transactional_state",
 }  # fmt: skip
 # What has a name here; all other descriptors are somebody else's.
-KNOWN = KINDS | STATES | {"error"}
+CONTROLS = {"open", "begin", "attach", "detach", "end", "close"}
+KNOWN = KINDS | CONTROLS | STATES | {"error"}
 # Fields without a default that a sender may not leave out (parts 2.7, 3.4 and 4.5).
 MANDATORY = {
     "flow": {"incoming_window", "next_outgoing_id", "outgoing_window"},

@@ -74,6 +74,20 @@ def twin_says(name: str, data: bytes) -> Any:
     return outcome(read)
 
 
+def agrees_swiftly(layer: Frames, data: bytes) -> bool:
+    """Say whether the shortest way reads a frame; hold it to the complete reader if it does."""
+    swift = layer.swift_transfer(data, LIMIT)
+    if swift is None:
+        return False
+    head, fields, payload = swift
+    assert head == layer.head(data, LIMIT)
+    whole, rest = layer.performative("transfer", data[: head.size])
+    # What it leaves out has its default.
+    assert fields | DEFAULTS["transfer"] | {"more": fields["more"]} == {"settled": False} | whole
+    assert payload == rest
+    return True
+
+
 @pytest.mark.parametrize("name", PERFORMATIVES)
 @given(st.data())
 def test_all_encodings(layer: Frames, name: str, data: st.DataObject) -> None:
@@ -84,6 +98,8 @@ def test_all_encodings(layer: Frames, name: str, data: st.DataObject) -> None:
     assert layer.performative(name, frame) == expected
     if name == "transfer":
         assert layer.common_transfer(frame) in (None, expected)
+        agrees_swiftly(layer, frame)
+        agrees_swiftly(layer, frame + frame)
 
 
 @pytest.mark.parametrize("name", PERFORMATIVES)
@@ -93,6 +109,9 @@ def test_damaged(layer: Frames, name: str, data: st.DataObject) -> None:
     head = layer.head(frame, LIMIT)
     assert head == frames_twin.head(frame, LIMIT)
     assert head is not None
+    if layer.swift_transfer(frame + bytes(100), LIMIT) is not None:
+        assert head.kind == "transfer"
+        assert agrees_swiftly(layer, frame + bytes(100))
     if head.kind not in PERFORMATIVES:
         return
     expected = twin_says(head.kind, frame)
@@ -148,6 +167,9 @@ def test_the_short_way_takes_what_peers_send(
     data = encode_frame("transfer", handle=0, delivery_id=number, delivery_tag=b"\0\0\0\1",
                         message_format=0, settled=settled, payload=bytes(100))  # fmt: skip
     assert layer.common_transfer(data) == layer.performative("transfer", data)
+    assert agrees_swiftly(layer, data)
+    assert layer.swift_transfer(data[:-1], LIMIT) is None, "it is not all there"
+    assert layer.swift_transfer(data, len(data) - 1) is None, "it is beyond the limit"
 
 
 @pytest.mark.parametrize(("place", "by"), [(12, 1), (12, -1), (13, 1), (13, -1), (13, 3)])
@@ -158,8 +180,10 @@ def test_the_short_way_leaves_a_list_that_lies(layer: Frames, place: int, by: in
                                   payload=b"\x42" * 100))  # fmt: skip
     assert data[11] == 0xC0
     assert layer.common_transfer(bytes(data)) is not None
+    assert agrees_swiftly(layer, bytes(data))
     data[place] += by
     assert layer.common_transfer(bytes(data)) is None
+    assert layer.swift_transfer(bytes(data), LIMIT) is None
     assert twin_says("transfer", bytes(data)) == DECODE
 
 

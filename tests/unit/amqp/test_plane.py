@@ -87,13 +87,12 @@ OPENING: list[tuple[str, str, int, dict[str, Any]]] = [
     ("theirs", "attach", 1, {"name": "out", "handle": 0, "role": True}),
     CREDIT,
 ]  # fmt: skip
-credits = st.tuples(st.just("ours"), st.just("credit"), channels,
-                    st.fixed_dictionaries({"handle": handles, "more": st.integers(1, 3)}))  # fmt: skip
+asked = st.fixed_dictionaries({"handle": handles, "more": st.integers(1, 3)})
 steps = st.one_of(
     data().map(lambda step: ("theirs", *step)),
     data().map(lambda step: ("theirs", step[0], 1, step[2])),
     st.tuples(st.sampled_from(["ours", "theirs"]), control()).map(lambda s: (s[0], *s[1])),
-    credits,
+    st.tuples(st.just("ours"), st.just("credit"), channels, asked),
     st.just(CREDIT),
 )
 courses = st.tuples(st.sampled_from([[], OPENING]), st.lists(steps, max_size=30)).map(

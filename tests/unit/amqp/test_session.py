@@ -43,8 +43,15 @@ def test_session(
     course: list[str], data: st.DataObject,
 ) -> None:  # fmt: skip
     twin, session = TwinSession(ours, window, theirs, peer_window), CSession()
-    begin = (ours, window, theirs, peer_window, 0)
-    library.amqp_session_begin(byref(session), *map(c_uint32, begin))
+    begins = [
+        lambda: library.amqp_session_begin_ours(byref(session), c_uint32(ours), c_uint32(window)),
+        lambda: library.amqp_session_begin_theirs(
+            byref(session), c_uint32(theirs), c_uint32(peer_window), c_uint32(0)
+        ),
+    ]
+    # Either side may be the first to begin.
+    for begin in begins if data.draw(st.booleans()) else reversed(begins):
+        begin()
     for step in course:
         if step == "send":
             assert library.amqp_session_send(byref(session)) == twin.send()

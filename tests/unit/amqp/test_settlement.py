@@ -89,6 +89,35 @@ def test_unsettled(library: ctypes.CDLL, start: int, course: list[bool | tuple[i
     library.amqp_unsettled_free(byref(ring))
 
 
+@given(starts, st.lists(st.integers(1, 6) | st.tuples(st.integers(-4, 20), st.integers(-2, 20))))
+def test_unsettled_by_ranges(
+    library: ctypes.CDLL, start: int, course: list[int | tuple[int, int]]
+) -> None:
+    """Many at once are as many one by one."""
+    ring, waiting, sent = CUnsettled(), set[int](), start
+    sizes = c_uint32(start), c_uint32(CAPACITY), c_uint32(LIMIT)
+    assert library.amqp_unsettled_init(byref(ring), *sizes)
+    for step in course:
+        oldest = min(waiting, default=sent)
+        if isinstance(step, int):
+            fits = min(step, LIMIT - (sent - oldest))
+            assert library.amqp_unsettled_add_all(byref(ring), c_uint32(step)) == fits
+            waiting |= set(range(sent, sent + fits))
+            sent += fits
+        else:
+            named = set(range(oldest + step[0], oldest + step[0] + step[1] + 1))
+            low = c_uint32((oldest + step[0]) % MODULUS)
+            high = c_uint32((oldest + step[0] + step[1]) % MODULUS)
+            settled = 0
+            if library.amqp_unsettled_clip(byref(ring), byref(low), byref(high)):
+                settled = library.amqp_unsettled_settle_all(byref(ring), low, high)
+            assert settled == len(waiting & named)
+            waiting -= named
+        oldest = min(waiting, default=sent)
+        assert (ring.oldest, ring.next) == (oldest % MODULUS, sent % MODULUS)
+    library.amqp_unsettled_free(byref(ring))
+
+
 @given(
     starts,
     st.lists(st.tuples(st.integers(1, 2), st.sampled_from([ACCEPTED, RELEASED]), st.booleans())),
