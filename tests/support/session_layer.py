@@ -34,7 +34,8 @@ class CLink(ctypes.Structure):
 
     _fields_ = [
         ("initial_delivery_count", c_uint32), ("delivery_count", c_uint32),
-        ("credit", c_uint32), ("available", c_uint32), ("drain", c_bool),
+        ("credit", c_uint32), ("available", c_uint32), ("drained", c_uint32),
+        ("drain", c_bool),
     ]  # fmt: skip
 
 
@@ -134,7 +135,7 @@ class TwinReceiver:
     """Part 2.6.7 from the receiver's side."""
 
     def __init__(self, count: int) -> None:
-        self.count, self.limit, self.available = count, count, 0
+        self.count, self.limit, self.available, self.drained = count, count, 0, 0
 
     @property
     def credit(self) -> int:
@@ -146,6 +147,7 @@ class TwinReceiver:
             return True
         if not self.count <= count <= self.limit:
             return False
+        self.drained += count - self.count
         self.count = count
         return True
 

@@ -94,6 +94,7 @@ bool amqp_receiver_take_flow(amqp_link_t *link, const amqp_flow_t *flow) {
   if (advance > link->credit) return false;
   link->delivery_count += advance;
   link->credit -= advance;
+  link->drained += advance;
   return true;
 }
 

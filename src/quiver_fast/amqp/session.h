@@ -22,6 +22,7 @@ typedef struct amqp_link {
   uint32_t delivery_count;
   uint32_t credit;
   uint32_t available; /* what the sender said that it has, or has */
+  uint32_t drained;   /* the receiver's: credit that came back unused, until its user looks */
   bool drain;
 } amqp_link_t;
 

@@ -128,12 +128,12 @@ def test_receiver(library: ctypes.CDLL, start: int, course: list[str], data: st.
             frame = flow(handle=0, delivery_count=count, available=available)
             took = library.amqp_receiver_take_flow(byref(link), byref(frame))
             assert took == twin.take_flow(count, available)
-        counted = (link.delivery_count, link.credit, link.available)
-        assert counted == (twin.count % (MAX + 1), twin.credit, twin.available)
+        counted = (link.delivery_count, link.credit, link.available, link.drained)
+        assert counted == (twin.count % (MAX + 1), twin.credit, twin.available, twin.drained)
 
 
 def test_link_tells_what_it_counts(library: ctypes.CDLL) -> None:
-    link, frame = CLink(0, MAX, 10, 4, True), CFlow()
+    link, frame = CLink(0, MAX, 10, 4, 0, True), CFlow()
     library.amqp_link_tell(byref(link), c_uint32(3), byref(frame))
     told = (frame.handle, frame.delivery_count, frame.link_credit, frame.available, frame.drain)
     assert told == (3, MAX, 10, 4, True)
