@@ -145,7 +145,6 @@ class Frames:
         subprocess.run(command, check=True)
         self.library = ctypes.CDLL(str(library))
         self.library.amqp_condition.restype = c_char_p
-        self.library.amqp_read_common_transfer.restype = c_bool
         self.library.amqp_read_swift_transfer.restype = c_bool
         self.library.amqp_read_state.argtypes = [Bytes, ctypes.c_void_p]
 
@@ -169,15 +168,8 @@ class Frames:
         read = getattr(self.library, f"amqp_read_{name}")
         return self._performative(name, data, lambda *args: self.check(read(*args)))
 
-    def common_transfer(self, data: bytes) -> tuple[dict[str, Any], bytes] | None:
-        """Return what the short way reads; None where it leaves a frame to the other."""
-        known = []
-        read = self.library.amqp_read_common_transfer
-        result = self._performative("transfer", data, lambda *args: known.append(read(*args)))
-        return result if known == [True] else None
-
     def swift_transfer(self, data: bytes, limit: int) -> tuple[Head, dict[str, Any], bytes] | None:
-        """Return what the shortest way reads of a frame; None where it leaves it to others."""
+        """Return what the short way reads of a frame; None where it leaves it to others."""
         held, record = exactly(data), CSwift()
         read = self.library.amqp_read_swift_transfer
         if not read(held, c_size_t(len(data)), c_uint32(limit), ctypes.byref(record)):

@@ -144,7 +144,7 @@ class Twin:
         return session
 
     def tell(self, session: TwinSessionEnd, link: TwinLinkEnd | None) -> None:
-        if session.incoming < session.window // 2:
+        if session.incoming < (session.window + 1) // 2:
             session.incoming = session.window
         self.flows.append((session.channel[OURS], link.handle[OURS] if link else None))
 
@@ -189,7 +189,7 @@ class Twin:
         if session.incoming == 0:
             raise Refused("session", "amqp:session:window-violation")
         session.incoming -= 1
-        if session.incoming < session.window // 2:
+        if session.incoming < (session.window + 1) // 2:
             self.tell(session, None)
         link = self.link(THEIRS, channel, fields["handle"])
         if link is None:

@@ -67,6 +67,11 @@ struct amqp_session_end {
   amqp_session_t counts;
 };
 
+/* Say whether half of a session's window is used up, of which nobody else takes care. */
+static inline bool amqp_session_end_is_low(const amqp_session_end_t *session) {
+  return session->counts.incoming_window < session->window / 2 + session->window % 2;
+}
+
 typedef struct amqp_endpoints {
   amqp_opened_t opened[2];
   amqp_session_end_t *sessions;

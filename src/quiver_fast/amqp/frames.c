@@ -81,11 +81,13 @@ enum amqp_fault amqp_read_transfer(const amqp_frame_t *frame, amqp_transfer_t *t
   return AMQP_FINE;
 }
 
-/* What the short way may look at: the list's head, three uints, a tag, two booleans. */
-#define COMMON_MAX (3 + 3 * 5 + 2 + AMQP_TAG_MAX + 2)
+/* ---- The short way: the encodings that peers use */
+
+/* The fields that it may look at: three uints, a tag, two booleans. */
+#define SWIFT_FIELDS (3 * 5 + 2 + AMQP_TAG_MAX + 2)
 
 /* Read a uint without a look at the bounds, which the caller took care of. */
-static const uint8_t *common_uint(const uint8_t *at, uint32_t *number) {
+static const uint8_t *swift_uint(const uint8_t *at, uint32_t *number) {
   switch (*at) {
   case UINT0:
     *number = 0;
@@ -101,35 +103,10 @@ static const uint8_t *common_uint(const uint8_t *at, uint32_t *number) {
   }
 }
 
-static const uint8_t *common_tag(const uint8_t *at, amqp_bytes_t *tag) {
+static const uint8_t *swift_tag(const uint8_t *at, amqp_bytes_t *tag) {
   if (at[0] != BINARY8 || at[1] > AMQP_TAG_MAX) return NULL;
   *tag = (amqp_bytes_t) {at + 2, at[1]};
   return at + 2 + at[1];
-}
-
-bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer) {
-  const uint8_t *at = frame->fields.start;
-  /* The one look at the bounds: all that is read below is within the frame. */
-  if (frame->fields.size < COMMON_MAX || at[0] != LIST8) return false;
-  const uint8_t *list_end = at + 2 + at[1], *end = at + frame->fields.size;
-  const uint8_t count = at[2];
-  if (count < 4 || count > 6 || list_end > end) return false;
-  *transfer = (amqp_transfer_t) {.has_delivery_id = true, .has_message_format = true};
-  at = common_uint(at + 3, &transfer->handle);
-  if (at) at = common_uint(at, &transfer->delivery_id);
-  if (at) at = common_tag(at, &transfer->tag);
-  if (at) at = common_uint(at, &transfer->message_format);
-  if (!at) return false;
-  bool *const flags[] = {&transfer->settled, &transfer->more};
-  for (int i = 0; i < count - 4; i++, at++) {
-    if (*at != TRUE_ && *at != FALSE_) return false;
-    *flags[i] = *at == TRUE_;
-  }
-  transfer->has_settled = count > 4;
-  /* Fields that passed the list's end were others' bytes. */
-  if (at != list_end) return false;
-  transfer->payload = (amqp_bytes_t) {at, (size_t) (end - at)};
-  return true;
 }
 
 /* The header without its size and channel, the descriptor 0x14, and a list8: their bytes from
@@ -160,17 +137,17 @@ static bool swift_flags(const uint8_t *at, const uint8_t *list_end, amqp_swift_t
 bool amqp_read_swift_transfer(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_swift_t *swift) {
   /* The one look at the bounds: the fields that are read below are within these bytes. */
-  if (size < AMQP_FRAME_HEADER + 3 + COMMON_MAX) return false;
+  if (size < SWIFT_LIST + 2 + SWIFT_FIELDS) return false;
   const uint64_t head = number64(data + 4);
   const uint32_t whole = number32(data);
   if ((head & SWIFT_MASK) != SWIFT_HEAD || whole > size || whole > max_frame_size) return false;
   const uint8_t *list_end = data + SWIFT_LIST + 1 + data[SWIFT_LIST];
   const uint8_t count = data[SWIFT_LIST + 1];
   if (count < 4 || count > 6 || list_end > data + whole) return false;
-  const uint8_t *at = common_uint(data + SWIFT_LIST + 2, &swift->handle);
-  if (at) at = common_uint(at, &swift->delivery_id);
-  if (at) at = common_tag(at, &swift->tag);
-  if (at) at = common_uint(at, &swift->message_format);
+  const uint8_t *at = swift_uint(data + SWIFT_LIST + 2, &swift->handle);
+  if (at) at = swift_uint(at, &swift->delivery_id);
+  if (at) at = swift_tag(at, &swift->tag);
+  if (at) at = swift_uint(at, &swift->message_format);
   /* As many flags as the count says; else a field was something else. */
   if (!at || list_end - at != count - 4 || !swift_flags(at, list_end, swift)) return false;
   swift->size = whole;

@@ -115,11 +115,7 @@ enum amqp_fault amqp_read_disposition(const amqp_frame_t *frame, amqp_dispositio
 /* Read a delivery state, such as that of a transfer. */
 enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state);
 
-/* The same as amqp_read_transfer for the encodings that peers use, or false: nothing is known
- * then, and the complete reader must be asked. */
-bool amqp_read_common_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer);
-
-/* What the shortest way knows of a transfer; all that it leaves out has its default. */
+/* What the short way knows of a transfer; all that it leaves out has its default. */
 typedef struct amqp_swift {
   uint32_t size; /* of the frame */
   uint16_t channel;
@@ -132,8 +128,9 @@ typedef struct amqp_swift {
   amqp_bytes_t payload;
 } amqp_swift_t;
 
-/* Read a transfer with its frame's header in one go, if it is all there and like nearly all
- * transfers are: an id, a tag, a format. Otherwise false, and nothing is known. */
+/* Read a transfer with its frame's header in one go, if it is all there and as nearly all
+ * transfers are: with an id, a tag and a format, in the encodings that peers use. Otherwise
+ * false: nothing is known, and the complete readers must be asked. */
 bool amqp_read_swift_transfer(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_swift_t *swift);
 

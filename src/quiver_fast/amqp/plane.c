@@ -126,7 +126,7 @@ static enum amqp_event take_delivery(
 
 /* Give a session its window again when half of it is used up. */
 static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session) {
-  if (session->counts.incoming_window >= session->window / 2) return true;
+  if (!amqp_session_end_is_low(session)) return true;
   return amqp_plane_flow(plane, session, NULL, false);
 }
 
@@ -350,8 +350,7 @@ bool amqp_plane_flow(
   amqp_flow_t flow = {.echo = echo};
   uint8_t *room = amqp_output_room(&plane->output, AMQP_FRAME_ROOM);
   if (!room) return false;
-  if (session->counts.incoming_window < session->window / 2)
-    session->counts.incoming_window = session->window;
+  if (amqp_session_end_is_low(session)) session->counts.incoming_window = session->window;
   amqp_session_tell(&session->counts, &flow);
   if (link) amqp_link_tell(&link->counts, link->handle[AMQP_OURS], &flow);
   amqp_output_add(
