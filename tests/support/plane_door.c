@@ -85,8 +85,7 @@ void door_next(amqp_plane_t *plane, door_event_t *event) {
   }
 }
 
-bool door_link(
-  const amqp_plane_t *plane, enum amqp_side side, uint16_t channel, uint32_t handle,
+bool door_link(const amqp_plane_t *plane, enum amqp_side side, uint16_t channel, uint32_t handle,
   door_link_t *found) {
   const amqp_link_end_t *link = amqp_endpoints_link(&plane->endpoints, side, channel, handle);
   if (!link) return false;
@@ -102,8 +101,8 @@ bool door_link(
   return true;
 }
 
-bool door_session(const amqp_plane_t *plane, enum amqp_side side, uint16_t channel,
-  amqp_session_t *counts) {
+bool door_session(
+  const amqp_plane_t *plane, enum amqp_side side, uint16_t channel, amqp_session_t *counts) {
   const amqp_session_end_t *session = amqp_endpoints_session(&plane->endpoints, side, channel);
   if (session) *counts = session->counts;
   return session != NULL;
@@ -113,7 +112,7 @@ bool door_session(const amqp_plane_t *plane, enum amqp_side side, uint16_t chann
 void door_kept(const amqp_plane_t *plane, uint32_t *sessions, uint32_t *links) {
   *sessions = *links = 0;
   for (const amqp_session_end_t *session = plane->endpoints.sessions; session;
-       session = session->next) {
+    session = session->next) {
     ++*sessions;
     for (const amqp_link_end_t *link = session->links; link; link = link->next) ++*links;
   }
@@ -158,8 +157,7 @@ bool door_output_add(amqp_output_t *output, const uint8_t *data, size_t size) {
   return true;
 }
 
-bool door_output_refer(
-  amqp_output_t *output, const uint8_t *data, size_t size, amqp_hold_t *hold) {
+bool door_output_refer(amqp_output_t *output, const uint8_t *data, size_t size, amqp_hold_t *hold) {
   return amqp_output_refer(output, (amqp_bytes_t) {data, size}, hold);
 }
 

@@ -159,14 +159,13 @@ static amqp_session_end_t *new_session(amqp_endpoints_t *endpoints) {
   return session;
 }
 
-static void count_begin(
-  amqp_session_end_t *session, enum amqp_side side, const begin_t *begin) {
+static void count_begin(amqp_session_end_t *session, enum amqp_side side, const begin_t *begin) {
   if (side == AMQP_OURS) {
     session->window = begin->incoming_window;
     amqp_session_begin_ours(&session->counts, begin->next_outgoing_id, begin->incoming_window);
   } else {
-    amqp_session_begin_theirs(&session->counts, begin->next_outgoing_id, begin->incoming_window,
-      begin->outgoing_window);
+    amqp_session_begin_theirs(
+      &session->counts, begin->next_outgoing_id, begin->incoming_window, begin->outgoing_window);
   }
 }
 
@@ -184,7 +183,8 @@ static enum amqp_fault note_begin(amqp_endpoints_t *endpoints, enum amqp_side si
   } else {
     session = new_session(endpoints);
   }
-  *memory = session && amqp_index_add(&endpoints->index, key_of(SESSION, side, channel, 0), session);
+  *memory =
+    session && amqp_index_add(&endpoints->index, key_of(SESSION, side, channel, 0), session);
   if (!*memory) return AMQP_FINE;
   session->phase[side] = AMQP_ACTIVE;
   session->channel[side] = channel;

@@ -15,9 +15,9 @@ enum amqp_side {
 
 /* How far an endpoint is on one side. */
 enum amqp_phase {
-  AMQP_BEFORE,  /* nothing was said of it */
-  AMQP_ACTIVE,  /* begun, or attached */
-  AMQP_CLOSED,  /* ended, or detached */
+  AMQP_BEFORE, /* nothing was said of it */
+  AMQP_ACTIVE, /* begun, or attached */
+  AMQP_CLOSED, /* ended, or detached */
 };
 
 /* What the open frames say; arrays have an entry for each side. */
@@ -53,7 +53,7 @@ typedef struct amqp_link_end {
   uint64_t max_message_size[2]; /* 0 for none */
   amqp_link_t counts;
   amqp_incoming_t incoming; /* the delivery of which frames are to come */
-  void *user; /* while there is one, the link stays; see amqp_link_end_release */
+  void *user;               /* while there is one, the link stays; see amqp_link_end_release */
 } amqp_link_end_t;
 
 struct amqp_session_end {

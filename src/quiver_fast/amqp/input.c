@@ -33,8 +33,7 @@ static bool make_room(amqp_input_t *input, size_t capacity) {
   return true;
 }
 
-ssize_t amqp_input_fill(
-  amqp_input_t *input, size_t frame_size, amqp_source_t source, void *from) {
+ssize_t amqp_input_fill(amqp_input_t *input, size_t frame_size, amqp_source_t source, void *from) {
   /* Room for a frame and the beginning of the next, so that not each read moves bytes. */
   const size_t capacity = frame_size > LEAST_CAPACITY / 2 ? frame_size * 2 : LEAST_CAPACITY;
   if (input->from == input->to) input->from = input->to = 0;

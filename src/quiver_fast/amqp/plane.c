@@ -51,8 +51,7 @@ static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes)
     return hand_over(plane, (amqp_bytes_t) {bytes.start, HEADER_SIZE});
   }
   amqp_frame_t frame;
-  const enum amqp_fault fault =
-    amqp_read_frame(bytes.start, bytes.size, SASL_FRAME_MAX, &frame);
+  const enum amqp_fault fault = amqp_read_frame(bytes.start, bytes.size, SASL_FRAME_MAX, &frame);
   if (!fault && !frame.size) return AMQP_NOTHING;
   /* What is no frame is the engine's to refuse, with all that comes after it. */
   if (fault) return hand_over(plane, bytes);
@@ -73,8 +72,7 @@ typedef struct step {
 
 static amqp_link_end_t *link_of(amqp_plane_t *plane, uint16_t channel, uint32_t handle) {
   amqp_link_end_t *link = plane->recent;
-  if (link && link->handle[AMQP_THEIRS] == handle &&
-    link->session->channel[AMQP_THEIRS] == channel)
+  if (link && link->handle[AMQP_THEIRS] == handle && link->session->channel[AMQP_THEIRS] == channel)
     return link;
   link = amqp_endpoints_link(&plane->endpoints, AMQP_THEIRS, channel, handle);
   plane->recent = link;
@@ -133,9 +131,8 @@ static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session) {
 /* AMQP_NOTHING where the frame was counted, and is nobody's any more. */
 static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
   amqp_link_end_t *link = link_of(plane, step->channel, step->handle);
-  plane->session = link
-    ? link->session
-    : amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, step->channel);
+  plane->session =
+    link ? link->session : amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, step->channel);
   if (!plane->session)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a transfer without a session");
   if (plane->session->phase[AMQP_OURS] == AMQP_CLOSED) return AMQP_NOTHING;
@@ -156,20 +153,21 @@ static enum amqp_event next_transfer(amqp_plane_t *plane, const amqp_frame_t *fr
   amqp_transfer_t transfer;
   const enum amqp_fault fault = amqp_read_transfer(frame, &transfer);
   if (fault) return refuse_frame(plane, fault);
-  return take_transfer(plane, &(step_t) {
-    .channel = frame->channel,
-    .handle = transfer.handle,
-    .has_delivery_id = transfer.has_delivery_id,
-    .settled = transfer.settled,
-    .more = transfer.more,
-    .aborted = transfer.aborted,
-    .resume = transfer.resume,
-    .delivery_id = transfer.delivery_id,
-    .message_format = transfer.message_format,
-    .tag = transfer.tag,
-    .state = transfer.state,
-    .payload = transfer.payload,
-  });
+  return take_transfer(plane,
+    &(step_t) {
+      .channel = frame->channel,
+      .handle = transfer.handle,
+      .has_delivery_id = transfer.has_delivery_id,
+      .settled = transfer.settled,
+      .more = transfer.more,
+      .aborted = transfer.aborted,
+      .resume = transfer.resume,
+      .delivery_id = transfer.delivery_id,
+      .message_format = transfer.message_format,
+      .tag = transfer.tag,
+      .state = transfer.state,
+      .payload = transfer.payload,
+    });
 }
 
 /* ---- Flows, dispositions, and what is the engine's */
@@ -221,15 +219,13 @@ static enum amqp_event next_disposition(amqp_plane_t *plane, const amqp_frame_t 
   if (fault) return refuse_frame(plane, fault);
   plane->session = amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
   if (!plane->session)
-    return refuse(
-      plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a disposition without a session");
+    return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a disposition without a session");
   return AMQP_OUTCOME;
 }
 
 static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *frame) {
   bool memory;
-  const enum amqp_fault fault =
-    amqp_endpoints_note(&plane->endpoints, AMQP_THEIRS, frame, &memory);
+  const enum amqp_fault fault = amqp_endpoints_note(&plane->endpoints, AMQP_THEIRS, frame, &memory);
   plane->recent = NULL;
   if (fault) return refuse_frame(plane, fault);
   if (!memory) return AMQP_NO_MEMORY;
@@ -261,17 +257,18 @@ static enum amqp_event take_next(amqp_plane_t *plane, amqp_bytes_t bytes, bool *
   *whole = true;
   if (amqp_read_swift_transfer(bytes.start, bytes.size, plane->max_frame_size, &swift)) {
     plane->passed = swift.size;
-    return take_transfer(plane, &(step_t) {
-      .channel = swift.channel,
-      .handle = swift.handle,
-      .has_delivery_id = true,
-      .settled = swift.settled,
-      .more = swift.more,
-      .delivery_id = swift.delivery_id,
-      .message_format = swift.message_format,
-      .tag = swift.tag,
-      .payload = swift.payload,
-    });
+    return take_transfer(plane,
+      &(step_t) {
+        .channel = swift.channel,
+        .handle = swift.handle,
+        .has_delivery_id = true,
+        .settled = swift.settled,
+        .more = swift.more,
+        .delivery_id = swift.delivery_id,
+        .message_format = swift.message_format,
+        .tag = swift.tag,
+        .payload = swift.payload,
+      });
   }
   amqp_frame_t frame;
   const enum amqp_fault fault =
@@ -353,8 +350,7 @@ bool amqp_plane_flow(
   if (amqp_session_end_is_low(session)) session->counts.incoming_window = session->window;
   amqp_session_tell(&session->counts, &flow);
   if (link) amqp_link_tell(&link->counts, link->handle[AMQP_OURS], &flow);
-  amqp_output_add(
-    &plane->output, amqp_write_flow(room, session->channel[AMQP_OURS], &flow));
+  amqp_output_add(&plane->output, amqp_write_flow(room, session->channel[AMQP_OURS], &flow));
   return true;
 }
 
@@ -372,8 +368,8 @@ bool amqp_plane_answer(
   const size_t size = AMQP_FRAME_ROOM + disposition->state.encoded.size;
   uint8_t *room = amqp_output_room(&plane->output, size);
   if (!room) return false;
-  amqp_output_add(&plane->output,
-    amqp_write_disposition(room, session->channel[AMQP_OURS], disposition));
+  amqp_output_add(
+    &plane->output, amqp_write_disposition(room, session->channel[AMQP_OURS], disposition));
   return true;
 }
 

@@ -12,12 +12,12 @@
 #include "settlement.h"
 
 enum amqp_event {
-  AMQP_NOTHING,     /* more bytes have to come first */
-  AMQP_ARRIVAL,     /* a transfer frame: plane->arrival */
-  AMQP_OUTCOME,     /* a disposition: plane->disposition */
-  AMQP_CREDIT,      /* a flow was counted: plane->link, NULL where it told of the session only */
-  AMQP_FOR_ENGINE,  /* plane->control has to be fed to the engine before the next event */
-  AMQP_REFUSED,     /* the peer broke the protocol: plane->refusal */
+  AMQP_NOTHING,    /* more bytes have to come first */
+  AMQP_ARRIVAL,    /* a transfer frame: plane->arrival */
+  AMQP_OUTCOME,    /* a disposition: plane->disposition */
+  AMQP_CREDIT,     /* a flow was counted: plane->link, NULL where it told of the session only */
+  AMQP_FOR_ENGINE, /* plane->control has to be fed to the engine before the next event */
+  AMQP_REFUSED,    /* the peer broke the protocol: plane->refusal */
   AMQP_NO_MEMORY,
 };
 
@@ -39,10 +39,10 @@ typedef struct amqp_arrival {
   amqp_link_end_t *link;
   uint32_t delivery_id;
   uint32_t message_format;
-  bool first;    /* of its delivery */
-  bool more;     /* frames of the delivery are to come */
-  bool aborted;  /* the delivery is none: all of it is to be forgotten */
-  bool settled;  /* its sender wants no outcome */
+  bool first;       /* of its delivery */
+  bool more;        /* frames of the delivery are to come */
+  bool aborted;     /* the delivery is none: all of it is to be forgotten */
+  bool settled;     /* its sender wants no outcome */
   amqp_bytes_t tag; /* of the first frame */
   amqp_bytes_t state;
   amqp_bytes_t payload; /* in the input's buffer */
@@ -89,8 +89,8 @@ amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane);
 bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes);
 
 /* Tell the peer of a session, and of a link of it unless that is NULL. */
-bool amqp_plane_flow(amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link,
-  bool echo);
+bool amqp_plane_flow(
+  amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link, bool echo);
 
 /* Give a receiver's link more credit, and say so. */
 bool amqp_plane_credit(amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bool drain);
