@@ -1,6 +1,7 @@
 /* The data plane for tests in Python: its inline functions, and its events in flat records. */
 
 #include "plane.h"
+#include "stamp.h"
 #include "timers.h"
 #include "wait.h"
 
@@ -164,4 +165,19 @@ bool door_output_refer(amqp_output_t *output, const uint8_t *data, size_t size, 
 /* Where the output of a plane is. */
 amqp_output_t *door_output(amqp_plane_t *plane) {
   return &plane->output;
+}
+
+/* ---- Stamps */
+
+/* Write the stamp of a payload, numbered, at `out`, and return the frame's size. */
+size_t door_stamp(uint8_t *out, const uint8_t *payload, size_t size, uint16_t channel,
+  uint32_t handle, bool settled, uint32_t delivery_id, uint64_t sequence) {
+  amqp_stamp_t stamp;
+  uint8_t *memory = malloc(AMQP_STAMP_ROOM + size);
+  memcpy(memory + AMQP_STAMP_ROOM, payload, size);
+  amqp_stamp_lay(&stamp, memory + AMQP_STAMP_ROOM, size, channel, handle, settled);
+  amqp_stamp_number(&stamp, delivery_id, sequence);
+  memcpy(out, stamp.frame, stamp.size);
+  free(memory);
+  return stamp.size;
 }

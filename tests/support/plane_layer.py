@@ -89,7 +89,7 @@ def compile_plane(folder: Path) -> ctypes.CDLL:
     for name in ("amqp_timers_next", "amqp_wait_span"):
         getattr(library, name).restype = ctypes.c_int64
     library.door_fill.restype = ctypes.c_ssize_t
-    library.door_output_waiting.restype = c_size_t
+    library.door_output_waiting.restype = library.door_stamp.restype = c_size_t
     return library
 
 
