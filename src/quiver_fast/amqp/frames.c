@@ -156,6 +156,35 @@ bool amqp_read_swift_transfer(
   return true;
 }
 
+/* Let a likeness leave bytes out. */
+static void leave_out(uint8_t *mask, size_t from, size_t size) {
+  memset(mask + from - 4, 0, size);
+}
+
+void amqp_likeness_learn(
+  amqp_likeness_t *likeness, const uint8_t *data, const amqp_swift_t *swift) {
+  uint8_t mask[sizeof likeness->masks] = {0};
+  const size_t payload = (size_t) (swift->payload.start - data);
+  const size_t tag = (size_t) (swift->tag.start - data);
+  /* Before the tag's content are its constructor and size, and before these the id. */
+  const size_t id = tag - 2 - sizeof(uint32_t);
+  likeness->count = 0;
+  /* The short way read at least as many bytes as the words have. */
+  if (payload - 4 > sizeof mask) return;
+  /* An id of a narrower encoding is another number there: its constructor is among the bytes. */
+  if (data[id - 1] != UINT || number32(data + id) != swift->delivery_id) return;
+  memset(mask, 0xff, payload - 4);
+  leave_out(mask, id, sizeof(uint32_t));
+  leave_out(mask, tag, swift->tag.size);
+  memcpy(likeness->masks, mask, sizeof mask);
+  memcpy(likeness->words, data + 4, sizeof likeness->words);
+  likeness->count = (uint32_t) ((payload - 4 + 7) / 8);
+  likeness->payload = (uint32_t) payload;
+  likeness->id = (uint32_t) id;
+  likeness->tag = (uint32_t) tag;
+  likeness->tag_size = (uint32_t) swift->tag.size;
+}
+
 /* ---- Flow */
 
 /* Of a flow without a handle no field of the link may be there (part 2.7.4). */

@@ -6,6 +6,8 @@
 
 #include "values.h"
 
+#include <string.h>
+
 #define AMQP_FRAME_HEADER 8
 /* No peer may be asked to send less at once (part 2.3.3). */
 #define AMQP_MIN_MAX_FRAME_SIZE 512
@@ -133,5 +135,38 @@ typedef struct amqp_swift {
  * false: nothing is known, and the complete readers must be asked. */
 bool amqp_read_swift_transfer(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_swift_t *swift);
+
+/* How the transfers of a link look that differ in size, id, tag and payload only: their bytes
+ * from the header's fifth on, as words, and masks that leave id and tag out. */
+#define AMQP_LIKENESS_WORDS 6
+typedef struct amqp_likeness {
+  uint64_t words[AMQP_LIKENESS_WORDS];
+  uint64_t masks[AMQP_LIKENESS_WORDS];
+  uint32_t count;   /* of words; 0 for what is like nothing */
+  uint32_t payload; /* where it begins in the frame */
+  uint32_t id, tag; /* where they are; the id has 4 bytes */
+  uint32_t tag_size;
+} amqp_likeness_t;
+
+/* Learn from a transfer that the short way read at `data`. */
+void amqp_likeness_learn(amqp_likeness_t *likeness, const uint8_t *data, const amqp_swift_t *swift);
+
+/* Say whether the frame at `data` is a whole one of that likeness. Such a frame is read as the
+ * one that was learned from, but for its size, id, tag and payload. */
+static inline bool amqp_likeness_fits(
+  const amqp_likeness_t *likeness, const uint8_t *data, size_t size, uint32_t max_frame_size) {
+  uint32_t whole;
+  uint64_t difference = 0;
+  if (likeness->count == 0 || size < 4 + AMQP_LIKENESS_WORDS * sizeof(uint64_t)) return false;
+  memcpy(&whole, data, sizeof whole);
+  whole = __builtin_bswap32(whole);
+  if (whole > size || whole > max_frame_size || whole < likeness->payload) return false;
+  for (uint32_t i = 0; i < likeness->count; i++) {
+    uint64_t word;
+    memcpy(&word, data + 4 + i * sizeof word, sizeof word);
+    difference |= (word ^ likeness->words[i]) & likeness->masks[i];
+  }
+  return difference == 0;
+}
 
 #endif

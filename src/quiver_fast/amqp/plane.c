@@ -58,6 +58,14 @@ static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes)
   return hand_over(plane, (amqp_bytes_t) {bytes.start, frame.size});
 }
 
+/* ---- Numbers */
+
+static uint32_t number32(const uint8_t *at) {
+  uint32_t number;
+  memcpy(&number, at, sizeof number);
+  return __builtin_bswap32(number);
+}
+
 /* ---- Transfers */
 
 /* What the two readers of transfers have in common. */
@@ -130,6 +138,7 @@ static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session) {
 
 /* AMQP_NOTHING where the frame was counted, and is nobody's any more. */
 static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
+  plane->likeness.count = 0;
   amqp_link_end_t *link = link_of(plane, step->channel, step->handle);
   plane->session =
     link ? link->session : amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, step->channel);
@@ -168,6 +177,38 @@ static enum amqp_event next_transfer(amqp_plane_t *plane, const amqp_frame_t *fr
       .state = transfer.state,
       .payload = transfer.payload,
     });
+}
+
+/* ---- Transfers that are like the last one: all that is the same was judged then */
+
+/* Learn how a link's transfers look, after one that arrived: whole, and not settled. The next
+ * of its likeness leaves the arrival's other fields as they are. */
+static void learn(amqp_plane_t *plane, const uint8_t *data, const amqp_swift_t *swift) {
+  const amqp_arrival_t *arrival = &plane->arrival;
+  if (arrival->first && !arrival->more && !arrival->settled)
+    amqp_likeness_learn(&plane->likeness, data, swift);
+}
+
+/* Take a transfer of the known likeness, if it is one and nothing but counting is to be done. */
+static bool take_alike(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  const amqp_likeness_t *likeness = &plane->likeness;
+  if (!amqp_likeness_fits(likeness, bytes.start, bytes.size, plane->max_frame_size)) return false;
+  amqp_link_end_t *link = plane->recent;
+  amqp_session_end_t *session = link->session;
+  if (link->phase[AMQP_OURS] != AMQP_ACTIVE || link->incoming.open) return false;
+  if (link->counts.credit == 0 || session->counts.incoming_window <= session->window / 2 + 1)
+    return false;
+  amqp_session_receive(&session->counts);
+  amqp_receiver_receive(&link->counts);
+  const uint32_t whole = number32(bytes.start);
+  amqp_arrival_t *arrival = &plane->arrival;
+  arrival->delivery_id = number32(bytes.start + likeness->id);
+  arrival->tag = (amqp_bytes_t) {bytes.start + likeness->tag, likeness->tag_size};
+  arrival->payload = (amqp_bytes_t) {bytes.start + likeness->payload, whole - likeness->payload};
+  plane->link = link;
+  plane->session = session;
+  plane->passed = whole;
+  return true;
 }
 
 /* ---- Flows, dispositions, and what is the engine's */
@@ -227,6 +268,7 @@ static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *fra
   bool memory;
   const enum amqp_fault fault = amqp_endpoints_note(&plane->endpoints, AMQP_THEIRS, frame, &memory);
   plane->recent = NULL;
+  plane->likeness.count = 0;
   if (fault) return refuse_frame(plane, fault);
   if (!memory) return AMQP_NO_MEMORY;
   const uint8_t *start = plane->input.buffer + plane->input.from;
@@ -251,38 +293,38 @@ static enum amqp_event take_frame(amqp_plane_t *plane, const amqp_frame_t *frame
   }
 }
 
+static enum amqp_event take_swift(
+  amqp_plane_t *plane, const uint8_t *data, const amqp_swift_t *swift) {
+  plane->passed = swift->size;
+  const enum amqp_event event = take_transfer(plane,
+    &(step_t) {
+      .channel = swift->channel,
+      .handle = swift->handle,
+      .has_delivery_id = true,
+      .settled = swift->settled,
+      .more = swift->more,
+      .delivery_id = swift->delivery_id,
+      .message_format = swift->message_format,
+      .tag = swift->tag,
+      .payload = swift->payload,
+    });
+  if (event == AMQP_ARRIVAL) learn(plane, data, swift);
+  return event;
+}
+
 /* Take the frame at the input's start; `*whole` says whether it was all there. */
 static enum amqp_event take_next(amqp_plane_t *plane, amqp_bytes_t bytes, bool *whole) {
   amqp_swift_t swift;
   *whole = true;
-  if (amqp_read_swift_transfer(bytes.start, bytes.size, plane->max_frame_size, &swift)) {
-    plane->passed = swift.size;
-    return take_transfer(plane,
-      &(step_t) {
-        .channel = swift.channel,
-        .handle = swift.handle,
-        .has_delivery_id = true,
-        .settled = swift.settled,
-        .more = swift.more,
-        .delivery_id = swift.delivery_id,
-        .message_format = swift.message_format,
-        .tag = swift.tag,
-        .payload = swift.payload,
-      });
-  }
+  if (take_alike(plane, bytes)) return AMQP_ARRIVAL;
+  if (amqp_read_swift_transfer(bytes.start, bytes.size, plane->max_frame_size, &swift))
+    return take_swift(plane, bytes.start, &swift);
   amqp_frame_t frame;
   const enum amqp_fault fault =
     amqp_read_frame(bytes.start, bytes.size, plane->max_frame_size, &frame);
   if (fault) return refuse_frame(plane, fault);
   *whole = frame.size > 0;
   return *whole ? take_frame(plane, &frame) : AMQP_NOTHING;
-}
-
-/* The size of a frame whose header is there. */
-static size_t told_size(amqp_bytes_t bytes) {
-  if (bytes.size < 4) return 0;
-  return (size_t) bytes.start[0] << 24 | (size_t) bytes.start[1] << 16 |
-    (size_t) bytes.start[2] << 8 | bytes.start[3];
 }
 
 enum amqp_event amqp_plane_next(amqp_plane_t *plane) {
@@ -297,7 +339,7 @@ enum amqp_event amqp_plane_next(amqp_plane_t *plane) {
     const enum amqp_event event = take_next(plane, bytes, &whole);
     if (event != AMQP_NOTHING) return event;
     if (!whole) {
-      plane->frame_size = told_size(bytes);
+      plane->frame_size = bytes.size < sizeof(uint32_t) ? 0 : number32(bytes.start);
       return AMQP_NOTHING;
     }
   }

@@ -65,6 +65,8 @@ typedef struct amqp_plane {
   amqp_refusal_t refusal;
   /* The link of the last transfer: the next one most likely is its too. */
   amqp_link_end_t *recent;
+  /* How its whole and unsettled deliveries look. */
+  amqp_likeness_t likeness;
 } amqp_plane_t;
 
 /* Begin with nothing; see amqp_index_init for the seed. */

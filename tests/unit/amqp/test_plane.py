@@ -53,7 +53,7 @@ def data(draw: st.DrawFn) -> tuple[str, int, dict[str, Any]]:
             st.fixed_dictionaries(
                 {"handle": handles, "payload": st.sampled_from([b"", b"p" * 100])},
                 optional={
-                    "delivery_id": st.integers(0, 1), "delivery_tag": st.sampled_from([b"", b"t"]),
+                    "delivery_id": st.sampled_from([0, 300, 301]), "delivery_tag": st.sampled_from([b"", b"t"]),
                     "message_format": st.just(0), "settled": st.booleans(),
                     "more": st.booleans(), "aborted": st.booleans(),
                 },
@@ -198,6 +198,53 @@ def attached(library: ctypes.CDLL, **limits: int) -> Plane:
 def transfer(number: int, **fields: Any) -> bytes:
     given = {"delivery_tag": b"%04d" % number, "message_format": 0, "payload": b"p" * 100}
     return encode_frame("transfer", channel=1, handle=1, delivery_id=number, **(given | fields))
+
+
+# Transfers that are alike but for what differs from one to the next, and those that only seem so.
+alike = st.fixed_dictionaries(
+    {
+        "handle": st.sampled_from([1, 1, 1, 1, 0, 2]),
+        "delivery_id": st.sampled_from([300, 301, 70000, 2**32 - 1]),
+        "delivery_tag": st.sampled_from([b"tag1", b"tag2", b"tag2", b"", b"t" * 32]),
+        "message_format": st.sampled_from([0, 0, 0, 0, 1]),
+        "settled": st.sampled_from([False, False, False, True]),
+        "more": st.sampled_from([False, False, False, False, True]),
+        "payload": st.sampled_from([b"p" * 100, b"q" * 100, b"q" * 3]),
+    }
+)
+others = st.sampled_from([
+    ("theirs", "empty", 1, {}), CREDIT,
+    ("ours", "detach", 0, {"handle": 0, "closed": True}),
+    ("ours", "attach", 0, {"name": "more", "handle": 2, "role": True}),
+    ("theirs", "attach", 1, {"name": "more", "handle": 2, "role": False,
+                             "initial_delivery_count": 0}),
+    ("ours", "credit", 0, {"handle": 2, "more": 5}),
+])  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.one_of(*[alike.map(lambda fields: ("theirs", "transfer", 1, fields))] * 4, others),
+        max_size=40,
+    )
+)
+def test_transfers_that_are_alike(
+    plane_library: ctypes.CDLL, course: list[tuple[str, str, int, dict[str, Any]]]
+) -> None:
+    """What was judged for one of them holds for the next only where nothing else changed."""
+    plane, twin = Plane(plane_library), Twin()
+    plane.take(AMQP_HEADER)
+    for step in OPENING:
+        assert take_step(plane, twin, step)
+    for step in course:
+        link = twin.link(OURS, 0, 0)
+        if link is not None and link.credit < 2:
+            give_credit(plane, twin, 0, 0, 3)
+        if not take_step(plane, twin, step):
+            break
+        compare(plane, twin)
+    assert flows_of(plane.output.write(10**6)[1]) == twin.flows
+    plane.free()
 
 
 @given(st.integers(1, 200))
