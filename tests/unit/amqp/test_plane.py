@@ -53,7 +53,8 @@ def data(draw: st.DrawFn) -> tuple[str, int, dict[str, Any]]:
             st.fixed_dictionaries(
                 {"handle": handles, "payload": st.sampled_from([b"", b"p" * 100])},
                 optional={
-                    "delivery_id": st.sampled_from([0, 300, 301]), "delivery_tag": st.sampled_from([b"", b"t"]),
+                    "delivery_id": st.sampled_from([0, 300, 301]),
+                    "delivery_tag": st.sampled_from([b"", b"t"]),
                     "message_format": st.just(0), "settled": st.booleans(),
                     "more": st.booleans(), "aborted": st.booleans(),
                 },
@@ -251,14 +252,20 @@ def test_transfers_that_are_alike(
 def test_pieces_of_any_size(plane_library: ctypes.CDLL, chunk: int) -> None:
     """Events do not depend on how the bytes come."""
     stream = [
-        transfer(0), transfer(1, more=True), transfer(1, more=False, payload=b"q" * 300),
+        transfer(300), transfer(301), transfer(302, payload=b"s"), transfer(303, more=True),
+        transfer(303, more=False, payload=b"q" * 300),
         encode_frame("flow", channel=1, incoming_window=9, next_outgoing_id=0, outgoing_window=9),
-        frame(b""), transfer(2, settled=True), encode_frame("end", channel=1),
+        frame(b""), transfer(304), transfer(305), transfer(306, settled=True),
+        encode_frame("end", channel=1),
     ]  # fmt: skip
     whole, pieces = attached(plane_library), attached(plane_library)
+    for plane in (whole, pieces):
+        assert plane.credit(0, 0, 10)
     expected = whole.take(b"".join(stream))
-    assert [event.kind for event in expected] == [
-        "arrival", "arrival", "arrival", "credit", "arrival", "engine"]  # fmt: skip
+    kinds = ["arrival"] * 5 + ["credit"] + ["arrival"] * 3 + ["engine"]
+    assert [event.kind for event in expected] == kinds
+    ids = [event.fields["delivery_id"] for event in expected if event.kind == "arrival"]
+    assert ids == [300, 301, 302, 303, 303, 304, 305, 306]
     assert pieces.take(b"".join(stream), chunk) == expected
     whole.free()
     pieces.free()
