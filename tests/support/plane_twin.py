@@ -75,6 +75,14 @@ class Twin:
                 return each
         return None
 
+    def kept(self) -> tuple[int, int]:
+        """Return how many sessions and links are not over."""
+        links = [[link for link in each.links if link.phase != [CLOSED, CLOSED]]
+                 for each in self.sessions]  # fmt: skip
+        sessions = [each for each, left in zip(self.sessions, links, strict=True)
+                    if left or each.phase != [CLOSED, CLOSED]]  # fmt: skip
+        return len(sessions), sum(map(len, links))
+
     def take(self, side: int, name: str, channel: int, fields: dict[str, Any]) -> Event | None:
         """Take a frame; return the event, None for none.
 
@@ -89,10 +97,14 @@ class Twin:
         remote = fields.get("remote_channel")
         session = TwinSessionEnd()
         if remote is not None:
-            other = self.session(1 - side, remote)
-            if other is None or other.phase[side] != BEFORE:
+            unanswered = [
+                each
+                for each in self.sessions
+                if (each.phase[side], each.channel[1 - side]) == (BEFORE, remote)
+            ]
+            if not unanswered:
                 raise Refused("connection", NOT_ALLOWED)
-            session = other
+            session = unanswered[0]
         else:
             self.sessions.append(session)
         session.phase[side], session.channel[side] = ACTIVE, channel
@@ -111,6 +123,8 @@ class Twin:
         else:
             link = TwinLinkEnd(fields["name"], receives)
             session.links.append(link)
+            if session.phase[1 - side] == CLOSED:
+                link.phase[1 - side] = CLOSED
         link.phase[side], link.handle[side] = ACTIVE, fields["handle"]
         if not fields["role"]:
             link.count = fields["initial_delivery_count"]

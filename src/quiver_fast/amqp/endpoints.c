@@ -144,11 +144,16 @@ static enum amqp_fault read_begin(amqp_fields_t *fields, begin_t *begin) {
   return fields->in.fault;
 }
 
-/* Return the session that a begin answers, which the other side began and this side did not. */
+/* Return the oldest session that a begin may answer: the other side began it on that channel,
+ * and may have ended it since. */
 static amqp_session_end_t *answered(
   const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel) {
-  amqp_session_end_t *session = amqp_endpoints_session(endpoints, other(side), channel);
-  return session && session->phase[side] == AMQP_BEFORE ? session : NULL;
+  amqp_session_end_t *oldest = NULL;
+  for (amqp_session_end_t *each = endpoints->sessions; each; each = each->next) {
+    if (each->phase[side] != AMQP_BEFORE || each->channel[other(side)] != channel) continue;
+    oldest = each;
+  }
+  return oldest;
 }
 
 static amqp_session_end_t *new_session(amqp_endpoints_t *endpoints) {
@@ -255,7 +260,8 @@ static void remove_half(amqp_session_end_t *session, const amqp_link_end_t *link
   if (*at) *at = link->next_half;
 }
 
-static amqp_link_end_t *new_link(amqp_session_end_t *session, const attach_t *attach) {
+static amqp_link_end_t *new_link(
+  amqp_session_end_t *session, enum amqp_side side, const attach_t *attach) {
   amqp_link_end_t *link = calloc(1, sizeof *link);
   if (!link) return NULL;
   /* A name may be empty; memory of no size may be NULL. */
@@ -270,7 +276,9 @@ static amqp_link_end_t *new_link(amqp_session_end_t *session, const attach_t *at
   link->session = session;
   link->next = session->links;
   session->links = link;
-  add_half(session, link);
+  /* Of a session that the other side ended nothing more is said there. */
+  if (session->phase[other(side)] == AMQP_CLOSED) link->phase[other(side)] = AMQP_CLOSED;
+  else add_half(session, link);
   return link;
 }
 
@@ -296,7 +304,7 @@ static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side s
     return AMQP_FRAMING_ERROR;
   if (amqp_endpoints_link(endpoints, side, channel, attach.handle)) return AMQP_NOT_ALLOWED;
   amqp_link_end_t *link = take_half(session, side, &attach);
-  if (!link) link = new_link(session, &attach);
+  if (!link) link = new_link(session, side, &attach);
   const uint64_t key = key_of(LINK, side, channel, attach.handle);
   *memory = link && amqp_index_add(&endpoints->index, key, link);
   if (*memory) activate(link, side, &attach);

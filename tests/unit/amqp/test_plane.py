@@ -155,7 +155,8 @@ def take_step(plane: Plane, twin: Twin, step: tuple[str, str, int, dict[str, Any
 
 
 def compare(plane: Plane, twin: Twin) -> None:
-    """Compare all that can be asked for."""
+    """Compare all that can be asked for, and how much is kept."""
+    assert plane.kept() == twin.kept()
     for side in (OURS, THEIRS):
         for channel in (0, 1):
             ours, session = twin.session(side, channel), plane.session(side, channel)
