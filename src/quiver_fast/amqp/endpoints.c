@@ -148,7 +148,10 @@ static enum amqp_fault read_begin(amqp_fields_t *fields, begin_t *begin) {
  * and may have ended it since. */
 static amqp_session_end_t *answered(
   const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel) {
-  amqp_session_end_t *oldest = NULL;
+  amqp_session_end_t *oldest = amqp_endpoints_session(endpoints, other(side), channel);
+  if (oldest && oldest->phase[side] != AMQP_BEFORE) oldest = NULL;
+  if (endpoints->orphans == 0) return oldest;
+  /* New sessions come first in the list. */
   for (amqp_session_end_t *each = endpoints->sessions; each; each = each->next) {
     if (each->phase[side] != AMQP_BEFORE || each->channel[other(side)] != channel) continue;
     oldest = each;
@@ -185,6 +188,7 @@ static enum amqp_fault note_begin(amqp_endpoints_t *endpoints, enum amqp_side si
   if (begin.answers) {
     session = answered(endpoints, side, begin.remote_channel);
     if (!session) return AMQP_NOT_ALLOWED;
+    if (session->phase[other(side)] == AMQP_CLOSED) endpoints->orphans--;
   } else {
     session = new_session(endpoints);
   }
@@ -348,6 +352,7 @@ static enum amqp_fault note_end(
   }
   amqp_index_remove(&endpoints->index, key_of(SESSION, side, channel, 0));
   session->phase[side] = AMQP_CLOSED;
+  if (session->phase[other(side)] == AMQP_BEFORE) endpoints->orphans++;
   forget_session(endpoints, session);
   return AMQP_FINE;
 }

@@ -75,6 +75,7 @@ static inline bool amqp_session_end_is_low(const amqp_session_end_t *session) {
 typedef struct amqp_endpoints {
   amqp_opened_t opened[2];
   amqp_session_end_t *sessions;
+  uint32_t orphans;   /* sessions that one side ended before the other began them */
   amqp_index_t index; /* of what is active on a side, by channel and handle */
 } amqp_endpoints_t;
 
