@@ -35,6 +35,7 @@ class TwinLinkEnd:
     receives: bool
     phase: list[int] = field(default_factory=lambda: [BEFORE, BEFORE])
     handle: list[int] = field(default_factory=lambda: [-1, -1])
+    initial: int = 0
     count: int = 0
     credit: int = 0
     drain: bool = False
@@ -127,7 +128,7 @@ class Twin:
                 link.phase[1 - side] = CLOSED
         link.phase[side], link.handle[side] = ACTIVE, fields["handle"]
         if not fields["role"]:
-            link.count = fields["initial_delivery_count"]
+            link.initial = link.count = fields["initial_delivery_count"]
         return Event("engine", {})
 
     def take_detach(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
@@ -188,7 +189,7 @@ class Twin:
             return
         link.drain = fields.get("drain", False)
         if "link_credit" in fields:
-            seen = fields.get("delivery_count", 0)
+            seen = fields.get("delivery_count", link.initial)
             link.credit = max(0, fields["link_credit"] - (link.count - seen))
 
     def take_disposition(self, _: int, channel: int, fields: dict[str, Any]) -> Event:

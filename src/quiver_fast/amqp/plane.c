@@ -391,6 +391,8 @@ bool amqp_plane_flow(
   if (!room) return false;
   if (amqp_session_end_is_low(session)) session->counts.incoming_window = session->window;
   amqp_session_tell(&session->counts, &flow);
+  /* Before the peer's begin its ids are not known (part 2.7.4). */
+  flow.has_next_incoming_id = session->phase[AMQP_THEIRS] != AMQP_BEFORE;
   if (link) amqp_link_tell(&link->counts, link->handle[AMQP_OURS], &flow);
   amqp_output_add(&plane->output, amqp_write_flow(room, session->channel[AMQP_OURS], &flow));
   return true;

@@ -366,6 +366,19 @@ def test_a_link_may_be_attached_again_before_the_peer_detached_it(
     plane.free()
 
 
+def test_a_flow_before_the_peers_begin_names_no_id_of_it(plane_library: ctypes.CDLL) -> None:
+    plane = Plane(plane_library)
+    begin = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
+    assert plane.drain(encode_frame("begin", **begin))
+    assert plane.drain(encode_frame("attach", name="l", handle=0, role=True))
+    plane.output.write(10**6)
+    assert plane.credit(0, 0, 5)
+    flow = decode_frame(plane.output.write(10**6)[1])
+    assert "next_incoming_id" not in flow.fields
+    assert flow.fields["link_credit"] == 5
+    plane.free()
+
+
 def test_answers_are_ranges(plane_library: ctypes.CDLL) -> None:
     plane = attached(plane_library)
     assert plane.answer_run(0, 2**32 - 1, 3)
