@@ -55,7 +55,7 @@ static inline size_t amqp_output_waiting(const amqp_output_t *output) {
 /* Make room for `size` more bytes in the buffer; false for lack of memory. */
 bool amqp_output_grow(amqp_output_t *output, size_t size);
 
-/* Return where the next `size` bytes go; NULL for lack of memory. They count when
+/* Return where the next `size` bytes go, at least one; NULL for lack of memory. They count when
  * amqp_output_add says where they end. */
 static inline uint8_t *amqp_output_room(amqp_output_t *output, size_t size) {
   if (output->capacity - output->to < size && !amqp_output_grow(output, size)) return NULL;

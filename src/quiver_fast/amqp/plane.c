@@ -377,6 +377,7 @@ static bool note_ours(amqp_plane_t *plane, amqp_bytes_t bytes) {
 }
 
 bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  if (bytes.size == 0) return true;
   uint8_t *room = amqp_output_room(&plane->output, bytes.size);
   if (!room || !note_ours(plane, bytes)) return false;
   memcpy(room, bytes.start, bytes.size);
