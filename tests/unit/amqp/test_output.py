@@ -73,6 +73,17 @@ def test_a_payload_may_wait_at_many_places(plane_library: ctypes.CDLL) -> None:
     output.free()
 
 
+def test_the_buffer_moves_under_a_payload_that_waits(plane_library: ctypes.CDLL) -> None:
+    output, payload = Output(plane_library), Kept(b"x" * 5000)
+    output.add(b"a" * 20000)
+    output.refer(payload.data, payload.hold)
+    assert output.write(10000) == (0, b"a" * 10000)
+    for _ in range(2):
+        output.add(b"b" * 20000)
+    assert output.write(10**6) == (1, b"a" * 10000 + b"x" * 5000 + b"b" * 40000)
+    output.free()
+
+
 def test_what_waits_is_released_with_its_output(plane_library: ctypes.CDLL) -> None:
     output, payload = Output(plane_library), Kept(b"x" * 5000)
     output.refer(payload.data, payload.hold)

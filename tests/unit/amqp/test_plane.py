@@ -198,54 +198,130 @@ def attached(library: ctypes.CDLL, **limits: int) -> Plane:
 
 
 def transfer(number: int, **fields: Any) -> bytes:
-    given = {"delivery_tag": b"%04d" % number, "message_format": 0, "payload": b"p" * 100}
-    return encode_frame("transfer", channel=1, handle=1, delivery_id=number, **(given | fields))
+    given: dict[str, Any] = {"handle": 1, "delivery_tag": b"%04d" % number, "message_format": 0}
+    given |= {"payload": b"p" * 100, **fields}
+    return encode_frame("transfer", channel=1, delivery_id=number, **given)
 
 
-# Transfers that are alike but for what differs from one to the next, and those that only seem so.
-alike = st.fixed_dictionaries(
-    {
-        "handle": st.sampled_from([1, 1, 1, 1, 0, 2]),
-        "delivery_id": st.sampled_from([300, 301, 70000, 2**32 - 1]),
-        "delivery_tag": st.sampled_from([b"tag1", b"tag2", b"tag2", b"", b"t" * 32]),
-        "message_format": st.sampled_from([0, 0, 0, 0, 1]),
-        "settled": st.sampled_from([False, False, False, True]),
-        "more": st.sampled_from([False, False, False, False, True]),
-        "payload": st.sampled_from([b"p" * 100, b"q" * 100, b"q" * 3]),
-    }
-)
-others = st.sampled_from([
-    ("theirs", "empty", 1, {}), CREDIT,
-    ("ours", "detach", 0, {"handle": 0, "closed": True}),
+# Two receivers of ours, so that transfers of one come between those of the other. The window is
+# large: near its half transfers are not taken the shortest way.
+TWO: list[tuple[str, str, int, dict[str, Any]]] = [
+    (*OPENING[0][:3], {**OPENING[0][3], "incoming_window": 60}),
+    *OPENING[1:-1],
     ("ours", "attach", 0, {"name": "more", "handle": 2, "role": True}),
     ("theirs", "attach", 1, {"name": "more", "handle": 2, "role": False,
                              "initial_delivery_count": 0}),
-    ("ours", "credit", 0, {"handle": 2, "more": 5}),
+]  # fmt: skip
+alike = st.fixed_dictionaries(
+    {
+        "handle": st.sampled_from([1, 1, 1, 2]),
+        "delivery_id": st.sampled_from([300, 301, 70000, 2**32 - 1]),
+        "delivery_tag": st.sampled_from([b"tag1", b"tag2", b"tag3", b"", b"t" * 32]),
+        "message_format": st.sampled_from([0, 0, 0, 0, 1]),
+        "settled": st.sampled_from([False, False, False, True]),
+        "more": st.sampled_from([False, False, False, True]),
+        "payload": st.sampled_from([b"p" * 100, b"q" * 100]),
+    }
+)
+others = st.sampled_from([
+    ("theirs", "empty", 1, {}),
+    ("ours", "detach", 0, {"handle": 0, "closed": True}),
+    ("theirs", "detach", 1, {"handle": 1, "closed": True}),
+    ("ours", "detach", 0, {"handle": 2, "closed": True}),
 ])  # fmt: skip
 
 
 @given(
     st.lists(
-        st.one_of(*[alike.map(lambda fields: ("theirs", "transfer", 1, fields))] * 4, others),
-        max_size=40,
-    )
-)
+        st.one_of(*[alike.map(lambda fields: ("theirs", "transfer", 1, fields))] * 12, others),
+        min_size=10, max_size=40,
+    ),
+    st.integers(1, 40),
+)  # fmt: skip
 def test_transfers_that_are_alike(
-    plane_library: ctypes.CDLL, course: list[tuple[str, str, int, dict[str, Any]]]
+    plane_library: ctypes.CDLL, course: list[tuple[str, str, int, dict[str, Any]]], fed: int
 ) -> None:
     """What was judged for one of them holds for the next only where nothing else changed."""
     plane, twin = Plane(plane_library), Twin()
     plane.take(AMQP_HEADER)
-    for step in OPENING:
+    for step in TWO:
         assert take_step(plane, twin, step)
-    for step in course:
-        link = twin.link(OURS, 0, 0)
-        if link is not None and link.credit < 2:
-            give_credit(plane, twin, 0, 0, 3)
-        if not take_step(plane, twin, step):
+    for number, step in enumerate(course):
+        for handle in (0, 2):
+            # After `fed` steps the peer gets no more credit, and goes beyond it.
+            link = twin.link(OURS, 0, handle)
+            if link is not None and link.credit < 2 and number < fed:
+                give_credit(plane, twin, 0, handle, 3)
+        fields = step[3]
+        link = twin.link(THEIRS, 1, fields.get("handle", 0))
+        if step[1] == "transfer" and link is not None and link.delivery:
+            fields = fields | {"delivery_id": link.delivery[0]}
+        if not take_step(plane, twin, (*step[:3], fields)):
             break
         compare(plane, twin)
     assert flows_of(plane.output.write(10**6)[1]) == twin.flows
+    plane.free()
+
+
+def test_a_begin_answers_the_oldest_session(plane_library: ctypes.CDLL) -> None:
+    """Ours may have ended before the peer's begin came, and another begun on its channel."""
+    plane = Plane(plane_library)
+    plane.take(AMQP_HEADER)
+    begin = {"next_outgoing_id": 0, "outgoing_window": 9}
+    for window in (7, 8):
+        assert plane.drain(encode_frame("begin", incoming_window=window, **begin))
+        if window == 7:
+            assert plane.drain(encode_frame("end"))
+    answer = {"remote_channel": 0, "incoming_window": 9, **begin}
+    plane.take(encode_frame("begin", channel=4, **answer))
+    plane.take(encode_frame("begin", channel=5, **answer))
+    windows = [session.incoming_window for channel in (4, 5)
+               if (session := plane.session(THEIRS, channel)) is not None]  # fmt: skip
+    assert windows == [7, 8]
+    attach = {"name": "l", "handle": 0, "role": False, "initial_delivery_count": 0}
+    plane.take(encode_frame("attach", channel=4, **attach))
+    assert plane.kept() == (2, 1)
+    plane.take(encode_frame("end", channel=4))
+    assert plane.kept() == (1, 0), "the link went with its session, which we had ended"
+    assert [event.kind for event in plane.take(encode_frame("begin", channel=6, **answer))] == [
+        "refused"]  # fmt: skip
+    plane.free()
+
+
+def test_a_session_that_was_ended_is_answered_all_the_same(plane_library: ctypes.CDLL) -> None:
+    plane = Plane(plane_library)
+    plane.take(AMQP_HEADER)
+    begin = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
+    assert plane.drain(encode_frame("begin", **begin) + encode_frame("end"))
+    events = plane.take(encode_frame("begin", channel=4, remote_channel=0, **begin))
+    assert [event.kind for event in events] == ["engine"]
+    assert plane.take(encode_frame("transfer", channel=4, handle=0, delivery_id=0)) == []
+    plane.free()
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_who_drains_is_not_answered_before_its_sender_is_done(
+    plane_library: ctypes.CDLL, drain: bool
+) -> None:
+    plane = attached(plane_library)
+    flow = {"incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9, "handle": 0}
+    asked = encode_frame("flow", channel=1, link_credit=3, drain=drain, echo=True, **flow)
+    assert [event.kind for event in plane.take(asked)] == ["credit"]
+    assert flows_of(plane.output.write(1000)[1]) == ([] if drain else [(0, 1)])
+    plane.free()
+
+
+@pytest.mark.parametrize("handle", [0x70000000, 0x00700000, 0x70007070])
+def test_ids_of_few_bytes_are_not_taken_for_others(plane_library: ctypes.CDLL, handle: int) -> None:
+    """A handle may look like the constructor of an id."""
+    plane = attached(plane_library)
+    attach = {"name": "odd", "role": False, "initial_delivery_count": 0}
+    assert plane.drain(encode_frame("attach", channel=0, name="odd", handle=2, role=True))
+    plane.take(encode_frame("attach", channel=1, handle=handle, **attach))
+    assert plane.credit(0, 2, 9)
+    ids = [7, 8, 0, 9, 300, 301]
+    events = plane.take(b"".join(transfer(number, handle=handle) for number in ids))
+    assert [event.fields["delivery_id"] for event in events] == ids
     plane.free()
 
 
