@@ -46,16 +46,23 @@ COVERAGE = os.environ.get("QUIVER_FAST_COVERAGE") == "1"
 COVERAGE_ARGS = ["--coverage", "-fprofile-update=atomic", "-O0"] if COVERAGE else []
 
 
-# The one module that needs OpenSSL: its C lies beside it.
-TLS = SOURCE / "quiver_fast" / "amqp"
+# Modules whose C lies beside them: TLS, which alone needs OpenSSL, and the data plane.
+AMQP = SOURCE / "quiver_fast" / "amqp"
 TLS_MODULE = "quiver_fast.amqp.tls"
+PLANE_MODULE = "quiver_fast.amqp.data_plane"
+
+
+def add_plane(extension: Extension) -> None:
+    """Compile the data plane into its module."""
+    tls = set(AMQP.glob("tls_*.c"))
+    extension.sources += [str(path) for path in sorted(AMQP.glob("*.c")) if path not in tls]
 
 
 def add_tls(extension: Extension) -> None:
     """Compile TLS at the socket into its module, or what says that there is none."""
     openssl = toolchain.openssl()
-    absent = TLS / "tls_absent.c"
-    files = sorted(path for path in TLS.glob("tls_*.c") if path != absent) if openssl else [absent]
+    absent = AMQP / "tls_absent.c"
+    files = sorted(path for path in AMQP.glob("tls_*.c") if path != absent) if openssl else [absent]
     extension.sources += [str(path) for path in files]
     if openssl:
         extension.extra_compile_args += openssl.compile_flags
@@ -89,6 +96,8 @@ def extensions() -> list[Extension]:
         )
         if module == TLS_MODULE:
             add_tls(extension)
+        if module == PLANE_MODULE:
+            add_plane(extension)
         found.append(extension)
     return found
 

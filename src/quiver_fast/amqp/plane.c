@@ -376,6 +376,17 @@ static bool note_ours(amqp_plane_t *plane, amqp_bytes_t bytes) {
   return true;
 }
 
+size_t amqp_plane_whole(amqp_bytes_t bytes) {
+  size_t whole = 0;
+  while (bytes.size - whole >= HEADER_SIZE) {
+    const amqp_bytes_t rest = {bytes.start + whole, bytes.size - whole};
+    const size_t size = is_header(rest) ? HEADER_SIZE : number32(rest.start);
+    if (size < HEADER_SIZE || size > rest.size) break;
+    whole += size;
+  }
+  return whole;
+}
+
 bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes) {
   if (bytes.size == 0) return true;
   uint8_t *room = amqp_output_room(&plane->output, bytes.size);

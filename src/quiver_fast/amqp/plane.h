@@ -86,6 +86,10 @@ amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane);
 
 /* ---- Out. Each returns false, and writes nothing, for lack of memory. */
 
+/* Return how many of the engine's bytes are whole frames and headers: its output may end within
+ * a frame, of which the rest is to come. */
+size_t amqp_plane_whole(amqp_bytes_t bytes);
+
 /* Put what the engine wrote into the output, and learn from it. The engine's bytes are whole
  * frames and headers. A refusal of our own engine's frames is a fault in the program. */
 bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes);

@@ -10,6 +10,7 @@
 typedef struct amqp_session {
   uint32_t initial_outgoing_id;
   uint32_t next_outgoing_id;
+  uint32_t next_delivery_id;       /* of what we send (part 2.6.12); users count it on */
   uint32_t remote_incoming_window; /* transfers that the peer takes from us */
   uint32_t next_incoming_id;
   uint32_t incoming_window; /* transfers that we take from the peer */

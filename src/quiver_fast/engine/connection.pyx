@@ -1,64 +1,40 @@
-"""One AMQP connection over one socket: the engine's driver and the event pump.
+"""One AMQP connection: how it is opened, what the peer says of itself, and how it ends.
 
-The pump is one call, `exchange`: write what the engine has, read what the
-socket has, and wait only when there is neither. Callers look at the engine's
-state between two exchanges; no event objects are made.
+Callers look at the engine's state and take the data plane's events between two exchanges of
+bytes; see quiver_fast.engine.wire.
 """
 
-from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport INT64_MAX, int64_t
-from libc.string cimport memset
+from libc.stdint cimport int64_t
 
 import os
 
-from quiver_fast.amqp.tls cimport (
-    TLS_AGAIN, TLS_END, TLS_FAILED, iovec, tls_close, tls_established, tls_events, tls_failure,
-    tls_flush, tls_free, tls_read, tls_socket_error, tls_write,
+from quiver_fast.amqp.data_plane cimport (
+    amqp_bytes_t, amqp_plane_init, amqp_timers_init, amqp_wait_init,
 )
+from quiver_fast.amqp.tls cimport tls_close, tls_established, tls_failure
 from quiver_fast.engine.security.security cimport conclude_sasl, peer_is_loopback
+from quiver_fast.engine.wire cimport Wire
 from quiver_fast.errors import PeerError, SecurityError
-from quiver_fast.loop.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_CLOSED, PN_MAP, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE,
     PN_SASL_OK, PN_STRING, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_get_description,
     pn_condition_get_name, pn_condition_is_set, pn_condition_t, pn_connection_close,
-    pn_connection_collect,
-    pn_connection_driver_bind, pn_connection_driver_destroy, pn_connection_driver_init,
-    pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized,
-    pn_connection_driver_read_close, pn_connection_driver_read_closed,
-    pn_connection_driver_read_done,
-    pn_connection_driver_write_buffer, pn_connection_driver_write_close,
-    pn_connection_driver_write_done, pn_connection_offered_capabilities, pn_connection_open,
-    pn_connection_properties,
+    pn_connection_collect, pn_connection_driver_bind, pn_connection_driver_init,
+    pn_connection_offered_capabilities, pn_connection_open, pn_connection_properties,
     pn_connection_remote_condition, pn_connection_remote_container,
     pn_connection_remote_properties, pn_connection_set_container, pn_connection_set_hostname,
     pn_connection_state, pn_data_enter, pn_data_exit, pn_data_get_bytes, pn_data_next,
     pn_data_put_map, pn_data_put_string, pn_data_put_symbol, pn_data_rewind, pn_data_t,
-    pn_data_type, pn_rwbytes_t, pn_sasl, pn_sasl_get_mech, pn_sasl_outcome, pn_session_close,
+    pn_data_type, pn_sasl, pn_sasl_get_mech, pn_sasl_outcome, pn_session_close,
     pn_session_head, pn_session_next, pn_session_t, pn_transport_condition,
     pn_transport_set_idle_timeout, pn_transport_set_max_frame, pn_transport_set_server,
-    pn_transport_tick, ssize_t,
 )
-from quiver_fast.proton.libsys cimport (
-    MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, monotonic_ns, pollfd, ppoll, recv, sched_yield,
-    send, timespec,
-)
+from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.run.control cimport Control
 
-FOREVER = INT64_MAX
-
-# By default the engine reads 8 KiB at a time; 32 KiB was measured fastest.
-cdef size_t READ_SIZE = 32768
-cdef int64_t MILLISECOND = 1000000
 cdef int64_t SECOND = 1000000000
-# About the time that it takes to wake a sleeping process.
-cdef int64_t LINGER = 30 * 1000
-# A sleeper may take this long to wake on a virtual machine whose core went idle.
-cdef int64_t AWAKE = 100 * 1000
 cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
-# AMQP 1.0 part 2.4.5: a peer may want a frame within any time-out that it names.
-cdef int64_t TICK_PERIOD = 50 * MILLISECOND
 
 # Key of the run's id in the open frame's properties (part 2.7.1).
 RUN_ID = b"quiver-run-id"
@@ -68,23 +44,21 @@ cdef unsigned char TLS_ALERT = 21
 NO_TLS = ("cut the connection in the handshake", "speaks no TLS")
 
 
-cdef ssize_t receive(int fd, char *start, size_t size) noexcept nogil:
-    """Receive bytes in clear; return what `tls_read` would."""
-    cdef ssize_t n
-    while True:
-        n = recv(fd, start, size, MSG_DONTWAIT)
-        if n >= 0:
-            return n
-        if errno != EINTR:
-            return TLS_AGAIN if errno == EAGAIN else TLS_FAILED
-
-
 cdef int put_symbol(pn_data_t *data, bytes symbol) except -1:
     """Put the one symbol of a field that may hold several (part 1.4, multiple)."""
     return pn_data_put_symbol(data, pn_bytes(len(symbol), symbol))
 
 
-cdef class Connection:
+cdef str error_text(amqp_bytes_t name, amqp_bytes_t description):
+    """Return an error condition as ``name: description``; empty if there is none."""
+    text = (<const char *>name.start)[:name.size].decode("utf-8", "replace")
+    if description.size:
+        text += ": " + (<const char *>description.start)[:description.size].decode(
+            "utf-8", "replace")
+    return " ".join(text.split())
+
+
+cdef class Connection(Wire):
     """An AMQP connection over a connected socket, as client or as server.
 
     Args:
@@ -100,10 +74,6 @@ cdef class Connection:
         run_id: an id that both ends of a run share; a peer with another one is refused.
         capability: a capability to offer to the peer; none by default.
     """
-
-    def __cinit__(self) -> None:
-        memset(&self.driver, 0, sizeof(self.driver))
-        self.fd = -1
 
     def __init__(self, sock: object, *, peer: str, container_id: str, hostname: str,
                  server: bool, security: Security, max_frame_size: int, idle_timeout: float,
@@ -128,6 +98,9 @@ cdef class Connection:
             pn_transport_set_server(self.transport)
         pn_transport_set_max_frame(self.transport, max_frame_size)
         pn_transport_set_idle_timeout(self.transport, <unsigned>(idle_timeout * 1000))
+        amqp_plane_init(&self.plane, max_frame_size, int.from_bytes(os.urandom(8), "big"))
+        amqp_timers_init(&self.timers, <unsigned>(idle_timeout * 1000), monotonic_ns())
+        amqp_wait_init(&self.patience, True)
         security.apply(self.sasl, self.transport, self.fd, self.hostname)
         self.tls = self.sasl.tls
         pn_connection_set_container(self.connection, self.container_id)
@@ -138,11 +111,6 @@ cdef class Connection:
             put_symbol(pn_connection_offered_capabilities(self.connection), capability.encode())
         pn_connection_driver_bind(&self.driver)
         pn_connection_open(self.connection)
-
-    def __dealloc__(self) -> None:
-        if self.driver.transport != NULL:
-            pn_connection_driver_destroy(&self.driver)
-        tls_free(self.tls)
 
     def announce(self, key: bytes, value: bytes) -> None:
         """Put one entry into the properties of our open frame."""
@@ -187,6 +155,7 @@ cdef class Connection:
         raise_if_pending()
         with nogil:
             self.exchange(deadline)
+            self.pump()
         return 0
 
     cdef int judge(self, int64_t deadline, str purpose) except -1:
@@ -197,190 +166,14 @@ cdef class Connection:
             raise PeerError(f"{self.peer}: the peer did not {purpose} in time")
         return 0
 
-    cdef int exchange(self, int64_t wait_until) except -1 nogil:
-        """Write, read, and wait for the socket until ``wait_until`` (monotonic ns).
-
-        Waits only when nothing was read; 0 waits only for a full socket to drain.
-        Returns 1 if bytes were read.
-        """
-        self.tick()
-        self.write()
-        cdef int got = self.read()
-        if got or self.cut:
-            return got
-        if self.blocked and wait_until == 0:
-            wait_until = FOREVER
-        if wait_until == 0:
-            return 0
-        self.wait(wait_until)
-        if self.blocked:
-            self.write()
-        return self.read()
-
-    cdef int exchange_awake(self, int64_t until) except -1 nogil:
-        """Like exchange, but do not sleep through the last moments before ``until``.
-
-        A sleeper wakes too late for records of microseconds. Meanwhile the
-        core is yielded to any other process.
-        """
-        if monotonic_ns() < until - AWAKE:
-            return self.exchange(until - AWAKE)
-        cdef int got = self.exchange(0)
-        while not got and not self.cut and monotonic_ns() < until:
-            sched_yield()
-            got = self.read()
-        return got
-
-    cdef int linger(self) noexcept nogil:
-        """Poll for the peer's answer for a moment before sleeping; return 1 if it came.
-
-        Waking up costs more than a peer needs to answer a small window. After a wait
-        in vain the next waits are skipped, twice as many each time.
-        """
-        cdef int64_t deadline
-        if self.linger_pause > 0:
-            self.linger_pause -= 1
-            return 0
-        self.write()
-        deadline = monotonic_ns() + LINGER
-        while monotonic_ns() < deadline:
-            if self.read():
-                self.linger_failures = 0
-                return 1
-            if self.cut:
-                return 0
-        self.linger_failures = min(self.linger_failures + 1, 10)
-        self.linger_pause = 1 << self.linger_failures
-        return 0
-
-    cdef int write(self) noexcept nogil:
-        """Write the engine's output until there is no more or the socket is full."""
-        cdef pn_bytes_t data = pn_connection_driver_write_buffer(&self.driver)
-        cdef ssize_t n
-        self.blocked = False
-        if self.tls != NULL:
-            return self.write_tls(data)
-        while data.size > 0:
-            n = send(self.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
-            if n < 0:
-                if errno == EINTR:
-                    continue
-                if errno == EAGAIN:
-                    self.blocked = True
-                else:
-                    self.lose(errno)
-                return 0
-            pn_connection_driver_write_done(&self.driver, n)
-            data = pn_connection_driver_write_buffer(&self.driver)
-        return 0
-
-    cdef int clear_socket(self) noexcept nogil:
-        """Return the socket that frames may be written to past this; -1 where TLS is between."""
-        return self.fd if self.tls == NULL else -1
-
-    cdef int write_tls(self, pn_bytes_t data) noexcept nogil:
-        """Write ``data`` and what comes after it, within TLS."""
-        cdef iovec part
-        cdef ssize_t n = tls_flush(self.tls)
-        while data.size > 0 and n != TLS_FAILED:
-            part.iov_base = <void *>data.start
-            part.iov_len = data.size
-            n = tls_write(self.tls, &part, 1)
-            if n <= 0:
-                break
-            pn_connection_driver_write_done(&self.driver, n)
-            data = pn_connection_driver_write_buffer(&self.driver)
-        if n == TLS_FAILED:
-            self.lose(tls_socket_error(self.tls))
-            return 0
-        # A handshake that waits for the peer is not blocked: it needs something to read.
-        self.blocked = (tls_events(self.tls) & POLLOUT) != 0
-        return 0
-
-    cdef int lose(self, int error) noexcept nogil:
-        """Mark the connection as lost, because of ``error``: nothing goes out any more.
-
-        A peer that closed may have said why, which is still to be read.
-        """
-        while self.read():
-            pass
-        self.socket_error = error
-        self.cut = True
-        pn_connection_driver_write_close(&self.driver)
-        return 0
-
-    cdef int read(self) noexcept nogil:
-        """Read once; return 1 if there was something."""
-        cdef pn_rwbytes_t space
-        cdef ssize_t n
-        # The engine stops reading after the peer's close, and after a frame that it cannot
-        # dispatch; of the latter it says nothing.
-        self.cut = self.cut or pn_connection_driver_read_closed(&self.driver)
-        if self.cut:
-            return 0
-        space = pn_connection_driver_read_buffer_sized(&self.driver, READ_SIZE)
-        if space.size == 0:
-            # A frame larger than the buffer is half in: let the buffer grow.
-            space = pn_connection_driver_read_buffer(&self.driver)
-        if space.size == 0:
-            return 0
-        if self.tls != NULL:
-            n = tls_read(self.tls, space.start, space.size)
-        else:
-            n = receive(self.fd, space.start, space.size)
-        if n > 0:
-            if not self.heard:
-                self.heard = True
-                self.first_byte = space.start[0]
-            pn_connection_driver_read_done(&self.driver, n)
-            return 1
-        if n == TLS_AGAIN:
-            return 0
-        self.hung_up = n == TLS_END
-        if not self.hung_up:
-            self.socket_error = tls_socket_error(self.tls) if self.tls != NULL else errno
-        self.cut = True
-        pn_connection_driver_read_close(&self.driver)
-        return 0
-
-    cdef int wait(self, int64_t until) noexcept nogil:
-        """Sleep until the socket is ready, a signal or a wrapper's word came, or ``until``."""
-        cdef pollfd[3] fds
-        cdef timespec span
-        cdef int64_t rest
-        until = min(until, self.next_tick)
-        rest = until - monotonic_ns()
-        if rest <= 0:
-            rest = 0
-        span.tv_sec = rest // SECOND
-        span.tv_nsec = rest % SECOND
-        fds[0].fd = self.fd
-        fds[0].events = POLLIN | (POLLOUT if self.blocked else 0)
-        # Once a signal was seen its pipe stays readable; it must not keep us awake.
-        fds[1].fd = wake_descriptor() if pending_count() == 0 else -1
-        fds[1].events = POLLIN
-        fds[2].fd = self.control.fd
-        fds[2].events = POLLIN
-        if ppoll(fds, 3, &span, NULL) > 0 and fds[2].revents:
-            self.control.look()
-        return 0
-
-    cdef int tick(self) noexcept nogil:
-        """Let the engine keep idle time-outs, its own and the peer's."""
-        cdef int64_t now = monotonic_ns()
-        if now < self.next_tick:
-            return 0
-        pn_transport_tick(self.transport, now // MILLISECOND)
-        self.next_tick = now + TICK_PERIOD
-        return 0
-
     cdef PeerState check(self) except? PEER_CLOSED nogil:
         """Return the peer's state, or raise what went wrong with the connection."""
         cdef int state = pn_connection_state(self.connection)
         if self.sasl.error is not None:
             with gil:
                 self.fail()
-        if pn_condition_is_set(pn_transport_condition(self.transport)) and not self.closing:
+        if not self.closing and (self.silent or self.broken is not None or (
+                pn_condition_is_set(pn_transport_condition(self.transport)))):
             with gil:
                 self.fail()
         if state & PN_REMOTE_CLOSED:
@@ -400,6 +193,10 @@ cdef class Connection:
         remote = self.condition_text(pn_connection_remote_condition(self.connection))
         if remote:
             raise PeerError(f"{self.peer}: the peer closed the connection: {remote}")
+        if self.silent:
+            raise PeerError(f"{self.peer}: the peer was silent beyond the idle time-out")
+        if self.broken is not None:
+            raise PeerError(f"{self.peer}: {self.broken}")
         outcome = pn_sasl_outcome(pn_sasl(self.transport))
         if outcome != PN_SASL_NONE and outcome != PN_SASL_OK:
             raise SecurityError(f"{self.peer}: SASL{self.refusal()}")
@@ -414,8 +211,6 @@ cdef class Connection:
         if self.tls == NULL and self.heard and self.first_byte == TLS_ALERT:
             raise SecurityError(f"{self.peer}: the peer speaks TLS: use amqps")
         local = self.condition_text(pn_transport_condition(self.transport))
-        if "idle-timeout" in local or "idle timeout" in local:
-            raise PeerError(f"{self.peer}: the peer was silent beyond the idle time-out")
         # The engine gives one error for an end within a frame and for an invalid frame.
         if not local and not self.hung_up:
             raise PeerError(f"{self.peer}: the peer sent an invalid frame")
@@ -508,6 +303,7 @@ cdef class Connection:
         with nogil:
             while not done and not self.cut and monotonic_ns() < deadline:
                 self.exchange(deadline)
+                self.pump()
                 done = (pn_connection_state(self.connection) & PN_REMOTE_CLOSED) != 0
             self.write()
             if self.tls != NULL:
@@ -524,4 +320,5 @@ cdef class Connection:
                 pn_connection_state(self.connection) & PN_REMOTE_ACTIVE) and (
                 pn_session_head(self.connection, PN_LOCAL_CLOSED | PN_REMOTE_ACTIVE) != NULL):
             self.exchange(deadline)
+            self.pump()
         return 0

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from quiver_fast.amqp.data_plane cimport amqp_link_end_t
 from quiver_fast.engine.connection cimport Connection
 from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t
@@ -12,6 +13,8 @@ cdef class Endpoint(Course):
     cdef Coordinator coordinator
     cdef pn_session_t *session
     cdef pn_link_t *link
+    # The link for transfers, flows and dispositions; there is one when it is attached.
+    cdef amqp_link_end_t *end
     cdef bint is_sender
     # The peer's answer to our attach has no address: a refusal, if it detaches now.
     cdef bint is_doubtful
@@ -19,6 +22,7 @@ cdef class Endpoint(Course):
     cdef readonly str name
 
     cdef int begin(self) noexcept nogil
+    cdef void *user(self) noexcept
     cdef int open_session(self, int64_t deadline) except -1
     cdef int advance(self, int64_t deadline, str purpose) except -1
     cdef bint ended_by_reason(self) except? -1 nogil

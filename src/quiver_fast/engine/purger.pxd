@@ -1,10 +1,9 @@
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t
 
 from quiver_fast.engine.link cimport Endpoint
 
 cdef class Purger(Endpoint):
     cdef int64_t credit_window
-    cdef uint8_t *waste
     cdef bint drainable
     cdef bint was_drained
     # How long the peer may be silent, and when that is over.
@@ -15,5 +14,5 @@ cdef class Purger(Endpoint):
     cdef int64_t drained_at
 
     cdef int loop(self) except -1 nogil
-    cdef int take_messages(self, int64_t now) noexcept nogil
-    cdef int ask_for_more(self) noexcept nogil
+    cdef int take_messages(self, int64_t now) except -1 nogil
+    cdef int ask_for_more(self) except -1 nogil

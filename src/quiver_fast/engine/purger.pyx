@@ -1,20 +1,16 @@
 """A receiver that empties a queue: it takes every message and records none."""
 
-from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport int64_t, uint32_t
 
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_NOTHING, amqp_arrival_t, amqp_event,
+)
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.receiver import breaks_on_drain
 from quiver_fast.errors import LinkError
-from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_RCV_FIRST, pn_delivery_aborted, pn_delivery_partial, pn_delivery_readable,
-    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit,
-    pn_link_current, pn_link_drain, pn_link_drained, pn_link_flow, pn_link_queued,
-    pn_link_set_rcv_settle_mode, pnx_take,
-)
+from quiver_fast.proton.libproton cimport PN_RCV_FIRST, pn_link_set_rcv_settle_mode
 from quiver_fast.proton.libsys cimport monotonic_ns
 
-cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
 # How long a peer may take to answer a drain, or to send the next message.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
@@ -30,9 +26,6 @@ cdef class Purger(Endpoint):
         credit_window: messages that the peer may send ahead.
     """
 
-    def __cinit__(self) -> None:
-        self.waste = NULL
-
     def __init__(self, connection, writer, limits, *, address: str, name: str,
                  credit_window: int) -> None:
         super().__init__(connection, writer, limits, address=address, name=name,
@@ -41,12 +34,6 @@ cdef class Purger(Endpoint):
         self.credit_window = credit_window
         self.drainable = not breaks_on_drain(connection.identity())
         self.patience = DRAIN_TIMEOUT if self.drainable else SILENCE
-        self.waste = <uint8_t *>malloc(WASTE_SIZE)
-        if self.waste == NULL:
-            raise MemoryError("no memory for a receive buffer")
-
-    def __dealloc__(self) -> None:
-        free(self.waste)
 
     def prepare(self) -> None:
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
@@ -69,11 +56,11 @@ cdef class Purger(Endpoint):
         cdef int64_t now = monotonic_ns()
         self.silence_end = now + self.patience
         while not self.was_drained and not self.interrupted and now < self.silence_end:
+            self.take_messages(now)
             if self.closed_by_peer():
                 with gil:
                     raise LinkError(f"{self.connection.peer}: the peer closed the link after "
                                     f"{self.purged} messages")
-            self.take_messages(now)
             self.notice_signals(now)
             self.ask_for_more()
             if not self.was_drained:
@@ -81,36 +68,36 @@ cdef class Purger(Endpoint):
             now = monotonic_ns()
         return 0
 
-    cdef int take_messages(self, int64_t now) noexcept nogil:
-        """Discard the bytes that the engine has, and settle each message that is complete."""
-        cdef pn_delivery_t *delivery = pn_link_current(self.link)
-        while delivery != NULL and pn_delivery_readable(delivery):
-            self.silence_end = now + self.patience
-            while pnx_take(self.link, <char *>self.waste, WASTE_SIZE).size:
-                pass
-            if pn_delivery_partial(delivery) and not pn_delivery_aborted(delivery):
-                return 0
-            if not pn_delivery_aborted(delivery):
-                self.purged += 1
-                if not pn_delivery_settled(delivery):
-                    pn_delivery_update(delivery, PN_ACCEPTED)
-            pn_delivery_settle(delivery)
-            delivery = pn_link_current(self.link)
+    cdef int take_messages(self, int64_t now) except -1 nogil:
+        """Discard what was read of messages, and settle each that is complete."""
+        cdef amqp_event event = self.connection.next_event()
+        cdef amqp_arrival_t *arrival = &self.connection.plane.arrival
+        while event != AMQP_NOTHING:
+            if event == AMQP_ARRIVAL:
+                self.silence_end = now + self.patience
+                if not arrival.more and not arrival.aborted:
+                    self.purged += 1
+                    if not arrival.settled:
+                        self.connection.accept(
+                            self.end.session, arrival.delivery_id, AMQP_CODE_ACCEPTED)
+            event = self.connection.next_event()
         return 0
 
-    cdef int ask_for_more(self) noexcept nogil:
+    cdef int ask_for_more(self) except -1 nogil:
         """Have the peer send a window of messages, and say when it has none (part 2.6.7)."""
-        cdef int credit = pn_link_credit(self.link)
+        cdef int64_t credit = self.end.counts.credit
         if not self.drainable:
             if 2 * credit <= self.credit_window:
-                pn_link_flow(self.link, <int>(self.credit_window - credit))
+                self.connection.give_credit(
+                    self.end, <uint32_t>(self.credit_window - credit), False)
             return 0
-        if credit or pn_link_queued(self.link):
+        if credit:
             return 0
         # Credit that the peer gave back, unlike credit that messages used up. ActiveMQ Classic
         # gives it back after each page of its queue: only a drain without a message counts.
-        self.was_drained = pn_link_drained(self.link) > 0 and self.purged == self.drained_at
+        self.was_drained = self.end.counts.drained > 0 and self.purged == self.drained_at
+        self.end.counts.drained = 0
         if not self.was_drained:
             self.drained_at = self.purged
-            pn_link_drain(self.link, <int>self.credit_window)
+            self.connection.give_credit(self.end, <uint32_t>self.credit_window, True)
         return 0

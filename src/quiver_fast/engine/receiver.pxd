@@ -1,13 +1,16 @@
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_link_end_t
 from quiver_fast.engine.body cimport Body
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport ScannedMessage, ScanResult
-from quiver_fast.proton.libproton cimport pn_delivery_t, pn_link_t
+from quiver_fast.engine.backlog cimport Backlog
+from quiver_fast.proton.libproton cimport pn_link_t
 
 # What has come of the present delivery of one link.
 cdef struct Inflow:
     pn_link_t *link
+    amqp_link_end_t *end
     # The first bytes, up to SendTime; later ones are discarded.
     uint8_t *head
     size_t head_size
@@ -19,6 +22,8 @@ cdef struct Inflow:
     bint begun
     int64_t first_time
     uint64_t told
+    # Frames of it in the backlog.
+    int64_t kept
     Inflow *next
 
 cdef Inflow *new_inflow(pn_link_t *link) except NULL
@@ -34,7 +39,11 @@ cdef class Receiver(Endpoint):
     cdef const char *prefix
     cdef size_t prefix_size
     cdef Inflow *base
-    cdef uint8_t *waste
+    # What came and no transaction was open for, and frames since the window was last given.
+    cdef Backlog backlog
+    cdef uint32_t unreturned
+    # Messages since the clock was read.
+    cdef int taken_since
     # Bodies are looked at (note_bytes, finish_stream), and several links taken from.
     cdef bint streaming
     cdef int64_t now
@@ -59,14 +68,16 @@ cdef class Receiver(Endpoint):
     cdef int64_t goal(self) noexcept nogil
     cdef bint is_over(self, int64_t now) noexcept nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
-    cdef int ask_for_the_rest(self) noexcept nogil
+    cdef int ask_for_the_rest(self) except -1 nogil
     cdef int take_messages(self) except -1 nogil
-    cdef int take_from(self, Inflow *flow) except -1 nogil
-    cdef int take_bytes(self, Inflow *flow) except -1 nogil
-    cdef int take_rest(self, Inflow *flow) noexcept nogil
+    cdef int take_arrival(self, const amqp_arrival_t *arrival) except -1 nogil
+    cdef int take_part(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil
+    cdef int keep_head(self, Inflow *flow, const uint8_t *bytes, size_t size) except -1 nogil
+    cdef int take_backlog(self) except -1 nogil
+    cdef int give_window(self, amqp_link_end_t *end) except -1 nogil
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil
     cdef int grow_head(self, Inflow *flow) except -1
-    cdef int finish_message(self, Inflow *flow, pn_delivery_t *delivery) except -1 nogil
+    cdef int finish_message(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil
     cdef size_t own_prefix(self, Inflow *flow) noexcept nogil
     cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil
     cdef int set_apart(self, Inflow *flow) except -1 nogil
@@ -76,7 +87,7 @@ cdef class Receiver(Endpoint):
     cdef int refuse_message(self, ScanResult result) except -1
     cdef int check_unit(self, Inflow *flow) except -1
     cdef int refuse_unit(self, int64_t sent) except -1
-    cdef int top_up(self) noexcept nogil
+    cdef int top_up(self) except -1 nogil
     cdef bint may_take(self) noexcept nogil
     cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil
     cdef bint is_committed(self, bint ending, int64_t now) except? -1 nogil

@@ -1,9 +1,14 @@
 """The receiving end: credit, partial deliveries, records, acceptance, transactions."""
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_CODE_TRANSACTIONAL, AMQP_NOTHING, AMQP_OUTCOME,
+    amqp_arrival_t, amqp_event, amqp_link_end_t,
+)
+from quiver_fast.engine.backlog cimport Backlog
 from quiver_fast.engine.connection cimport PEER_CLOSED
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
@@ -12,12 +17,9 @@ from quiver_fast.engine.scanner cimport (
 from quiver_fast.engine.selector cimport ask_for_selector, has_selector
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_bytes_t, pn_delivery_aborted,
-    pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_settle,
-    pn_delivery_settled, pn_delivery_t, pn_delivery_update, pn_link_credit, pn_link_current,
-    pn_link_drain, pn_link_drained, pn_link_flow, pn_link_queued, pn_link_recv,
-    pn_link_remote_source, pn_link_set_rcv_settle_mode, pn_link_source, pn_link_t,
-    pn_session_set_incoming_window_and_lwm, pn_session_state, pn_terminus_t, pnx_take, ssize_t,
+    PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_link_remote_source, pn_link_set_rcv_settle_mode,
+    pn_link_source, pn_link_t, pn_session_set_incoming_window_and_lwm, pn_session_state,
+    pn_terminus_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 from quiver_fast.run.course import UNIT_FACTOR
@@ -29,7 +31,6 @@ cdef size_t FIRST_HEAD = 4096
 ID_CODES = frozenset((0x44, 0x53, 0x80, 0x98, 0xA0, 0xB0))
 
 cdef size_t LARGEST_HEAD = 64 * 1024 * 1024
-cdef size_t WASTE_SIZE = 65536
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
@@ -84,7 +85,6 @@ cdef class Receiver(Endpoint):
 
     def __cinit__(self) -> None:
         self.base = NULL
-        self.waste = NULL
 
     def __init__(self, connection, writer, limits, *, address: str, name: str,
                  credit_window: int, with_ids: bool = False, id_prefix: str = "",
@@ -100,13 +100,10 @@ cdef class Receiver(Endpoint):
         self.prefix_size = len(self.id_prefix)
         self.tells_by_id = bool(self.limits.run_start_ms and with_ids and id_prefix)
         self.base = new_inflow(NULL)
-        self.waste = <uint8_t *>malloc(WASTE_SIZE)
-        if self.waste == NULL:
-            raise MemoryError("no memory for a receive buffer")
+        self.backlog = Backlog()
 
     def __dealloc__(self) -> None:
         free_inflow(self.base)
-        free(self.waste)
 
     def prepare_session(self) -> None:
         if self.batch_size:
@@ -131,7 +128,14 @@ cdef class Receiver(Endpoint):
         if self.selector and not self.is_refusal() and not has_selector(source):
             raise LinkError(f"{self.connection.peer}: the peer does not filter '{self.address}'")
 
+    cdef void *user(self) noexcept:
+        return self.base
+
     cdef int begin(self) noexcept nogil:
+        self.base.end = self.end
+        if self.batch_size:
+            # The window is given again when a message is taken, and not when it comes.
+            self.end.session.window = 0
         self.start_clock()
         if self.control.was_given:
             # The wrapper says when no more comes.
@@ -170,10 +174,11 @@ cdef class Receiver(Endpoint):
         cdef bint ending
         while True:
             now = monotonic_ns()
-            if self.batch_size:
-                self.coordinator.poll(now)
             # First what came before the end of the link, then the end.
             self.take_messages()
+            if self.batch_size:
+                self.coordinator.poll(now)
+                self.take_backlog()
             closed = self.closed_by_peer()
             self.flush_records(now)
             self.notice_wrapper(now)
@@ -204,7 +209,7 @@ cdef class Receiver(Endpoint):
             return True
         if closed:
             # With transactions messages may wait for the next one.
-            return self.batch_size == 0 or pn_link_queued(self.link) == 0 or (
+            return self.backlog.frames == 0 or (
                 pn_session_state(self.session) & PN_REMOTE_CLOSED)
         return self.stopping and self.is_drained(now)
 
@@ -232,7 +237,7 @@ cdef class Receiver(Endpoint):
                 self.coordinator.declare()
         return True
 
-    cdef int start_draining(self, int64_t now) noexcept nogil:
+    cdef int start_draining(self, int64_t now) except -1 nogil:
         """Take the credit back and wait for what is on its way (part 2.6.7, drain)."""
         self.stopping = True
         self.drain_deadline = now + self.patience
@@ -245,10 +250,11 @@ cdef class Receiver(Endpoint):
     cdef bint is_drained(self, int64_t now) noexcept nogil:
         if now >= self.drain_deadline:
             return True
-        if self.undrainable or pn_link_credit(self.link) or pn_link_queued(self.link):
+        if self.undrainable or self.end.counts.credit or self.backlog.frames:
             return False
         # Credit that the peer gave back, unlike credit that messages used up.
-        self.was_drained = pn_link_drained(self.link) > 0
+        self.was_drained = self.end.counts.drained > 0
+        self.end.counts.drained = 0
         if not self.was_drained or self.taken() == self.taken_before:
             return True
         # ActiveMQ Classic gives credit back after each page of its queue: only a drain without
@@ -260,12 +266,11 @@ cdef class Receiver(Endpoint):
         self.ask_for_the_rest()
         return False
 
-    cdef int ask_for_the_rest(self) noexcept nogil:
+    cdef int ask_for_the_rest(self) except -1 nogil:
         """Have the peer send what it has for our credit, and give the remaining credit back."""
         self.taken_before = self.taken()
         # A peer without credit of ours cannot tell whether its queue is empty.
-        pn_link_drain(self.link, 1 if pn_link_credit(self.link) == 0 else 0)
-        return 0
+        return self.connection.give_credit(self.end, self.end.counts.credit == 0, True)
 
     cdef int64_t taken(self) noexcept nogil:
         """Return the number of all messages, those of other runs included."""
@@ -280,51 +285,80 @@ cdef class Receiver(Endpoint):
             self.time_is_over(now))
 
     cdef int take_messages(self) except -1 nogil:
-        """Take all that the engine has of messages, whole or in part."""
-        return self.take_from(self.base)
-
-    cdef int take_from(self, Inflow *flow) except -1 nogil:
-        cdef pn_delivery_t *delivery = pn_link_current(flow.link)
-        cdef int taken = 0
-        cdef int64_t goal = self.goal()
-        if self.stopping and not self.interrupted and delivery != NULL and (
-                pn_delivery_pending(delivery)):
-            # The last messages are on their way, however long that takes.
-            self.drain_deadline = monotonic_ns() + self.patience
-        while delivery != NULL and pn_delivery_readable(delivery):
-            if self.received >= goal:
-                return 0
-            if not self.may_take():
-                return 0
-            if taken % self.clock_block == 0:
-                self.now = realtime_ns() // self.time_divisor
-            taken += 1
-            self.take_bytes(flow)
-            if pn_delivery_aborted(delivery):
-                self.aborted += 1
-                flow.scanned = False
-                flow.begun = False
-                flow.head_size = 0
-                pn_delivery_settle(delivery)
-            elif pn_delivery_partial(delivery):
-                return 0
-            else:
-                self.finish_message(flow, delivery)
-            delivery = pn_link_current(flow.link)
+        """Take all that was read of messages, whole or in part."""
+        cdef amqp_event event = self.connection.next_event()
+        self.taken_since = 0
+        while event != AMQP_NOTHING:
+            if event == AMQP_ARRIVAL:
+                self.take_arrival(&self.connection.plane.arrival)
+            elif event == AMQP_OUTCOME and self.coordinator is not None:
+                self.coordinator.take_disposition(&self.connection.plane.disposition)
+            event = self.connection.next_event()
         return 0
 
-    cdef int take_bytes(self, Inflow *flow) except -1 nogil:
-        """Read what has come. Keep it until SendTime is found, then discard it."""
-        cdef ssize_t n
+    cdef int take_arrival(self, const amqp_arrival_t *arrival) except -1 nogil:
+        """Take a frame, or keep it until a transaction is open for it."""
+        cdef Inflow *flow = <Inflow *>arrival.link.user
+        if flow == NULL:
+            # A link that we are about to detach.
+            return 0
+        if self.stopping and not self.interrupted:
+            # The last messages are on their way, however long that takes.
+            self.drain_deadline = monotonic_ns() + self.patience
+        if self.backlog.frames == 0 and self.may_take():
+            return self.take_part(flow, arrival)
+        flow.kept += 1
+        return self.backlog.put(arrival)
+
+    cdef int take_backlog(self) except -1 nogil:
+        """Take what was kept, as far as a transaction is open for it."""
+        cdef amqp_arrival_t arrival
+        cdef Inflow *flow
+        while self.backlog.frames and self.may_take():
+            self.backlog.take(&arrival)
+            flow = <Inflow *>arrival.link.user
+            flow.kept -= 1
+            self.take_part(flow, &arrival)
+        return 0
+
+    cdef int take_part(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil:
+        """Take a message, or a part of one. Only its bytes up to SendTime are looked at."""
         cdef ScanResult result
-        while not flow.scanned:
-            n = pn_link_recv(flow.link, <char *>flow.head + flow.head_size,
-                             flow.head_capacity - flow.head_size)
-            if n <= 0:
-                return 0
-            if self.streaming:
-                self.note_bytes(flow, flow.head + flow.head_size, n)
-            flow.head_size += n
+        if self.batch_size:
+            self.give_window(arrival.link)
+        if self.received >= self.goal():
+            return 0
+        if self.taken_since % self.clock_block == 0:
+            self.now = realtime_ns() // self.time_divisor
+        self.taken_since += 1
+        if arrival.aborted:
+            self.aborted += 1
+            flow.scanned = False
+            flow.begun = False
+            flow.head_size = 0
+            return 0
+        if self.streaming and arrival.payload.size:
+            self.note_bytes(flow, arrival.payload.start, arrival.payload.size)
+        if arrival.first and not arrival.more:
+            result = scan_message(arrival.payload.start, arrival.payload.size, &flow.message)
+            if result != SCAN_FOUND:
+                with gil:
+                    self.refuse_message(result)
+            flow.scanned = True
+        elif not flow.scanned:
+            self.keep_head(flow, arrival.payload.start, arrival.payload.size)
+        return 0 if arrival.more else self.finish_message(flow, arrival)
+
+    cdef int keep_head(self, Inflow *flow, const uint8_t *bytes, size_t size) except -1 nogil:
+        """Keep bytes of a message that comes in parts until SendTime is found in them."""
+        cdef ScanResult result
+        cdef size_t part
+        while size and not flow.scanned:
+            part = min(size, flow.head_capacity - flow.head_size)
+            memcpy(flow.head + flow.head_size, bytes, part)
+            flow.head_size += part
+            bytes += part
+            size -= part
             result = scan_message(flow.head, flow.head_size, &flow.message)
             if result == SCAN_FOUND:
                 flow.scanned = True
@@ -334,17 +368,18 @@ cdef class Receiver(Endpoint):
             elif flow.head_size == flow.head_capacity:
                 with gil:
                     self.grow_head(flow)
-        return self.take_rest(flow)
+        return 0
 
-    cdef int take_rest(self, Inflow *flow) noexcept nogil:
-        """Read the bytes after SendTime, and discard them."""
-        cdef pn_bytes_t rest
-        while True:
-            rest = pnx_take(flow.link, <char *>self.waste, WASTE_SIZE)
-            if rest.size == 0:
-                return 0
-            if self.streaming:
-                self.note_bytes(flow, <const uint8_t *>rest.start, rest.size)
+    cdef int give_window(self, amqp_link_end_t *end) except -1 nogil:
+        """Give the session's window again, in halves, when frames are taken."""
+        if end.session != self.end.session:
+            return 0
+        self.unreturned += 1
+        if self.unreturned < TRANSACTION_WINDOW // 2:
+            return 0
+        end.session.counts.incoming_window += self.unreturned
+        self.unreturned = 0
+        return self.connection.tell_flow(end.session, NULL)
 
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil:
         """Look at the next bytes of a message; for a receiver of streams."""
@@ -366,7 +401,7 @@ cdef class Receiver(Endpoint):
         flow.head_capacity *= 2
         return 0
 
-    cdef int finish_message(self, Inflow *flow, pn_delivery_t *delivery) except -1 nogil:
+    cdef int finish_message(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil:
         """Record a whole message, then accept and settle it."""
         cdef bint is_own
         cdef size_t prefix
@@ -392,11 +427,13 @@ cdef class Receiver(Endpoint):
         flow.head_size = 0
         if self.coordinator is not None:
             self.batch_received += 1
-            self.coordinator.enlist(delivery, PN_ACCEPTED)
-        elif not pn_delivery_settled(delivery):
-            pn_delivery_update(delivery, PN_ACCEPTED)
-        pn_delivery_settle(delivery)
-        return 0
+            self.connection.run_transaction = self.coordinator.transaction()
+            return self.connection.accept(
+                arrival.link.session, arrival.delivery_id, AMQP_CODE_TRANSACTIONAL)
+        if arrival.settled:
+            return 0
+        return self.connection.accept(
+            arrival.link.session, arrival.delivery_id, AMQP_CODE_ACCEPTED)
 
     cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil:
         """Say whether a message is of this run, by its id, which depends on no host's clock."""
@@ -479,9 +516,9 @@ cdef class Receiver(Endpoint):
             f"{self.connection.peer}: SendTime {sent} of message {self.taken() + 1} is in "
             "another unit than ours (see time-unit)")
 
-    cdef int top_up(self) noexcept nogil:
+    cdef int top_up(self) except -1 nogil:
         """Keep the window filled, in halves, and never beyond the count."""
-        cdef int64_t credit = pn_link_credit(self.link)
+        cdef int64_t credit = self.end.counts.credit + self.backlog.messages
         cdef int64_t more
         if credit > self.credit_window // 2:
             return 0
@@ -489,9 +526,7 @@ cdef class Receiver(Endpoint):
         if self.limits.count:
             # Messages that are not of this run use credit up, and get it again.
             more = min(more, self.limits.count - self.received - credit)
-        if more > 0:
-            pn_link_flow(self.link, <int>more)
-        return 0
+        return self.connection.give_credit(self.end, <uint32_t>more, False) if more > 0 else 0
 
     cdef int check_transaction(self) except -1:
         """Raise LinkError if the peer is gone and took a transaction with it."""

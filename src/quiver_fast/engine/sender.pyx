@@ -1,21 +1,26 @@
 """The sending end: bursts of one patched template, outcomes, schedule, transactions."""
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
-from quiver_fast.engine.connection cimport put_symbol
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_CODE_MODIFIED, AMQP_CODE_NONE, AMQP_CODE_RECEIVED, AMQP_CODE_REJECTED,
+    AMQP_CODE_RELEASED, AMQP_CODE_TRANSACTIONAL, AMQP_FRAME_ROOM, AMQP_NOTHING, AMQP_OURS,
+    AMQP_OUTCOME, AMQP_RECEIVER, AMQP_STAMP_TAG, amqp_code, amqp_disposition_t, amqp_event,
+    amqp_output_add, amqp_output_refer, amqp_output_room, amqp_output_waiting,
+    amqp_sender_drained, amqp_stamp_lay, amqp_stamp_number, amqp_state_t, amqp_transfer_t,
+    amqp_unsettled_add, amqp_unsettled_add_all, amqp_unsettled_clip, amqp_unsettled_free,
+    amqp_unsettled_init, amqp_unsettled_settle, amqp_unsettled_settle_all, amqp_write_state,
+    amqp_write_transfer, amqp_bytes_t, amqp_session_end_t,
+)
+from quiver_fast.engine.connection cimport error_text, put_symbol
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.template cimport MessageTemplate
-from quiver_fast.engine.transaction cimport TRANSACTIONAL_STATE, provisional_outcome
+from quiver_fast.engine.wire cimport no_memory
 from quiver_fast.errors import PeerError, LinkError, OutcomeError
 from quiver_fast.proton.libproton cimport (
-    PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED, PN_SND_UNSETTLED,
-    pn_bytes_t, pn_delivery, pn_delivery_abort, pn_delivery_clear, pn_delivery_link,
-    pn_delivery_remote, pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled,
-    pn_delivery_t, pn_delivery_tag, pn_delivery_updated, pn_disposition_condition, pn_dtag,
-    pn_link_advance, pn_link_credit, pn_link_current, pn_link_drained, pn_link_get_drain,
-    pn_link_send, pn_link_set_snd_settle_mode, pn_link_target, pn_session_outgoing_bytes,
-    pn_session_remote_incoming_window, pn_terminus_capabilities,
-    pn_transport_get_remote_max_frame, pn_work_head, pn_work_next, pnx_send,
+    PN_SND_SETTLED, PN_SND_UNSETTLED, pn_link_set_snd_settle_mode, pn_link_target,
+    pn_terminus_capabilities,
 )
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.digits cimport put_decimal
@@ -24,42 +29,36 @@ from quiver_fast.run.pacer cimport DelayHistogram, Schedule
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
-# More unsent bytes than this make an engine of the system's copy whole buffers at every frame.
-cdef size_t OUTGOING_LIMIT = 131072
+# More bytes than this never wait for the socket, and no more than a frame beyond.
+cdef size_t OUTPUT_LIMIT = 65536
+# Larger bodies are not copied behind each transfer, but referred to.
+cdef size_t STAMPED_LIMIT = 4096
 cdef size_t CHUNK = 65536
 # A larger body takes more than a fraction of a microsecond to copy.
 cdef uint64_t SMALL_BODY = 1024
-# Pieces of a body between two looks at what the peer sent.
+# Frames of a body between two looks at what the peer sent.
 cdef int PIECES = 16
-# Frame header and performative of a transfer (part 2.7.5), with room to spare.
-cdef size_t FRAME_OVERHEAD = 128
 cdef int64_t SECOND = 1000000000
 # At the end of a run, a peer that sends no outcome for so long is given up.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
 # The least time that a peer has to give its first credit.
 cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
 
-# Delivery tags are 4 characters of 6 bits each (text, because some clients cannot
-# take a binary tag), unique while fewer than 2^24 deliveries are unsettled.
-cdef int TAG_SIZE = 4
-cdef int64_t TAG_MASK = 0xFFFFFF
+# Tags are unique while fewer deliveries than this are unsettled (see stamp.h).
+cdef uint32_t MOST_UNSETTLED = 1 << 24
+cdef uint32_t FIRST_UNSETTLED = 4096
+# The widest transactional state: the id's length is one byte (part 4.5.8).
+cdef enum:
+    STATE_ROOM = 288
 
 cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
 
 
-cdef inline void put_tag(char *tag, int64_t sequence) noexcept nogil:
+cdef inline void put_tag(uint8_t *tag, int64_t sequence) noexcept nogil:
+    """Put what amqp_stamp_number puts: six bits of the sequence in each byte."""
     cdef int i
-    for i in range(TAG_SIZE):
-        tag[i] = <char>(48 + ((sequence >> (6 * i)) & 63))
-
-
-cdef inline int64_t tag_sequence(const char *tag, int64_t newest) noexcept nogil:
-    """Return the sequence that a tag stands for: the last one up to ``newest``."""
-    cdef int64_t value = 0
-    cdef int i
-    for i in range(TAG_SIZE):
-        value |= <int64_t>(<uint8_t>tag[i] - 48) << (6 * i)
-    return newest - ((newest - value) & TAG_MASK)
+    for i in range(AMQP_STAMP_TAG):
+        tag[i] = <uint8_t>(48 + ((sequence >> (6 * i)) & 63))
 
 
 cdef class Sender(Endpoint):
@@ -93,8 +92,15 @@ cdef class Sender(Endpoint):
         if time_unit != "ms" and self.template.body_size > SMALL_BODY:
             # Four of these take longer than a microsecond.
             self.clock_block = 1
+        if not amqp_unsettled_init(&self.waiting, 0, FIRST_UNSETTLED, MOST_UNSETTLED):
+            raise MemoryError("no memory for unsettled deliveries")
+
+    def __dealloc__(self) -> None:
+        amqp_unsettled_free(&self.waiting)
 
     def prepare(self) -> None:
+        # Frames that wait refer to its body.
+        self.connection.referred = self.template
         mode = PN_SND_SETTLED if self.presettled else PN_SND_UNSETTLED
         pn_link_set_snd_settle_mode(self.link, mode)
         if self.streaming:
@@ -103,14 +109,14 @@ cdef class Sender(Endpoint):
         self.lay_frames()
 
     def lay_frames(self) -> None:
-        """Take pieces of the body that fill whole frames of the peer's largest size."""
-        cdef size_t largest = pn_transport_get_remote_max_frame(self.connection.transport)
-        if largest == 0 or largest > CHUNK:
-            largest = CHUNK
-        self.frame_payload = largest - FRAME_OVERHEAD
-        self.piece = CHUNK // largest * self.frame_payload
-        self.first_piece = min(self.template.block_size, self.piece)
-        self.body_rest = self.template.body_size - self.first_piece
+        """Take payloads that fill frames of the peer's largest size."""
+        largest = min(self.connection.largest_frame(), CHUNK)
+        self.frame_payload = largest - AMQP_FRAME_ROOM
+        if self.batch_size:
+            self.frame_payload -= STATE_ROOM
+        self.is_stamped = (
+            self.batch_size == 0 and not self.streaming
+            and self.template.size + 8 <= min(self.frame_payload, STAMPED_LIMIT))
 
     def run(self) -> None:
         """Send until a limit or a signal, then wait for every outcome.
@@ -153,7 +159,7 @@ cdef class Sender(Endpoint):
 
     cdef int await_credit(self, int64_t now) except -1 nogil:
         """Start the clock if there is credit; give up a peer that never gives any."""
-        if pn_link_credit(self.link) > 0:
+        if self.end.counts.credit > 0:
             return self.start_clock()
         if self.time_is_over(now):
             with gil:
@@ -173,10 +179,11 @@ cdef class Sender(Endpoint):
             self.notice_signals(now)
             if self.started == 0 and not self.stopping:
                 self.await_credit(now)
-            if self.interrupted and self.body_left and (
+            if self.interrupted and self.is_open and not self.is_aborting and (
                     self.streaming or now >= self.drain_deadline):
                 self.aborted += 1
                 self.settled += 1
+                amqp_unsettled_settle(&self.waiting, self.delivery_id)
                 self.abort_delivery()
             if not self.stopping and self.is_done(now):
                 self.start_draining(now)
@@ -201,9 +208,9 @@ cdef class Sender(Endpoint):
         """Exchange with the peer, and wait for it or for the next message's time."""
         if wake == 0 or self.stopping:
             return self.connection.exchange(wake)
-        if self.schedule is None and self.body_left == 0:
+        if self.schedule is None and not self.is_open:
             return self.connection.exchange(0 if self.connection.linger() else wake)
-        if self.is_exact and self.body_left == 0:
+        if self.is_exact and not self.is_open:
             return self.connection.exchange_awake(wake)
         return self.connection.exchange(wake)
 
@@ -216,7 +223,7 @@ cdef class Sender(Endpoint):
         return self.control.stopped or self.time_is_over(now) or (
             self.limits.count and self.sent >= self.limits.count)
 
-    cdef int start_draining(self, int64_t now) noexcept nogil:
+    cdef int start_draining(self, int64_t now) except -1 nogil:
         self.stopping = True
         self.drain_deadline = now + DRAIN_TIMEOUT
         return 0
@@ -233,28 +240,102 @@ cdef class Sender(Endpoint):
             most = min(most, self.batch_size - self.batch_sent)
             if not self.coordinator.is_open():
                 return 0
-        return min(most, TAG_MASK - (self.sent - self.settled))
+        return min(most, MOST_UNSETTLED - 1 - (self.sent - self.settled))
 
     cdef int burst(self, int64_t now) except -1 nogil:
-        """Send what credit, schedule and socket allow, up to BURST messages."""
-        cdef int64_t credit = pn_link_credit(self.link)
-        cdef int64_t room
+        """Send what credit, windows, schedule and socket allow, up to BURST messages."""
+        cdef int64_t allowed
+        cdef int64_t room = self.room()
         cdef int64_t time = 0
         cdef int i
-        if credit <= 0 or self.connection.blocked or self.body_left:
+        if room <= 0:
             return 0
-        room = min(min(credit, <int64_t>BURST), self.allowance(now))
+        allowed = self.allowance(now)
+        if allowed <= 0 and amqp_sender_drained(&self.end.counts):
+            return self.connection.tell_flow(self.end.session, self.end)
+        room = min(room, allowed)
+        if self.is_stamped:
+            return self.send_stamped(room)
         for i in range(<int>room):
             if self.schedule is not None or i % self.clock_block == 0:
                 time = self.send_time()
-            self.send_message(time)
-            if self.body_left:
-                self.feed_body(now)
-            if self.body_left or pn_session_outgoing_bytes(self.session) >= OUTGOING_LIMIT:
+            self.begin_message(time)
+            self.feed_body(now)
+            if self.is_open or self.room() <= 0:
                 break
-        if room <= 0 and pn_link_get_drain(self.link):
-            pn_link_drained(self.link)
         return 0
+
+    cdef int64_t room(self) noexcept nogil:
+        """Return how many messages of one frame the peer and the socket take now."""
+        cdef amqp_session_end_t *session = self.end.session
+        if self.connection.blocked or self.is_open:
+            return 0
+        if amqp_output_waiting(&self.connection.plane.output) >= OUTPUT_LIMIT:
+            return 0
+        return min(<int64_t>BURST, min(<int64_t>self.end.counts.credit,
+                                       <int64_t>session.counts.remote_incoming_window))
+
+    cdef int take_ids(self, int64_t count) except -1 nogil:
+        """Count deliveries that begin, each of one frame or of the first of several."""
+        cdef amqp_session_end_t *session = self.end.session
+        self.delivery_id = session.counts.next_delivery_id
+        # The coordinator's deliveries lie between ours.
+        while self.waiting.next != self.delivery_id:
+            if not amqp_unsettled_add(&self.waiting, True):
+                no_memory()
+        if self.presettled:
+            self.waiting.oldest = self.waiting.next = self.delivery_id + <uint32_t>count
+        elif amqp_unsettled_add_all(&self.waiting, <uint32_t>count) < count:
+            no_memory()
+        session.counts.next_delivery_id += <uint32_t>count
+        self.end.counts.delivery_count += <uint32_t>count
+        self.end.counts.credit -= <uint32_t>count
+        return 0
+
+    cdef int lay_stamp(self) noexcept nogil:
+        """Write the frame of the present message before it; the head may have grown."""
+        amqp_stamp_lay(
+            &self.stamp, <uint8_t *>self.template.head,
+            self.template.head_size + <size_t>self.template.body_size,
+            self.end.session.channel[<int>AMQP_OURS], self.end.handle[<int>AMQP_OURS],
+            self.presettled)
+        return 0
+
+    cdef int send_stamped(self, int64_t count) except -1 nogil:
+        """Send so many small messages, each of one frame, as far as the output is for them."""
+        cdef size_t room = OUTPUT_LIMIT - amqp_output_waiting(&self.connection.plane.output)
+        cdef int64_t time = 0
+        cdef int64_t i
+        cdef uint8_t *out
+        if self.stamp.size == 0:
+            count = 1
+        else:
+            count = min(count, <int64_t>(room // self.stamp.size + 1))
+        self.take_ids(count)
+        for i in range(count):
+            if self.schedule is not None or i % self.clock_block == 0:
+                time = self.send_time()
+            if self.template.next_message(time) or self.stamp.size == 0:
+                self.lay_stamp()
+            self.sent += 1
+            amqp_stamp_number(&self.stamp, self.delivery_id + <uint32_t>i, self.sent)
+            out = amqp_output_room(&self.connection.plane.output, self.stamp.size)
+            if out == NULL:
+                no_memory()
+            memcpy(out, self.stamp.frame, self.stamp.size)
+            amqp_output_add(&self.connection.plane.output, out + self.stamp.size)
+            self.record(time)
+        self.end.session.counts.next_outgoing_id += <uint32_t>count
+        self.end.session.counts.remote_incoming_window -= <uint32_t>count
+        if self.presettled:
+            self.settled += count
+        return 0
+
+    cdef int record(self, int64_t time) except -1 nogil:
+        if self.with_ids:
+            return self.writer.sent_with_id(
+                self.template.digits, self.template.digit_count, time)
+        return self.writer.sent(time)
 
     cdef int64_t send_time(self) noexcept nogil:
         """Return the time to put into the next message, in the run's unit."""
@@ -262,105 +343,156 @@ cdef class Sender(Endpoint):
             return realtime_ns() // self.time_divisor
         return self.schedule.send_time(self.sent) // self.time_divisor
 
-    cdef int send_message(self, int64_t time) except -1 nogil:
-        cdef char[4] tag
-        cdef pn_delivery_t *delivery
+    cdef int begin_message(self, int64_t time) except -1 nogil:
+        """Begin the next delivery: its frames go out in `feed_body`."""
         self.template.next_message(time)
-        put_tag(tag, self.sent + 1)
-        delivery = pn_delivery(self.link, pn_dtag(tag, TAG_SIZE))
-        if self.coordinator is not None:
-            self.coordinator.enlist(delivery, 0)
-        pn_link_send(self.link, self.template.head, self.template.head_size + self.first_piece)
+        self.take_ids(1)
         self.sent += 1
         self.batch_sent += 1
-        self.body_left = self.body_rest
+        self.is_open = True
+        self.is_first = True
+        self.lead = <const uint8_t *>self.template.head
+        self.lead_left = self.template.head_size
+        self.body_left = self.template.body_size
+        self.section_left = min(self.body_left, self.template.section_size)
         if self.streaming:
-            self.begin_stream(time)
-        if self.body_left == 0:
-            self.finish_delivery()
-        else:
-            self.section_left = self.template.section_size - self.first_piece
-        if self.with_ids:
-            return self.writer.sent_with_id(
-                self.template.digits, self.template.digit_count, time)
-        return self.writer.sent(time)
+            self.message_time = time
+            self.first_time = realtime_ns() // self.time_divisor
+            self.told = 0
+        return self.record(time)
 
-    cdef int begin_stream(self, int64_t time) noexcept nogil:
-        self.message_time = time
-        self.first_time = realtime_ns() // self.time_divisor
-        self.told = 0
-        self.bytes += self.template.body_size - self.body_left
+    cdef int feed_body(self, int64_t now) except -1 nogil:
+        """Send frames of the present delivery, as session and socket take them."""
+        cdef amqp_session_end_t *session = self.end.session
+        for _ in range(PIECES):
+            if not self.is_open or self.connection.blocked:
+                return 0
+            if session.counts.remote_incoming_window == 0:
+                return 0
+            if self.is_aborting:
+                return self.send_abort()
+            self.send_frame()
+            if self.stopping and not self.interrupted:
+                # The last message is on its way, however long that takes.
+                self.drain_deadline = now + DRAIN_TIMEOUT
+            if amqp_output_waiting(&self.connection.plane.output) >= OUTPUT_LIMIT:
+                self.connection.write()
+        return 0
+
+    cdef int send_frame(self) except -1 nogil:
+        """Send the next frame of the present delivery, as full as it can be."""
+        cdef amqp_session_end_t *session = self.end.session
+        cdef amqp_transfer_t frame
+        cdef uint8_t[4] tag
+        cdef uint8_t *out
+        cdef size_t size = min(self.lead_left, self.frame_payload)
+        if self.lead_left <= self.frame_payload:
+            size += <size_t>min(<uint64_t>(self.frame_payload - size), self.section_left)
+        memset(&frame, 0, sizeof(frame))
+        frame.payload.size = size
+        frame.more = size < self.lead_left + self.body_left
+        self.lay_transfer(&frame, tag)
+        out = amqp_output_room(
+            &self.connection.plane.output, AMQP_FRAME_ROOM + STATE_ROOM + self.lead_left)
+        if out == NULL:
+            no_memory()
+        if self.coordinator is not None and frame.has_delivery_id:
+            out = self.put_enlisted(out, &frame)
+        else:
+            out = amqp_write_transfer(out, session.channel[<int>AMQP_OURS], &frame)
+        session.counts.next_outgoing_id += 1
+        session.counts.remote_incoming_window -= 1
+        self.put_payload(out, size)
+        if not frame.more:
+            self.finish_delivery()
+        return 0
+
+    cdef uint8_t *put_enlisted(self, uint8_t *out, amqp_transfer_t *frame) noexcept nogil:
+        """Write a delivery's first transfer as part of the open transaction (part 4.4.1)."""
+        cdef uint8_t[STATE_ROOM] encoded
+        cdef amqp_state_t state
+        memset(&state, 0, sizeof(state))
+        state.code = AMQP_CODE_TRANSACTIONAL
+        state.txn_id = self.coordinator.transaction()
+        frame.state.start = encoded
+        frame.state.size = amqp_write_state(encoded, &state) - encoded
+        return amqp_write_transfer(out, self.end.session.channel[<int>AMQP_OURS], frame)
+
+    cdef int lay_transfer(self, amqp_transfer_t *frame, uint8_t *tag) noexcept nogil:
+        """Fill in what a frame says beside its payload; id and tag are in the first alone."""
+        frame.handle = self.end.handle[<int>AMQP_OURS]
+        # A delivery is settled by its last frame, or not at all.
+        frame.has_settled = True
+        frame.settled = self.presettled and not frame.more
+        if not self.is_first:
+            return 0
+        self.is_first = False
+        put_tag(tag, self.sent)
+        frame.tag.start = tag
+        frame.tag.size = AMQP_STAMP_TAG
+        frame.delivery_id = self.delivery_id
+        frame.has_delivery_id = frame.has_message_format = True
+        return 0
+
+    cdef int put_payload(self, uint8_t *out, size_t size) except -1 nogil:
+        """Put the next bytes of the present message behind their transfer."""
+        cdef size_t lead = min(size, self.lead_left)
+        cdef amqp_bytes_t body
+        memcpy(out, self.lead, lead)
+        amqp_output_add(&self.connection.plane.output, out + lead)
+        self.lead += lead
+        self.lead_left -= lead
+        body.start = <const uint8_t *>self.template.body
+        body.size = size - lead
+        if body.size and not amqp_output_refer(&self.connection.plane.output, body, NULL):
+            no_memory()
+        self.body_left -= body.size
+        self.section_left -= body.size
+        if self.streaming:
+            self.bytes += body.size
+        if self.section_left == 0 and self.body_left:
+            self.begin_section()
+        return 0
+
+    cdef int begin_section(self) noexcept nogil:
+        """Have the head of the next Data section go out next."""
+        self.section_left = min(self.body_left, self.template.section_size)
+        self.template.next_section(self.section_left)
+        self.lead = <const uint8_t *>self.template.section
+        self.lead_left = sizeof(self.template.section)
         return 0
 
     cdef int finish_delivery(self) except -1 nogil:
-        """Tell the engine that the present delivery is whole."""
+        """Take note that the present delivery is whole."""
+        self.is_open = False
         if self.streaming:
             self.tell(c"F")
-        if not self.presettled:
-            pn_link_advance(self.link)
-            return 0
-        self.settled += 1
-        pn_delivery_settle(pn_link_current(self.link))
+        if self.presettled:
+            self.settled += 1
         return 0
 
-    cdef int abort_delivery(self) noexcept nogil:
+    cdef int abort_delivery(self) except -1 nogil:
         """Abort the present delivery, so that the receiver expects no more of it (part 2.6.14)."""
-        self.body_left = 0
-        pn_delivery_abort(pn_link_current(self.link))
+        self.is_aborting = True
+        # Without a window the frame has to wait, as any other.
+        return self.send_abort() if self.end.session.counts.remote_incoming_window else 0
+
+    cdef int send_abort(self) except -1 nogil:
+        cdef amqp_session_end_t *session = self.end.session
+        cdef amqp_transfer_t frame
+        cdef uint8_t *out
+        self.is_open = self.is_aborting = False
+        memset(&frame, 0, sizeof(frame))
+        frame.handle = self.end.handle[<int>AMQP_OURS]
+        frame.aborted = True
+        out = amqp_output_room(&self.connection.plane.output, AMQP_FRAME_ROOM)
+        if out == NULL:
+            no_memory()
+        out = amqp_write_transfer(out, session.channel[<int>AMQP_OURS], &frame)
+        amqp_output_add(&self.connection.plane.output, out)
+        session.counts.next_outgoing_id += 1
+        session.counts.remote_incoming_window -= 1
         return 0
-
-    cdef size_t room(self) noexcept nogil:
-        """Return how much of a body the engine may be given now.
-
-        The rest of the window is for the next pieces: to fill it at once was slower, and an
-        engine of the system's copies at every frame what it cannot frame for want of a window.
-        """
-        cdef uint64_t window = pn_session_remote_incoming_window(self.session)
-        cdef size_t pending = pn_session_outgoing_bytes(self.session)
-        cdef uint64_t limit
-        if window == 0:
-            return 0
-        limit = min(<uint64_t>OUTGOING_LIMIT, max(window // 2, <uint64_t>1) * self.frame_payload)
-        if pending >= limit:
-            return 0
-        return min(self.piece, <size_t>(limit - pending))
-
-    cdef int feed_body(self, int64_t now) except -1 nogil:
-        """Give the engine and the socket more of a large body, as they take it."""
-        cdef size_t room
-        for _ in range(PIECES):
-            if self.body_left == 0 or self.connection.blocked:
-                return 0
-            room = self.room()
-            if room < self.frame_payload or not self.feed_piece(room, now):
-                return 0
-        return 0
-
-    cdef bint feed_piece(self, size_t room, int64_t now) except? False nogil:
-        """Give the next piece; False when the socket is full."""
-        cdef size_t size
-        cdef bint is_open = True
-        if self.section_left == 0:
-            self.section_left = min(self.body_left, self.template.section_size)
-            self.template.next_section(self.section_left)
-            pn_link_send(self.link, self.template.section, sizeof(self.template.section))
-        size = <size_t>min(<uint64_t>room, self.section_left)
-        if size < self.body_left:
-            is_open = pnx_send(
-                self.link, self.template.body, size, self.connection.clear_socket())
-        else:
-            # By the engine: the last transfer of a body says that it is whole.
-            pn_link_send(self.link, self.template.body, size)
-        self.section_left -= size
-        self.body_left -= size
-        if self.streaming:
-            self.bytes += size
-        if self.stopping and not self.interrupted:
-            # The last message is on its way, however long that takes.
-            self.drain_deadline = now + DRAIN_TIMEOUT
-        if self.body_left == 0:
-            self.finish_delivery()
-        return is_open
 
     cdef int tell(self, char kind) except -1 nogil:
         """Record the bytes of the present body that went out since the last time."""
@@ -371,78 +503,107 @@ cdef class Sender(Endpoint):
         return self.writer.streamed(kind, self.message_time, self.first_time, time, fresh)
 
     cdef int tell_progress(self) except -1 nogil:
-        if self.streaming and self.body_left:
+        if self.streaming and self.is_open:
             self.tell(c"B")
         return 0
 
     cdef int collect_outcomes(self) except -1 nogil:
-        """Take the outcome of every delivery that the last read updated."""
-        cdef pn_delivery_t *delivery = pn_work_head(self.connection.connection)
-        cdef pn_delivery_t *following
-        while delivery != NULL:
-            following = pn_work_next(delivery)
-            if pn_delivery_updated(delivery) and pn_delivery_link(delivery) == self.link:
-                self.take_outcome(delivery)
-            delivery = following
+        """Take all that was read; of that, the outcomes of our deliveries."""
+        cdef amqp_event event = self.connection.next_event()
+        while event != AMQP_NOTHING:
+            if event == AMQP_OUTCOME and self.connection.plane.session == self.end.session:
+                self.take_disposition(&self.connection.plane.disposition)
+            event = self.connection.next_event()
         return 0
 
-    cdef int take_outcome(self, pn_delivery_t *delivery) except -1 nogil:
-        cdef uint64_t state = pn_delivery_remote_state(delivery)
-        if state == TRANSACTIONAL_STATE:
-            state = provisional_outcome(delivery)
-        if state == PN_RECEIVED or (state == 0 and not pn_delivery_settled(delivery)):
-            # Not an outcome yet (part 3.4.1).
-            pn_delivery_clear(delivery)
+    cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil:
+        cdef uint32_t first = told.first
+        cdef uint32_t last = told.last
+        cdef amqp_code code = told.state.code
+        if self.coordinator is not None:
+            self.coordinator.take_disposition(told)
+        if code == AMQP_CODE_TRANSACTIONAL:
+            code = told.state.outcome
+        # Not an outcome yet (part 3.4.1).
+        if code == AMQP_CODE_RECEIVED or (code == AMQP_CODE_NONE and not told.settled):
             return 0
-        if state == PN_REJECTED:
-            self.rejected += 1
-        elif state == PN_RELEASED:
-            self.released += 1
-        elif state == PN_MODIFIED:
-            self.modified += 1
-        else:
-            # Settled without an outcome stands for the default one (part 2.6.12).
-            self.accepted += 1
-        if state == PN_REJECTED and not self.first_refusal:
-            with gil:
-                self.note_refusal(delivery)
+        if told.role != AMQP_RECEIVER or not amqp_unsettled_clip(&self.waiting, &first, &last):
+            return 0
+        return self.take_outcomes(told, first, last)
+
+    cdef int take_outcomes(
+            self, const amqp_disposition_t *told, uint32_t first, uint32_t last) except -1 nogil:
+        """Settle a range of deliveries that may wait."""
+        cdef bint cuts_off = self.is_open and (
+            <uint32_t>(self.delivery_id - first) <= <uint32_t>(last - first))
+        cdef int64_t count
         if self.settlement:
-            self.record_settlement(delivery, realtime_ns() // self.time_divisor)
-        self.settled += 1
+            count = self.settle_each(first, last)
+        else:
+            count = amqp_unsettled_settle_all(&self.waiting, first, last)
+        if count == 0:
+            return 0
+        self.count_outcomes(&told.state, count)
+        self.settled += count
+        if not told.settled:
+            self.connection.settle(self.end.session, first, last)
         if self.stopping and not self.interrupted:
             self.start_draining(monotonic_ns())
-        if self.body_left and pn_link_current(self.link) == delivery:
+        if cuts_off:
             # The peer decided before the body's end; it wants no more of it.
             self.abort_delivery()
+        return 0
+
+    cdef int count_outcomes(self, const amqp_state_t *state, int64_t count) except -1 nogil:
+        cdef amqp_code code = state.code
+        if code == AMQP_CODE_TRANSACTIONAL:
+            code = state.outcome
+        if code == AMQP_CODE_REJECTED:
+            self.rejected += count
+            with gil:
+                if not self.first_refusal:
+                    self.first_refusal = error_text(state.condition, state.description)
+        elif code == AMQP_CODE_RELEASED:
+            self.released += count
+        elif code == AMQP_CODE_MODIFIED:
+            self.modified += count
         else:
-            pn_delivery_settle(delivery)
+            # Settled without an outcome stands for the default one (part 2.6.12).
+            self.accepted += count
         return 0
 
-    cdef int note_refusal(self, pn_delivery_t *delivery) except -1:
-        condition = pn_disposition_condition(pn_delivery_remote(delivery))
-        self.first_refusal = self.connection.condition_text(condition)
-        return 0
-
-    cdef int record_settlement(self, pn_delivery_t *delivery, int64_t time) except -1 nogil:
+    cdef int64_t settle_each(self, uint32_t first, uint32_t last) except -1 nogil:
+        """Settle and record a range of deliveries; return how many of them waited."""
+        cdef int64_t time = realtime_ns() // self.time_divisor
+        cdef int64_t count = 0
+        cdef int64_t sequence
+        cdef uint32_t id = first
         cdef char[24] digits
-        cdef pn_bytes_t tag = pn_delivery_tag(delivery)
-        cdef int64_t sequence = tag_sequence(tag.start, self.sent)
-        cdef char *end = put_decimal(digits, sequence)
-        return self.writer.settled(
-            digits, end - digits, time, sequence % SETTLEMENT_SAMPLE == 1)
+        cdef char *end
+        while True:
+            if amqp_unsettled_settle(&self.waiting, id):
+                count += 1
+                # The latest delivery's id is one before the next, and is that of message `sent`:
+                # the coordinator's own come only when all of ours are settled.
+                sequence = self.sent - <uint32_t>(self.waiting.next - 1 - id)
+                end = put_decimal(digits, sequence)
+                self.writer.settled(
+                    digits, end - digits, time, sequence % SETTLEMENT_SAMPLE == 1)
+            if id == last:
+                return count
+            id += 1
 
     cdef int64_t next_wake(self, int64_t now) noexcept nogil:
         """Return until when the connection may wait: 0 when there is more to send now."""
         cdef int64_t wake = min(self.next_flush, self.deadline)
         cdef int64_t allowance
-        if self.body_left:
-            # Whether the engine has room for more shows when its output is written.
-            self.connection.write()
-            if self.connection.blocked or self.room() >= self.frame_payload:
+        if self.is_open:
+            # Only a session without a window has us wait for the peer.
+            if self.end.session.counts.remote_incoming_window:
                 return 0
-        if self.stopping or self.body_left:
+        if self.stopping or self.is_open:
             return min(self.next_flush, self.drain_deadline)
-        if pn_link_credit(self.link) <= 0:
+        if self.end.counts.credit == 0 or self.end.session.counts.remote_incoming_window == 0:
             return wake
         allowance = self.allowance(now)
         if allowance > 0:
@@ -454,7 +615,7 @@ cdef class Sender(Endpoint):
 
     cdef bint is_settled(self) noexcept nogil:
         """Say whether every message has its outcome, and every transaction is discharged."""
-        if self.settled != self.sent or self.body_left:
+        if self.settled != self.sent or self.is_open:
             return False
         return self.batch_size == 0 or (
             self.batch_sent == 0 and not self.coordinator.is_discharging())
@@ -463,7 +624,7 @@ cdef class Sender(Endpoint):
         """Discharge a batch that is complete, and declare the next with that."""
         cdef bint complete = self.batch_sent >= self.batch_size or self.stopping
         self.coordinator.poll(now)
-        if not self.coordinator.is_idle() or self.settled != self.sent or self.body_left:
+        if not self.coordinator.is_idle() or self.settled != self.sent or self.is_open:
             return 0
         if self.batch_sent and complete:
             self.batch_sent = 0

@@ -9,8 +9,9 @@ link of its own, which it attaches when it needs one, with or without a session 
 own, and may use again for the next.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from quiver_fast.amqp.data_plane cimport amqp_link_end_release
 from quiver_fast.engine.body cimport (
     BODY_NOT_DATA, BODY_NOT_X, begin_body, body_is_whole, check_body,
 )
@@ -18,16 +19,16 @@ from quiver_fast.engine.receiver cimport Inflow, Receiver, free_inflow, new_infl
 from quiver_fast.errors import MessageError
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_LOCAL_UNINIT, PN_RCV_FIRST, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED,
-    pn_link_close, pn_link_credit, pn_link_drain, pn_link_flow, pn_link_free, pn_link_head,
-    pn_link_is_sender, pn_link_open, pn_link_queued, pn_link_remote_source,
-    pn_link_remote_target, pn_link_session, pn_link_set_rcv_settle_mode, pn_link_source,
+    pn_link_close, pn_link_free, pn_link_head, pn_link_is_sender, pn_link_open,
+    pn_link_remote_source, pn_link_remote_target, pn_link_session,
+    pn_link_set_rcv_settle_mode, pn_link_source,
     pn_link_state, pn_link_t, pn_link_target, pn_session_close, pn_session_free,
     pn_session_head, pn_session_open, pn_session_state, pn_session_t, pn_terminus_copy,
 )
 from quiver_fast.proton.libsys cimport realtime_ns
 
 # A stream link carries one message at a time; with two it need not wait for the second.
-cdef int STREAM_CREDIT = 2
+cdef uint32_t STREAM_CREDIT = 2
 
 
 cdef class StreamReceiver(Receiver):
@@ -59,17 +60,11 @@ cdef class StreamReceiver(Receiver):
     # ---- links -----------------------------------------------------------------------
 
     cdef int take_messages(self) except -1 nogil:
-        cdef Inflow *flow
+        Receiver.take_messages(self)
         self.begin_sessions()
         self.answer_links()
-        self.take_from(self.base)
-        flow = self.streams
-        while flow != NULL:
-            self.take_from(flow)
-            flow = flow.next
         self.drop_closed_links()
-        self.end_sessions()
-        return 0
+        return self.end_sessions()
 
     cdef int begin_sessions(self) noexcept nogil:
         """Begin the sessions that the peer began."""
@@ -113,6 +108,8 @@ cdef class StreamReceiver(Receiver):
         pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
         pn_link_set_rcv_settle_mode(link, PN_RCV_FIRST)
         pn_link_open(link)
+        flow.end = self.connection.end_of(link)
+        flow.end.user = flow
         return 0
 
     cdef int drop_closed_links(self) noexcept nogil:
@@ -122,9 +119,10 @@ cdef class StreamReceiver(Receiver):
         cdef int state
         while flow != NULL:
             state = pn_link_state(flow.link) | pn_session_state(pn_link_session(flow.link))
-            if state & PN_REMOTE_CLOSED:
+            if state & PN_REMOTE_CLOSED and flow.kept == 0:
                 self.aborted += flow.begun
                 place[0] = flow.next
+                amqp_link_end_release(&self.connection.plane.endpoints, flow.end)
                 pn_link_close(flow.link)
                 pn_link_free(flow.link)
                 free_inflow(flow)
@@ -133,20 +131,21 @@ cdef class StreamReceiver(Receiver):
             flow = place[0]
         return 0
 
-    cdef int top_up(self) noexcept nogil:
+    cdef int top_up(self) except -1 nogil:
         cdef Inflow *flow = self.streams
         Receiver.top_up(self)
         while flow != NULL:
-            if pn_link_credit(flow.link) < STREAM_CREDIT:
-                pn_link_flow(flow.link, STREAM_CREDIT - pn_link_credit(flow.link))
+            if flow.end.counts.credit < STREAM_CREDIT:
+                self.connection.give_credit(
+                    flow.end, STREAM_CREDIT - flow.end.counts.credit, False)
             flow = flow.next
         return 0
 
-    cdef int start_draining(self, int64_t now) noexcept nogil:
+    cdef int start_draining(self, int64_t now) except -1 nogil:
         cdef Inflow *flow = self.streams
         Receiver.start_draining(self, now)
         while flow != NULL:
-            pn_link_drain(flow.link, 0)
+            self.connection.give_credit(flow.end, 0, True)
             flow = flow.next
         return 0
 
@@ -155,7 +154,7 @@ cdef class StreamReceiver(Receiver):
         if not Receiver.is_drained(self, now):
             return False
         while flow != NULL and now < self.drain_deadline:
-            if pn_link_credit(flow.link) or pn_link_queued(flow.link):
+            if flow.end.counts.credit:
                 return False
             flow = flow.next
         return True

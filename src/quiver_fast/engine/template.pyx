@@ -110,8 +110,12 @@ cdef class MessageTemplate:
         return 0
 
     cdef int next_message(self, int64_t send_time) except -1 nogil:
-        """Make this the next message of the sequence, with ``send_time``."""
+        """Make this the next message of the sequence, with ``send_time``.
+
+        Returns 1 if the head was laid out anew, so that it may be elsewhere; else 0.
+        """
         cdef int i
+        cdef int is_new = 0
         self.sequence += 1
         if self.with_id:
             i = self.digit_count - 1
@@ -125,8 +129,9 @@ cdef class MessageTemplate:
                 with gil:
                     self.lay_out()
                 self.digits[0] = c"1"
+                is_new = 1
         put_big_endian(self.time_field, <uint64_t>send_time, 8)
-        return 0
+        return is_new
 
     cdef void next_section(self, uint64_t size) noexcept nogil:
         """Encode the head of a Data section of ``size`` bytes in ``section``."""

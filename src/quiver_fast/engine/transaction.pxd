@@ -1,21 +1,26 @@
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
+from quiver_fast.amqp.data_plane cimport (
+    amqp_bytes_t, amqp_code, amqp_disposition_t, amqp_link_end_t,
+)
 from quiver_fast.engine.connection cimport Connection
-from quiver_fast.proton.libproton cimport pn_delivery_t, pn_link_t, pn_session_t
-
-# AMQP 1.0 part 4.5: states of deliveries in and on behalf of transactions.
-cdef enum:
-    DECLARED = 0x33
-    TRANSACTIONAL_STATE = 0x34
+from quiver_fast.proton.libproton cimport pn_link_t, pn_session_t
 
 # The length of a txn-id is one byte.
 cdef enum:
     LONGEST_ID = 255
 
+# A question to the coordinator: a delivery of ours, and what came as its answer.
+cdef struct Question:
+    bint asked
+    uint32_t id
+    amqp_code answer
+
 cdef class Coordinator:
     cdef Connection connection
     cdef pn_session_t *session
     cdef pn_link_t *link
+    cdef amqp_link_end_t *end
     # The open transaction; size 0: there is none.
     cdef uint8_t[LONGEST_ID] id
     cdef size_t id_size
@@ -23,8 +28,11 @@ cdef class Coordinator:
     cdef bint discharge_next
     cdef bytes discharge_body
     cdef bint declare_next
-    cdef pn_delivery_t *discharging
-    cdef pn_delivery_t *declaring
+    cdef Question discharging
+    cdef Question declaring
+    # Of the last answer: the transaction that it declares, or why it refuses.
+    cdef bytes declared_id
+    cdef str why
     # When the peer is given up.
     cdef int64_t deadline
     cdef int64_t tag
@@ -40,13 +48,13 @@ cdef class Coordinator:
     cdef int declare(self) except -1
     cdef int discharge(self, bint again) except -1
     cdef int ask(self) except -1
-    cdef pn_delivery_t *send(self, bytes body) except NULL
+    cdef bint may_ask(self) noexcept nogil
+    cdef int send(self, Question *question, bytes body) except -1
+    cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil
+    cdef int note_answer(self, Question *question, const amqp_disposition_t *told) except -1
     cdef int poll(self, int64_t now) except -1 nogil
     cdef int take_answers(self, int64_t now) except -1
     cdef int take_declared(self) except -1
     cdef int take_discharged(self) except -1
-    cdef int expect(self, pn_delivery_t *delivery, uint64_t state, str purpose) except -1
-    cdef int enlist(self, pn_delivery_t *delivery, uint64_t outcome) noexcept nogil
-
-
-cdef uint64_t provisional_outcome(pn_delivery_t *delivery) noexcept nogil
+    cdef int expect(self, Question *question, amqp_code answer, str purpose) except -1
+    cdef amqp_bytes_t transaction(self) noexcept nogil

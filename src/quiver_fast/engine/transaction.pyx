@@ -6,22 +6,21 @@ together, and the loop of the run takes their answers as they come.
     enlist … enlist   discharge + declare   ─── one round trip ───   enlist …
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from quiver_fast.engine.connection cimport Connection
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_CODE_ACCEPTED, AMQP_CODE_DECLARED, AMQP_CODE_NONE, AMQP_RECEIVER, amqp_bytes_t,
+    amqp_code, amqp_disposition_t,
+)
+from quiver_fast.engine.connection cimport Connection, error_text
 from quiver_fast.errors import QuiverError, SignalError, TransactionError
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_COORDINATOR, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, pn_bytes, pn_bytes_t,
-    pn_condition_is_set, pn_condition_t, pn_data_clear, pn_data_enter, pn_data_exit,
-    pn_data_get_binary, pn_data_get_ulong, pn_data_is_described, pn_data_next, pn_data_put_binary,
-    pn_data_put_described, pn_data_put_list, pn_data_put_symbol, pn_data_put_ulong,
-    pn_data_rewind, pn_data_t, pn_delivery, pn_delivery_local, pn_delivery_remote,
-    pn_delivery_remote_state, pn_delivery_settle, pn_delivery_t, pn_delivery_update,
-    pn_disposition_condition, pn_disposition_data, pn_dtag, pn_link_advance, pn_link_credit,
-    pn_link_open, pn_link_remote_condition, pn_link_remote_target, pn_link_send, pn_link_state,
-    pn_link_target, pn_sender, pn_session_remote_condition, pn_session_state, pn_session_t,
-    pn_terminus_capabilities, pn_terminus_get_type, pn_terminus_set_type,
+    PN_COORDINATOR, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, pn_bytes, pn_condition_is_set,
+    pn_condition_t, pn_data_put_symbol, pn_data_t, pn_link_open, pn_link_remote_condition,
+    pn_link_remote_target, pn_link_state, pn_link_target, pn_sender,
+    pn_session_remote_condition, pn_session_state, pn_session_t, pn_terminus_capabilities,
+    pn_terminus_get_type, pn_terminus_set_type,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 
@@ -30,21 +29,6 @@ cdef int64_t TIMEOUT = 10 * 1000000000
 
 # amqp-value of declare, an empty list (part 4.5.2).
 DECLARE = b"\x00\x53\x77\x00\x53\x31\x45"
-
-
-cdef uint64_t provisional_outcome(pn_delivery_t *delivery) noexcept nogil:
-    """Return the outcome inside a transactional-state, 0 if it has none (part 4.5.8)."""
-    cdef pn_data_t *data = pn_disposition_data(pn_delivery_remote(delivery))
-    cdef uint64_t outcome = 0
-    pn_data_rewind(data)
-    if not pn_data_next(data) or not pn_data_enter(data):
-        return 0
-    # Fields: txn-id, outcome.
-    if pn_data_next(data) and pn_data_next(data) and pn_data_is_described(data):
-        pn_data_enter(data)
-        if pn_data_next(data):
-            outcome = pn_data_get_ulong(data)
-    return outcome
 
 
 cdef class Coordinator:
@@ -57,6 +41,7 @@ cdef class Coordinator:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.deadline = INT64_MAX
+        self.why = ""
 
     cdef int attach(self, pn_session_t *session, str name) except -1:
         """Attach to the coordinator and wait for its credit.
@@ -85,7 +70,12 @@ cdef class Coordinator:
 
     cdef bint ready(self) except? -1:
         """Say whether the coordinator can be used."""
-        if pn_link_state(self.link) & PN_REMOTE_UNINIT or pn_link_credit(self.link) <= 0:
+        if pn_link_state(self.link) & PN_REMOTE_UNINIT:
+            return False
+        if self.end == NULL:
+            self.end = self.connection.end_of(self.link)
+            self.end.user = <void *>self
+        if self.end.counts.credit == 0:
             return False
         return pn_terminus_get_type(pn_link_remote_target(self.link)) == PN_COORDINATOR
 
@@ -125,7 +115,7 @@ cdef class Coordinator:
 
     cdef bint is_discharging(self) noexcept nogil:
         """Say whether a transaction's end is not confirmed."""
-        return self.discharge_next or self.discharging != NULL
+        return self.discharge_next or self.discharging.asked
 
     cdef int declare(self) except -1:
         """Begin a transaction."""
@@ -137,6 +127,8 @@ cdef class Coordinator:
         name = (<const char *>self.id)[:self.id_size]
         # amqp-value of discharge, [txn-id, fail = false] (part 4.5.3).
         fields = b"\x02\xa0" + bytes([len(name)]) + name + b"\x42"
+        # What is part of the transaction is told before its end.
+        self.connection.tell_run()
         self.discharge_next = True
         self.discharge_body = b"\x00\x53\x77\x00\x53\x32\xc0" + bytes([len(fields)]) + fields
         self.id_size = 0
@@ -147,22 +139,53 @@ cdef class Coordinator:
         """Send what is to be asked, as far as the peer gives credit for it."""
         if self.is_idle():
             self.deadline = monotonic_ns() + TIMEOUT
-        if self.discharge_next and pn_link_credit(self.link) > 0:
-            self.discharging = self.send(self.discharge_body)
+        if self.discharge_next and self.may_ask():
+            self.send(&self.discharging, self.discharge_body)
             self.discharge_next = False
-        if self.declare_next and not self.discharge_next and pn_link_credit(self.link) > 0:
-            self.declaring = self.send(DECLARE)
+        if self.declare_next and not self.discharge_next and self.may_ask():
+            self.send(&self.declaring, DECLARE)
             self.declare_next = False
         return 0
 
-    cdef pn_delivery_t *send(self, bytes body) except NULL:
-        cdef pn_delivery_t *delivery
+    cdef bint may_ask(self) noexcept nogil:
+        return (self.end.counts.credit > 0
+                and self.end.session.counts.remote_incoming_window > 0)
+
+    cdef int send(self, Question *question, bytes body) except -1:
+        cdef amqp_bytes_t tag
+        cdef amqp_bytes_t message
         self.tag += 1
-        tag = b"t%d" % self.tag
-        delivery = pn_delivery(self.link, pn_dtag(tag, len(tag)))
-        pn_link_send(self.link, body, len(body))
-        pn_link_advance(self.link)
-        return delivery
+        text = b"t%d" % self.tag
+        tag.start = text
+        tag.size = len(text)
+        message.start = body
+        message.size = len(body)
+        question.id = self.connection.transfer(self.end, tag, message, False)
+        question.asked = True
+        question.answer = AMQP_CODE_NONE
+        return 0
+
+    cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil:
+        """Keep what a disposition says of our questions, until the next `poll`."""
+        if self.is_idle() or told.role != AMQP_RECEIVER or told.state.code == AMQP_CODE_NONE:
+            return 0
+        with gil:
+            self.note_answer(&self.discharging, told)
+            return self.note_answer(&self.declaring, told)
+
+    cdef int note_answer(self, Question *question, const amqp_disposition_t *told) except -1:
+        # Ids are serial numbers: they wrap at 2^32.
+        if not question.asked or question.answer != AMQP_CODE_NONE or (
+                <uint32_t>(question.id - told.first) > <uint32_t>(told.last - told.first)):
+            return 0
+        question.answer = told.state.code
+        if not self.why:
+            self.why = error_text(told.state.condition, told.state.description)
+        if told.state.code == AMQP_CODE_DECLARED:
+            self.declared_id = (<const char *>told.state.txn_id.start)[:told.state.txn_id.size]
+        if not told.settled:
+            self.connection.settle(self.end.session, question.id, question.id)
+        return 0
 
     cdef int poll(self, int64_t now) except -1 nogil:
         """Take the answers that have come, and ask what there was no credit for."""
@@ -172,13 +195,13 @@ cdef class Coordinator:
             return self.take_answers(now)
 
     cdef int take_answers(self, int64_t now) except -1:
-        if self.discharging != NULL and pn_delivery_remote_state(self.discharging):
+        if self.discharging.asked and self.discharging.answer != AMQP_CODE_NONE:
             self.take_discharged()
-        if self.declaring != NULL and pn_delivery_remote_state(self.declaring):
+        if self.declaring.asked and self.declaring.answer != AMQP_CODE_NONE:
             self.take_declared()
         if self.discharge_next or self.declare_next:
             self.ask()
-        elif self.discharging == NULL and self.declaring == NULL:
+        elif not self.discharging.asked and not self.declaring.asked:
             self.deadline = INT64_MAX
         if now >= self.deadline:
             raise TransactionError(
@@ -186,51 +209,30 @@ cdef class Coordinator:
         return 0
 
     cdef int take_discharged(self) except -1:
-        self.expect(self.discharging, PN_ACCEPTED, "discharge")
-        pn_delivery_settle(self.discharging)
-        self.discharging = NULL
+        self.expect(&self.discharging, AMQP_CODE_ACCEPTED, "discharge")
         self.discharged += 1
         return 0
 
     cdef int take_declared(self) except -1:
         """Keep the id of the transaction that was declared (part 4.5.5)."""
-        cdef pn_data_t *data = pn_disposition_data(pn_delivery_remote(self.declaring))
-        cdef pn_bytes_t value
-        self.expect(self.declaring, DECLARED, "declare")
-        pn_data_rewind(data)
-        value.size = 0
-        if pn_data_next(data) and pn_data_enter(data) and pn_data_next(data):
-            value = pn_data_get_binary(data)
-        if not 0 < value.size <= sizeof(self.id):
+        self.expect(&self.declaring, AMQP_CODE_DECLARED, "declare")
+        if not 0 < len(self.declared_id) <= sizeof(self.id):
             raise TransactionError(f"{self.connection.peer}: declared without a transaction id")
-        memcpy(self.id, value.start, value.size)
-        self.id_size = value.size
-        pn_delivery_settle(self.declaring)
-        self.declaring = NULL
+        memcpy(self.id, <const uint8_t *>self.declared_id, len(self.declared_id))
+        self.id_size = len(self.declared_id)
         return 0
 
-    cdef int expect(self, pn_delivery_t *delivery, uint64_t state, str purpose) except -1:
-        """Raise TransactionError unless the peer answered with ``state``."""
-        if pn_delivery_remote_state(delivery) == state:
+    cdef int expect(self, Question *question, amqp_code answer, str purpose) except -1:
+        """Raise TransactionError unless the peer answered so."""
+        question.asked = False
+        if question.answer == answer:
             return 0
-        why = self.connection.condition_text(
-            pn_disposition_condition(pn_delivery_remote(delivery)))
         raise TransactionError(
-            f"{self.connection.peer}: the peer refused to {purpose} a transaction: {why}")
+            f"{self.connection.peer}: the peer refused to {purpose} a transaction: {self.why}")
 
-    cdef int enlist(self, pn_delivery_t *delivery, uint64_t outcome) noexcept nogil:
-        """Put a delivery into the transaction, with ``outcome`` unless it is 0."""
-        cdef pn_data_t *data = pn_disposition_data(pn_delivery_local(delivery))
-        pn_data_clear(data)
-        pn_data_put_list(data)
-        pn_data_enter(data)
-        pn_data_put_binary(data, pn_bytes(self.id_size, <const char *>self.id))
-        if outcome:
-            pn_data_put_described(data)
-            pn_data_enter(data)
-            pn_data_put_ulong(data, outcome)
-            pn_data_put_list(data)
-            pn_data_exit(data)
-        pn_data_exit(data)
-        pn_delivery_update(delivery, TRANSACTIONAL_STATE)
-        return 0
+    cdef amqp_bytes_t transaction(self) noexcept nogil:
+        """Return the id of the open transaction, which deliveries are part of."""
+        cdef amqp_bytes_t id
+        id.start = self.id
+        id.size = self.id_size
+        return id

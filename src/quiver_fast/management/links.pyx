@@ -5,21 +5,24 @@ of the pair, and responses come back by the other. The two links have the same n
 property `paired` makes them a pair. RabbitMQ offers the capability LINK_PAIR_V1_0 for this.
 """
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_NOTHING, amqp_arrival_t, amqp_bytes_t, amqp_event,
+    amqp_link_end_t,
+)
 from quiver_fast.engine.connection cimport Connection, put_symbol
 from quiver_fast.errors import LinkError, MessageError
+from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_SETTLED, PN_STRING, PN_UNSPECIFIED,
-    pn_bytes, pn_bytes_t, pn_condition_t, pn_data_enter, pn_data_exit, pn_data_get_bytes,
+    PN_OVERFLOW, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_SETTLED, PN_STRING, PN_UNSPECIFIED, pn_bytes,
+    pn_bytes_t, pn_condition_t, pn_data_enter, pn_data_exit, pn_data_get_bytes,
     pn_data_get_ulong, pn_data_lookup, pn_data_next, pn_data_put_bool, pn_data_put_map,
     pn_data_put_null, pn_data_put_symbol, pn_data_put_ulong, pn_data_rewind, pn_data_t,
-    pn_data_type, pn_delivery, pn_delivery_partial, pn_delivery_pending, pn_delivery_readable,
-    pn_delivery_settle, pn_delivery_t, pn_delivery_update, pn_dtag, pn_link_credit,
-    pn_link_current, pn_link_flow, pn_link_open, pn_link_properties, pn_link_recv,
-    pn_link_remote_condition, pn_link_remote_source, pn_link_set_snd_settle_mode,
-    pn_link_source, pn_link_state, pn_link_t, pn_link_target, pn_message, pn_message_body,
-    pn_message_decode, pn_message_free, pn_message_get_subject, pn_message_id, pn_message_send,
+    pn_data_type, pn_link_open, pn_link_properties, pn_link_remote_condition,
+    pn_link_remote_source, pn_link_set_snd_settle_mode, pn_link_source, pn_link_state,
+    pn_link_t, pn_link_target, pn_message, pn_message_body, pn_message_decode,
+    pn_message_encode, pn_message_free, pn_message_get_subject, pn_message_id,
     pn_message_set_address, pn_message_set_reply_to, pn_message_set_subject, pn_message_t,
     pn_receiver, pn_sender, pn_session, pn_session_open, pn_session_remote_condition,
     pn_session_state, pn_session_t, pn_state_t, pn_terminus_capabilities, pn_terminus_get_type,
@@ -87,11 +90,17 @@ cdef class RequestLinks:
     cdef pn_session_t *session
     cdef pn_link_t *requests
     cdef pn_link_t *responses
+    cdef amqp_link_end_t *request_end
+    cdef amqp_link_end_t *response_end
     cdef uint64_t number
+    # The response so far, and whether that is all of it.
+    cdef bytearray response
+    cdef bint is_whole
 
     def __init__(self, connection: Connection, timeout: float) -> None:
         self.connection = connection
         self.timeout = <int64_t>(timeout * SECOND)
+        self.response = bytearray()
 
     def attach(self) -> None:
         """Attach both links.
@@ -108,9 +117,12 @@ cdef class RequestLinks:
         pn_link_set_snd_settle_mode(self.requests, PN_SND_SETTLED)
         self.open_link(self.requests)
         self.open_link(self.responses)
-        pn_link_flow(self.responses, 1)
-        while (pn_link_state(self.responses) & PN_REMOTE_UNINIT
-               or pn_link_credit(self.requests) <= 0):
+        self.request_end = self.connection.end_of(self.requests)
+        self.request_end.user = <void *>self
+        self.response_end = self.connection.end_of(self.responses)
+        self.response_end.user = <void *>self
+        self.connection.give_credit(self.response_end, 1, False)
+        while pn_link_state(self.responses) & PN_REMOTE_UNINIT or not self.may_ask():
             self.advance(deadline)
 
     cdef int open_link(self, pn_link_t *link) except -1:
@@ -140,17 +152,22 @@ cdef class RequestLinks:
             PeerError: the peer did not answer in time, or closed.
         """
         cdef int64_t deadline = monotonic_ns() + self.timeout
-        while pn_link_credit(self.requests) <= 0:
+        while not self.may_ask():
             self.advance(deadline)
+        self.response.clear()
+        self.is_whole = False
         self.send(method.encode(), path.encode(), with_map)
-        while not self.has_response():
+        while not self.is_whole:
             self.advance(deadline)
-        pn_link_flow(self.responses, 1)
+        self.connection.give_credit(self.response_end, 1, False)
         return self.take_response()
+
+    cdef bint may_ask(self) noexcept:
+        return (self.request_end.counts.credit > 0
+                and self.request_end.session.counts.remote_incoming_window > 0)
 
     cdef int send(self, bytes method, bytes path, bint with_map) except -1:
         cdef pn_message_t *message = pn_message()
-        cdef pn_delivery_t *delivery
         self.number += 1
         tag = b"%d" % self.number
         pn_data_put_ulong(pn_message_id(message), self.number)
@@ -161,25 +178,36 @@ cdef class RequestLinks:
             pn_data_put_map(pn_message_body(message))
         else:
             pn_data_put_null(pn_message_body(message))
-        delivery = pn_delivery(self.requests, pn_dtag(tag, len(tag)))
-        pn_message_send(message, self.requests, NULL)
-        pn_delivery_settle(delivery)
-        pn_message_free(message)
+        try:
+            self.send_encoded(tag, encode(message))
+        finally:
+            pn_message_free(message)
         return 0
 
-    cdef bint has_response(self) except -1:
-        cdef pn_delivery_t *delivery = pn_link_current(self.responses)
-        return (delivery != NULL and pn_delivery_readable(delivery)
-                and not pn_delivery_partial(delivery))
+    cdef int send_encoded(self, bytes tag, bytearray encoded) except -1:
+        cdef amqp_bytes_t name
+        cdef amqp_bytes_t message
+        name.start = tag
+        name.size = len(tag)
+        message.start = <const uint8_t *>encoded
+        message.size = len(encoded)
+        self.connection.transfer(self.request_end, name, message, True)
+        return 0
+
+    cdef int note_arrival(self, const amqp_arrival_t *arrival) except -1:
+        """Keep what came of the response; accept it when it is whole."""
+        if arrival.link != self.response_end or self.is_whole:
+            return 0
+        self.response += (<const char *>arrival.payload.start)[:arrival.payload.size]
+        self.is_whole = not arrival.more
+        if self.is_whole and not arrival.settled:
+            self.connection.accept(
+                arrival.link.session, arrival.delivery_id, AMQP_CODE_ACCEPTED)
+        return 0
 
     cdef object take_response(self):
-        cdef pn_delivery_t *delivery = pn_link_current(self.responses)
-        cdef pn_message_t *message
-        encoded = bytearray(pn_delivery_pending(delivery))
-        pn_link_recv(self.responses, encoded, len(encoded))
-        pn_delivery_update(delivery, PN_ACCEPTED)
-        pn_delivery_settle(delivery)
-        message = pn_message()
+        cdef pn_message_t *message = pn_message()
+        cdef bytes encoded = bytes(self.response)
         try:
             if pn_message_decode(message, encoded, len(encoded)) != 0:
                 raise MessageError(f"{self.connection.peer}: the response is no AMQP message")
@@ -204,7 +232,15 @@ cdef class RequestLinks:
 
     cdef int advance(self, int64_t deadline) except -1:
         """Exchange once; raise if the peer ended something that we use."""
-        self.connection.advance(deadline, "answer a management request")
+        cdef amqp_event event
+        raise_if_pending()
+        self.connection.exchange(deadline)
+        event = self.connection.next_event()
+        while event != AMQP_NOTHING:
+            if event == AMQP_ARRIVAL:
+                self.note_arrival(&self.connection.plane.arrival)
+            event = self.connection.next_event()
+        self.connection.judge(deadline, "answer a management request")
         refuse_end(self.connection, pn_session_state(self.session),
                    pn_session_remote_condition(self.session))
         refuse_end(self.connection, pn_link_state(self.requests),
@@ -212,6 +248,17 @@ cdef class RequestLinks:
         refuse_end(self.connection, pn_link_state(self.responses),
                    pn_link_remote_condition(self.responses))
         return 0
+
+
+cdef bytearray encode(pn_message_t *message):
+    """Return an encoded message, whatever its size."""
+    cdef bytearray room = bytearray(1024)
+    cdef size_t size = len(room)
+    while pn_message_encode(message, room, &size) == PN_OVERFLOW:
+        room = bytearray(2 * len(room))
+        size = len(room)
+    del room[size:]
+    return room
 
 
 cdef int refuse_end(

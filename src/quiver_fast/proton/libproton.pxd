@@ -57,6 +57,9 @@ cdef extern from "proton/logger.h" nogil:
     long pn_logger_get_log_sink_context(pn_logger_t *logger)
     void pn_logger_set_log_sink(pn_logger_t *logger, pn_log_sink_t sink, long context)
 
+cdef extern from "proton/error.h" nogil:
+    const int PN_OVERFLOW
+
 cdef extern from "proton/condition.h" nogil:
     ctypedef struct pn_condition_t
     bint pn_condition_is_set(pn_condition_t *condition)
@@ -271,7 +274,7 @@ cdef extern from "proton/message.h" nogil:
     int pn_message_set_reply_to(pn_message_t *message, const char *reply_to)
     pn_data_t *pn_message_body(pn_message_t *message)
     int pn_message_decode(pn_message_t *message, const char *bytes, size_t size)
-    ssize_t pn_message_send(pn_message_t *message, pn_link_t *sender, pn_rwbytes_t *buffer)
+    int pn_message_encode(pn_message_t *message, char *bytes, size_t *size)
 
 cdef extern from "proton/event.h" nogil:
     ctypedef struct pn_event_t

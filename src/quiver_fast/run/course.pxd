@@ -42,8 +42,8 @@ cdef class Course:
     cdef int start_clock(self) noexcept nogil
     cdef bint time_is_over(self, int64_t now) noexcept nogil
     cdef bint near_the_end(self, int64_t now) noexcept nogil
-    cdef int start_draining(self, int64_t now) noexcept nogil
-    cdef int notice_signals(self, int64_t now) noexcept nogil
+    cdef int start_draining(self, int64_t now) except -1 nogil
+    cdef int notice_signals(self, int64_t now) except -1 nogil
     cdef int notice_wrapper(self, int64_t now) noexcept nogil
     cdef int flush_records(self, int64_t now) except -1 nogil
     cdef int tell_progress(self) except -1 nogil

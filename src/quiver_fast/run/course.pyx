@@ -107,12 +107,12 @@ cdef class Course:
         return self.started != 0 and self.limits.duration_ns != 0 and (
             now >= self.started + self.limits.duration_ns - END_TOLERANCE)
 
-    cdef int start_draining(self, int64_t now) noexcept nogil:
+    cdef int start_draining(self, int64_t now) except -1 nogil:
         """Begin to end the run; each end says what it waits for."""
         self.stopping = True
         return 0
 
-    cdef int notice_signals(self, int64_t now) noexcept nogil:
+    cdef int notice_signals(self, int64_t now) except -1 nogil:
         """Begin to end at the first signal; end at once at the second."""
         if pending_count() == 0:
             return 0

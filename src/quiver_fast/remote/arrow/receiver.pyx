@@ -97,7 +97,7 @@ cdef class Receiver(Endpoint):
         return self.control.stopped or self.received >= self.control.total or (
             self.time_is_over(now))
 
-    cdef int start_draining(self, int64_t now) noexcept nogil:
+    cdef int start_draining(self, int64_t now) except -1 nogil:
         self.stopping = True
         self.drain_deadline = now + DRAIN_TIMEOUT
         return 0

@@ -122,7 +122,7 @@ cdef class Sender(Endpoint):
         return self.control.stopped or self.time_is_over(now) or (
             self.limits.count and self.sent >= self.limits.count)
 
-    cdef int start_draining(self, int64_t now) noexcept nogil:
+    cdef int start_draining(self, int64_t now) except -1 nogil:
         self.stopping = True
         self.drain_deadline = now + DRAIN_TIMEOUT
         return 0

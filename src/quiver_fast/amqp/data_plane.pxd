@@ -1,0 +1,269 @@
+# The data plane of a connection; plane.h and the files that it names say what each call does.
+#
+# Inline functions of C are compiled into who calls them. The others are in this module alone.
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from quiver_fast.amqp.tls cimport iovec
+
+cdef extern from "frames_out.h" nogil:
+    const int AMQP_FRAME_ROOM
+    const int AMQP_STATE_ROOM
+
+cdef extern from "values.h" nogil:
+    ctypedef struct amqp_bytes_t:
+        const uint8_t *start
+        size_t size
+
+    enum amqp_code:
+        AMQP_CODE_NONE
+        AMQP_CODE_RECEIVED
+        AMQP_CODE_ACCEPTED
+        AMQP_CODE_REJECTED
+        AMQP_CODE_RELEASED
+        AMQP_CODE_MODIFIED
+        AMQP_CODE_DECLARED
+        AMQP_CODE_TRANSACTIONAL
+
+cdef extern from "frames.h" nogil:
+    enum amqp_role:
+        AMQP_SENDER
+        AMQP_RECEIVER
+
+    ctypedef struct amqp_state_t:
+        amqp_code code
+        amqp_code outcome
+        amqp_bytes_t encoded
+        amqp_bytes_t txn_id
+        amqp_bytes_t condition
+        amqp_bytes_t description
+
+    ctypedef struct amqp_transfer_t:
+        uint32_t handle
+        uint32_t delivery_id
+        uint32_t message_format
+        bint has_delivery_id
+        bint has_message_format
+        bint has_settled
+        bint settled
+        bint more
+        bint aborted
+        amqp_bytes_t tag
+        amqp_bytes_t state
+        amqp_bytes_t payload
+
+    ctypedef struct amqp_disposition_t:
+        amqp_role role
+        uint32_t first
+        uint32_t last
+        bint settled
+        amqp_state_t state
+
+cdef extern from "session.h" nogil:
+    ctypedef struct amqp_session_t:
+        uint32_t next_outgoing_id
+        uint32_t next_delivery_id
+        uint32_t incoming_window
+        uint32_t remote_incoming_window
+
+    ctypedef struct amqp_link_t:
+        uint32_t delivery_count
+        uint32_t credit
+        uint32_t drained
+        bint drain
+
+cdef extern from "settlement.h" nogil:
+    ctypedef struct amqp_unsettled_t:
+        uint32_t oldest
+        uint32_t next
+
+    ctypedef struct amqp_run_t:
+        uint32_t first
+        uint32_t last
+        amqp_code code
+        bint settled
+
+cdef extern from "stamp.h" nogil:
+    const int AMQP_STAMP_TAG
+
+    ctypedef struct amqp_stamp_t:
+        uint8_t *frame
+        size_t size
+
+    void amqp_stamp_number(const amqp_stamp_t *stamp, uint32_t delivery_id, uint64_t sequence)
+
+cdef extern from "output.h" nogil:
+    ctypedef struct amqp_hold_t:
+        pass
+
+    ctypedef struct amqp_output_t:
+        pass
+
+    ctypedef ssize_t (*amqp_sink_t)(void *to, const iovec *parts, int count)
+    size_t amqp_output_waiting(const amqp_output_t *output)
+    void amqp_output_add(amqp_output_t *output, const uint8_t *end)
+
+cdef extern from "input.h" nogil:
+    const int AMQP_INPUT_END
+    const int AMQP_INPUT_AGAIN
+    const int AMQP_INPUT_FAILED
+
+    ctypedef struct amqp_input_t:
+        uint8_t *buffer
+        size_t to
+
+    ctypedef ssize_t (*amqp_source_t)(void *origin, void *buffer, size_t size)
+
+cdef extern from "endpoints.h" nogil:
+    enum amqp_side:
+        AMQP_OURS
+        AMQP_THEIRS
+
+    ctypedef struct amqp_opened_t:
+        bint seen
+        uint32_t max_frame_size
+        bint has_idle_timeout
+        uint32_t idle_timeout
+
+    enum amqp_phase:
+        AMQP_BEFORE
+        AMQP_ACTIVE
+        AMQP_CLOSED
+
+    ctypedef struct amqp_session_end_t:
+        amqp_session_end_t *next
+        uint16_t[2] channel
+        uint32_t window
+        amqp_session_t counts
+
+    ctypedef struct amqp_link_end_t:
+        amqp_session_end_t *session
+        amqp_phase[2] phase
+        uint32_t[2] handle
+        uint64_t[2] max_message_size
+        amqp_link_t counts
+        void *user
+
+    ctypedef struct amqp_endpoints_t:
+        amqp_opened_t[2] opened
+        amqp_session_end_t *sessions
+
+cdef extern from "plane.h" nogil:
+    enum amqp_event:
+        AMQP_NOTHING
+        AMQP_ARRIVAL
+        AMQP_OUTCOME
+        AMQP_CREDIT
+        AMQP_FOR_ENGINE
+        AMQP_REFUSED
+        AMQP_NO_MEMORY
+
+    enum amqp_extent:
+        AMQP_OF_LINK
+        AMQP_OF_SESSION
+        AMQP_OF_CONNECTION
+
+    ctypedef struct amqp_refusal_t:
+        amqp_extent extent
+        const char *condition
+        const char *why
+
+    ctypedef struct amqp_arrival_t:
+        amqp_link_end_t *link
+        uint32_t delivery_id
+        uint32_t message_format
+        bint first
+        bint more
+        bint aborted
+        bint settled
+        amqp_bytes_t tag
+        amqp_bytes_t state
+        amqp_bytes_t payload
+
+    ctypedef struct amqp_plane_t:
+        amqp_input_t input
+        amqp_output_t output
+        amqp_endpoints_t endpoints
+        amqp_arrival_t arrival
+        amqp_disposition_t disposition
+        amqp_session_end_t *session
+        amqp_link_end_t *link
+        amqp_bytes_t control
+        amqp_refusal_t refusal
+
+cdef extern from "timers.h" nogil:
+    ctypedef struct amqp_timers_t:
+        int64_t patience
+        int64_t period
+        int64_t heard
+        int64_t spoken
+
+cdef extern from "wait.h" nogil:
+    ctypedef struct amqp_wait_t:
+        bint may_spin
+
+# Without the GIL and without errors of Python's: what they return is what the C returns.
+cdef void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) noexcept nogil
+cdef void amqp_plane_free(amqp_plane_t *plane) noexcept nogil
+cdef amqp_event amqp_plane_next(amqp_plane_t *plane) noexcept nogil
+cdef ssize_t amqp_plane_fill(
+    amqp_plane_t *plane, amqp_source_t source, void *origin) noexcept nogil
+cdef amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane) noexcept nogil
+cdef size_t amqp_plane_whole(amqp_bytes_t bytes) noexcept nogil
+cdef bint amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes) noexcept nogil
+cdef bint amqp_plane_flow(amqp_plane_t *plane, amqp_session_end_t *session,
+                          amqp_link_end_t *link, bint echo) noexcept nogil
+cdef bint amqp_plane_credit(
+    amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bint drain) noexcept nogil
+cdef bint amqp_plane_answer(amqp_plane_t *plane, amqp_session_end_t *session,
+                            const amqp_disposition_t *disposition) noexcept nogil
+cdef bint amqp_plane_answer_run(
+    amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run) noexcept nogil
+cdef bint amqp_plane_beat(amqp_plane_t *plane) noexcept nogil
+
+cdef ssize_t amqp_receive(void *origin, void *buffer, size_t size) noexcept nogil
+cdef ssize_t amqp_send(void *to, const iovec *parts, int count) noexcept nogil
+cdef uint8_t *amqp_output_room(amqp_output_t *output, size_t size) noexcept nogil
+cdef bint amqp_output_refer(
+    amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold) noexcept nogil
+cdef int amqp_output_write(amqp_output_t *output, amqp_sink_t sink, void *to) noexcept nogil
+cdef void amqp_output_clear(amqp_output_t *output) noexcept nogil
+
+cdef uint8_t *amqp_write_transfer(
+    uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer) noexcept nogil
+cdef uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state) noexcept nogil
+cdef void amqp_stamp_lay(
+    amqp_stamp_t *stamp, uint8_t *payload, size_t size, uint16_t channel, uint32_t handle,
+    bint settled) noexcept nogil
+
+cdef amqp_link_end_t *amqp_session_link(const amqp_session_end_t *session, const char *name,
+                                        size_t size, amqp_role role) noexcept nogil
+cdef void amqp_link_end_release(
+    amqp_endpoints_t *endpoints, amqp_link_end_t *link) noexcept nogil
+cdef bint amqp_sender_drained(amqp_link_t *link) noexcept nogil
+
+cdef bint amqp_unsettled_init(amqp_unsettled_t *unsettled, uint32_t first_id, uint32_t capacity,
+                              uint32_t limit) noexcept nogil
+cdef void amqp_unsettled_free(amqp_unsettled_t *unsettled) noexcept nogil
+cdef bint amqp_unsettled_add(amqp_unsettled_t *unsettled, bint settled) noexcept nogil
+cdef uint32_t amqp_unsettled_add_all(
+    amqp_unsettled_t *unsettled, uint32_t count) noexcept nogil
+cdef bint amqp_unsettled_clip(
+    const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last) noexcept nogil
+cdef bint amqp_unsettled_settle(amqp_unsettled_t *unsettled, uint32_t id) noexcept nogil
+cdef uint32_t amqp_unsettled_settle_all(
+    amqp_unsettled_t *unsettled, uint32_t first, uint32_t last) noexcept nogil
+cdef bint amqp_run_add(
+    amqp_run_t *run, uint32_t id, amqp_code code, bint settled) noexcept nogil
+
+cdef void amqp_timers_init(
+    amqp_timers_t *timers, uint32_t patience_ms, int64_t now) noexcept nogil
+cdef void amqp_timers_take_open(amqp_timers_t *timers, uint32_t idle_timeout_ms) noexcept nogil
+cdef bint amqp_timers_is_silent(const amqp_timers_t *timers, int64_t now) noexcept nogil
+cdef bint amqp_timers_owes(const amqp_timers_t *timers, int64_t now) noexcept nogil
+cdef int64_t amqp_timers_next(const amqp_timers_t *timers) noexcept nogil
+
+cdef void amqp_wait_init(amqp_wait_t *wait, bint allowed) noexcept nogil
+cdef int64_t amqp_wait_span(amqp_wait_t *wait) noexcept nogil
+cdef void amqp_wait_paid(amqp_wait_t *wait, bint paid) noexcept nogil
+cdef void amqp_wait_yield() noexcept nogil
