@@ -31,9 +31,10 @@ typedef struct door_link {
   bool drain;
 } door_link_t;
 
-amqp_plane_t *door_new(uint32_t max_frame_size, uint64_t seed) {
+amqp_plane_t *door_new(uint32_t max_frame_size, uint64_t seed, bool lenient) {
   amqp_plane_t *plane = malloc(sizeof *plane);
   amqp_plane_init(plane, max_frame_size, seed);
+  plane->lenient = lenient;
   return plane;
 }
 

@@ -143,11 +143,15 @@ class Plane:
         library: see `compile_plane`.
         max_frame_size: the largest frame that it takes.
         seed: of its index.
+        lenient: take deliveries beyond the credit.
     """
 
-    def __init__(self, library: ctypes.CDLL, max_frame_size: int = 65536, seed: int = 1) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, max_frame_size: int = 65536, seed: int = 1, *,
+        lenient: bool = False,
+    ) -> None:  # fmt: skip
         self.library = library
-        made = library.door_new(c_uint32(max_frame_size), c_uint64(seed))
+        made = library.door_new(c_uint32(max_frame_size), c_uint64(seed), lenient)
         self.pointer = ctypes.c_void_p(made)
         self.output = Output(library, library.door_output(self.pointer))
 

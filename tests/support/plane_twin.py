@@ -58,7 +58,8 @@ class TwinSessionEnd:
 class Twin:
     """One connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool = False) -> None:
+        self.lenient = lenient
         self.sessions: list[TwinSessionEnd] = []
         # The flows that the plane sends by itself: channel and handle, both ours.
         self.flows: list[tuple[int, int | None]] = []
@@ -182,10 +183,11 @@ class Twin:
     def take_credit(self, link: TwinLinkEnd, fields: dict[str, Any]) -> None:
         if link.receives:
             advance = fields.get("delivery_count", link.count) - link.count
-            if not 0 <= advance <= link.credit:
+            if not self.lenient and not 0 <= advance <= link.credit:
                 raise Refused("link", BEYOND)
+            advance = max(advance, 0)
             link.count += advance
-            link.credit -= advance
+            link.credit -= min(advance, link.credit)
             return
         link.drain = fields.get("drain", False)
         if "link_credit" in fields:
@@ -221,9 +223,9 @@ class Twin:
         if link.delivery is None:
             if number is None or "delivery_tag" not in fields:
                 raise Refused("connection", "amqp:invalid-field")
-            if link.credit == 0:
+            if link.credit == 0 and not self.lenient:
                 raise Refused("link", BEYOND)
-            link.credit -= 1
+            link.credit -= min(1, link.credit)
             link.count += 1
             link.delivery, link.settled = (number, fields.get("message_format", 0)), False
         elif number not in (None, link.delivery[0]):

@@ -25,7 +25,8 @@ class CSession(ctypes.Structure):
     _fields_ = [
         (name, c_uint32) for name in (
             "initial_outgoing_id", "next_outgoing_id", "remote_incoming_window",
-            "next_incoming_id", "incoming_window", "remote_outgoing_window")
+            "next_incoming_id", "incoming_window", "remote_outgoing_window",
+            "next_delivery_id")
     ]  # fmt: skip
 
 
@@ -81,6 +82,8 @@ class TwinSession:
         self.next_incoming_id = theirs
         self.incoming_window = window
         self.remote_outgoing_window = 0
+        # Its users count it on, not these calls.
+        self.next_delivery_id = 0
 
     def take_flow(self, seen: int | None, window: int, theirs: int, outgoing: int) -> None:
         base = self.initial_outgoing_id if seen is None else seen

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quiver_fast.engine.scanner import scan
+from quiver_fast.engine.scanner import scan, scan_row
 from quiver_fast.engine.template import MessageTemplate
 
 KEYS = st.text(min_size=1, max_size=12).filter(lambda key: key != "SendTime")
@@ -122,3 +122,41 @@ def test_long_form_descriptors_are_understood() -> None:
     # Part 1.2.1: a descriptor may be a full ulong as well as a small one.
     section = b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x74"
     assert scan(section + b"\xc1\x0d\x02\xa1\x08SendTime\x55\x07")[:2] == ("found", 7)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[bytes]:
+    """Messages of few kinds, some with bytes changed or cut off."""
+    kinds = draw(st.lists(messages(), min_size=1, max_size=3))
+    row = []
+    for _ in range(draw(st.integers(1, 12))):
+        message, _time = draw(st.sampled_from(kinds))
+        if draw(st.booleans()):
+            message.properties["SendTime"] = draw(st.integers(-(2**63), 2**63 - 1))
+        if isinstance(message.id, str) and draw(st.booleans()):
+            message.id = draw(st.text("abc0123456789", min_size=1, max_size=6))
+        encoded = bytearray(message.encode())
+        for at in draw(st.lists(st.integers(0, len(encoded) - 1), max_size=2)):
+            encoded[at] = draw(st.integers(0, 255))
+        row.append(bytes(encoded[: draw(st.integers(0, len(encoded)) | st.just(len(encoded)))]))
+    return row
+
+
+def numbered(count: int, size: int, *, streaming: bool = False) -> list[bytes]:
+    """What our sender sends, with ids of one digit and of two."""
+    template = MessageTemplate(size, with_id=True, id_prefix="run-", streaming=streaming)
+    return [template.encode(10**15 + number) for number in range(count)]
+
+
+@given(rows())
+@example(numbered(12, 100))
+@example([*numbered(3, 100), *numbered(3, 200), *numbered(3, 300)])
+@example([*numbered(2, 100, streaming=True), *numbered(2, 101, streaming=True)])
+def test_a_message_like_the_last_is_read_as_it_is_alone(row: list[bytes]) -> None:
+    assert scan_row(row) == [scan_row([one])[0] for one in row]
+    for found, one in zip(scan_row(row), row, strict=True):
+        alone = scan(one)
+        # What is not found leaves the other fields as they were.
+        assert found[0] == alone[0]
+        if alone[0] == "found":
+            assert found[:4] == alone

@@ -181,6 +181,7 @@ cdef extern from "plane.h" nogil:
         amqp_bytes_t payload
 
     ctypedef struct amqp_plane_t:
+        bint lenient
         amqp_input_t input
         amqp_output_t output
         amqp_endpoints_t endpoints

@@ -94,9 +94,12 @@ static enum amqp_event begin_delivery(
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:invalid-field", "a transfer without an id");
   if (step->resume)
     return refuse(plane, AMQP_OF_LINK, "amqp:not-implemented", "deliveries are not resumed");
-  if (!amqp_receiver_receive(&link->counts))
-    return refuse(
-      plane, AMQP_OF_LINK, "amqp:link:transfer-limit-exceeded", "a delivery without credit");
+  if (!amqp_receiver_receive(&link->counts)) {
+    if (!plane->lenient)
+      return refuse(
+        plane, AMQP_OF_LINK, "amqp:link:transfer-limit-exceeded", "a delivery without credit");
+    amqp_receiver_follow(&link->counts, link->counts.delivery_count + 1);
+  }
   link->incoming = (amqp_incoming_t) {true, false, step->delivery_id, step->message_format};
   return AMQP_ARRIVAL;
 }
@@ -222,9 +225,12 @@ static enum amqp_event take_link_flow(
       plane, AMQP_OF_SESSION, "amqp:session:unattached-handle", "a flow without a link");
   plane->link = link;
   if (link->role == AMQP_SENDER) amqp_sender_take_flow(&link->counts, flow);
-  else if (!amqp_receiver_take_flow(&link->counts, flow))
-    return refuse(
-      plane, AMQP_OF_LINK, "amqp:link:transfer-limit-exceeded", "a count beyond the credit");
+  else if (!amqp_receiver_take_flow(&link->counts, flow)) {
+    if (!plane->lenient)
+      return refuse(
+        plane, AMQP_OF_LINK, "amqp:link:transfer-limit-exceeded", "a count beyond the credit");
+    amqp_receiver_follow(&link->counts, flow->delivery_count);
+  }
   return AMQP_CREDIT;
 }
 

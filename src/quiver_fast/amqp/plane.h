@@ -53,6 +53,7 @@ typedef struct amqp_plane {
   amqp_output_t output;
   amqp_endpoints_t endpoints;
   uint32_t max_frame_size; /* that we take */
+  bool lenient;            /* deliveries beyond the credit are taken: RabbitMQ 3 sends such */
   bool opened_wire;        /* AMQP's header came: frames of AMQP follow */
   size_t frame_size;       /* of the frame that is half in; 0 where that is not known */
   size_t passed;           /* bytes of the last event, which the next call passes over */

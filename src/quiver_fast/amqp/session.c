@@ -98,6 +98,14 @@ bool amqp_receiver_take_flow(amqp_link_t *link, const amqp_flow_t *flow) {
   return true;
 }
 
+void amqp_receiver_follow(amqp_link_t *link, uint32_t delivery_count) {
+  /* A count that is behind ours tells of what we have seen since. */
+  if ((int32_t) (delivery_count - link->delivery_count) <= 0) return;
+  link->delivery_count = delivery_count;
+  link->drained += link->credit;
+  link->credit = 0;
+}
+
 bool amqp_receiver_receive(amqp_link_t *link) {
   if (link->credit == 0) return false;
   link->credit--;

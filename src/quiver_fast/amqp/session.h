@@ -10,11 +10,11 @@
 typedef struct amqp_session {
   uint32_t initial_outgoing_id;
   uint32_t next_outgoing_id;
-  uint32_t next_delivery_id;       /* of what we send (part 2.6.12); users count it on */
   uint32_t remote_incoming_window; /* transfers that the peer takes from us */
   uint32_t next_incoming_id;
   uint32_t incoming_window; /* transfers that we take from the peer */
   uint32_t remote_outgoing_window;
+  uint32_t next_delivery_id; /* of what we send (part 2.6.12); its users count it on */
 } amqp_session_t;
 
 /* A link's count on either side. */
@@ -68,6 +68,9 @@ bool amqp_sender_drained(amqp_link_t *link);
 /* The receiver's: take what a flow of the sender says of the link. False where its count ran
  * beyond the credit: the link ends with amqp:link:transfer-limit-exceeded (part 2.8.18). */
 bool amqp_receiver_take_flow(amqp_link_t *link, const amqp_flow_t *flow);
+
+/* The receiver's: follow a sender whose count ran beyond the credit; nothing is left of it. */
+void amqp_receiver_follow(amqp_link_t *link, uint32_t delivery_count);
 
 /* The receiver's: count a delivery; false without credit, which ends the link likewise. */
 bool amqp_receiver_receive(amqp_link_t *link);

@@ -99,6 +99,7 @@ cdef class Connection(Wire):
         pn_transport_set_max_frame(self.transport, max_frame_size)
         pn_transport_set_idle_timeout(self.transport, <unsigned>(idle_timeout * 1000))
         amqp_plane_init(&self.plane, max_frame_size, int.from_bytes(os.urandom(8), "big"))
+        self.plane.lenient = True
         amqp_timers_init(&self.timers, <unsigned>(idle_timeout * 1000), monotonic_ns())
         amqp_wait_init(&self.patience, True)
         security.apply(self.sasl, self.transport, self.fd, self.hostname)
@@ -211,12 +212,10 @@ cdef class Connection(Wire):
         if self.tls == NULL and self.heard and self.first_byte == TLS_ALERT:
             raise SecurityError(f"{self.peer}: the peer speaks TLS: use amqps")
         local = self.condition_text(pn_transport_condition(self.transport))
-        # The engine gives one error for an end within a frame and for an invalid frame.
-        if not local and not self.hung_up:
-            raise PeerError(f"{self.peer}: the peer sent an invalid frame")
-        if self.cut:
+        # The engine has an error for an end within a frame too.
+        if self.hung_up:
             raise PeerError(f"{self.peer}: the peer cut the connection{self.scheme_hint('')}")
-        raise PeerError(f"{self.peer}: {local}")
+        raise PeerError(f"{self.peer}: {local or 'the peer sent an invalid frame'}")
 
     def scheme_hint(self, failure: str) -> str:
         """Return advice for a client whose peer may be of the other scheme; empty if it is not.

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_link_end_t
 from quiver_fast.engine.body cimport Body
 from quiver_fast.engine.link cimport Endpoint
-from quiver_fast.engine.scanner cimport ScannedMessage, ScanResult
+from quiver_fast.engine.scanner cimport ScanLikeness, ScannedMessage, ScanResult
 from quiver_fast.engine.backlog cimport Backlog
 from quiver_fast.proton.libproton cimport pn_link_t
 
@@ -39,6 +39,12 @@ cdef class Receiver(Endpoint):
     cdef const char *prefix
     cdef size_t prefix_size
     cdef Inflow *base
+    # Messages are recorded without ids, and no transaction or body is to be looked at; how many
+    # of this run there may be.
+    cdef bint is_plain
+    cdef int64_t most
+    # How the last whole message looked.
+    cdef ScanLikeness likeness
     # What came and no transaction was open for, and frames since the window was last given.
     cdef Backlog backlog
     cdef uint32_t unreturned
@@ -70,6 +76,7 @@ cdef class Receiver(Endpoint):
     cdef bint is_drained(self, int64_t now) noexcept nogil
     cdef int ask_for_the_rest(self) except -1 nogil
     cdef int take_messages(self) except -1 nogil
+    cdef bint take_swiftly(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_arrival(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_part(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil
     cdef int keep_head(self, Inflow *flow, const uint8_t *bytes, size_t size) except -1 nogil

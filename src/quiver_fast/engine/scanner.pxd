@@ -15,9 +15,30 @@ cdef struct ScannedMessage:
     uint8_t id_code
     const uint8_t *id
     size_t id_size
+    # Where SendTime's 8 bytes are; NULL where it is encoded otherwise.
+    const uint8_t *time
 
 cdef ScanResult scan_message(
     const uint8_t *data, size_t size, ScannedMessage *found) noexcept nogil
+
+cdef enum:
+    LIKENESS_WORDS = 16
+
+# How a message looked up to SendTime: its bytes as words, and masks that leave out the bytes of
+# the id and of SendTime itself.
+cdef struct ScanLikeness:
+    uint64_t[LIKENESS_WORDS] words
+    uint64_t[LIKENESS_WORDS] masks
+    # Of words; 0 for what is like nothing.
+    size_t count
+    size_t time_at
+    size_t id_at
+    # The message that it was learned from.
+    ScannedMessage found
+
+# Like scan_message; most messages are like the one before and are compared instead of read.
+cdef ScanResult scan_alike(ScanLikeness *likeness, const uint8_t *data, size_t size,
+                           ScannedMessage *found) noexcept nogil
 
 # The steps of a scan, for those who look for other fields.
 

@@ -60,6 +60,7 @@ cdef class Sender(Endpoint):
     cdef bint is_done(self, int64_t now) noexcept nogil
     cdef int64_t allowance(self, int64_t now) noexcept nogil
     cdef int burst(self, int64_t now) except -1 nogil
+    cdef size_t largest_stamp(self) noexcept nogil
     cdef int lay_stamp(self) noexcept nogil
     cdef int64_t room(self) noexcept nogil
     cdef int take_ids(self, int64_t count) except -1 nogil

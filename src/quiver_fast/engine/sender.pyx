@@ -292,6 +292,10 @@ cdef class Sender(Endpoint):
         self.end.counts.credit -= <uint32_t>count
         return 0
 
+    cdef size_t largest_stamp(self) noexcept nogil:
+        """Return the size of a message's frame at most: its id may get digits more in a burst."""
+        return AMQP_FRAME_ROOM + self.template.head_size + 8 + <size_t>self.template.body_size
+
     cdef int lay_stamp(self) noexcept nogil:
         """Write the frame of the present message before it; the head may have grown."""
         amqp_stamp_lay(
@@ -307,10 +311,12 @@ cdef class Sender(Endpoint):
         cdef int64_t time = 0
         cdef int64_t i
         cdef uint8_t *out
-        if self.stamp.size == 0:
-            count = 1
-        else:
-            count = min(count, <int64_t>(room // self.stamp.size + 1))
+        # The first message shows how large they are.
+        count = min(count, <int64_t>(room // self.stamp.size) + 1 if self.stamp.size else 1)
+        out = amqp_output_room(
+            &self.connection.plane.output, count * self.largest_stamp())
+        if out == NULL:
+            no_memory()
         self.take_ids(count)
         for i in range(count):
             if self.schedule is not None or i % self.clock_block == 0:
@@ -319,12 +325,10 @@ cdef class Sender(Endpoint):
                 self.lay_stamp()
             self.sent += 1
             amqp_stamp_number(&self.stamp, self.delivery_id + <uint32_t>i, self.sent)
-            out = amqp_output_room(&self.connection.plane.output, self.stamp.size)
-            if out == NULL:
-                no_memory()
             memcpy(out, self.stamp.frame, self.stamp.size)
-            amqp_output_add(&self.connection.plane.output, out + self.stamp.size)
+            out += self.stamp.size
             self.record(time)
+        amqp_output_add(&self.connection.plane.output, out)
         self.end.session.counts.next_outgoing_id += <uint32_t>count
         self.end.session.counts.remote_incoming_window -= <uint32_t>count
         if self.presettled:

@@ -47,6 +47,7 @@ cdef class StreamReceiver(Receiver):
     def __init__(self, connection, writer, limits, **options: object) -> None:
         super().__init__(connection, writer, limits, **options)
         self.streaming = True
+        self.is_plain = False
         # A stream takes its own time to arrive: the clock is read for each of its parts.
         self.clock_block = 1
 

@@ -135,9 +135,7 @@ cdef class Wire:
                 &self.timers, self.plane.endpoints.opened[<int>AMQP_THEIRS].idle_timeout)
         # The engine stops reading after the peer's close, and after a frame that it cannot
         # dispatch; of the latter it says nothing.
-        if pn_connection_driver_read_closed(&self.driver):
-            self.cut = True
-            self.finished = True
+        self.finished = self.finished or pn_connection_driver_read_closed(&self.driver)
         return 0
 
     cdef int drain(self) except -1 nogil:
@@ -197,7 +195,9 @@ cdef class Wire:
 
     cdef int accept(self, amqp_session_end_t *session, uint32_t id, amqp_code code) except -1 nogil:
         """Settle a delivery that came as accepted, in a transaction if ``code`` says so."""
-        if session == self.run_session and amqp_run_add(&self.run, id, code, True):
+        # Nearly all deliveries continue the run: amqp_run_add would say so after a call.
+        if session == self.run_session and code == self.run.code and id == self.run.last + 1:
+            self.run.last = id
             return 0
         self.tell_run()
         self.run_session = session
@@ -391,6 +391,7 @@ cdef class Wire:
     cdef int read(self) noexcept nogil:
         """Read once; return 1 if there was something."""
         cdef ssize_t n
+        self.cut = self.cut or self.finished
         if self.cut:
             return 0
         if self.tls != NULL:

@@ -234,7 +234,8 @@ cdef class RequestLinks:
         """Exchange once; raise if the peer ended something that we use."""
         cdef amqp_event event
         raise_if_pending()
-        self.connection.exchange(deadline)
+        with nogil:
+            self.connection.exchange(deadline)
         event = self.connection.next_event()
         while event != AMQP_NOTHING:
             if event == AMQP_ARRIVAL:

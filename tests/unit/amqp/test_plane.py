@@ -173,11 +173,11 @@ def compare(plane: Plane, twin: Twin) -> None:
                 assert counts == (link.count % 2**32, link.credit)
 
 
-@given(courses)
+@given(courses, st.booleans())
 def test_courses(
-    plane_library: ctypes.CDLL, course: list[tuple[str, str, int, dict[str, Any]]]
+    plane_library: ctypes.CDLL, course: list[tuple[str, str, int, dict[str, Any]]], lenient: bool
 ) -> None:
-    plane, twin = Plane(plane_library), Twin()
+    plane, twin = Plane(plane_library, lenient=lenient), Twin(lenient=lenient)
     assert plane.take(AMQP_HEADER) == [Event("engine", {"bytes": AMQP_HEADER})]
     for step in course:
         if not take_step(plane, twin, step):
