@@ -204,7 +204,8 @@ cdef extern from "wait.h" nogil:
         bint may_spin
 
 # Without the GIL and without errors of Python's: what they return is what the C returns.
-cdef void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) noexcept nogil
+cdef void amqp_plane_init(
+    amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) noexcept nogil
 cdef void amqp_plane_free(amqp_plane_t *plane) noexcept nogil
 cdef amqp_event amqp_plane_next(amqp_plane_t *plane) noexcept nogil
 cdef ssize_t amqp_plane_fill(

@@ -85,7 +85,7 @@ cdef extern from "wait.h" nogil:
 
 
 cdef void amqp_plane_init(
-    amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) noexcept nogil:
+        amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) noexcept nogil:
     c_plane_init(plane, max_frame_size, seed)
 
 
@@ -98,7 +98,7 @@ cdef amqp_event amqp_plane_next(amqp_plane_t *plane) noexcept nogil:
 
 
 cdef ssize_t amqp_plane_fill(
-    amqp_plane_t *plane, amqp_source_t source, void *origin) noexcept nogil:
+        amqp_plane_t *plane, amqp_source_t source, void *origin) noexcept nogil:
     return c_plane_fill(plane, source, origin)
 
 
@@ -115,24 +115,24 @@ cdef bint amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes) noexcept nog
 
 
 cdef bint amqp_plane_flow(
-    amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link,
-    bint echo) noexcept nogil:
+        amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link,
+        bint echo) noexcept nogil:
     return c_plane_flow(plane, session, link, echo)
 
 
 cdef bint amqp_plane_credit(
-    amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bint drain) noexcept nogil:
+        amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bint drain) noexcept nogil:
     return c_plane_credit(plane, link, more, drain)
 
 
 cdef bint amqp_plane_answer(
-    amqp_plane_t *plane, amqp_session_end_t *session,
-    const amqp_disposition_t *disposition) noexcept nogil:
+        amqp_plane_t *plane, amqp_session_end_t *session,
+        const amqp_disposition_t *disposition) noexcept nogil:
     return c_plane_answer(plane, session, disposition)
 
 
 cdef bint amqp_plane_answer_run(
-    amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run) noexcept nogil:
+        amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run) noexcept nogil:
     return c_plane_answer_run(plane, session, run)
 
 
@@ -153,7 +153,7 @@ cdef uint8_t *amqp_output_room(amqp_output_t *output, size_t size) noexcept nogi
 
 
 cdef bint amqp_output_refer(
-    amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold) noexcept nogil:
+        amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold) noexcept nogil:
     return c_output_refer(output, payload, hold)
 
 
@@ -166,7 +166,7 @@ cdef void amqp_output_clear(amqp_output_t *output) noexcept nogil:
 
 
 cdef uint8_t *amqp_write_transfer(
-    uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer) noexcept nogil:
+        uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer) noexcept nogil:
     return c_write_transfer(out, channel, transfer)
 
 
@@ -175,14 +175,14 @@ cdef uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state) noexcept
 
 
 cdef void amqp_stamp_lay(
-    amqp_stamp_t *stamp, uint8_t *payload, size_t size, uint16_t channel, uint32_t handle,
-    bint settled) noexcept nogil:
+        amqp_stamp_t *stamp, uint8_t *payload, size_t size, uint16_t channel, uint32_t handle,
+        bint settled) noexcept nogil:
     c_stamp_lay(stamp, payload, size, channel, handle, settled)
 
 
 cdef amqp_link_end_t *amqp_session_link(
-    const amqp_session_end_t *session, const char *name, size_t size,
-    amqp_role role) noexcept nogil:
+        const amqp_session_end_t *session, const char *name, size_t size,
+        amqp_role role) noexcept nogil:
     return c_session_link(session, name, size, role)
 
 
@@ -195,8 +195,8 @@ cdef bint amqp_sender_drained(amqp_link_t *link) noexcept nogil:
 
 
 cdef bint amqp_unsettled_init(
-    amqp_unsettled_t *unsettled, uint32_t first_id, uint32_t capacity,
-    uint32_t limit) noexcept nogil:
+        amqp_unsettled_t *unsettled, uint32_t first_id, uint32_t capacity,
+        uint32_t limit) noexcept nogil:
     return c_unsettled_init(unsettled, first_id, capacity, limit)
 
 
@@ -213,7 +213,7 @@ cdef uint32_t amqp_unsettled_add_all(amqp_unsettled_t *unsettled, uint32_t count
 
 
 cdef bint amqp_unsettled_clip(
-    const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last) noexcept nogil:
+        const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last) noexcept nogil:
     return c_unsettled_clip(unsettled, first, last)
 
 
@@ -222,7 +222,7 @@ cdef bint amqp_unsettled_settle(amqp_unsettled_t *unsettled, uint32_t id) noexce
 
 
 cdef uint32_t amqp_unsettled_settle_all(
-    amqp_unsettled_t *unsettled, uint32_t first, uint32_t last) noexcept nogil:
+        amqp_unsettled_t *unsettled, uint32_t first, uint32_t last) noexcept nogil:
     return c_unsettled_settle_all(unsettled, first, last)
 
 
@@ -231,7 +231,7 @@ cdef bint amqp_run_add(amqp_run_t *run, uint32_t id, amqp_code code, bint settle
 
 
 cdef void amqp_timers_init(
-    amqp_timers_t *timers, uint32_t patience_ms, int64_t now) noexcept nogil:
+        amqp_timers_t *timers, uint32_t patience_ms, int64_t now) noexcept nogil:
     c_timers_init(timers, patience_ms, now)
 
 

@@ -1,33 +1,10 @@
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_link_end_t
-from quiver_fast.engine.body cimport Body
+from quiver_fast.engine.inflow cimport Inflow
 from quiver_fast.engine.link cimport Endpoint
-from quiver_fast.engine.scanner cimport ScanLikeness, ScannedMessage, ScanResult
+from quiver_fast.engine.scanner cimport ScanLikeness, ScanResult
 from quiver_fast.engine.backlog cimport Backlog
-from quiver_fast.proton.libproton cimport pn_link_t
-
-# What has come of the present delivery of one link.
-cdef struct Inflow:
-    pn_link_t *link
-    amqp_link_end_t *end
-    # The first bytes, up to SendTime; later ones are discarded.
-    uint8_t *head
-    size_t head_size
-    size_t head_capacity
-    bint scanned
-    ScannedMessage message
-    # In streaming mode: the body, when its first bytes came, and how many are recorded.
-    Body body
-    bint begun
-    int64_t first_time
-    uint64_t told
-    # Frames of it in the backlog.
-    int64_t kept
-    Inflow *next
-
-cdef Inflow *new_inflow(pn_link_t *link) except NULL
-cdef void free_inflow(Inflow *flow) noexcept nogil
 
 cdef class Receiver(Endpoint):
     cdef bint with_ids
@@ -79,11 +56,10 @@ cdef class Receiver(Endpoint):
     cdef bint take_swiftly(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_arrival(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_part(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil
-    cdef int keep_head(self, Inflow *flow, const uint8_t *bytes, size_t size) except -1 nogil
     cdef int take_backlog(self) except -1 nogil
     cdef int give_window(self, amqp_link_end_t *end) except -1 nogil
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil
-    cdef int grow_head(self, Inflow *flow) except -1
+    cdef int refuse_head(self) except -1
     cdef int finish_message(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil
     cdef size_t own_prefix(self, Inflow *flow) noexcept nogil
     cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil

@@ -1,8 +1,7 @@
 """The receiving end: credit, partial deliveries, records, acceptance, transactions."""
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_CODE_TRANSACTIONAL, AMQP_NOTHING, AMQP_OUTCOME,
@@ -10,28 +9,27 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.engine.backlog cimport Backlog
 from quiver_fast.engine.connection cimport PEER_CLOSED
+from quiver_fast.engine.inflow cimport (
+    LARGEST_HEAD, Inflow, free_inflow, keep_head, new_inflow,
+)
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScannedMessage, ScanResult,
-    scan_alike, scan_message,
+    scan_alike,
 )
 from quiver_fast.engine.selector cimport ask_for_selector, has_selector
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
     PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_link_remote_source, pn_link_set_rcv_settle_mode,
-    pn_link_source, pn_link_t, pn_session_set_incoming_window_and_lwm, pn_session_state,
+    pn_link_source, pn_session_set_incoming_window_and_lwm, pn_session_state,
     pn_terminus_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 from quiver_fast.run.course import UNIT_FACTOR
 
-# Room for the bytes before SendTime; it grows if they are more.
-cdef size_t FIRST_HEAD = 4096
-# Sections before the application properties that are longer than this are no message.
 # The constructors of ulong, uuid and binary (part 1.6): message-ids that are no strings.
 ID_CODES = frozenset((0x44, 0x53, 0x80, 0x98, 0xA0, 0xB0))
 
-cdef size_t LARGEST_HEAD = 64 * 1024 * 1024
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
@@ -39,18 +37,6 @@ cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
 cdef int64_t SILENCE = SECOND
 # While a transaction is discharged no message is taken; so many frames may wait.
 cdef unsigned TRANSACTION_WINDOW = 128
-
-
-cdef Inflow *new_inflow(pn_link_t *link) except NULL:
-    cdef Inflow *flow = <Inflow *>calloc(1, sizeof(Inflow))
-    if flow != NULL:
-        flow.head = <uint8_t *>malloc(FIRST_HEAD)
-    if flow == NULL or flow.head == NULL:
-        free(flow)
-        raise MemoryError("no memory for a receive buffer")
-    flow.link = link
-    flow.head_capacity = FIRST_HEAD
-    return flow
 
 
 def breaks_on_drain(peer: dict[str, str | None]) -> bool:
@@ -62,12 +48,6 @@ def breaks_on_drain(peer: dict[str, str | None]) -> bool:
         peer: see Connection.identity.
     """
     return peer["product"] == "RabbitMQ" and (peer["version"] or "").startswith("3.")
-
-
-cdef void free_inflow(Inflow *flow) noexcept nogil:
-    if flow != NULL:
-        free(flow.head)
-        free(flow)
 
 
 cdef class Receiver(Endpoint):
@@ -374,29 +354,14 @@ cdef class Receiver(Endpoint):
                     self.refuse_message(result)
             flow.scanned = True
         elif not flow.scanned:
-            self.keep_head(flow, arrival.payload.start, arrival.payload.size)
-        return 0 if arrival.more else self.finish_message(flow, arrival)
-
-    cdef int keep_head(self, Inflow *flow, const uint8_t *bytes, size_t size) except -1 nogil:
-        """Keep bytes of a message that comes in parts until SendTime is found in them."""
-        cdef ScanResult result
-        cdef size_t part
-        while size and not flow.scanned:
-            part = min(size, flow.head_capacity - flow.head_size)
-            memcpy(flow.head + flow.head_size, bytes, part)
-            flow.head_size += part
-            bytes += part
-            size -= part
-            result = scan_message(flow.head, flow.head_size, &flow.message)
-            if result == SCAN_FOUND:
-                flow.scanned = True
-            elif result != SCAN_MORE:
+            result = keep_head(flow, arrival.payload.start, arrival.payload.size)
+            if flow.head_size > LARGEST_HEAD:
+                with gil:
+                    self.refuse_head()
+            if result != SCAN_FOUND and result != SCAN_MORE:
                 with gil:
                     self.refuse_message(result)
-            elif flow.head_size == flow.head_capacity:
-                with gil:
-                    self.grow_head(flow)
-        return 0
+        return 0 if arrival.more else self.finish_message(flow, arrival)
 
     cdef int give_window(self, amqp_link_end_t *end) except -1 nogil:
         """Give the session's window again, in halves, when frames are taken."""
@@ -415,18 +380,6 @@ cdef class Receiver(Endpoint):
 
     cdef int finish_stream(self, Inflow *flow) except -1 nogil:
         """Judge a whole message before it is recorded; for a receiver of streams."""
-        return 0
-
-    cdef int grow_head(self, Inflow *flow) except -1:
-        cdef uint8_t *larger
-        if flow.head_capacity >= LARGEST_HEAD:
-            raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} has no "
-                               f"SendTime within {LARGEST_HEAD} bytes")
-        larger = <uint8_t *>realloc(flow.head, 2 * flow.head_capacity)
-        if larger == NULL:
-            raise MemoryError("no memory for a receive buffer")
-        flow.head = larger
-        flow.head_capacity *= 2
         return 0
 
     cdef int finish_message(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil:
@@ -522,6 +475,10 @@ cdef class Receiver(Endpoint):
         raise MessageError(
             f"{self.connection.peer}: message {self.taken()} has a message-id of AMQP type "
             f"{code:#04x}, which is no string, ulong, uuid or binary")
+
+    cdef int refuse_head(self) except -1:
+        raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} has no "
+                           f"SendTime within {LARGEST_HEAD} bytes")
 
     cdef int refuse_message(self, ScanResult result) except -1:
         reasons = {

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
-from quiver_fast.engine.receiver cimport Inflow, Receiver
+from quiver_fast.engine.inflow cimport Inflow
+from quiver_fast.engine.receiver cimport Receiver
 from quiver_fast.proton.libproton cimport pn_link_t
 
 cdef class StreamReceiver(Receiver):

@@ -15,7 +15,8 @@ from quiver_fast.amqp.data_plane cimport amqp_link_end_release
 from quiver_fast.engine.body cimport (
     BODY_NOT_DATA, BODY_NOT_X, begin_body, body_is_whole, check_body,
 )
-from quiver_fast.engine.receiver cimport Inflow, Receiver, free_inflow, new_inflow
+from quiver_fast.engine.inflow cimport Inflow, free_inflow, new_inflow
+from quiver_fast.engine.receiver cimport Receiver
 from quiver_fast.errors import MessageError
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_ACTIVE, PN_LOCAL_UNINIT, PN_RCV_FIRST, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED,

@@ -62,7 +62,8 @@ cdef class Wire:
     cdef int accept(self, amqp_session_end_t *session, uint32_t id, amqp_code code) except -1 nogil
     cdef int tell_run(self) except -1 nogil
     cdef int tell_transaction(self) except -1 nogil
-    cdef int settle(self, amqp_session_end_t *session, uint32_t first, uint32_t last) except -1 nogil
+    cdef int settle(
+        self, amqp_session_end_t *session, uint32_t first, uint32_t last) except -1 nogil
     cdef int give_credit(self, amqp_link_end_t *end, uint32_t more, bint drain) except -1 nogil
     cdef int tell_flow(self, amqp_session_end_t *session, amqp_link_end_t *end) except -1 nogil
     cdef size_t largest_frame(self) noexcept nogil

@@ -232,7 +232,8 @@ cdef class Wire:
         self.run.code = AMQP_CODE_NONE
         return 0
 
-    cdef int settle(self, amqp_session_end_t *session, uint32_t first, uint32_t last) except -1 nogil:
+    cdef int settle(
+            self, amqp_session_end_t *session, uint32_t first, uint32_t last) except -1 nogil:
         """Settle deliveries that we sent, after a peer that left it to us (part 2.6.12)."""
         cdef amqp_disposition_t told
         memset(&told, 0, sizeof(told))

@@ -15,7 +15,8 @@ from quiver_fast.engine.connection cimport Connection, put_symbol
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.libproton cimport (
-    PN_OVERFLOW, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_SETTLED, PN_STRING, PN_UNSPECIFIED, pn_bytes,
+    PN_OVERFLOW, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_SETTLED, PN_STRING,
+    PN_UNSPECIFIED, pn_bytes,
     pn_bytes_t, pn_condition_t, pn_data_enter, pn_data_exit, pn_data_get_bytes,
     pn_data_get_ulong, pn_data_lookup, pn_data_next, pn_data_put_bool, pn_data_put_map,
     pn_data_put_null, pn_data_put_symbol, pn_data_put_ulong, pn_data_rewind, pn_data_t,
