@@ -48,8 +48,7 @@ FACTS = [
     ("queues", "Limits: {} cids", "store.pyx", "MAX_LINKS"),
     ("queues", "or {} a batch", "tailing.pyx", "MAX_BATCH_BYTES"),
     ("queues", "beyond {} of unsent replies", "outbox.pyx", "MAX_OUTPUT"),
-    ("performance", "Reads of {}", "connection.pyx", "READ_SIZE"),
-    ("performance", "never more than {} ahead", "sender.pyx", "OUTGOING_LIMIT"),
+    ("performance", "No more than {} and a frame wait", "sender.pyx", "OUTPUT_LIMIT"),
     ("arrows", "at least {} s", "arrow.py", "PEER_TIMEOUT"),
 ]
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}

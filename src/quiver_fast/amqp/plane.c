@@ -192,6 +192,16 @@ static void learn(amqp_plane_t *plane, const uint8_t *data, const amqp_swift_t *
     amqp_likeness_learn(&plane->likeness, data, swift);
 }
 
+/* Count as amqp_session_receive and amqp_receiver_receive do where there is window and credit. */
+static void count_alike(amqp_session_t *session, amqp_link_t *link) {
+  session->incoming_window--;
+  session->next_incoming_id++;
+  if (session->remote_outgoing_window) session->remote_outgoing_window--;
+  link->credit--;
+  link->delivery_count++;
+  if (link->available) link->available--;
+}
+
 /* Take a transfer of the known likeness, if it is one and nothing but counting is to be done. */
 static bool take_alike(amqp_plane_t *plane, amqp_bytes_t bytes) {
   const amqp_likeness_t *likeness = &plane->likeness;
@@ -201,8 +211,7 @@ static bool take_alike(amqp_plane_t *plane, amqp_bytes_t bytes) {
   if (link->phase[AMQP_OURS] != AMQP_ACTIVE || link->incoming.open) return false;
   if (link->counts.credit == 0 || session->counts.incoming_window <= session->window / 2 + 1)
     return false;
-  amqp_session_receive(&session->counts);
-  amqp_receiver_receive(&link->counts);
+  count_alike(&session->counts, &link->counts);
   const uint32_t whole = number32(bytes.start);
   amqp_arrival_t *arrival = &plane->arrival;
   arrival->delivery_id = number32(bytes.start + likeness->id);

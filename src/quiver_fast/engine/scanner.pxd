@@ -1,4 +1,5 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
 
 cdef enum ScanResult:
     SCAN_FOUND        # SendTime is there
@@ -35,6 +36,26 @@ cdef struct ScanLikeness:
     size_t id_at
     # The message that it was learned from.
     ScannedMessage found
+
+# Say whether a message's head is of that likeness: then SendTime is at `time_at`.
+cdef inline bint is_alike(
+        const ScanLikeness *likeness, const uint8_t *data, size_t size) noexcept nogil:
+    cdef uint64_t difference = 0
+    cdef uint64_t word
+    cdef size_t i
+    if likeness.count == 0 or size < likeness.count * sizeof(word):
+        return False
+    for i in range(likeness.count):
+        memcpy(&word, data + i * sizeof(word), sizeof(word))
+        difference |= (word ^ likeness.words[i]) & likeness.masks[i]
+    return difference == 0
+
+cdef inline int64_t time_field(const uint8_t *field) noexcept nogil:
+    # Compilers make one instruction of it, which they do not of a loop.
+    return <int64_t>(
+        (<uint64_t>field[0] << 56) | (<uint64_t>field[1] << 48) | (<uint64_t>field[2] << 40)
+        | (<uint64_t>field[3] << 32) | (<uint64_t>field[4] << 24) | (<uint64_t>field[5] << 16)
+        | (<uint64_t>field[6] << 8) | <uint64_t>field[7])
 
 # Like scan_message; most messages are like the one before and are compared instead of read.
 cdef ScanResult scan_alike(ScanLikeness *likeness, const uint8_t *data, size_t size,

@@ -62,14 +62,6 @@ cdef inline uint64_t big_endian(const uint8_t *field, int width) noexcept nogil:
     return value
 
 
-cdef inline uint64_t big_endian_word(const uint8_t *field) noexcept nogil:
-    # Compilers make one instruction of it, which they do not of the loop.
-    return (
-        (<uint64_t>field[0] << 56) | (<uint64_t>field[1] << 48) | (<uint64_t>field[2] << 40)
-        | (<uint64_t>field[3] << 32) | (<uint64_t>field[4] << 24) | (<uint64_t>field[5] << 16)
-        | (<uint64_t>field[6] << 8) | <uint64_t>field[7])
-
-
 cdef ScanResult content(
         Cursor *cursor, uint8_t code, const uint8_t **start, size_t *size) noexcept nogil:
     """Step over the content of a primitive with constructor ``code``."""
@@ -293,28 +285,18 @@ cdef ScanResult scan_alike(ScanLikeness *likeness, const uint8_t *data, size_t s
     is the same but for them has the same fields in the same places.
     """
     cdef ScanResult result
-    if likeness.count and size >= likeness.count * sizeof(uint64_t) and fits(likeness, data):
+    if is_alike(likeness, data, size):
         found.body_size = likeness.found.body_size
         found.id_code = likeness.found.id_code
         found.id_size = likeness.found.id_size
         found.id = data + likeness.id_at
         found.time = data + likeness.time_at
-        found.send_time = <int64_t>big_endian_word(found.time)
+        found.send_time = time_field(found.time)
         return SCAN_FOUND
     result = scan_message(data, size, found)
     if result == SCAN_FOUND and found.time != NULL:
         learn(likeness, data, size, found)
     return result
-
-
-cdef inline bint fits(const ScanLikeness *likeness, const uint8_t *data) noexcept nogil:
-    cdef uint64_t difference = 0
-    cdef uint64_t word
-    cdef size_t i
-    for i in range(likeness.count):
-        memcpy(&word, data + i * sizeof(word), sizeof(word))
-        difference |= (word ^ likeness.words[i]) & likeness.masks[i]
-    return difference == 0
 
 
 cdef int learn(ScanLikeness *likeness, const uint8_t *data, size_t size,

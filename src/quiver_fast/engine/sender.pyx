@@ -260,7 +260,10 @@ cdef class Sender(Outgoing):
             amqp_stamp_number(&self.stamp, self.delivery_id + <uint32_t>i, self.sent)
             memcpy(out, self.stamp.frame, self.stamp.size)
             out += self.stamp.size
-            self.record(time)
+            if self.with_ids:
+                self.record(time)
+            else:
+                self.writer.sent(time)
         amqp_output_add(&self.connection.plane.output, out)
         self.end.session.counts.next_outgoing_id += <uint32_t>count
         self.end.session.counts.remote_incoming_window -= <uint32_t>count

@@ -53,6 +53,7 @@ cdef class Wire:
     cdef object referred
 
     cdef amqp_event next_event(self) except? amqp_event.AMQP_NO_MEMORY nogil
+    cdef bint goes_on(self, amqp_event event) except -1 nogil
     cdef int pump(self) except -1 nogil
     cdef int feed(self, amqp_bytes_t bytes) except -1 nogil
     cdef int drain(self) except -1 nogil

@@ -12,17 +12,17 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_ACTIVE, AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_TRANSACTIONAL, AMQP_CREDIT,
-    AMQP_FOR_ENGINE, AMQP_FRAME_ROOM, AMQP_INPUT_AGAIN, AMQP_INPUT_END, AMQP_NO_MEMORY,
-    AMQP_NOTHING, AMQP_OURS, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER, AMQP_THEIRS,
+    AMQP_ACTIVE, AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_TRANSACTIONAL,
+    AMQP_CREDIT, AMQP_FOR_ENGINE, AMQP_FRAME_ROOM, AMQP_INPUT_AGAIN, AMQP_INPUT_END, AMQP_NOTHING,
+    AMQP_NO_MEMORY, AMQP_OURS, AMQP_OUTCOME, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER, AMQP_THEIRS,
     amqp_bytes_t, amqp_code, amqp_disposition_t, amqp_event, amqp_link_end_t, amqp_output_add,
-    amqp_output_clear, amqp_output_room, amqp_output_waiting, amqp_output_write,
-    amqp_plane_answer, amqp_plane_answer_run, amqp_plane_beat, amqp_plane_credit,
-    amqp_plane_drain, amqp_plane_fill, amqp_plane_flow, amqp_plane_free, amqp_plane_next,
-    amqp_plane_rest, amqp_plane_whole, amqp_receive, amqp_role, amqp_run_add, amqp_send,
-    amqp_session_end_t, amqp_session_link, amqp_timers_is_silent, amqp_timers_next,
-    amqp_timers_owes, amqp_timers_take_open, amqp_transfer_t, amqp_wait_paid, amqp_wait_span,
-    amqp_wait_yield, amqp_write_state, amqp_write_transfer,
+    amqp_output_clear, amqp_output_room, amqp_output_waiting, amqp_output_write, amqp_plane_answer,
+    amqp_plane_answer_run, amqp_plane_beat, amqp_plane_credit, amqp_plane_drain, amqp_plane_fill,
+    amqp_plane_flow, amqp_plane_free, amqp_plane_next, amqp_plane_rest, amqp_plane_whole,
+    amqp_receive, amqp_role, amqp_run_add, amqp_send, amqp_session_end_t, amqp_session_link,
+    amqp_timers_is_silent, amqp_timers_next, amqp_timers_owes, amqp_timers_take_open,
+    amqp_transfer_t, amqp_wait_paid, amqp_wait_span, amqp_wait_yield, amqp_write_state,
+    amqp_write_transfer,
 )
 from quiver_fast.amqp.tls cimport (
     TLS_AGAIN, TLS_FAILED, iovec, tls_events, tls_flush, tls_free, tls_read, tls_socket_error,
@@ -87,22 +87,26 @@ cdef class Wire:
 
         What it points at holds until the next call.
         """
-        cdef amqp_event event
-        while not self.finished:
+        cdef amqp_event event = AMQP_CREDIT
+        while self.goes_on(event):
             event = amqp_plane_next(&self.plane)
-            if event == AMQP_FOR_ENGINE:
-                self.feed(self.plane.control)
-            elif event == AMQP_NOTHING:
-                self.finish_input()
-                return event
-            elif event == AMQP_REFUSED:
-                with gil:
-                    self.refuse_frame()
-            elif event == AMQP_NO_MEMORY:
-                no_memory()
-            elif event != AMQP_CREDIT:
+            if event == AMQP_ARRIVAL or event == AMQP_OUTCOME:
                 return event
         return AMQP_NOTHING
+
+    cdef bint goes_on(self, amqp_event event) except -1 nogil:
+        """Do what an event asks of the connection itself; say whether more may come."""
+        if event == AMQP_FOR_ENGINE:
+            self.feed(self.plane.control)
+        elif event == AMQP_NOTHING:
+            self.finish_input()
+            return False
+        elif event == AMQP_REFUSED:
+            with gil:
+                self.refuse_frame()
+        elif event == AMQP_NO_MEMORY:
+            no_memory()
+        return not self.finished
 
     cdef int pump(self) except -1 nogil:
         """Take what was read, where no transfers or outcomes are expected."""
