@@ -48,7 +48,7 @@ FACTS = [
     ("queues", "Limits: {} cids", "store.pyx", "MAX_LINKS"),
     ("queues", "or {} a batch", "tailing.pyx", "MAX_BATCH_BYTES"),
     ("queues", "beyond {} of unsent replies", "outbox.pyx", "MAX_OUTPUT"),
-    ("performance", "No more than {} and a frame wait", "sender.pyx", "OUTPUT_LIMIT"),
+    ("performance", "No more than {} and a frame wait", "sender.pyx", "WAITING_LIMIT"),
     ("arrows", "at least {} s", "arrow.py", "PEER_TIMEOUT"),
 ]
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}

@@ -27,7 +27,7 @@ from quiver_fast.run.pacer cimport DelayHistogram, Schedule
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
 # More bytes than this never wait for the socket, and no more than a frame beyond.
-cdef size_t OUTPUT_LIMIT = 65536
+cdef size_t WAITING_LIMIT = 65536
 # A larger body takes more than a fraction of a microsecond to copy.
 cdef uint64_t SMALL_BODY = 1024
 # Frames of a body between two looks at what the peer sent.
@@ -233,14 +233,14 @@ cdef class Sender(Outgoing):
         cdef amqp_session_end_t *session = self.end.session
         if self.connection.blocked or self.is_open:
             return 0
-        if amqp_output_waiting(&self.connection.plane.output) >= OUTPUT_LIMIT:
+        if amqp_output_waiting(&self.connection.plane.output) >= WAITING_LIMIT:
             return 0
         return min(<int64_t>BURST, min(<int64_t>self.end.counts.credit,
                                        <int64_t>session.counts.remote_incoming_window))
 
     cdef int send_stamped(self, int64_t count) except -1 nogil:
         """Send so many small messages, each of one frame, as far as the output is for them."""
-        cdef size_t room = OUTPUT_LIMIT - amqp_output_waiting(&self.connection.plane.output)
+        cdef size_t room = WAITING_LIMIT - amqp_output_waiting(&self.connection.plane.output)
         cdef int64_t time = 0
         cdef int64_t i
         cdef uint8_t *out
@@ -315,7 +315,7 @@ cdef class Sender(Outgoing):
             if self.stopping and not self.interrupted:
                 # The last message is on its way, however long that takes.
                 self.drain_deadline = now + DRAIN_TIMEOUT
-            if amqp_output_waiting(&self.connection.plane.output) >= OUTPUT_LIMIT:
+            if amqp_output_waiting(&self.connection.plane.output) >= WAITING_LIMIT:
                 self.connection.write()
         return 0
 
