@@ -22,6 +22,8 @@ from buildtools import proton_engine, toolchain  # noqa: E402
 
 FOLDERS = ["src", "buildtools", "bench", "tests", ".ci"]
 GENERATED = {"node_modules", "build", "__pycache__"}
+# Our headers that sources in other folders include.
+AMQP = ROOT / "src" / "quiver_fast" / "amqp"
 WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 PROGRAMS = Path(sys.executable).parent
 # Sources with a library that `make peers` installs, by its name for pkg-config.
@@ -61,6 +63,7 @@ def compile_command(path: Path, engine: Path) -> list[str]:
     return [
         *toolchain.compiler(), *WARNINGS, *header, "-fsyntax-only",
         "-DQUIVER_ENGINE_BUNDLED=1", "-DPN_USE_DEPRECATED_API=1", f"-I{proton_engine.OWN}",
+        f"-I{AMQP}",
         *(word for folder in system for word in ("-isystem", str(folder))), str(path),
     ]  # fmt: skip
 
