@@ -43,7 +43,7 @@ pytestmark = [
 BUSY = 5
 IDLE = 10_000
 STARTUP_ROUNDS_FACTOR = 3
-NO_SPIN = "spin=no"
+NO_SPIN = "spin=0"
 # Of 1 MB bodies within TLS.
 TLS_LARGE = Case(2_000, body_size=1_000_000, credit=10)
 

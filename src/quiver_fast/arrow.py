@@ -129,6 +129,7 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
         server=config.server,
         security=security,
         max_frame_size=config.max_frame_size,
+        spin=config.spin,
         idle_timeout=config.idle_timeout,
         control=control,
         run_id=config.run_id,

@@ -85,6 +85,7 @@ class ArrowConfig:
     settlement: bool
     presettled: bool
     streaming: bool
+    spin: bool
     tls_verify: bool
     purge: bool
     address: str | None
@@ -206,6 +207,7 @@ def _check_csp(config: ArrowConfig) -> None:
         "filter": config.filter,
         "username": config.username,
         "sasl-mechanisms": config.sasl_mechanisms,
+        "spin": not config.spin,
         "max-frame-size": config.max_frame_size != DEFAULTS["max-frame-size"],
         "idle-timeout": config.idle_timeout != DEFAULTS["idle-timeout"],
     }

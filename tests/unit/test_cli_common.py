@@ -94,8 +94,8 @@ def test_help_names_everything(command, capsys):
     measuring = (
         "--duration --count --rate --body-size --credit --transaction-size --durable "
         "--set-message-id --timeout --cert --key --trust-store --tls-insecure --sasl-mechanisms "
-        "--presettled --record-format --settlement --time-unit --max-frame-size --username "
-        "--password-file --expose-password"
+        "--presettled --record-format --settlement --time-unit --max-frame-size --no-spin "
+        "--username --password-file --expose-password"
     )
     words = flags[command] + ("" if command is server else f" {measuring}")
     assert [

@@ -73,11 +73,13 @@ cdef class Connection(Wire):
         control: what the wrapper says.
         run_id: an id that both ends of a run share; a peer with another one is refused.
         capability: a capability to offer to the peer; none by default.
+        spin: look for the peer's answer for a moment before a sleep; see amqp/wait.h.
     """
 
     def __init__(self, sock: object, *, peer: str, container_id: str, hostname: str,
                  server: bool, security: Security, max_frame_size: int, idle_timeout: float,
-                 control: Control, run_id: str = "", capability: str = "") -> None:
+                 control: Control, run_id: str = "", capability: str = "",
+                 spin: bool = True) -> None:
         if pn_connection_driver_init(&self.driver, NULL, NULL) != 0:
             raise MemoryError("no memory for a connection")
         self.connection = self.driver.connection
@@ -101,7 +103,7 @@ cdef class Connection(Wire):
         amqp_plane_init(&self.plane, max_frame_size, int.from_bytes(os.urandom(8), "big"))
         self.plane.lenient = True
         amqp_timers_init(&self.timers, <unsigned>(idle_timeout * 1000), monotonic_ns())
-        amqp_wait_init(&self.patience, True)
+        amqp_wait_init(&self.patience, spin)
         security.apply(self.sasl, self.transport, self.fd, self.hostname)
         self.tls = self.sasl.tls
         pn_connection_set_container(self.connection, self.container_id)

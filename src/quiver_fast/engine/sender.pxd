@@ -31,6 +31,7 @@ cdef class Sender(Outgoing):
     cdef bint is_done(self, int64_t now) noexcept nogil
     cdef int64_t allowance(self, int64_t now) noexcept nogil
     cdef int burst(self, int64_t now) except -1 nogil
+    cdef int give_back(self) except -1 nogil
     cdef int64_t room(self) noexcept nogil
     cdef int send_stamped(self, int64_t count) except -1 nogil
     cdef int record(self, int64_t time) except -1 nogil

@@ -154,6 +154,8 @@ cdef class Sender(Outgoing):
                 with gil:
                     return self.ended_by_peer(now)
             self.feed_body(now)
+            if self.stopping and not self.is_open:
+                self.give_back()
             if self.batch_size:
                 self.transact(now)
             if not self.stopping:
@@ -214,8 +216,8 @@ cdef class Sender(Outgoing):
         if room <= 0:
             return 0
         allowed = self.allowance(now)
-        if allowed <= 0 and amqp_sender_drained(&self.end.counts):
-            return self.connection.tell_flow(self.end.session, self.end)
+        if allowed <= 0:
+            return self.give_back()
         room = min(room, allowed)
         if self.is_stamped:
             return self.send_stamped(room)
@@ -226,6 +228,12 @@ cdef class Sender(Outgoing):
             self.feed_body(now)
             if self.is_open or self.room() <= 0:
                 break
+        return 0
+
+    cdef int give_back(self) except -1 nogil:
+        """Use the credit of a peer that drains up: there is nothing to send (part 2.6.7)."""
+        if amqp_sender_drained(&self.end.counts):
+            self.connection.tell_flow(self.end.session, self.end)
         return 0
 
     cdef int64_t room(self) noexcept nogil:

@@ -76,6 +76,11 @@ ARROW_OPTIONS = (
     Option("max-frame-size", NUMBER, "BYTES", "the largest AMQP frame to take", 65536, least=512,
         most=2**31 - 1, section=_PROTOCOL, extension=True, flag="--max-frame-size",
         metavar="COUNT", group=LOAD, help="The largest AMQP frame in bytes"),
+    Option("spin", SWITCH, "",
+        "look for the peer's answer for 30 us before sleeping, where there are two CPUs and it pays",
+        True, section=_PROTOCOL, extension=True, flag="--no-spin", inverted=True, group=LOAD,
+        help="Sleep at once when there is nothing to do, for less CPU; by default an arrow that has "
+        "another CPU looks for an answer for 30 us before"),
     Option("", NUMBER, "SECONDS", zero="the rest stays in the queue", extension=True,
         flag="--drain-timeout", metavar="DURATION", initial=30, group=PAIR,
         help="When the sender has ended, receive what it sent for up to DURATION"),

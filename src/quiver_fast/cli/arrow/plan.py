@@ -63,6 +63,7 @@ class ArrowOptions:
     settlement: bool
     time_unit: str | None
     max_frame_size: int | None
+    spin: bool
     cert: str | None
     key: str | None
     trust_store: str | None
@@ -316,6 +317,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "settlement": options.settlement,
         "time_unit": options.time_unit,
         "max_frame_size": options.max_frame_size,
+        "spin": options.spin,
         "tail_from": plan.tail_from,
         "filter": plan.filter,
         "prelude": list(plan.prelude),

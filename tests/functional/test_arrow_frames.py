@@ -1,0 +1,333 @@
+"""The arrow's transfers, flows and dispositions, judged frame by frame by a peer that we wrote.
+
+Peers settle as they like: late, in reverse, in part, twice, and what they never got (part 2.7.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.amqp_frames import composite, encode_frame
+from support.arrows import arguments, arguments_v2, run_pyfast
+from support.frame_peer import FramePeer, Talk
+from support.judgement import assert_clean, assert_error
+from support.scripted_peer import plain_message
+
+COUNT = 40
+TARGET = composite("target", address="queue0")
+ACCEPTED = composite("accepted")
+Answers = Iterator[bytes]
+
+
+def answer(first: int, last: int | None = None, *, settled: bool = True, **fields: object) -> bytes:
+    state = {"state": ACCEPTED} | fields
+    return encode_frame(
+        "disposition",
+        role=True,
+        first=first,
+        last=last,
+        settled=settled,
+        **state,  # type: ignore[arg-type]
+    )
+
+
+def all_at_once() -> Answers:
+    yield answer(0, COUNT - 1)
+
+
+def in_reverse() -> Answers:
+    for number in reversed(range(COUNT)):
+        yield answer(number)
+
+
+def in_parts_that_overlap() -> Answers:
+    for first in range(0, COUNT, 7):
+        yield answer(first, first + 9)
+
+
+def twice() -> Answers:
+    yield answer(5, 20)
+    yield answer(5, 20)
+    yield answer(0, COUNT - 1)
+
+
+def what_was_never_sent() -> Answers:
+    yield answer(COUNT, 2**31)
+    yield answer(2**32 - 5, 2**32 - 1)
+    # From before the first to far behind the last.
+    yield answer(2**32 - 5, 2**30)
+
+
+def received_first() -> Answers:
+    yield answer(
+        0, COUNT - 1, settled=False, state=composite("received", section_number=0, section_offset=0)
+    )
+    yield answer(0, COUNT - 1, settled=False, state=None)
+    yield answer(0, COUNT - 1)
+
+
+def without_an_outcome() -> Answers:
+    yield answer(0, COUNT - 1, state=None)
+
+
+def in_one_write() -> Answers:
+    yield b"".join(in_reverse())
+
+
+WAYS: list[Callable[[], Answers]] = [
+    all_at_once, in_reverse, in_parts_that_overlap, twice, what_was_never_sent, received_first,
+    without_an_outcome, in_one_write,
+]  # fmt: skip
+
+
+def take(talk: Talk, count: int) -> list[int]:
+    """Read so many transfers; return their delivery-ids."""
+    return [talk.expect("transfer").fields["delivery_id"] for _ in range(count)]
+
+
+def ready_to_take(talk: Talk, credit: int = COUNT) -> None:
+    talk.answer_session()
+    talk.answer_attach(target=TARGET)
+    talk.give_credit(credit)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_outcomes_of_any_shape(way: Callable[[], Answers]) -> None:
+    def script(talk: Talk) -> None:
+        ready_to_take(talk)
+        assert take(talk, COUNT) == list(range(COUNT))
+        for frames in way():
+            talk.send_bytes(frames)
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments_v2("send", peer.port, count=COUNT, settlement=1))
+    assert_clean(end)
+    settled = [line for line in end.lines if line[0] in "Ss"]
+    assert sorted(int(line[1:].split(",")[0].split("-")[-1]) for line in settled) == list(
+        range(1, COUNT + 1)
+    )
+
+
+def test_what_the_peer_leaves_unsettled_is_settled() -> None:
+    def script(talk: Talk) -> None:
+        ready_to_take(talk)
+        take(talk, COUNT)
+        talk.send_bytes(answer(0, COUNT - 1, settled=False))
+        ours = talk.expect("disposition").fields
+        assert (ours.get("role", False), ours["first"], ours["last"]) == (False, 0, COUNT - 1)
+        assert ours["settled"]
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        assert_clean(run_pyfast(*arguments("send", peer.port, count=COUNT)))
+
+
+def test_outcomes_that_a_peer_mixes() -> None:
+    def script(talk: Talk) -> None:
+        ready_to_take(talk)
+        take(talk, COUNT)
+        talk.send_bytes(
+            answer(0, 9) + answer(10, 14, state=composite("released"))
+            + answer(15, 17, state=composite("modified")) + answer(18, state=composite("rejected"))
+            + answer(0, COUNT - 1)
+        )  # fmt: skip
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("send", peer.port, count=COUNT))
+    assert_error(end, "1 rejected, 5 released, 3 modified")
+
+
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("size", [10, 5000])
+def test_a_sender_keeps_to_the_window(window: int, size: int) -> None:
+    """Part 2.5.6: no more transfers than the peer's incoming-window, given again by its flows."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_header()
+        talk.expect("open")
+        talk.send("open", container_id="frames", max_frame_size=1000)
+        talk.expect("begin")
+        talk.send("begin", remote_channel=0, next_outgoing_id=0, incoming_window=window,
+                  outgoing_window=9)  # fmt: skip
+        talk.answer_attach(target=TARGET)
+        talk.give_credit(COUNT, incoming_window=window, next_incoming_id=0)
+        seen, whole = 0, 0
+        while whole < 5:
+            for _ in range(window):
+                frame = talk.expect("transfer")
+                whole += not frame.fields.get("more", False)
+                if whole == 5:
+                    break
+            seen += window
+            talk.socket.settimeout(0.05)
+            with pytest.raises(TimeoutError):
+                talk.socket.recv(1)
+            talk.socket.settimeout(10)
+            talk.send("flow", next_incoming_id=seen, incoming_window=window, next_outgoing_id=0,
+                      outgoing_window=9)  # fmt: skip
+        talk.send_bytes(answer(0, 4))
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        assert_clean(run_pyfast(*arguments("send", peer.port, count=5, body_size=size)))
+
+
+def test_a_drain_takes_back_what_is_left() -> None:
+    """Part 2.6.7: a sender without more to send uses the credit up, and says so."""
+
+    def script(talk: Talk) -> None:
+        ready_to_take(talk, COUNT)
+        take(talk, 10)
+        talk.give_credit(COUNT, drain=True, delivery_count=0)
+        while True:
+            flow = talk.read()
+            if flow.name == "flow" and flow.fields.get("link_credit", 0) == 0:
+                break
+        assert flow.fields["delivery_count"] == COUNT
+        talk.send_bytes(answer(0, 9))
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        assert_clean(run_pyfast(*arguments("send", peer.port, count=10, rate=1000)))
+
+
+# ---- receiving
+
+
+def transfers(numbers: range, **fields: object) -> list[bytes]:
+    """Return transfers whose ids wrap at 2^32."""
+    return [
+        encode_frame(
+            "transfer", handle=0, delivery_id=number % 2**32, delivery_tag=b"%d" % number,
+            message_format=0, payload=plain_message(number % 100 + 1), **fields,  # type: ignore[arg-type]
+        )
+        for number in numbers
+    ]  # fmt: skip
+
+
+def begin_to_send(talk: Talk, first: int = 0, delivery_count: int = 0) -> None:
+    talk.answer_header()
+    talk.expect("open")
+    talk.send("open", container_id="frames")
+    talk.expect("begin")
+    talk.send("begin", remote_channel=0, next_outgoing_id=first, incoming_window=1000,
+              outgoing_window=1000)  # fmt: skip
+    attach = talk.expect("attach")
+    talk.send("attach", name=attach.fields["name"], handle=0, role=False,
+              source=composite("source", address="queue0"),
+              initial_delivery_count=delivery_count)  # fmt: skip
+    talk.wait_for_credit()
+
+
+def answered(talk: Talk, count: int) -> list[int]:
+    """Read dispositions until so many ids have one; return the ids in their order."""
+    ids: list[int] = []
+    while len(ids) < count:
+        frame = talk.read()
+        if frame.name == "disposition":
+            first, last = frame.fields["first"], frame.fields.get("last", frame.fields["first"])
+            ids += [(first + step) % 2**32 for step in range((last - first) % 2**32 + 1)]
+    return ids
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_ids_and_counts_that_wrap(chunk: int) -> None:
+    start = 2**32 - 13
+    numbers = range(start, start + COUNT)
+
+    def script(talk: Talk) -> None:
+        begin_to_send(talk, first=start, delivery_count=start)
+        data = b"".join(transfers(numbers))
+        for at in range(0, len(data), chunk):
+            talk.send_bytes(data[at : at + chunk])
+        assert answered(talk, COUNT) == [number % 2**32 for number in numbers]
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("receive", peer.port, count=COUNT, credit_window=100))
+    assert_clean(end)
+    assert len(end.lines) == COUNT
+
+
+def test_deliveries_beyond_the_credit_are_taken() -> None:
+    """RabbitMQ 3 sends such; what is measured has to be measured."""
+
+    def script(talk: Talk) -> None:
+        begin_to_send(talk)
+        talk.send_bytes(b"".join(transfers(range(30))))
+        assert answered(talk, 30) == list(range(30))
+        # The sender's count is ahead of what it was given, and then behind.
+        for count in (35, 3):
+            talk.send("flow", next_incoming_id=0, incoming_window=99, next_outgoing_id=30,
+                      outgoing_window=9, handle=0, delivery_count=count, link_credit=0,
+                      available=0)  # fmt: skip
+        talk.send_bytes(b"".join(transfers(range(30, COUNT))))
+        assert answered(talk, COUNT - 30) == list(range(30, COUNT))
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("receive", peer.port, count=COUNT, credit_window=10))
+    assert_clean(end)
+    assert len(end.lines) == COUNT
+
+
+def test_parts_aborted_and_settled_deliveries_between_whole_ones() -> None:
+    payload = plain_message(7)
+
+    def part(number: int, start: int, stop: int, **fields: object) -> bytes:
+        return encode_frame("transfer", handle=0, delivery_id=number, delivery_tag=b"%d" % number,
+                            payload=payload[start:stop], **fields)  # type: ignore[arg-type]  # fmt: skip
+
+    def script(talk: Talk) -> None:
+        begin_to_send(talk)
+        talk.send_bytes(
+            b"".join(transfers(range(3)))
+            + part(3, 0, 20, more=True) + part(3, 20, 999)
+            + part(4, 0, 20, more=True) + part(4, 0, 0, aborted=True)
+            + b"".join(transfers(range(5, 7), settled=True))
+            + part(7, 0, 5, more=True) + part(7, 5, 30, more=True) + part(7, 30, 999)
+            + b"".join(transfers(range(8, 11)))
+        )  # fmt: skip
+        assert answered(talk, 8) == [0, 1, 2, 3, 7, 8, 9, 10]
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("receive", peer.port, count=10))
+    assert_error(end, "1 deliveries were aborted")
+    assert len(end.lines) == 10
+
+
+MALFORMED = {
+    "a transfer without a tag": encode_frame("transfer", handle=0, delivery_id=0),
+    "a transfer on no link": encode_frame(
+        "transfer", handle=9, delivery_id=0, delivery_tag=b"0", payload=b"x"
+    ),
+    "a transfer on no session": encode_frame(
+        "transfer", channel=7, handle=0, delivery_id=0, delivery_tag=b"0", payload=b"x"
+    ),
+    "a flow on no session": encode_frame(
+        "flow", channel=7, incoming_window=1, next_outgoing_id=0, outgoing_window=1
+    ),
+    "a disposition without ids": encode_frame("disposition", role=True),
+    "a frame of 7 bytes": b"\0\0\0\7\2\0\0\0",
+    "a frame beyond ours": b"\x7f\0\0\0\2\0\0\0",
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_frames_that_may_not_be_end_the_run(name: str) -> None:
+    """They are told to the peer, whose close has the condition, and in one line to the user."""
+    told: list[str | None] = []
+
+    def script(talk: Talk) -> None:
+        begin_to_send(talk)
+        talk.send_bytes(MALFORMED[name])
+        told.append(talk.expect("close").condition)
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments("receive", peer.port, count=COUNT))
+    assert told[0] is not None
+    assert_error(end, told[0])
