@@ -77,10 +77,10 @@ ARROW_OPTIONS = (
         most=2**31 - 1, section=_PROTOCOL, extension=True, flag="--max-frame-size",
         metavar="COUNT", group=LOAD, help="The largest AMQP frame in bytes"),
     Option("spin", SWITCH, "",
-        "look for the peer's answer for 30 us before sleeping, where there are two CPUs and it pays",
+        "look for the peer's answer for 30 us before sleeping, where it has two CPUs and that pays",
         True, section=_PROTOCOL, extension=True, flag="--no-spin", inverted=True, group=LOAD,
-        help="Sleep at once when there is nothing to do, for less CPU; by default an arrow that has "
-        "another CPU looks for an answer for 30 us before"),
+        help="Sleep at once when there is nothing to do, for less CPU; by default an arrow that "
+        "has another CPU looks for an answer for 30 us before"),
     Option("", NUMBER, "SECONDS", zero="the rest stays in the queue", extension=True,
         flag="--drain-timeout", metavar="DURATION", initial=30, group=PAIR,
         help="When the sender has ended, receive what it sent for up to DURATION"),
