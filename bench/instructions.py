@@ -34,7 +34,7 @@ MESSAGES = 20_000
 RECORDS = 200_000
 # The smaller the batches of a peer's frames, the more there are to handle; how they
 # fall depends on the machine's load. The fewest instructions are of the largest batches.
-ARROW_REPEATS = 4
+ARROW_REPEATS = 6
 
 
 class CountError(Exception):

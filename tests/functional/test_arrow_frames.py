@@ -99,7 +99,7 @@ def test_outcomes_of_any_shape(way: Callable[[], Answers]) -> None:
         assert take(talk, COUNT) == list(range(COUNT))
         for frames in way():
             talk.send_bytes(frames)
-        talk.read_until("close")
+        talk.read_until("end")
 
     with FramePeer(script) as peer:
         end = run_pyfast(*arguments_v2("send", peer.port, count=COUNT, settlement=1))
@@ -118,7 +118,7 @@ def test_what_the_peer_leaves_unsettled_is_settled() -> None:
         ours = talk.expect("disposition").fields
         assert (ours.get("role", False), ours["first"], ours["last"]) == (False, 0, COUNT - 1)
         assert ours["settled"]
-        talk.read_until("close")
+        talk.read_until("end")
 
     with FramePeer(script) as peer:
         assert_clean(run_pyfast(*arguments("send", peer.port, count=COUNT)))
@@ -133,7 +133,7 @@ def test_outcomes_that_a_peer_mixes() -> None:
             + answer(15, 17, state=composite("modified")) + answer(18, state=composite("rejected"))
             + answer(0, COUNT - 1)
         )  # fmt: skip
-        talk.read_until("close")
+        talk.read_until("end")
 
     with FramePeer(script) as peer:
         end = run_pyfast(*arguments("send", peer.port, count=COUNT))
@@ -169,7 +169,7 @@ def test_a_sender_keeps_to_the_window(window: int, size: int) -> None:
             talk.send("flow", next_incoming_id=seen, incoming_window=window, next_outgoing_id=0,
                       outgoing_window=9)  # fmt: skip
         talk.send_bytes(answer(0, 4))
-        talk.read_until("close")
+        talk.read_until("end")
 
     with FramePeer(script) as peer:
         assert_clean(run_pyfast(*arguments("send", peer.port, count=5, body_size=size)))
@@ -188,7 +188,7 @@ def test_a_drain_takes_back_what_is_left() -> None:
                 break
         assert flow.fields["delivery_count"] == COUNT
         talk.send_bytes(answer(0, 9))
-        talk.read_until("close")
+        talk.read_until("end")
 
     with FramePeer(script) as peer:
         assert_clean(run_pyfast(*arguments("send", peer.port, count=10, rate=1000)))
@@ -244,7 +244,7 @@ def test_ids_and_counts_that_wrap(chunk: int) -> None:
         for at in range(0, len(data), chunk):
             talk.send_bytes(data[at : at + chunk])
         assert answered(talk, COUNT) == [number % 2**32 for number in numbers]
-        talk.read_until("close")
+        talk.read_until("end")
 
     with FramePeer(script) as peer:
         end = run_pyfast(*arguments("receive", peer.port, count=COUNT, credit_window=100))
@@ -266,7 +266,7 @@ def test_deliveries_beyond_the_credit_are_taken() -> None:
                       available=0)  # fmt: skip
         talk.send_bytes(b"".join(transfers(range(30, COUNT))))
         assert answered(talk, COUNT - 30) == list(range(30, COUNT))
-        talk.read_until("close")
+        talk.read_until("end")
 
     with FramePeer(script) as peer:
         end = run_pyfast(*arguments("receive", peer.port, count=COUNT, credit_window=10))
@@ -292,7 +292,7 @@ def test_parts_aborted_and_settled_deliveries_between_whole_ones() -> None:
             + b"".join(transfers(range(8, 11)))
         )  # fmt: skip
         assert answered(talk, 8) == [0, 1, 2, 3, 7, 8, 9, 10]
-        talk.read_until("close")
+        talk.read_until("end")
 
     with FramePeer(script) as peer:
         end = run_pyfast(*arguments("receive", peer.port, count=10))
