@@ -39,10 +39,12 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: FORCE help run dev check docs coverage test test-all peers install uninstall wheel wheels sdist lint format \
+.PHONY: FORCE help run dev check docs coverage test test-slow test-all measure peers install uninstall wheel wheels sdist lint format \
 	annotate bench instructions sanitize sanitize-short sanitize-threads fuzz analysis-demo clean
 
-# What `make check` runs of the tests: nothing that builds, measures or starts a broker.
+# Tests that have one outcome on any machine, in a time that a developer waits.
+GATE := not slow and not measured
+# What `make check` runs of them: nothing that builds or starts a broker.
 QUICK_TESTS ?= tests/unit tests/functional/test_wrapper_pyfast.py
 
 help: ## Show this list
@@ -62,7 +64,7 @@ check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the qu
 	# Types of spark_analysis are checked by `make lint`, which has PySpark.
 	$(DEV)/bin/mypy --package quiver_fast & types=$$!; \
 	PATH="$(CURDIR)/$(DEV)/bin:$$PATH" cython-lint src && wait $$types
-	$(DEV)/bin/pytest $(QUICK_TESTS) -m 'not slow and not memory' --hypothesis-profile quick \
+	$(DEV)/bin/pytest $(QUICK_TESTS) -m '$(GATE)' --hypothesis-profile quick \
 		--numprocesses logical $(PYTEST_ARGS)
 
 # Most tests wait more than they compute: one process per core. A file's tests stay together,
@@ -70,15 +72,24 @@ check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the qu
 IN_PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.test ## Run the tests against the installed wheel, with the peers that are there
-	$(call run_tests,-m 'not slow')
+	$(call run_tests,$(IN_PARALLEL) -m '$(GATE)' --hypothesis-profile quick)
 
-test-all: export QUIVER_FAST_KILLS ?= 100
-test-all: export QUIVER_FAST_DAMAGES ?= 2000
-test-all: export QUIVER_FAST_FAULTS ?= 1
-test-all: export QUIVER_FAST_LOSSES ?= 3000
-test-all: export QUIVER_FAST_HISTORY ?= 60
-test-all: $(VENV)/.test ## Run all tests: kills and loads that are repeated for minutes, too
-	$(call run_tests)
+# What judges seconds, CPU or memory runs alone; the longest only in `make test-all`.
+MEASURED ?= measured and not slow
+
+measure: $(VENV)/.test ## Run the tests that judge seconds, CPU or memory, one by one: leave the machine alone
+	$(call run_tests,--measure -m '$(MEASURED)')
+
+test-slow: export QUIVER_FAST_KILLS ?= 100
+test-slow: export QUIVER_FAST_DAMAGES ?= 2000
+test-slow: export QUIVER_FAST_FAULTS ?= 1
+test-slow: export QUIVER_FAST_LOSSES ?= 3000
+test-slow: export QUIVER_FAST_HISTORY ?= 60
+test-slow: $(VENV)/.test ## Run the tests with all examples, and those that take minutes
+	$(call run_tests,$(IN_PARALLEL) -m 'not measured')
+
+test-all: MEASURED = measured
+test-all: test-slow measure ## Run all tests
 
 peers: $(VENV)/.java ## Install the brokers and clients of others that tests talk to (as root)
 	@sh tests/interop/install_peers.sh
@@ -162,7 +173,7 @@ endef
 define run_tests
 $(in_site_packages)
 QUIVER_FAST_WHEEL="$$(echo "$$PWD"/dist/*.whl)" \
-	$(BIN)/pytest $(TESTS) $(IN_PARALLEL) $1 $(PYTEST_ARGS)
+	$(BIN)/pytest $(TESTS) $1 $(PYTEST_ARGS)
 endef
 
 # The Python that builds; another one means another virtual environment.

@@ -20,7 +20,7 @@ PYTHONPATH=$place/lib
 COVERAGE_FILE=$place/data
 export PYTHONPATH COVERAGE_FILE
 failed=0
-"$python" -m coverage run -m pytest -m 'not slow and not memory' "$@" || failed=$?
+"$python" -m coverage run -m pytest -m 'not slow and not measured' "$@" || failed=$?
 "$python" -m coverage combine --quiet
 "$python" -m coverage report >"$place/python.txt" || true
 sed -n 's/^TOTAL/Python:/p' "$place/python.txt"

@@ -18,6 +18,6 @@ if [ -z "${JAVA_HOME:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/nul
     echo "quiver-fast: installing Java for Spark: default-jre-headless"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -q </dev/null &&
-        apt-get install -q -y --no-install-recommends default-jre-headless </dev/null || true
+        apt-get install -q -y -o DPkg::Lock::Timeout=600 --no-install-recommends default-jre-headless </dev/null || true
 fi
 is_there || echo "quiver-fast: no Java $oldest or newer: Spark will not work; all else does" >&2

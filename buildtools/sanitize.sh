@@ -58,7 +58,7 @@ CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" QUIVER_FAST_PGO=0 \
     "$bin/python" setup.py --quiet build --build-base "$base" --build-lib "$site"
 grep -q '__[at]san_init' "$site"/quiver_fast/proton/libquiver-proton.so || fail "not sanitized: $site"
 
-# Left out is what judges a process's memory, most of which would be the sanitizer's.
+# Left out is what measures: most of the memory and the time would be the sanitizer's.
 # Leaks are looked for in servers only (tests/support/server.py): the other processes are
 # others' programs, and the tests themselves. malloc, because Python's own allocator hides where an object ends.
 # ThreadSanitizer ends a process at the first race.
@@ -69,5 +69,5 @@ LD_PRELOAD=$preload PYTHONPATH=$site PYTHONMALLOC=malloc \
     TSAN_OPTIONS=history_size=4:halt_on_error=1 \
     LSAN_OPTIONS=suppressions=$PWD/buildtools/leaks.supp:print_suppressions=0 \
     $runner "$bin/python" -m pytest $tests \
-    -m 'not memory' \
+    -m 'not measured' \
     "$@"

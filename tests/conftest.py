@@ -7,13 +7,20 @@ from collections import Counter
 
 import pytest
 from hypothesis import settings
+from support import measured
 from support.certificates import Certificates, make_certificates
+from support.measured import (  # noqa: F401  # pytest finds them here
+    figure,
+    pytest_pyfunc_call,
+    pytest_runtest_protocol,
+)
 from support.peers import are_required, what_it_shows, why_missing
 
 # How long an example takes is up to what else the machine does.
 settings.register_profile("any machine", deadline=None)
-# `make check` repeats what `make test` does with more examples.
-settings.register_profile("quick", deadline=None, max_examples=25)
+# `make check` and the gate try the same few examples each time; `make test-all` tries all, and
+# others each time.
+settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("any machine")
 
 # The property of a test that names the peer which it lacks.
@@ -21,6 +28,13 @@ MISSING = "missing peer"
 
 # A shell that runs the tests in its background has them, and all they start, ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what `make measure` says."""
+    parser.addoption(
+        "--measure", action="store_true", help="judge measured tests by the median of three runs"
+    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -36,7 +50,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say at the end which peers are missing, and what stays unproven without them."""
+    """Say at the end what was measured, which peers are missing, and what stays unproven."""
+    measured.write_table(terminalreporter)
     skipped = terminalreporter.stats.get("skipped", [])
     properties = (pair for report in skipped for pair in report.user_properties)
     missing = Counter(value for name, value in properties if name == MISSING)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Delivery, Sender
 from support.durable_client import DurableClient, encoded
+from support.examples import examples
 from support.preload import compile_preload, preloading
 from support.server import running_server
 from support.write_log import Choose, Disk, Record, read_log
@@ -37,8 +38,9 @@ SIZES = (40, 700, 9000)
 STREAM = 90_000
 FRAGMENTS = 4
 ANOTHER_BOOT = 12345
-# Many intervals of the policy `interval`, in which nothing comes.
+# Many intervals of the policy `interval`, in which nothing comes; and how long they may take.
 QUIET = 0.5
+PATIENCE = 60.0
 
 
 @dataclass
@@ -68,9 +70,22 @@ def record(folder: Path, library: Path, durability: str) -> Recorded:
         with DurableClient(server.port) as client:
             work(client, run, lambda: log.stat().st_size)
             client.rest(QUIET)
+            if durability != "group":
+                client.until(lambda: is_on_disk(read_log(log), run.store), PATIENCE)
         server.kill()
     run.records = read_log(log)
     return run
+
+
+def is_on_disk(records: list[Record], store: Path) -> bool:
+    """Say whether syncs cover all that the queues' files have."""
+    disk = Disk(records, store)
+    files = {
+        record.file for record in records if record.kind == b"C" and b".cq4" in record.content
+        and any(f"/{queue}/".encode() in record.content for queue in QUEUES)
+    }  # fmt: skip
+    pages = (page for file in files for page in disk.files[file].pages.values())
+    return all(page.safe == len(page.values) for page in pages)
 
 
 def work(client: DurableClient, run: Recorded, now: Callable[[], int]) -> None:
@@ -210,7 +225,7 @@ def test_power_loss(recorded: tuple[str, Recorded]) -> None:
     durability, run = recorded
 
     @given(st.data())
-    @settings(max_examples=LOSSES)
+    @settings(max_examples=examples(LOSSES))
     def loses(data: st.DataObject) -> None:
         count = data.draw(st.integers(0, len(run.records)), "records")
         generator = data.draw(st.randoms(use_true_random=False), "what reached the disk")

@@ -13,7 +13,7 @@ from support.remote import request
 
 from quiver_fast.queuefile.tailer import Tailer
 
-SECONDS = 20.0
+SECONDS = 60.0
 SENT = 4
 # In the transaction, to each of the two queues.
 COMMITTED = (100, 101)

@@ -16,6 +16,10 @@ from support.judgement import assert_clean, assert_error
 from support.scripted_peer import plain_message
 
 BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
+# A race has more than one way to end.
+TURNS = pytest.mark.parametrize(
+    "turn", [0, 1, *(pytest.param(turn, marks=pytest.mark.slow) for turn in range(2, 5))]
+)
 TARGET = composite("target", address="queue0")
 DATA = plain_message(1)
 
@@ -208,7 +212,7 @@ def wait_until_delivered(connection: socket.socket) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize("turn", range(5))
+@TURNS
 def test_a_close_and_a_reset_in_the_midst_of_receiving(turn: int) -> None:
     """To accept what came fails; all of it is recorded, and why the peer closed is told."""
 
@@ -229,7 +233,7 @@ def test_a_close_and_a_reset_in_the_midst_of_receiving(turn: int) -> None:
     assert len(end.lines) == 40
 
 
-@pytest.mark.parametrize("turn", range(5))
+@TURNS
 def test_a_close_and_a_reset_in_the_midst_of_sending(turn: int) -> None:
     """Writing fails first; why the peer closed is there to be read all the same."""
 

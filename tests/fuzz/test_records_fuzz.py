@@ -5,6 +5,7 @@ import tempfile
 import zstandard
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import OPERATIONS, RECORD_FORMATS
@@ -45,7 +46,7 @@ def settled_count(transfers):
 
 
 @given(texts, record_formats, st.sampled_from([None, *OPERATIONS]))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_every_line_is_a_record_or_malformed(text, record_format, operation):
     assume(not text.startswith(COMPRESSED))
     with tempfile.NamedTemporaryFile() as file:

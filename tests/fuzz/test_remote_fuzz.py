@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from quiver_fast.remote.serve.exchange import Exchange
+from support.examples import examples
 from support.remote import META, document, documents, receive, replies, reply, request, serving
 from textwire_twin import stored_form as slow_stored_form
 
@@ -66,7 +67,7 @@ def class_of(body):
 
 
 @given(st.lists(pieces, max_size=12), st.lists(st.integers(1, 50), max_size=8))
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=examples(600))
 def test_any_bytes_get_an_answer_or_an_error(parts, cuts):
     data = b"".join(parts)
     with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
@@ -105,7 +106,9 @@ characters = st.text(
 
 @given(st.one_of(characters.map(str.encode), st.binary(max_size=30)), st.binary(max_size=30))
 @settings(
-    deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(400),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_what_is_accepted_comes_back_the_same(store, text, raw):
     """A value is refused, or every tailer gets its stored form; bytes always come back."""
@@ -169,7 +172,9 @@ visits = st.tuples(st.lists(st.lists(pieces, max_size=4), max_size=4), ending)
 
 @given(st.lists(visits, min_size=1, max_size=5))
 @settings(
-    deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(120),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_visitors_of_any_kind_disturb_nobody(port, visitors):
     """Several connections, interleaved, with any bytes and any end; a bystander goes on."""

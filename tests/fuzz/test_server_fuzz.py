@@ -12,12 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.amqp_frames import FrameClient
 from support.bystander import Bystander
+from support.examples import examples
 from support.frame_fuzz import dialogues, sasl_dialogues, streaming_dialogues
 from support.server import Server, running_server
 
 # The fixtures are a running server, meant to outlive the examples.
 UNHURRIED = settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

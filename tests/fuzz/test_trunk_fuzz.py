@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proton import Delivery, Endpoint, LinkException, Receiver, Sender
 from support.engine_client import STREAMING_DELIVERIES, EngineClient
+from support.examples import examples
 from support.server import Server, running_server
 from support.streams import WAYS, head, leave
 
@@ -180,7 +181,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
 
 @given(STEPS)
 @settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(300),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_streams(servers: tuple[Server, Server], steps: list[tuple[int, str, int]]) -> None:
     actors: dict[int, Actor] = {}

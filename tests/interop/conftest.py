@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.brokers import running_broker
 from support.server import Server
+
+HERE = Path(__file__).parent
+# The first test with a broker waits for its start.
+SECONDS = 400
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 def _broker(kind: str) -> Callable[..., Any]:

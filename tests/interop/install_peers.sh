@@ -79,8 +79,13 @@ install_packages() {
     fi
     forbid_service_start
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=600 --no-install-recommends "$@"
 }
+
+# Another checkout may be installing, too: one after the other.
+mkdir -p "$cache"
+exec 9>"$cache/.lock"
+flock 9
 
 packages=$(missing_packages)
 # shellcheck disable=SC2086  # a list of package names

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 from support import jms
 from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
+from support.cases import cases
 from support.judgement import assert_clean
 from support.processes import Finished, Running, run, wait_until
 from support.server import Server
@@ -34,7 +36,9 @@ def transfer(
         return sent, receiving.wait(QUEUE_SECONDS)
 
 
-@pytest.mark.parametrize("size", [0, 1, 100, 1000, 65536, 1_000_000])
+@pytest.mark.parametrize(
+    "size", cases([0, 1, 100, 1000, 65536, 1_000_000], gate=(0, 100, 1_000_000).__contains__)
+)
 def test_body_sizes(artemis: Server, size: int) -> None:
     count = 10 if size > 100_000 else 200
     for end in transfer(artemis, f"size-{size}", body_size=size, count=count):
@@ -42,7 +46,7 @@ def test_body_sizes(artemis: Server, size: int) -> None:
         assert len(end.lines) == count
 
 
-@pytest.mark.parametrize("durable", [0, 1])
+@pytest.mark.parametrize("durable", [pytest.param(0, marks=pytest.mark.slow), 1])
 @pytest.mark.peer("proton")
 def test_messages_survive_the_broker(artemis: Server, durable: int) -> None:
     keys = {"durable": durable, "set_message_id": 1, "count": 100}
@@ -52,7 +56,7 @@ def test_messages_survive_the_broker(artemis: Server, durable: int) -> None:
             assert len(end.lines) == 100
 
 
-@pytest.mark.parametrize("batch", [1, 7, 100])
+@pytest.mark.parametrize("batch", [1, 7, pytest.param(100, marks=pytest.mark.slow)])
 def test_transactions_send_and_receive(artemis: Server, batch: int, tmp_path: Path) -> None:
     """Every batch is one transaction, the rest of the count the last."""
     count = 50 if batch == 1 else 205
@@ -67,24 +71,30 @@ def test_transactions_send_and_receive(artemis: Server, batch: int, tmp_path: Pa
 
 
 def test_an_unfinished_transaction_leaves_nothing(artemis: Server) -> None:
-    """A sender that dies within a batch is rolled back; committed batches stay."""
+    """A sender that dies within a batch is rolled back; committed batches stay.
+
+    The first one is received, those after it, of which there may be none, are counted.
+    """
     keys = {"path": "rollback", "transaction_size": 100, "count": 0, "rate": 300}
     words = arguments("send", artemis.port, **keys)
     with Running([*COMMANDS["pyfast"], *words]) as sending:
-        wait_until(lambda: sending.stdout_so_far().count("\n") > 150, "the second batch begins")
+        wait_until(
+            lambda: sending.stdout_so_far().count("\n") > 150,
+            "the second batch begins", QUEUE_SECONDS,
+        )  # fmt: skip
         sending.send_signal(signal.SIGKILL)
-    received = run_pyfast(
-        *arguments("receive", artemis.port, path="rollback", count=0, duration=3),
-        timeout=QUEUE_SECONDS,
-    )
-    assert_clean(received)
-    assert len(received.lines) > 0
-    assert len(received.lines) % 100 == 0
+    words = arguments("receive", artemis.port, path="rollback", count=100)
+    assert_clean(run_pyfast(*words, timeout=QUEUE_SECONDS))
+    url = f"amqp://127.0.0.1:{artemis.port}/rollback"
+    quiver = [sys.executable, "-m", "quiver_fast.cli.pair.command", url]
+    end = run([*quiver, "--purge", "--count", "1", "--json"], QUEUE_SECONDS)
+    assert end.code == 0, end
+    assert json.loads(end.stdout)["purged"] % 100 == 0
 
 
 def test_settlement_records_through_the_broker(artemis: Server) -> None:
     keys = {"path": "settled", "settlement": 1, "count": 600}
-    sent = run_pyfast(*arguments_v2("send", artemis.port, **keys))
+    sent = run_pyfast(*arguments_v2("send", artemis.port, **keys), timeout=QUEUE_SECONDS)
     assert_clean(sent)
     assert sorted(line.split(",")[0] for line in sent.lines if line[0] == "S") == [
         "S1", "S257", "S513",
@@ -104,6 +114,8 @@ def answers(artemis: Server) -> dict[str, Answer]:
     return jms.run_twice(artemis.port)
 
 
+# What another's broker gives; the seconds that it leaves a client without an answer are its own.
+@pytest.mark.slow
 @pytest.mark.peer("jms")
 @pytest.mark.parametrize("case", jms.CASES)
 def test_jms(answers: dict[str, Answer], case: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.arrows import COMMANDS, arguments, arguments_v2, run_pyfast
 from support.brokers import declare, marked
+from support.cases import cases
 from support.judgement import assert_clean, assert_error
 from support.processes import Finished, Running
 from support.server import Server
@@ -33,8 +34,11 @@ def transfer(broker: Server, queue: str, **keys: object) -> tuple[Finished, Fini
         return sent, receiving.wait(SECONDS)
 
 
-@pytest.mark.parametrize("broker", marked(*NEW), indirect=True)
-@pytest.mark.parametrize("size", [0, 100, 65536, 1_000_000])
+@pytest.mark.parametrize(
+    ("broker", "size"),
+    cases(marked(*NEW), [0, 100, 65536, 1_000_000], gate=lambda _, size: size in (100, 1_000_000)),
+    indirect=["broker"],
+)
 def test_body_sizes(broker: Server, size: int) -> None:
     count = 10 if size > 100_000 else 200
     for end in transfer(broker, f"size-{size}", body_size=size, count=count):
@@ -71,7 +75,7 @@ def test_durable_messages(broker: Server) -> None:
 
 
 @pytest.mark.parametrize("broker", marked("classic", "broker_j"), indirect=True)
-@pytest.mark.parametrize("batch", [1, 100])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 100])
 def test_transactions(broker: Server, batch: int, tmp_path: Path) -> None:
     """Every batch is one transaction, the rest of the count the last."""
     count = 20 if batch == 1 else 205

@@ -49,6 +49,7 @@ def compile_engine(engine_sdist: Path, quick_compiler: Path) -> Callable[..., No
     return compile_it
 
 
+@pytest.mark.slow
 def test_compiles_without_a_network(compile_engine: Callable[..., None], tmp_path: Path) -> None:
     target = tmp_path / proton_engine.LIBRARY_NAME
     compile_engine(target, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path))
@@ -64,6 +65,7 @@ def without_openssl(folder: Path, compiler: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_links_a_system_engine_and_does_without_openssl(
     compile_engine: Callable[..., None],
@@ -118,15 +120,24 @@ def failing_wheel(tree: Path, *options: str, **environment: str) -> list[str]:
     return [line.strip() for line in (result.stdout + result.stderr).splitlines()]
 
 
-def test_a_refused_build_is_one_line(tmp_path: Path, copy_tree: Callable[[Path], Path]) -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "options", [["--no-build-isolation"], pytest.param([], marks=pytest.mark.slow)]
+)
+def test_a_refused_build_is_one_line(
+    tmp_path: Path, copy_tree: Callable[[Path], Path], options: list[str]
+) -> None:
     """What a user of pip sees of a build that cannot go on."""
     sdist = tmp_path / "other.tar.gz"
     sdist.write_bytes(b"not the engine")
-    said = failing_wheel(copy_tree(tmp_path / "tree"), QUIVER_FAST_PROTON_SDIST=str(sdist))
+    tree = copy_tree(tmp_path / "tree")
+    said = failing_wheel(tree, *options, QUIVER_FAST_PROTON_SDIST=str(sdist))
     [line] = [line for line in said if "SHA-256" in line]
     assert line.startswith(f"quiver-fast: {sdist}: SHA-256 is ")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_failed_build_shows_the_compilers_error(
     engine_sdist: Path, tmp_path: Path, copy_tree: Callable[[Path], Path]
 ) -> None:

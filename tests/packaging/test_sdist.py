@@ -23,14 +23,17 @@ LEFT_OUT = {".gitignore"}
 def sdist(tmp_path_factory: pytest.TempPathFactory, copy_tree: Callable[[Path], Path]) -> Path:
     scratch = tmp_path_factory.mktemp("sdist")
     tree = copy_tree(scratch / "tree")
+    # What the build needs is here: nothing is fetched, and `make sdist` builds in isolation.
+    options = ["--sdist", "--no-isolation", "--outdir", scratch / "dist"]
     subprocess.run(
-        [sys.executable, "-m", "build", "--sdist", "--outdir", scratch / "dist", tree],
+        [sys.executable, "-m", "build", *options, tree],
         check=True, capture_output=True, cwd=scratch,
     )  # fmt: skip
     [path] = (scratch / "dist").glob("*.tar.gz")
     return path
 
 
+@pytest.mark.timeout(300)
 def test_has_every_file_of_the_repository(sdist: Path) -> None:
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("this tree is no repository, or git is not installed")
@@ -74,6 +77,7 @@ def builder(
     return Builder(build_wheel, make_venv, check_elsewhere)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_builds_a_wheel_that_works_on_the_oldest_python(
     sdist: Path, wheel: Path, builder: Builder, oldest_python: str, tmp_path: Path

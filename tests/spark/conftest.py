@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+# The first test of a file waits for the session, and for a job of many runs.
+SECONDS = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.peer("spark"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @pytest.fixture(scope="session")

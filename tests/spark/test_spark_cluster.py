@@ -25,6 +25,8 @@ if why_missing("spark") is None:
     from spark_analysis import jobs
 
 LIMIT = 200
+# A master, its workers and their executors are Java machines, each of which starts for seconds.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LIMIT)]
 # Small Java machines on a small computer.
 JAVA = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -92,8 +94,6 @@ def test_executors_that_lack_what_they_need(master: str, tmp_path: Path) -> None
     assert "Traceback" not in finished.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(2 * LIMIT)
 def test_an_environment_travels_as_an_archive(master: str, tmp_path: Path) -> None:
     """As docs/spark.md says: venv-pack, --archives and the Python in it."""
     write_pair(tmp_path / "run", Traffic(1, 2000), "v1")

@@ -52,9 +52,6 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.read.discovery import RunFiles
     from spark_analysis.files import RecordFile, Split
 
-# A job of all runs takes a minute; on a busy machine it takes several.
-pytestmark = pytest.mark.timeout(600)
-
 # Holds what the local engine says of a run to what was put into its records.
 Judge = Callable[[dict[str, Any]], None]
 
@@ -338,8 +335,9 @@ CASES: dict[str, Callable[[Path], Judge]] = {
     "without-receipts": partial(without_an_end, empty="receiver"),
 }
 SLOW = pytest.mark.slow
-# A plan of its own takes each run seconds: the others are so only in the long form.
-ALONE = ("in-frames-v1", "in-frames-v3")
+# Each is of the same kind as another; golden records have a test of their own.
+REPEATED = ("faults-v1", "strangers-v3", "known-start-v1", "in-frames-v1", "mixed-units",
+            "golden-v1", "golden-v2", "without-receipts")  # fmt: skip
 
 
 def write_hosts(folder: Path) -> None:
@@ -355,23 +353,27 @@ def write_hosts(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def judges(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Judge]]:
-    """All runs, a folder for each, and what must be said of them."""
+def judges(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Judge]]:
+    """The runs that are asked for, a folder for each, and what must be said of them."""
     top = tmp_path_factory.mktemp("cases") / "runs"
     top.mkdir()
-    return top, {name: build(top / name) for name, build in CASES.items()}
+    calls = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
+    asked = {call.params.get("name") for call in calls}
+    return top, {name: build(top / name) for name, build in CASES.items() if name in asked}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in ALONE else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
-)
+# A plan of its own takes each run seconds.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_a_run(spark: SparkSession, judges: tuple[Path, dict[str, Judge]], name: str) -> None:
     top, judge = judges
     judge[name](check(spark, the_run(top / name), size_of_splits(top / name)))
 
 
-@pytest.mark.parametrize("name", ["jittered", pytest.param("faults-v2-us", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["jittered", "faults-v2-us"])
 def test_a_run_of_many_latencies(
     spark: SparkSession,
     judges: tuple[Path, dict[str, Judge]],
@@ -399,7 +401,7 @@ def summaries(
     judges: tuple[Path, dict[str, Judge]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """What one job says of all runs: each has its rows in the same tables."""
+    """What one job says of the runs: each has its rows in the same tables."""
     top, output = judges[0], tmp_path_factory.mktemp("job") / "out"
 
     def cut(file: RecordFile, _size: int = 0) -> list[Split]:
@@ -415,7 +417,9 @@ def summaries(
     return output / "summaries" / "runs"
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SLOW) if name in REPEATED else name for name in CASES]
+)
 def test_runs_in_one_job(summaries: Path, judges: tuple[Path, dict[str, Judge]], name: str) -> None:
     top, judge = judges
     here = load_here(the_run(top / name), ignore)
@@ -475,7 +479,7 @@ def jittered(count: int) -> tuple[list[str], list[str]]:
     return sends, receipts
 
 
-@pytest.mark.parametrize("ends", [1, 2])
+@pytest.mark.parametrize("ends", [1, pytest.param(2, marks=SLOW)])
 @pytest.mark.usefixtures("small_results")
 def test_only_summaries_come_to_the_driver(spark: SparkSession, tmp_path: Path, ends: int) -> None:
     """A run of nanoseconds, folded (one end) and joined: its rows would be too much."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.peers import why_missing
-from support.record_files import Traffic, receiver_lines, write_pair
+from support.record_files import Traffic, append, receiver_lines, write_pair
+from support.spark_events import patiently
 from support.summaries import config as configured
 
 from quiver_fast.analysis.compare.sets import changes, compare_sets
@@ -37,6 +38,7 @@ if why_missing("spark") is None:
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 JOBS = [sys.executable, "-m", "spark_analysis.jobs"]
 # A job that is killed while it writes.
@@ -131,6 +133,7 @@ def test_the_source_gives_the_same_rows(spark: SparkSession, output: Path, runs:
     assertDataFrameEqual(loaded.select(*columns), kept.select(*columns))
 
 
+@pytest.mark.slow
 def test_again_and_compared(
     spark: SparkSession, output: Path, runs: Path, here: dict[str, RunData], tmp_path: Path
 ) -> None:
@@ -140,7 +143,7 @@ def test_again_and_compared(
     """
     copy = shutil.copytree(output, tmp_path / "copy")
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED_JOB, str(runs), str(output)], timeout=60, check=False
+        [sys.executable, "-c", KILLED_JOB, str(runs), str(output)], timeout=200, check=False
     )
     assert killed.returncode == -signal.SIGKILL
     assert len(list(output.parent.iterdir())) == 2
@@ -218,25 +221,24 @@ def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None
     """
     text = "".join(f"m-{line}" for line in receiver_lines(Traffic(7, 2000), "v1"))
     path, output = tmp_path / "run" / "receiver-transfers.csv", tmp_path / "out"
-    path.parent.mkdir()
+    append(path, text[:20_001])
 
-    def append(part: str) -> None:
-        with path.open("a") as file:
-            file.write(part)
-
-    append(text[:20_001])
-    query = start_following(spark, [str(path.parent)], output)
-    try:
+    def start() -> StreamingQuery:
+        query = start_following(spark, [str(path.parent)], output)
         query.processAllAvailable()
+        return query
+
+    query = patiently(start)
+    try:
         whole_lines = text[:20_001].count("\n")
         assert summary(output, "run", "receiver")["results"]["message_count"] == whole_lines
-        append(text[20_001:40_003])
+        append(path, text[20_001:40_003])
         query.processAllAvailable()
     finally:
         query.stop()
     # From the checkpoint on, until it is quiet.
-    append(text[40_003:])
-    follow(spark, [str(path.parent)], output, timeout=1.5)
+    append(path, text[40_003:])
+    patiently(lambda: follow(spark, [str(path.parent)], output, timeout=1.5))
     [run] = find_runs([str(path)])
     expected = as_json(load_run(run, lambda _done, _total: None).receiver)
     found = summary(output, "run", "receiver")
@@ -258,7 +260,7 @@ def test_an_error_is_one_line(
         environment["JAVA_HOME"], paths = java_home, runs
     command = [*JOBS, str(paths), "--output", str(tmp_path / "out")]
     result = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, capture_output=True, text=True, timeout=200, check=False
     )
     assert result.returncode in (1, 2)
     [line] = [line for line in result.stderr.splitlines() if line.startswith("quiver-analysis")]

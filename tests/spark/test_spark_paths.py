@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write, write_pair
+from support.spark_events import patiently
 from support.summaries import config as configured
 
 from quiver_fast.cli.analyze.command import main as quiver_analyze
@@ -110,6 +111,7 @@ def test_bad_lines_of_an_object(store: ObjectStore, tmp_path: Path) -> None:
     assert rows_of(url, settings_in(store.settings)) == rows_of(str(folder))
 
 
+@pytest.mark.slow  # HDFS is a Java machine of its own.
 @pytest.mark.peer("hdfs")
 def test_hdfs_gives_what_a_folder_does(runs: Path, tmp_path: Path) -> None:
     with hdfs(tmp_path) as cluster:
@@ -185,7 +187,7 @@ def test_a_stream_follows_an_object_store(
         query = rows.writeStream.foreachBatch(
             lambda batch, _: batches.append(sorted(row.arrow for row in batch.collect()))
         ).option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query.trigger(availableNow=True).start().awaitTermination()
+        patiently(lambda: query.trigger(availableNow=True).start().awaitTermination())
 
     for name in ("a", "b"):
         folder = tmp_path / name

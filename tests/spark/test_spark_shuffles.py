@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.peers import why_missing
+from support.spark_events import await_events
 
 if why_missing("spark") is None:
+    from bench import spark_costs
     from bench.spark_costs import KINDS, measure, write_run
     from spark_analysis.session import fit_partitions
 
@@ -28,8 +30,15 @@ PARTITIONS = "spark.sql.shuffle.partitions"
     ],
 )
 def test_a_message_is_shuffled_once_at_most(
-    spark: SparkSession, tmp_path: Path, kind: str, most: float
+    spark: SparkSession, tmp_path: Path, kind: str, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stages = spark_costs.stages
+
+    def of_all_that_ended(session: SparkSession) -> dict[int, tuple[int, int]]:
+        await_events(session)
+        return stages(session)
+
+    monkeypatch.setattr(spark_costs, "stages", of_all_that_ended)
     files = write_run(tmp_path / "run", 10_000, KINDS[kind])
     text = sum(path.stat().st_size for path in files.paths)
     assert measure(spark, files).shuffled <= most * text

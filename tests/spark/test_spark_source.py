@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.peers import why_missing
 from support.record_files import Traffic, receiver_lines, write, write_pair
+from support.spark_events import patiently
 
 if why_missing("spark") is None:
     import pyspark.sql.functions as F  # noqa: N812
@@ -178,7 +179,7 @@ def batches(source: SparkSession, folder: Path, **options: Any) -> list[dict[str
     rows = rows.option("paths", json.dumps([str(folder)])).load()
     checkpoint = folder.parent / f"checkpoint-{len(options)}-{sorted(options)}"
     query = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
-    query.trigger(availableNow=True).start().awaitTermination()
+    patiently(lambda: query.trigger(availableNow=True).start().awaitTermination())
     return found
 
 

@@ -48,6 +48,7 @@ print(spark.read.format("quiver").load(sys.argv[2]).where("kind = 'transfer'").c
 """
 
 
+@pytest.mark.slow  # This one and the next start Java machines of their own.
 def test_a_machine_that_does_not_know_its_own_name() -> None:
     """As in a container whose name is in no list of hosts: a local master uses the loopback."""
     name = "quiver-fast-test-of-no-such-name"
@@ -105,6 +106,8 @@ def check_by_connect(server: str, folder: Path) -> None:
     assert there == document(str(folder), "--engine", "local")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3 * LIMIT)
 def test_by_spark_connect(server: str, tmp_path: Path) -> None:
     """Relative paths too: the server has another working directory."""
     lines = receiver_lines(Traffic(3, 3000), "v3")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from quiver_fast.engine.security.security import Security
 from quiver_fast.management.queues import QueueManager
+from support.cases import cases
 from support.server import Server, running_server
 
 ALL = ("rabbitmq", "rabbitmq4", "artemis", "classic", "broker_j")
@@ -44,9 +45,15 @@ def running_broker(module: str, directory: Path, **keys: object) -> Iterator[Ser
         yield server
 
 
-def marked(*names: str) -> list[Any]:
-    """Return the parameters of a test that wants these brokers, one after the other."""
-    return [pytest.param(name, marks=pytest.mark.peer(name)) for name in names]
+def marked(*names: str, gate: Collection[str] = ALL) -> list[Any]:
+    """Return the parameters of a test that wants these brokers, one after the other.
+
+    Args:
+        names: of the brokers.
+        gate: those with which the gate tries it; the others are slow.
+    """
+    peers = [pytest.param(name, marks=pytest.mark.peer(name)) for name in names]
+    return cases(peers, gate=gate.__contains__)
 
 
 def declare(broker: Server, path: str) -> None:

@@ -35,6 +35,9 @@ def command(*words: object, main: str = "QueuePeer") -> list[str]:
     return [
         "java",
         "-Xmx256m",
+        # Short runs: the second compiler would only take time.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
         "-Dchronicle.announcer.disable=true",
         *(f"--add-exports={name}=ALL-UNNAMED" for name in EXPORTS),
         *(f"--add-opens={name}=ALL-UNNAMED" for name in OPENS),

@@ -140,12 +140,20 @@ class Bench:
         self.clients.append(client)
         return client
 
+    def now(self) -> float:
+        """Return the time by a clock that only goes forward."""
+        return time.monotonic()
+
+    def rest(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
     def wait_until_quiet(self, seconds: float = WAIT_SECONDS) -> float:
-        """Wait until the server does next to nothing; return when that began (monotonic)."""
-        deadline = time.monotonic() + seconds
+        """Wait until the server does next to nothing; return when that began."""
+        deadline = self.now() + seconds
         while True:
-            began, before = time.monotonic(), self.cpu()
-            time.sleep(QUIET_SECONDS)
+            began, before = self.now(), self.cpu()
+            self.rest(QUIET_SECONDS)
             if self.cpu() - before < QUIET_SECONDS * QUIET_SHARE:
                 return began
             if began > deadline:
@@ -158,9 +166,9 @@ class Bench:
         """
         least = 1.0
         for _ in range(IDLE_TIMES):
-            began, cpu = time.monotonic(), self.cpu()
-            time.sleep(QUIET_SECONDS)
-            least = min(least, (self.cpu() - cpu) / (time.monotonic() - began))
+            began, cpu = self.now(), self.cpu()
+            self.rest(QUIET_SECONDS)
+            least = min(least, (self.cpu() - cpu) / (self.now() - began))
             if least <= IDLE:
                 break
         return least
@@ -192,6 +200,15 @@ class Operation(NamedTuple):
     keys: dict[str, object] | None = None
     waits: bool = False
     leaves: bool = False
+
+
+class Limited(NamedTuple):
+    """A figure of what an operation cost, and what it may be at most."""
+
+    name: str
+    value: float
+    at_most: float
+    unit: str = ""
 
 
 class Cost(NamedTuple):
@@ -230,16 +247,19 @@ class Cost(NamedTuple):
         """Return the longest round trip but for one in a thousand: of the clock 0, of CPU 1."""
         return longest(self.trips, which)
 
-    def faults(self) -> list[str]:
-        """Return what is wrong with it, in words."""
-        judged = [
-            (self.ratio <= RATIO, f"4 N cost {self.ratio:.1f} times as much as N"),
-            (self.worst(1) <= TRIP, f"a bystander waited for {self.worst(1):.1f} ms of work"),
-            (self.idle <= IDLE, f"{self.idle:.1%} of a core for nothing"),
-            (self.kept <= may_keep(self.peak), f"{self.kept} of {self.peak} bytes are kept"),
-            (self.to_idle <= TO_IDLE_SECONDS, f"{self.to_idle:.1f} s until it rests"),
+    def figures(self) -> list[Limited]:
+        """Return what is judged of it."""
+        return [
+            Limited("cost of 4 N / cost of N", self.ratio, RATIO),
+            Limited("a bystander's wait, of CPU", self.worst(1), TRIP, "ms"),
+            Limited("share of a core for nothing", self.idle, IDLE),
+            Limited("bytes that are kept", self.kept, may_keep(self.peak), "B"),
+            Limited("time until it rests", self.to_idle, TO_IDLE_SECONDS, "s"),
         ]
-        return [words for good, words in judged if not good]
+
+    def faults(self) -> list[str]:
+        """Return the names of the figures that are beyond their limits."""
+        return [each.name for each in self.figures() if each.value > each.at_most]
 
 
 def longest(trips: list[tuple[float, float]], which: int) -> float:
@@ -350,13 +370,13 @@ def measure(bench: Bench, operation: Operation, count: int) -> Cost:
     bench.wait_until_quiet()
     peak = bench.memory() - before
     idle = bench.idle_share()
-    began = time.monotonic()
+    began = bench.now()
     bench.close()
     to_idle = max(bench.wait_until_quiet() - began, 0.0)
     # The server gives memory back when it has had no use for it for half a second.
-    deadline = time.monotonic() + 2
-    while bench.memory() - before > may_keep(peak) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    deadline = bench.now() + 2
+    while bench.memory() - before > may_keep(peak) and bench.now() < deadline:
+        bench.rest(0.1)
     # What is in queues is meant to be there.
     kept = 0 if operation.leaves else bench.memory() - before
     for _ in range(AGAIN):

@@ -21,7 +21,7 @@ from support.network import read_exactly
 
 __all__ = ["FramePeer", "Talk", "ended", "failure"]
 
-SECONDS = 10.0
+SECONDS = 30.0
 
 
 class Talk(FrameClient):
@@ -44,11 +44,11 @@ class Talk(FrameClient):
         assert header == AMQP_HEADER
         self.send_bytes(AMQP_HEADER)
 
-    def answer_session(self) -> None:
-        """Answer open and begin."""
+    def answer_session(self, **fields: Value) -> None:
+        """Answer open and begin, the former with these fields."""
         self.answer_header()
         self.expect("open")
-        self.send("open", container_id="frames")
+        self.send("open", container_id="frames", **fields)
         self.expect("begin")
         self.send(
             "begin", remote_channel=0, next_outgoing_id=0, incoming_window=1000,

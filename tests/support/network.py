@@ -58,7 +58,7 @@ class TcpServer:
             except TimeoutError:
                 continue
             self.accepted += 1
-            connection.settimeout(10)
+            connection.settimeout(60)
             try:
                 with connection:
                     self._serve(connection)

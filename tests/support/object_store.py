@@ -10,9 +10,10 @@ from pathlib import Path
 
 from pyarrow.fs import S3FileSystem
 
-from support.processes import Running, free_port
+from support.processes import Running, free_port, wait_until
 
 BUCKET = "bucket"
+START_SECONDS = 100.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,11 @@ def object_store() -> Iterator[ObjectStore]:
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with Running(command) as server:
-        server.wait_until_listening(port)
+        wait_until(
+            lambda: server.process.poll() is not None or server.listens_on(port),
+            "the object store listens",
+            START_SECONDS,
+        )
         system = S3FileSystem(
             access_key="user",
             secret_key="word",

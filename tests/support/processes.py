@@ -15,8 +15,9 @@ from types import TracebackType
 
 import psutil
 
-START_SECONDS = 15.0
-END_SECONDS = 20.0
+# What takes longer hangs: a busy machine may take ten times as long as a quiet one.
+START_SECONDS = 60.0
+END_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,10 @@ class Running:
     def stdout_so_far(self) -> str:
         """Return what the process has written until now."""
         return _read(self._out.fileno())
+
+    def stderr_so_far(self) -> str:
+        """Return what the process has said until now."""
+        return _read(self._err.fileno())
 
     def wait(self, timeout: float = END_SECONDS) -> Finished:
         """Return how the process ended.

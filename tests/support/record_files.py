@@ -56,6 +56,14 @@ def write(path: Path, lines: list[str]) -> None:
     path.write_text("".join(lines))
 
 
+def append(path: Path, text: str) -> None:
+    """Append to a file, or make it: all at once for who looks at it meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name("beside")
+    beside.write_text((path.read_text() if path.exists() else "") + text)
+    beside.replace(path)
+
+
 def sender_lines(traffic: Traffic, record_format: str) -> list[str]:
     if record_format == "v3":
         return [f"{sent},0\n" for sent in traffic.sent]

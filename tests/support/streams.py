@@ -8,8 +8,10 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 
-from proton import Receiver, Sender
+import pytest
+from proton import Endpoint, Receiver, Sender
 
+from support.departures import wait_until_gone
 from support.engine_client import TIMEOUT, EngineClient
 from support.network import reset
 from support.server import Server
@@ -19,6 +21,22 @@ PIECE = 65536
 BLOCK = b"x" * PIECE
 # How a client may go (SIGKILL: test_streaming_more); `abort` ends a sender's delivery only.
 WAYS = ["detach", "end", "close", "fin", "reset"]
+
+# A test of how something goes, and the same with a look at what it takes: see `judged`.
+BOTH = pytest.mark.parametrize(
+    "measures",
+    [False, pytest.param(True, marks=pytest.mark.measured)],
+    ids=["behaviour", "measured"],
+)
+
+
+def judged(request: pytest.FixtureRequest, measures: bool) -> Callable[..., None]:
+    """Return the fixture `figure`, or what takes figures and judges none of them."""
+    return request.getfixturevalue("figure") if measures else unjudged
+
+
+def unjudged(*_: object, **__: object) -> None:
+    """Take a figure and say nothing."""
 
 
 def head(size: int) -> bytes:
@@ -108,6 +126,20 @@ def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
         client.socket.close()
 
 
+def leave_and_be_missed(
+    server: Server, client: EngineClient, link: Receiver | Sender, way: str
+) -> None:
+    """Have a client go in one of the ways there are; return when the server knows."""
+    port = client.socket.getsockname()[1]
+    leave(client, link, way)
+    if way in ("detach", "end"):
+        client.sync()
+    elif way == "close":
+        client.until(lambda: bool(client.connection.state & Endpoint.REMOTE_CLOSED))
+    else:
+        wait_until_gone(server, port)
+
+
 def send_all(producer: EngineClient, sender: Sender, data: bytes, turn: Callable[[], None]) -> None:
     """Send the rest of a message; ``turn`` is called while there is no room."""
     send_part(producer, sender, data, turn)
@@ -175,7 +207,10 @@ def passes(
 
 
 def stall(producer: EngineClient, sender: Sender) -> int:
-    """Send more of the current message until nothing moves; return how many bytes."""
+    """Send more of the current message until nothing moves; return how many bytes.
+
+    A server that only had no time has had it in each of the rounds: it has answered.
+    """
     given = quiet = 0
     while quiet < 10:
         quiet += 1
@@ -183,6 +218,7 @@ def stall(producer: EngineClient, sender: Sender) -> int:
             given += sender.stream(BLOCK)
             quiet = 0
             producer.pump(0)
+        producer.sync()
         producer.pump(0.01)
     return given
 

@@ -370,11 +370,13 @@ def test_signals_interrupt_a_stalled_pipe_and_lose_nothing(blocking):
     class StopError(Exception):
         pass
 
-    calls = []
+    calls, stopped = [], []
 
     def handler(*_):
         calls.append(1)
-        if len(calls) == 3:
+        # A busy machine may be late with the first write: stop what has begun, once.
+        if len(calls) >= 3 and writer.bytes_written and not stopped:
+            stopped.append(1)
             raise StopError
 
     old_handler = signal.signal(signal.SIGALRM, handler)

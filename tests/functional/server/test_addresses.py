@@ -8,6 +8,7 @@ import pytest
 from proton import Data, Delivery, Message, Terminus, symbol
 from proton.reactor import Copy, LinkOption
 from support.clients import Clients, fill
+from support.departures import port_of, wait_until_gone
 from support.server import Server
 
 Connect = Callable[..., tuple[Server, Clients]]
@@ -144,7 +145,7 @@ def test_dynamic_nodes_are_different(clients: Clients) -> None:
 
 @pytest.mark.parametrize("how", ["close", "cut"])
 def test_a_dynamic_node_goes_with_its_last_link(connect: Connect, how: str) -> None:
-    _, clients = connect(addresses=",")
+    server, clients = connect(addresses=",")
     connection, other = clients.connect(), clients.connect()
     node = clients.consumer(connection, None, dynamic=True)
     address = node.address
@@ -155,8 +156,9 @@ def test_a_dynamic_node_goes_with_its_last_link(connect: Connect, how: str) -> N
     if how == "close":
         node.close()
     else:
+        port = port_of(connection)
         clients.cut(connection)
-        clients.pause()
+        wait_until_gone(server, port)
     assert clients.begin_producer(other, address).condition() == "amqp:not-found"
 
 
@@ -300,7 +302,7 @@ def test_browsers_do_not_see_what_consumers_have(clients: Clients, address: str)
     assert browser.accept(4) == [2, 3, 4, 5]
     fresh = clients.consumer(connection, address, Copy())
     held[1].release()
-    clients.pause()
+    clients.sync(connection)
     fresh.link.flow(100)
     assert fresh.accept(5) == [1, 2, 3, 4, 5]
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proton import Delivery, Described, Endpoint, Message, Receiver
 from support.clients import Clients
+from support.durable_client import TRANSACTIONAL, DurableClient
 from support.engine_client import EngineClient
 from support.processes import wait_until
 from support.server import Server, running_server
@@ -165,8 +166,9 @@ def everything(client: EngineClient, address: str) -> list[bytes]:
 
 
 class TestAFileThatIsCut:
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(queues=st.lists(st.tuples(EVENTS, CUTS), min_size=4, max_size=8))
+    # Few examples of many queues: each takes a server.
+    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(queues=st.lists(st.tuples(EVENTS, CUTS), min_size=8, max_size=12))
     def test_what_is_whole_comes_and_nothing_else(
         self,
         tmp_path_factory: pytest.TempPathFactory,
@@ -264,9 +266,9 @@ class TestAFullDisk:
                 assert everything(producer, QUEUE) == [message]
 
 
-def controller_of(clients: Clients, body: bytes) -> Controller:
-    """Return a controller of transactions on the queue, to which it has sent one message."""
-    controller = Controller(clients, QUEUE)
+def controller_of(clients: Clients, body: bytes, queue: str = QUEUE) -> Controller:
+    """Return a controller of transactions on a queue, to which it has sent one message."""
+    controller = Controller(clients, queue)
     sent = controller.producer.link.send(Message(body=body, durable=True))
     clients.wait(lambda: bool(sent.remote_state), "an outcome")
     return controller
@@ -276,34 +278,39 @@ class TestInATransaction:
     """The outcome of a message that is a chain is part of a transaction."""
 
     @pytest.mark.parametrize("crash", [False, True])
-    @pytest.mark.parametrize("fail", [False, True])
-    @pytest.mark.parametrize(
-        "outcome", [Delivery.ACCEPTED, Delivery.REJECTED, Delivery.RELEASED, Delivery.MODIFIED]
-    )
-    def test_each_outcome(self, tmp_path: Path, outcome: int, fail: bool, crash: bool) -> None:
+    def test_each_outcome(self, tmp_path: Path, crash: bool) -> None:
+        """Each on a queue of its own, committed and rolled back."""
+        outcomes = [Delivery.ACCEPTED, Delivery.REJECTED, Delivery.RELEASED, Delivery.MODIFIED]
+        store = tmp_path / "store"
+        cases = {
+            f"{outcome}-{'rolled-back' if fail else 'committed'}": (outcome, fail)
+            for outcome in outcomes
+            for fail in (False, True)
+        }
         # The queue has its file before the message: so that is written as it comes.
-        keys = {"store": tmp_path / "store", "path": QUEUE}
-        body = os.urandom(600_000)
         # While its file is being made, a message would be taken in whole.
-        Appender(tmp_path / "store" / QUEUE).close()
-        with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
-            controller = controller_of(clients, body)
-            assert len(parts_of(tmp_path / "store" / QUEUE)) > 1
-            assert len(live(tmp_path / "store")) == 1
-            transaction = controller.declare()
-            (got,) = controller.take(1)
-            assert got.body == body
-            retire(transaction, got, int(outcome))
-            controller.discharge(transaction, fail=fail)
-            comes_again = fail or outcome in (Delivery.RELEASED, Delivery.MODIFIED)
+        for queue in cases:
+            Appender(store / queue).close()
+        body = os.urandom(600_000)
+        with running_server(tmp_path, store=store) as server, Clients(server.port) as clients:
+            for queue, (outcome, fail) in cases.items():
+                controller = controller_of(clients, body, queue)
+                assert len(parts_of(store / queue)) > 1, queue
+                assert len(live(store, queue)) == 1, queue
+                transaction = controller.declare()
+                (got,) = controller.take(1)
+                assert got.body == body, queue
+                retire(transaction, got, int(outcome))
+                controller.discharge(transaction, fail=fail)
             if crash:
                 server.kill()
             else:
-                check(clients, body, comes_again)
+                check_all(clients, body, cases)
         if crash:
-            with running_server(tmp_path, **keys) as again, Clients(again.port) as clients:
-                check(clients, body, comes_again)
-        assert live(tmp_path / "store") == []
+            with running_server(tmp_path, store=store) as server, Clients(server.port) as clients:
+                check_all(clients, body, cases)
+        for queue in cases:
+            assert live(store, queue) == [], queue
 
     def test_a_crash_before_its_end(self, tmp_path: Path) -> None:
         # The queue has its file before the message: so that is written as it comes.
@@ -321,22 +328,33 @@ class TestInATransaction:
     def test_one_larger_than_an_entry_is_not_committed(self, tmp_path: Path) -> None:
         """It would be one entry, as all that is sent in a transaction."""
         running = running_server(tmp_path, store=tmp_path / "store", says=QUEUE)
-        with running as server, Clients(server.port) as clients:
-            controller = Controller(clients, QUEUE)
-            transaction = controller.declare()
-            sent = controller.begin_send(transaction, b"x" * 17 * MEBIBYTE, durable=True)
-            clients.wait(lambda: bool(sent.remote_state), "a provisional outcome")
-            ended = controller.ask(Described(DISCHARGE, [transaction, False]))
-            assert ended.remote_state == Delivery.REJECTED
+        with running as server, DurableClient(server.port) as client:
+            coordinator, sender = client.coordinator(), client.sender(QUEUE)
+            transaction = client.declare(coordinator)
+            sent = sender.delivery("large")
+            sent.local.data = [transaction]
+            sent.update(TRANSACTIONAL)
+            streamed(client, sender, message_of(b"x" * 17 * MEBIBYTE))
+            sender.advance()
+            assert client.outcome(sent) == TRANSACTIONAL
+            discharge = Message(body=Described(DISCHARGE, [transaction, False]))
+            ended = client.send(coordinator, bytes(discharge.encode()))
+            assert client.outcome(ended) == Delivery.REJECTED
             assert ended.remote.condition.name == "amqp:transaction:rollback"
-            assert clients.drain_queue(clients.connect(), QUEUE) == []
+            assert client.drain(QUEUE) == []
         assert live(tmp_path / "store") == []
 
 
-def check(clients: Clients, body: bytes, comes: bool) -> None:
+def check_all(clients: Clients, body: bytes, cases: dict[str, tuple[int, bool]]) -> None:
+    """See which queues have their message after a transaction with an outcome, or its failure."""
+    for queue, (outcome, fail) in cases.items():
+        check(clients, body, fail or outcome in (Delivery.RELEASED, Delivery.MODIFIED), queue)
+
+
+def check(clients: Clients, body: bytes, comes: bool, queue: str = QUEUE) -> None:
     """See that a queue has one message with this body, or none."""
     connection = clients.connect()
-    assert clients.drain_queue(connection, QUEUE) == ([body] if comes else [])
+    assert clients.drain_queue(connection, queue) == ([body] if comes else []), queue
     clients.sync(connection)
 
 

@@ -50,9 +50,9 @@ def test_accepted_in_new_queues_is_there_after_a_crash(tmp_path: Path, durabilit
         client.until(lambda: all(each.remote_state for each in sent))
         assert {each.remote_state for each in sent} == {Delivery.ACCEPTED}
         server.kill()
-    with running_server(tmp_path, **keys) as server:
+    with running_server(tmp_path, **keys) as server, DurableClient(server.port) as client:
         for name in names:
-            assert drain(server, name) == [0]
+            assert client.drain(name) == [0]
 
 
 def test_two_links_to_one_new_queue_keep_their_orders(tmp_path: Path) -> None:
@@ -130,9 +130,9 @@ def test_stopped_while_queues_are_made(tmp_path: Path) -> None:
             name for name, each in zip(names, sent, strict=True)
             if each.remote_state == Delivery.ACCEPTED
         ]  # fmt: skip
-    with running_server(tmp_path, store=store) as server:
+    with running_server(tmp_path, store=store) as server, DurableClient(server.port) as client:
         for name in accepted:
-            assert drain(server, name) == [0]
+            assert client.drain(name) == [0]
 
 
 def test_a_queue_that_cannot_be_made_is_refused_and_others_are_made(tmp_path: Path) -> None:

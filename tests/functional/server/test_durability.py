@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from proton import Delivery, Message, Receiver, Sender
+from proton import Delivery, Endpoint, Message, Receiver, Sender
 from support.engine_client import EngineClient
-from support.processes import free_port, run
+from support.processes import free_port, run, wait_until
 from support.server import Server, command, running_server
 
 from quiver_fast.queuefile.appender import Appender
@@ -43,17 +43,19 @@ def receive(client: EngineClient, receiver: Receiver) -> int:
 
 def drain(server: Server, address: str = QUEUE) -> list[int]:
     """Return the numbers of all messages that a queue holds, and accept them."""
-    numbers = []
+    numbers: list[int] = []
     with EngineClient(server.port) as client:
-        receiver = client.receiver(address, credit=100_000)
-        quiet = time.monotonic() + 0.5
-        while time.monotonic() < quiet:
-            client.pump(0.02)
-            while receiver.current is not None and not receiver.current.partial:
-                numbers.append(number_of(receiver.recv(receiver.current.pending)))
-                receiver.current.update(Delivery.ACCEPTED)
-                receiver.current.settle()
-                quiet = time.monotonic() + 0.5
+        receiver = client.receiver(address, credit=0)
+        receiver.drain(100_000)
+
+        def is_drained() -> bool:
+            take_all(receiver, numbers)
+            return receiver.credit == 0 and receiver.current is None
+
+        client.until(is_drained)
+        receiver.close()
+        # The server has read all outcomes when it answers.
+        client.until(lambda: bool(receiver.state & Endpoint.REMOTE_CLOSED))
     return numbers
 
 
@@ -144,7 +146,7 @@ def test_disk_space_is_given_back(tmp_path: Path, store: Path) -> None:
         assert receive(client, receiver) == 0
         stuck = receiver.current
         receiver.advance()
-        for first in range(1, 2001, 100):
+        for first in range(1, 1001, 100):
             receiver.flow(100)
             numbers = range(first, first + 100)
             send_all(client, sender, [encoded(number, body=b"x" * 1000) for number in numbers])
@@ -153,7 +155,7 @@ def test_disk_space_is_given_back(tmp_path: Path, store: Path) -> None:
                 receiver.current.update(Delivery.ACCEPTED)
                 receiver.current.settle()
             client.pump(0)
-        assert len(list((store / QUEUE).glob("*.cq4"))) <= 4
+        wait_until(lambda: len(list((store / QUEUE).glob("*.cq4"))) <= 4, "files are deleted")
         stuck.update(Delivery.RELEASED)
         stuck.settle()
         client.sync()
@@ -229,12 +231,13 @@ def test_a_torn_transaction_never_was(tmp_path: Path, store: Path) -> None:
 
 
 class TestKill:
-    """kill -9 under load, at random moments; how often, QUIVER_FAST_KILLS says (default 6).
+    """kill -9 under load, at random moments; how often, QUIVER_FAST_KILLS says (default 4).
 
     Files are rolled after 64 KiB, so that some are rolled and deleted all the time.
     """
 
-    KILLS = int(os.environ.get("QUIVER_FAST_KILLS", "6"))
+    KILLS = int(os.environ.get("QUIVER_FAST_KILLS", "4"))
+    ACCEPTED = 100
 
     @pytest.mark.timeout(60 + 5 * KILLS)
     @pytest.mark.parametrize("durability", ["none", "interval:5", "group"])
@@ -248,7 +251,10 @@ class TestKill:
         for _ in range(self.KILLS):
             with running_server(tmp_path, **keys) as server:
                 received: list[int] = []
-                sent = load(server, sent, accepted, received, window, 0.05 + 0.3 * moments.random())
+                seconds = 0.05 + 0.3 * moments.random()
+                # On a machine that is too busy for that, the moment is a later one.
+                least = len(accepted) + self.ACCEPTED // self.KILLS + 1
+                sent = load(server, sent, accepted, received, window, seconds, least)
             receipts.note(received, window)
         with running_server(tmp_path, **keys) as server:
             receipts.note(drain(server), 0)
@@ -256,7 +262,7 @@ class TestKill:
               f"{len(receipts.all)} received, {receipts.again} again, "
               f"{len(accepted - receipts.all)} lost")  # fmt: skip
         assert accepted - receipts.all == set()
-        assert len(accepted) > 100
+        assert len(accepted) > self.ACCEPTED
         # Files went as they were consumed.
         assert len(list((store / QUEUE).glob("*.cq4"))) <= 3
 
@@ -286,15 +292,18 @@ class Receipts:
 
 def load(
     server: Server, sent: int, accepted: set[int], received: list[int], window: int,
-    seconds: float,
+    seconds: float, least: int,
 ) -> int:  # fmt: skip
-    """Send and receive at once until the server is killed after a time; return the next number."""
+    """Send and receive at once until the server is killed; return the next number.
+
+    That is after a time, and when so many at least are accepted.
+    """
     with EngineClient(server.port) as producer, EngineClient(server.port) as consumer:
         sender = producer.sender(QUEUE)
         receiver = consumer.receiver(QUEUE, credit=window)
         open_deliveries: dict[int, Delivery] = {}
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline or len(accepted) < least:
             while len(open_deliveries) < window and sender.credit > 0:
                 open_deliveries[sent] = producer.send(sender, encoded(sent))
                 sent += 1

@@ -27,6 +27,7 @@ from support.amqp_frames import (
     message,
 )  # fmt: skip
 from support.bystander import Bystander
+from support.measured import Figure
 from support.network import reset
 from support.server import Server, running_server
 
@@ -356,12 +357,12 @@ def test_what_no_state_allows_ends_it(client: FrameClient, act: Act) -> None:
 
 
 def test_more_transfers_than_credit_end_the_link(tmp_path: Path) -> None:
-    """Part 2.6.7; at once and more than one read, so that no new credit comes between."""
+    """Part 2.6.7; all in one piece of the network, so that no new credit comes between."""
     with running_server(tmp_path, credit=10) as server, FrameClient(server.port) as client:
         client.open()
         assert producer(client) == 10
         sent = [{"delivery_id": n, "delivery_tag": b"%d" % n} for n in range(60)]
-        body = message(b"x" * 4000)
+        body = message(b"x" * 100)
         transfers = [encode_frame("transfer", payload=body, handle=0, **each) for each in sent]
         client.send_bytes(b"".join(transfers))
         assert ending(client).condition == "amqp:link:transfer-limit-exceeded"
@@ -518,9 +519,19 @@ def test_a_sender_that_dies_in_mid_delivery_sends_nothing(
 # -- time-outs
 
 
-def test_heartbeats_within_the_peers_idle_time_out(client: FrameClient) -> None:
-    """Part 2.4.5: the peer closes when it hears nothing for so long."""
+def test_heartbeats_for_the_peers_idle_time_out(client: FrameClient) -> None:
     client.open(idle_time_out=400)
-    client.socket.settimeout(0.4)
-    names = [client.read().name for _ in range(3)]
-    assert set(names) == {"empty"}
+    assert [client.read().name for _ in range(3)] == ["empty"] * 3
+
+
+@pytest.mark.measured
+def test_heartbeats_come_in_time(client: FrameClient, figure: Figure) -> None:
+    """Part 2.4.5: the peer closes when it hears nothing for so long."""
+    client.open(idle_time_out=2000)
+    client.socket.settimeout(30.0)
+    longest = 0.0
+    for _ in range(3):
+        began = time.monotonic()
+        assert client.read().name == "empty"
+        longest = max(longest, time.monotonic() - began)
+    figure("longest silence", longest, at_most=2.0, unit="s")

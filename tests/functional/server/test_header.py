@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proton import Delivery, Message
 from support.clients import Clients, Consumer, Producer
+from support.examples import examples
 from support.server import running_server
 
 # Constructors of parts 1.6: every width that a field may be written in.
@@ -90,7 +91,7 @@ def check(message: Message, said: dict[str, Any], failures: int) -> None:
 
 
 @given(header=headers(), fail=st.booleans(), body=st.binary(max_size=300))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_headers_pass_and_are_rewritten(
     ends: tuple[Producer, Consumer], header: tuple[dict[str, Any], bytes], fail: bool, body: bytes
 ) -> None:
@@ -127,7 +128,7 @@ def without_header(encoded: bytes) -> bytes:
 
 
 @given(header=headers(), cut=st.integers(1, 30), flip=st.integers(3, 40), bit=st.integers(0, 7))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_broken_headers_are_rejected_or_pass(
     ends: tuple[Producer, Consumer],
     header: tuple[dict[str, Any], bytes],

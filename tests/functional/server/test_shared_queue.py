@@ -39,11 +39,11 @@ def test_a_waiting_tailer_hears_of_it(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=tail, daemon=True)
         thread.start()
-        assert waiting.wait(10)
+        assert waiting.wait(30)
         with EngineClient(server.port) as client:
             client.rest(0.3)
             client.send(client.sender("q"), data)
-            thread.join(5)
+            thread.join(30)
             assert seen == [data]
 
 

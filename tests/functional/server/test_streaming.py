@@ -11,7 +11,7 @@ from support.arrows import arguments, pyfast, run_pyfast
 from support.engine_client import EngineClient
 from support.processes import Running
 from support.server import Server, running_server
-from support.streams import WAYS, cpu_seconds, head, leave, pair, rss
+from support.streams import BOTH, WAYS, cpu_seconds, head, judged, leave, pair, rss
 
 QUIET = 0.3
 # After how much of a message a client goes.
@@ -314,8 +314,11 @@ class TestFaults:
             sender.advance()
             producer.until(lambda: delivery.settled)
 
-    @pytest.mark.memory
-    def test_aborts_leak_nothing(self, server: Server, address: str) -> None:
+    @BOTH
+    def test_aborts_leak_nothing(
+        self, server: Server, address: str, request: pytest.FixtureRequest, measures: bool
+    ) -> None:
+        figure = judged(request, measures)
         with pair(server, streaming_links=True) as (producer, consumer):
             consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
@@ -333,7 +336,7 @@ class TestFaults:
             consumer.until(lambda: producer.pump(0) or not unfinished(link))
             producer.until(lambda: sender.credit > 0)
             assert consumer.attached == []
-            assert rss(server) - before < 1 << 20
+            figure("bytes grown by 200", rss(server) - before, at_most=1 << 20, unit="B")
 
 
 def unfinished(link: Receiver) -> bool:
@@ -401,8 +404,11 @@ class TestDemand:
 class TestFlow:
     """Back-pressure, in bounded memory."""
 
-    @pytest.mark.memory
-    def test_an_unread_stream_stops_its_sender(self, server: Server, address: str) -> None:
+    @BOTH
+    def test_an_unread_stream_stops_its_sender(
+        self, server: Server, address: str, request: pytest.FixtureRequest, measures: bool
+    ) -> None:
+        figure = judged(request, measures)
         with pair(server, streaming_links=True) as (producer, consumer):
             consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
@@ -416,10 +422,10 @@ class TestFlow:
                     sent += 65536
                 producer.pump(0.002)
             assert sent < 16 << 20
-            assert rss(server) - before <= 1 << 20
+            figure("bytes that it holds", rss(server) - before, at_most=1 << 20, unit="B")
             cpu = cpu_seconds(server)
-            producer.rest(1.0)
-            assert cpu_seconds(server) - cpu <= 0.05
+            producer.rest(1.0 if measures else 0.1)
+            figure("CPU of a second", cpu_seconds(server) - cpu, at_most=0.05, unit="s")
 
     def test_presettled_streams_arrive_settled(self, server: Server, address: str) -> None:
         with pair(server, streaming_links=True) as (producer, consumer):

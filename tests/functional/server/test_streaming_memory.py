@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from proton import Delivery, Receiver, Sender
 from support.engine_client import EngineClient
+from support.measured import Figure
 from support.processes import wait_until
 from support.server import Server
 from support.streams import PIECE, head, received, rss
@@ -19,8 +20,9 @@ Start = Callable[..., Server]
 PIECES = 768
 STREAMS = 3
 # File 004 allows a stream 256 KiB; here what the engines hold on both sides is counted as well,
-# and without the capability what came before it was known for a stream.
-MOST = {True: 512 << 10, False: 768 << 10}
+# and without the capability what came before it was known for a stream (409 and 627 KiB were
+# seen). One that is not held back is 48 MiB.
+MOST = {True: 640 << 10, False: 960 << 10}
 SMALL = head(5) + b"small"
 SENDERS = pytest.mark.parametrize("streaming", [False, True], ids=["plain", "streaming"])
 BEFORE = pytest.mark.parametrize("small", [False, True], ids=["first", "after-small"])
@@ -64,12 +66,16 @@ class Stream:
             self.producer.pump(0)
 
     def stall(self) -> None:
-        """Send until nothing moves: nobody reads."""
+        """Send until nothing moves: nobody reads.
+
+        A server that only had no time has had it in each of the rounds: it has answered.
+        """
         before, quiet = -1, 0
         while quiet < 10:
             quiet = quiet + 1 if before == self.number else 0
             before = self.number
             self.feed()
+            self.producer.sync()
             self.producer.pump(0.01)
         assert self.number < PIECES
 
@@ -106,10 +112,10 @@ def test_it_comes_as_it_was_sent(start: Start, streaming: bool, small: bool) -> 
             stream.begin()
 
 
-@pytest.mark.memory
+@pytest.mark.measured
 @SENDERS
 @BEFORE
-def test_it_holds_little(start: Start, streaming: bool, small: bool) -> None:
+def test_it_holds_little(start: Start, streaming: bool, small: bool, figure: Figure) -> None:
     server = start()
     with contextlib.ExitStack() as stack:
         # The first makes what the server keeps for all.
@@ -120,7 +126,8 @@ def test_it_holds_little(start: Start, streaming: bool, small: bool) -> None:
         before = rss(server)
         for stream in streams:
             stream.stall()
-        assert rss(server) - before <= STREAMS * MOST[streaming]
+        held = (rss(server) - before) / STREAMS
+        figure("bytes held by a stream", held, at_most=MOST[streaming], unit="B")
 
 
 def files(server: Server) -> int:

@@ -19,10 +19,12 @@ from support.arrow_streams import peak_bytes, rearm_peak
 from support.arrows import arguments, pyfast, run_pyfast
 from support.certificates import Certificates
 from support.engine_client import EngineClient
+from support.examples import examples
+from support.measured import Figure
 from support.network import breaking_proxy
 from support.processes import REPOSITORY, Running, wait_until
 from support.server import Server
-from support.streams import cpu_seconds, head, many_begun, pair, received, rss
+from support.streams import BOTH, cpu_seconds, head, judged, many_begun, pair, received, rss
 
 MEBIBYTE = 1 << 20
 QUIET = 0.3
@@ -92,12 +94,15 @@ def push(producer: EngineClient, senders: list[Sender], seconds: float) -> None:
 
 
 class TestContent:
-    @pytest.mark.memory
+    @BOTH
     def test_a_hundred_megabytes_arrive_as_they_were_sent(
-        self, server: Server, address: str
+        self, server: Server, address: str, request: pytest.FixtureRequest, measures: bool
     ) -> None:
+        """Twenty, if none looks at the memory."""
+        figure = judged(request, measures)
         blocks = [os.urandom(MEBIBYTE) for _ in range(4)]
-        size = 100 * MEBIBYTE
+        last = 100 if measures else 20
+        size = last * MEBIBYTE
         with pair(server, streaming_links=True) as (producer, consumer):
             consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
@@ -108,11 +113,11 @@ class TestContent:
             rearm_peak(server.process.pid)
             before = rss(server)
             while count < size + len(start):
-                if number < 100 and sender.session.outgoing_bytes < MEBIBYTE:
+                if number < last and sender.session.outgoing_bytes < MEBIBYTE:
                     sent = zlib.crc32(blocks[number % 4], sent)
                     sender.stream(blocks[number % 4])
                     number += 1
-                    if number == 100:
+                    if number == last:
                         sender.advance()
                 producer.pump(0)
                 consumer.pump(0)
@@ -120,10 +125,11 @@ class TestContent:
                     got = zlib.crc32(part, got)
                     count += len(part)
             assert (got, count) == (sent, size + len(start))
-            assert peak_bytes(server.process.pid) - before <= 16 * MEBIBYTE
+            grown = peak_bytes(server.process.pid) - before
+            figure("bytes held at most", grown, at_most=16 * MEBIBYTE, unit="B")
 
     @settings(
-        max_examples=50,
+        max_examples=examples(50),
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
@@ -191,22 +197,25 @@ class TestContent:
             consumer.until(done)
             assert data == head(len(body)) + body
 
-    @pytest.mark.memory
-    def test_through_tls(self, start: Start, certificates: Certificates) -> None:
+    @BOTH
+    def test_through_tls(
+        self, start: Start, certificates: Certificates,
+        request: pytest.FixtureRequest, measures: bool,
+    ) -> None:  # fmt: skip
         """Large bodies are streams once so much of them has come as a stream may hold."""
         server = start(scheme="amqps", **certificates.server.keys())
         common: dict[str, object] = {
-            "scheme": "amqps",
-            "trust_store": certificates.authority,
-            "count": 3,
-            "body_size": 20 * MEBIBYTE,
-        }
+            "scheme": "amqps", "trust_store": certificates.authority,
+            "count": 3, "body_size": 20 * MEBIBYTE,
+        }  # fmt: skip
         before = rss(server)
         with Running(pyfast(*arguments("receive", server.port, **common))) as receiver:
             sender = run_pyfast(*arguments("send", server.port, **common))
             for end in (sender, receiver.wait()):
                 assert (end.code, end.stderr, len(end.lines)) == (0, "", 3)
-        assert rss(server) - before <= 32 * MEBIBYTE
+        judged(request, measures)(
+            "bytes that stay of 60 MiB", rss(server) - before, at_most=32 * MEBIBYTE, unit="B"
+        )
 
 
 class TestAttach:
@@ -328,10 +337,12 @@ class TestManyAtOnce:
             received(consumer, link, 4 * MEBIBYTE + 8 - got, producer)
 
 
-@pytest.mark.memory
+@pytest.mark.measured
 class TestMemory:
-    @pytest.mark.parametrize(("shared", "limit"), [(True, 320 << 10), (False, 1 << 20)])
-    def test_stalled_streams(self, start: Start, address: str, shared: bool, limit: int) -> None:
+    @pytest.mark.parametrize(("shared", "limit"), [(True, 448 << 10), (False, 1 << 20)])
+    def test_stalled_streams(
+        self, start: Start, address: str, shared: bool, limit: int, figure: Figure
+    ) -> None:
         """32 of them on one connection, or each on its own; and nothing of them stays."""
         server = start()
         count = 32
@@ -361,13 +372,16 @@ class TestMemory:
         for producer in producers:
             own = [sender for sender in senders if sender.connection == producer.connection]
             push(producer, own, 0.1)
-        assert (rss(server) - before) / count <= limit
+        held = (rss(server) - before) / count
+        figure("bytes held by a stream", held, at_most=limit, unit="B")
         cpu = cpu_seconds(server)
         producers[0].rest(1.0)
-        assert cpu_seconds(server) - cpu <= 0.05
+        figure("CPU of a second", cpu_seconds(server) - cpu, at_most=0.05, unit="s")
         for each in clients:
             each.socket.close()
-        wait_until(lambda: rss(server) - before <= 2 * MEBIBYTE, "memory is returned", timeout=1.0)
+        began = time.monotonic()
+        wait_until(lambda: rss(server) - before <= 2 * MEBIBYTE, "memory is returned")
+        figure("time until it is returned", time.monotonic() - began, at_most=1.5, unit="s")
 
 
 class TestFaults:
@@ -409,7 +423,8 @@ class TestFaults:
 
     @pytest.mark.parametrize("how", ["fin", "rst", "silence"])
     def test_the_network_breaks(self, start: Start, address: str, how: str) -> None:
-        server = start(idle_timeout=1)
+        # As long as a client of this test may have no time to say that it is there.
+        server = start(idle_timeout=3 if how == "silence" else 30)
         with (
             EngineClient(server.port) as consumer,
             breaking_proxy(server.port, 500_000, how) as proxy,
@@ -425,10 +440,11 @@ class TestFaults:
             for _ in range(20):
                 sender.stream(b"x" * 30_000)
                 producer.pump(0.01)
+                consumer.beat()
 
             def aborted() -> bool:
                 producer.pump(0)
-                consumer.transport.tick(time.monotonic())
+                consumer.beat()
                 while not seen.aborted and receiver.recv(65536):
                     pass
                 return bool(seen.aborted)
@@ -484,12 +500,12 @@ class TestMulticast:
             sender = producer.sender(topic, streaming=True)
             producer.start(sender, head(1 << 30))
             push(producer, [sender], QUIET)
-            got = len(drained(consumer, fast))
-            assert 0 < got <= MEBIBYTE
+            got = len(consumer.read(fast, 1)) + len(drained(consumer, fast))
+            assert got <= MEBIBYTE
             slow.flow(1)
             consumer.read(slow, 65536)
             push(producer, [sender], 0.05)
-            assert len(drained(consumer, fast)) > 0
+            assert consumer.read(fast, 1)
 
     def test_the_senders_death_aborts_at_all(self, server: Server, address: str) -> None:
         topic = f"topic.{address}"

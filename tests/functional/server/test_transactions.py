@@ -9,6 +9,7 @@ import pytest
 from proton import Delivery, Described, Message, Terminus, symbol, ulong
 from proton.reactor import LinkOption
 from support.clients import Clients, Consumer, End, Producer, Received, fill
+from support.departures import port_of, wait_until_gone
 from support.server import Server
 
 Connect = Callable[..., tuple[Server, Clients]]
@@ -295,7 +296,7 @@ def test_a_temporary_queue_goes_before_the_discharge(
 
 @pytest.mark.parametrize("how", ["coordinator", "connection", "cut"])
 def test_losing_the_controller_rolls_back(
-    clients: Clients, controller: Controller, address: str, how: str
+    server: Server, clients: Clients, controller: Controller, address: str, how: str
 ) -> None:
     controller.producer.publish(*range(3))
     transaction = controller.declare()
@@ -303,16 +304,19 @@ def test_losing_the_controller_rolls_back(
     received = controller.take(2)
     retire(transaction, received[0])
     retire(transaction, received[1], settle=False)
-    clients.pause()
+    clients.sync(controller.connection)
+    port = port_of(controller.connection)
     if how == "coordinator":
         controller.link.close()
         controller.consumer.close()
-    elif how == "connection":
-        controller.connection.close()
-        clients.pause()
+        clients.sync(controller.connection)
     else:
-        clients.cut(controller.connection)
+        if how == "connection":
+            controller.connection.close()
+        else:
+            clients.cut(controller.connection)
         clients.pause()
+        wait_until_gone(server, port)
     assert contents(clients, address) == [0, 1, 2]
 
 

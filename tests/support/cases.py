@@ -1,0 +1,33 @@
+"""The cases of a test: those that the gate tries, and the others, which are slow."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+__all__ = ["cases"]
+
+
+def cases(*axes: Iterable[Any], gate: Callable[..., bool]) -> list[ParameterSet]:
+    """Return all combinations of values, as several `parametrize` make them.
+
+    Args:
+        axes: values, which may be parameters with marks.
+        gate: says of a combination whether the gate tries it.
+    """
+    made = []
+    for combination in itertools.product(*axes):
+        parts = [
+            value if isinstance(value, ParameterSet) else pytest.param(value)
+            for value in combination
+        ]
+        values = [part.values[0] for part in parts]
+        marks = [mark for part in parts for mark in part.marks]
+        if not gate(*values):
+            marks.append(pytest.mark.slow)
+        made.append(pytest.param(*values, marks=marks))
+    return made

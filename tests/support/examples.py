@@ -1,0 +1,13 @@
+"""How many examples a dear property test tries."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+__all__ = ["examples"]
+
+
+def examples(full: int) -> int:
+    """Return how many examples to try: all, or a tenth of them under the profile `quick`."""
+    is_quick = settings.default is not None and settings.default.max_examples < 100
+    return max(10, full // 10) if is_quick else full
