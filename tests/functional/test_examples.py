@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 import trustme
 from support.arrows import COMMANDS
+from support.measured import Figure
 from support.namespace import Namespace, namespace
 from support.processes import REPOSITORY, Finished, wait_until
 
@@ -262,7 +263,8 @@ def test_program_of_the_readme(place: Namespace) -> None:
     assert "nails" in end.stdout
 
 
-def test_memory_of_an_arrow(place: Namespace) -> None:
+@pytest.mark.measured
+def test_memory_of_an_arrow(place: Namespace, figure: Figure) -> None:
     """README tells how much at most; a margin of a tenth is for other builds of Python."""
     text = " ".join((REPOSITORY / "README.md").read_text().split())
     told = re.search(r"A receiver takes (\d+) MB .*? and up to (\d+) MB", text)
@@ -271,7 +273,8 @@ def test_memory_of_an_arrow(place: Namespace) -> None:
     assert end.code == 0, end
     for role, most in (("receiver", told[1]), ("sender", told[2])):
         rows = (place.directory / "out" / f"{role}-snapshots.csv").read_text().splitlines()
-        assert max(int(row.split(",")[7]) for row in rows) < 1.1e6 * int(most), role
+        taken = max(int(row.split(",")[7]) for row in rows)
+        figure(f"memory of the {role}", taken, at_most=1.1e6 * int(most), unit="B")
 
 
 def test_every_option_is_in_the_readme(place: Namespace) -> None:

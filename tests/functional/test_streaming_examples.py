@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,14 @@ def examples(tmp_path: Path) -> Path:
 
 
 def test_sender_and_receiver_through_our_server(examples: Path) -> None:
-    with running_server(examples) as server:
+    # The server's log tells when the receiver is attached: a stream without one is released.
+    log = {"PN_LOG": "frame"}
+    with running_server(examples, environment=log, says="@attach") as server:
         place = f"127.0.0.1:{server.port}"
         receive = [sys.executable, str(examples / "stream_receive.py"), place, "queue0"]
         send = [sys.executable, str(examples / "stream_send.py"), f"{place}/queue0", str(SIZE)]
         with Running(receive) as receiver:
-            wait_until(lambda: bool(server.process.net_connections("tcp")[1:]), "it is connected")
-            time.sleep(0.5)
+            wait_until(lambda: "@flow" in server.running.stderr_so_far(), "it gives credit")
             with Running(send) as sender:
                 ends = [sender.wait(40), receiver.wait(40)]
     for end in ends:

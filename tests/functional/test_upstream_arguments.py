@@ -143,9 +143,11 @@ def test_both_at_once_through_a_server(tmp_path: Path) -> None:
     command = COMMANDS["impl"]
     with (
         running_server(tmp_path, path="q0", queue_limit=4 << 30) as server,
-        Running([*command, *third("receive", server.port, **keys)]) as receiver,
         Running([*command, *third("send", server.port, **keys)]) as sender,
     ):
-        for end in (sender.wait(), receiver.wait()):
-            assert_clean(end)
-            assert len(end.lines) > 1
+        # The receiver's second begins when it is attached: the sender has to be there by then.
+        wait_until(lambda: len(server.process.net_connections("tcp")) > 1, "the sender is there")
+        with Running([*command, *third("receive", server.port, **keys)]) as receiver:
+            for end in (sender.wait(), receiver.wait()):
+                assert_clean(end)
+                assert len(end.lines) > 1

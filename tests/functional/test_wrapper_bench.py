@@ -76,7 +76,9 @@ def test_every_option_reaches_both_arrows(fake, tmp_path):
 )  # fmt: skip
 def test_failures_are_failures(fake, tmp_path, modes, reason):
     out = tmp_path / "out"
-    done = fake.run("bench", *SERVED, "--client-server", "-c", "10k", "--output", str(out), **modes)
+    done = fake.run(
+        "bench", *SERVED, "--client-server", "-c", "2500", "--output", str(out), **modes
+    )
     assert done.returncode == 1
     assert statuses(done) == {"fake -> fake -> fake": "FAILED"}
     lines = done.stdout.splitlines()
@@ -194,14 +196,14 @@ def test_quiet(fake):
 @pytest.mark.parametrize("tls", [False, True])
 def test_our_own_arrows_and_server(fake, tmp_path, certificates, tls):
     pyfast = [word.replace("fake", "pyfast") for word in SERVED]
-    words = [*pyfast, "--client-server", "-c", "300k", "--output", str(tmp_path / "out")]
+    words = [*pyfast, "--client-server", "-c", "100k", "--output", str(tmp_path / "out")]
     if tls:
         words += ["--cert", certificates.server.cert, "--key", certificates.server.key]
         words += ["--trust-store", certificates.authority]
     done = fake.run("bench", *words)
     assert done.returncode == 0, done
     [result] = load(tmp_path / "out", "bench.json")["results"]
-    assert (result["count"], result["unreceived"], result["duplicate"]) == (300_000, 0, 0)
+    assert (result["count"], result["unreceived"], result["duplicate"]) == (100_000, 0, 0)
     assert result["cpu_us"]["server"] > 0
     config = load(tmp_path / "out/pyfast/pyfast/pyfast/pair", "sender-summary.json")["config"]
     assert config["scheme"] == ("amqps" if tls else "amqp")

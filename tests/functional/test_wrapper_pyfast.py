@@ -120,38 +120,69 @@ def test_settlement():
     assert (settlement["unsettled"], settlement["unmatched"]) == (0, 0)
 
 
-def test_rate_reports_its_schedule():
+def paced():
+    """Run two seconds at a rate; return its schedule and how many messages it has."""
     document = measure("-d", "2", "--rate", "1000", "--time-unit", "us")
-    schedule = document["sender"]["schedule"]
+    return document["sender"]["schedule"], document["results"]["message_count"]
+
+
+def test_rate_reports_its_schedule():
+    schedule, count = paced()
     assert schedule["rate"] == 1000
-    assert schedule["achieved"] == pytest.approx(1000, rel=0.01)
     # Never before its time: the clock of the records begins with that of the schedule.
     assert 0 < schedule["late_us"]["p50"] <= schedule["late_us"]["max"]
-    assert 1900 <= document["results"]["message_count"] <= 2010
+    assert 0 < count <= 2010
+
+
+@pytest.mark.measured
+def test_rate_is_achieved(figure):
+    schedule, count = paced()
+    figure("achieved rate", schedule["achieved"], at_least=990, at_most=1010, unit="/s")
+    figure("messages of two seconds", count, at_least=1900, at_most=2010)
 
 
 def test_duration():
     started = time.monotonic()
     document = measure("-d", "2")
-    assert time.monotonic() - started < 20
-    assert 1.5 < document["results"]["duration"] < 3
-    assert len(document["receiver"]["series"]["second"]) in (2, 3, 4)
-    assert sum(document["receiver"]["series"]["count"]) == document["results"]["message_count"]
+    assert time.monotonic() - started >= 2
+    counts = document["receiver"]["series"]["count"]
+    assert len(document["receiver"]["series"]["second"]) == len(counts) > 0
+    assert sum(counts) == document["results"]["message_count"] > 0
 
 
-def test_the_table_has_real_figures(tmp_path):
-    done = run("pair", "-d", "5", "--output", str(tmp_path / "out"))
+@pytest.mark.measured
+def test_duration_is_kept(figure):
+    document = measure("-d", "2")
+    duration = document["results"]["duration"]
+    figure("duration of two seconds", duration, at_least=1.5, at_most=3, unit="s")
+    seconds = len(document["receiver"]["series"]["second"])
+    figure("seconds with messages", seconds, at_least=2, at_most=4)
+
+
+def table_of(seconds, out):
+    """Run for so many seconds; return the rows of its table."""
+    done = run("pair", "-d", seconds, "--output", str(out))
     assert done.returncode == 0
     rows = [line.split() for line in done.stdout.split("\n\n")[0].splitlines()[3:]]
     # A busy machine makes rows late.
     assert len(rows) >= 2
-    for row in rows:
-        assert float(row[9]) > 5
-        # The sender may have ended before the receiver's last row.
-        assert row[4] == "-" or float(row[4]) > 5
+    return rows
+
+
+def test_the_table_has_real_figures(tmp_path):
+    rows = table_of("3", tmp_path / "out")
     assert int(rows[1][3]) > 0
     summary = json.loads((tmp_path / "out/receiver-summary.json").read_text())
     assert int(rows[-1][6].replace(",", "")) == summary["results"]["message_count"]
+
+
+@pytest.mark.measured
+def test_the_table_has_real_shares_of_the_cpu(tmp_path, figure):
+    rows = table_of("5", tmp_path / "out")
+    figure("receiver's CPU", min(float(row[9]) for row in rows), at_least=5, unit="%")
+    # The sender may have ended before the receiver's last row.
+    shares = [float(row[4]) for row in rows if row[4] != "-"]
+    figure("sender's CPU", min(shares), at_least=5, unit="%")
 
 
 def test_info():
@@ -209,11 +240,11 @@ def exchange(url, receiver_words, sender_words, tmp_path):
     port = int(url.rsplit(":", 1)[1].split("/")[0])
     out = str(tmp_path / "out")
     receiver = start("arrow", "receive", url, "--server", "--passive", "-c", "100", "--json",
-                     "--timeout", "5", "--output", out, *receiver_words)  # fmt: skip
+                     "--timeout", "60", "--output", out, *receiver_words)  # fmt: skip
     try:
         wait_for_listener(receiver, port)
         sender = run("arrow", "send", url, "-c", "100", "--json", "--output", out, *sender_words)
-        output, errors = receiver.communicate(timeout=30)
+        output, errors = receiver.communicate(timeout=60)
     finally:
         receiver.kill()
     return sender, subprocess.CompletedProcess([], receiver.returncode, output, errors)
@@ -290,12 +321,16 @@ def test_the_current_directory_cannot_shadow_the_arrow(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_streaming(tmp_path):
+@pytest.mark.parametrize(
+    "large", [(300, "60"), pytest.param((6000, "1"), marks=pytest.mark.slow)], ids=str
+)
+def test_streaming(tmp_path, large):
     """Bytes are shown and saved beside upstream's figures; a slow body is no silence."""
     output = tmp_path / "run"
-    body_size = 6_000_000_000
-    done = run("pair", "--streaming", "--body-size", "6000m", "--count", "2", "--timeout", "1",
-               "--output", str(output))  # fmt: skip
+    megabytes, timeout = large
+    body_size = megabytes * 1_000_000
+    done = run("pair", "--streaming", "--body-size", f"{megabytes}m", "--count", "2",
+               "--timeout", timeout, "--output", str(output), timeout=120)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].endswith("--- Bodies [MB/s] ----")
     assert re.search(r"^Throughput \.+ [\d,]+\.\d MB/s$", done.stdout, re.MULTILINE)

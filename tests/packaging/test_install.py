@@ -72,6 +72,8 @@ def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     assert "has no folder impls" in run_install(tmp_path, home=str(tmp_path)).stderr
 
 
+# Fetches what the wheel needs; the gate has `make install` and `make uninstall` of its own.
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_installs_and_uninstalls(wheel: Path, tmp_path: Path) -> None:
     # What `make install` leaves to the script: a built wheel, and a pip to fetch with.

@@ -38,6 +38,7 @@ def venv_without_us(folder: Path) -> Path:
     return folder / "bin"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_steps_of_the_image(wheel: Path, tmp_path: Path) -> None:
     """Its COPY and RUN, in an environment in the place of the image."""

@@ -119,6 +119,7 @@ def test_names_no_folder_of_the_building_machine(unpacked: Path) -> None:
             assert found == [], f"{path.name} names {found}"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_works_in_a_clean_environment(
     wheel: Path,

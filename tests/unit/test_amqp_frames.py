@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from proton import Data, Message
 from support.amqp_codec import CodecError, Value, decode, decode_all, encode, symbols
 from support.amqp_frames import Composite, composite, decode_frame, encode_frame, frame, message
+from support.examples import examples
 
 
 def integers(kind: str, bits: int, signed: bool) -> st.SearchStrategy[Value]:
@@ -111,13 +112,13 @@ def through_proton(encoded: bytes) -> bytes:
 
 
 @given(values)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_decodes_what_it_encodes(value: Value) -> None:
     assert decode(encode(value) + b"rest") == (value, b"rest")
 
 
 @given(values)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_understands_proton_and_is_understood(value: Value) -> None:
     theirs = by_proton(value)
     assert decode(theirs) == (value, b"")
@@ -125,7 +126,7 @@ def test_understands_proton_and_is_understood(value: Value) -> None:
 
 
 @given(st.binary(max_size=60))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_any_bytes_are_values_or_an_error(data: bytes) -> None:
     try:
         found = decode_all(data)

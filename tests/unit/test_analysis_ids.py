@@ -10,6 +10,7 @@ from analysis_twins import slow_reconcile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from id_twin import exact_id, halves
+from support.examples import examples
 
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.read.local import analyze_file, analyze_pair
@@ -83,7 +84,7 @@ def traffic(draw):
 
 
 @given(traffic(), st.sampled_from([1 << 20, 400]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_delivery_equals_the_slow_twin(case, room):
     sends, receipts = case
     with tempfile.TemporaryDirectory() as folder, patch.object(sorted_rows, "ROOM", room):

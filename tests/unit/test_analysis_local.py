@@ -9,6 +9,7 @@ from analysis_twins import slow_reconcile
 from column_twins import histogram, latency, settlement
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from quiver_fast.analysis.figures.latency import exact_latency
 from quiver_fast.analysis.model.units import PER_SECOND
@@ -26,7 +27,9 @@ from quiver_fast.records.splits import scan_file
 
 EPOCH = 1_472_344_673_324
 files = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -138,7 +141,9 @@ def test_compressed_frames_are_the_same(tmp_path, records, frame_size, split_siz
     assert_equals_columns(small_pieces(target, split_size, 2), read_transfers(path))
 
 
-@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize(
+    "unit", ["ns", *(pytest.param(unit, marks=pytest.mark.slow) for unit in ("ms", "us"))]
+)
 def test_many_seconds_and_wide_latencies(tmp_path, unit):
     """Batches beyond one, latencies that do not repeat, a huge one, and clock skew."""
     scale = PER_SECOND[unit] // 1000

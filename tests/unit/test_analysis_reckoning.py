@@ -11,6 +11,7 @@ import pytest
 from analysis_twins import slow_reconcile, slow_sieve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.units import PER_SECOND
@@ -18,7 +19,9 @@ from quiver_fast.analysis.read.local import analyze_file, analyze_pair, analyze_
 
 START = 1_700_000_000_000
 files = settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from quiver_fast.analysis.tables.sorted_rows import SortedLookup, SortedRows, aligned, summed
 
@@ -12,7 +13,7 @@ keys = st.integers(-5, 40) | st.sampled_from([-(2**63), 2**63 - 1])
 added = st.lists(st.lists(st.tuples(keys, st.integers(-3, 9)), max_size=40), max_size=30)
 # Bytes: from room for two rows, and many files, to one that is never exceeded.
 rooms = st.sampled_from([1, 100, 1000, 1 << 20])
-many = settings(deadline=None, max_examples=80)
+many = settings(deadline=None, max_examples=examples(80))
 
 
 def table(parts, room, *, keys=1, combine=None):

@@ -8,6 +8,7 @@ import pytest
 import zstandard
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from test_records_parser import COMPRESSED, LAYOUTS, SENT, junk, pairs, texts
 
 from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3
@@ -127,7 +128,7 @@ def repeating_texts(draw):
 
 @given(st.one_of(texts(), repeating_texts()), st.booleans(), st.sampled_from(SETS))
 @example((("v1", "send"), b"0,0\n\x00"), False, SETS[0])
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_equals_the_parser(case, known, instruction_set):
     layout, text = case
     assume(not text.startswith(COMPRESSED))

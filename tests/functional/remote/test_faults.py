@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.processes import Running, free_port
+from support.processes import Running, free_port, wait_until
 from support.remote import failure, receive, replies, reply, request, server_command, serving
 
 from quiver_fast.errors import LinkError, PeerError
@@ -263,7 +263,11 @@ def test_what_was_acknowledged_survives_a_killed_server(tmp_path: Path, durabili
             clients = [Submitting(port, f"{turn}{letter}") for letter in "abc"]
             for client in clients:
                 client.start()
-            time.sleep(chance.uniform(0.02, 0.2))
+            wait_until(
+                lambda clients=clients: sum(len(one.acknowledged) for one in clients) > 80,
+                "entries are acknowledged",
+            )
+            time.sleep(chance.uniform(0.0, 0.2))
             server.process.kill()
             server.process.wait()
             recent.clear()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.measured import Figure
 from support.processes import run
 from support.remote import document, failure, receive, replies, reply, request, serving
 
@@ -76,7 +77,7 @@ def test_a_wait_ends_in_time(port: int) -> None:
         sock.sendall(request("createTailer: { }", csp=QUEUE, tid=1))
         receive(sock, 1)
         sock.sendall(request("hasNext: { wait: 200 }", cid=1, tid=2))
-        assert reply(receive(sock, 1, timeout=2.0))[1]["reply"] == []
+        assert reply(receive(sock, 1))[1]["reply"] == []
 
 
 @pytest.mark.parametrize(
@@ -167,12 +168,26 @@ def test_entries_of_other_runs_are_passed_over(port: int) -> None:
     assert [line.partition(",")[0] for line in received.lines] == ["1", "2", "3", "4", "5"]
 
 
-def test_a_rate_is_kept_and_a_duration_ends(port: int) -> None:
-    sent = run(arrow("send", port, rate=1000, duration=1, **{"time-unit": "us"}))
+def send_times(port: int, **limits: int) -> list[int]:
+    """Send a thousand messages a second; return their times in microseconds."""
+    sent = run(arrow("send", port, rate=1000, **limits, **{"time-unit": "us"}))
     assert sent.code == 0
-    times = [int(line.partition(",")[0]) for line in sent.lines]
-    assert 950 <= len(times) <= 1050
+    return [int(line.partition(",")[0]) for line in sent.lines]
+
+
+def test_a_rate_is_that_of_the_send_times(port: int) -> None:
+    times = send_times(port, count=901)
     assert times[900] - times[0] == 900_000
+
+
+def test_a_duration_ends(port: int) -> None:
+    assert 0 < len(send_times(port, duration=1)) <= 1050
+
+
+@pytest.mark.measured
+def test_a_rate_is_kept(port: int, figure: Figure) -> None:
+    sent = len(send_times(port, duration=1))
+    figure("messages of a second", sent, at_least=950, at_most=1050)
 
 
 @pytest.mark.parametrize(

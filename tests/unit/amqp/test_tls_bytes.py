@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.certificates import Certificates
+from support.examples import examples
 from support.tls_layer import (
     AGAIN,
     END,
@@ -139,7 +140,7 @@ def test_more_than_the_caller_has_room_for(connect: Connect) -> None:
 pieces = st.lists(st.integers(1, 40_000), min_size=1, max_size=8)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     server=st.booleans(),
     version=st.sampled_from(VERSIONS),

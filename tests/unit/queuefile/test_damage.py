@@ -28,7 +28,7 @@ from quiver_fast.remote.wire.textwire import stored_form, text_check
 
 pytestmark = pytest.mark.timeout(3600)
 
-CASES = int(os.environ.get("QUIVER_FAST_DAMAGES", "100"))
+CASES = int(os.environ.get("QUIVER_FAST_DAMAGES", "50"))
 CYCLE = 20_000
 # Without a disk: every case syncs a few times.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

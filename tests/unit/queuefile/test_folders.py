@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.addresses import ADDRESSES
+from support.examples import examples
 
 from quiver_fast.errors import OutputError, UsageError
 from quiver_fast.queuefile.appender import Appender
@@ -19,7 +20,7 @@ FILES = ("metadata.cq4t", ".quiver.lock", "20261123F.cq4", "20261123F.cq4.damage
          "metadata.cq4t.partial")  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(ADDRESSES)
 def test_there_and_back(address: str) -> None:
     folder = folder_of(address)
@@ -30,7 +31,7 @@ def test_there_and_back(address: str) -> None:
         assert not name.lower().endswith((".cq4", ".cq4t", ".damaged", ".partial"))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(
     ADDRESSES | st.lists(st.sampled_from(["%", "%2E", "a%", "%2e", "%41", "a", "%/"])).map("".join)
 )

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from textwire_twin import stored_form as slow_stored_form
 
 from quiver_fast.remote.wire.textwire import map_pairs, stored_form
@@ -33,7 +34,7 @@ def fast_stored_form(text: bytes) -> bytes | None:
 
 
 @given(texts)
-@settings(deadline=None, max_examples=2000)
+@settings(deadline=None, max_examples=examples(2000))
 @example(b"a" * 1030 + b": b")
 @example(b"{" + b"a" * 1023 + b" : b}")
 @example(b"{" + b"a" * 1024 + b" : b}")
@@ -48,7 +49,7 @@ def test_the_scanner_equals_its_slow_twin(text: bytes) -> None:
 
 
 @given(st.lists(texts, min_size=1, max_size=3))
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=examples(1000))
 def test_what_is_accepted_is_one_entry_of_a_reply_to_every_reader(values: list[bytes]) -> None:
     stored = [form for form in map(fast_stored_form, values) if form is not None]
     entries = [re.sub(rb"\r\n|\n|\r", lambda found: found[0] + b"    ", form) for form in stored]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Message, int32, symbol, ulong
+from support.examples import examples
 
 from quiver_fast.server.selectors.filter import Selector
 from quiver_fast.server.selectors.selector import DEPTH_MAX, LENGTH_MAX, SelectorError, Step, parse
@@ -183,14 +184,14 @@ PROPERTIES = st.dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=conditions(2), properties=PROPERTIES)
 def test_the_fast_evaluator_equals_the_slow_one(text: str, properties: dict[str, Any]) -> None:
     encoded = bytes(Message(body="x" * 50, properties=properties, subject="s").encode())
     assert Selector(text).matches(encoded) == evaluated(parse(text), properties)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(pattern=st.text(st.sampled_from("ab%_é"), max_size=150), value=TEXTS)
 def test_patterns_of_several_words(pattern: str, value: str) -> None:
     steps = parse(f"a LIKE {quoted(pattern)}")
