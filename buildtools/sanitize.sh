@@ -3,8 +3,8 @@
 # and run the tests that feed them what a hostile peer or a damaged file might. Or with
 # ThreadSanitizer into build/sanitize-threads, and run those of the syncer and the opener.
 #
-# Arguments: the folder of the virtual environment's programs, --short for what CI has time
-# for or --threads, then pytest's own.
+# Arguments: the folder of the virtual environment's programs, --threads for the latter,
+# --short for what CI has time for, then pytest's own.
 set -eu
 
 bin=$(CDPATH='' cd -- "$1" && pwd)
@@ -29,6 +29,12 @@ if [ "${1:-}" = --threads ]; then
         tests/functional/server/test_subscriptions.py
         tests/functional/server/test_subscription_files.py
         tests/unit/queuefile/test_durability.py'
+    if [ "${1:-}" = --short ]; then
+        shift
+        tests='tests/functional/server/test_group_commit.py
+            tests/functional/server/test_subscription_files.py
+            tests/unit/queuefile/test_durability.py'
+    fi
     base=build/sanitize-threads
     sanitizers=thread
     libraries='libtsan.so libstdc++.so'
@@ -54,7 +60,7 @@ for library in $libraries; do
 done
 
 echo "quiver-fast: building with sanitizers (about two minutes)"
-CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" QUIVER_FAST_PGO=0 \
+CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" \
     "$bin/python" setup.py --quiet build --build-base "$base" --build-lib "$site"
 grep -q '__[at]san_init' "$site"/quiver_fast/proton/libquiver-proton.so || fail "not sanitized: $site"
 
