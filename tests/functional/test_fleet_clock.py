@@ -1,0 +1,27 @@
+"""Clocks that differ, told by a real exchange: the clock is a function, not the system's."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from quiver_fast.cli.fleet.clock import ClockServer, measure_offset
+
+
+@pytest.mark.parametrize("ahead", [5 * 10**9, -3 * 10**9, 0])
+def test_a_clock_that_is_ahead_or_behind(ahead: int) -> None:
+    server = ClockServer(lambda: time.time_ns() + ahead)
+    found = measure_offset(("127.0.0.1", server.port))
+    assert abs(found.nanoseconds - ahead) <= found.bound
+    assert found.bound < 50_000_000
+    mine = measure_offset(("127.0.0.1", server.port), lambda: time.time_ns() + ahead)
+    assert abs(mine.nanoseconds) <= mine.bound
+    server.close()
+
+
+def test_a_host_that_is_not_there() -> None:
+    server = ClockServer()
+    server.close()
+    with pytest.raises(OSError, match="refused"):
+        measure_offset(("127.0.0.1", server.port))
