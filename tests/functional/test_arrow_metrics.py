@@ -36,6 +36,7 @@ def port_of(running: Running) -> int:
     return int(found[0])
 
 
+@pytest.mark.measured
 def test_a_pair(tmp_path: Path) -> None:
     """Counts, CPU, memory and latencies follow the snapshots, which are two seconds apart."""
     words = ("--rate", "1k", "--duration", "6s", "--settlement", "--metrics-port", "0", "--json",
@@ -66,6 +67,7 @@ def test_a_pair(tmp_path: Path) -> None:
         assert running.wait(30).code == 0
 
 
+@pytest.mark.measured
 def test_runs_add_up_and_ends_have_series(tmp_path: Path) -> None:
     """A counter never falls: not when the next run of a set begins."""
     with running_server(tmp_path) as server, Running(

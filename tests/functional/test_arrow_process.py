@@ -234,6 +234,7 @@ def test_rate_is_kept(rate: int, figure: Figure) -> None:
     figure("time of a second's messages", elapsed, at_least=0.9, at_most=1.5, unit="s")
 
 
+@pytest.mark.measured
 def test_rate_steps_are_kept() -> None:
     """Records have the times at which messages were due: the second at 50/s, then 1,000/s."""
     with ScriptedPeer() as peer:

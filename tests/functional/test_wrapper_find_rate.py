@@ -29,6 +29,7 @@ def found_rate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished
     return out, find(*words, "--json")
 
 
+@pytest.mark.measured
 def test_the_limit_is_found(found: tuple[Path, Finished]) -> None:
     out, end = found
     assert end.code == 0, end
@@ -44,6 +45,7 @@ def test_the_limit_is_found(found: tuple[Path, Finished]) -> None:
     assert document["reason"] is None
 
 
+@pytest.mark.measured
 def test_each_trial_is_told_and_kept(found: tuple[Path, Finished]) -> None:
     out, end = found
     steps = parsed(end.stdout)["steps"]

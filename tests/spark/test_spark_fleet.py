@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 # A busy machine takes minutes for what an idle one does in twenty seconds.
 LIMIT = 600
-# A minute or two each. What `tests/functional/test_fleet_hosts.py` sees without Spark, or another
-# test sees on the cluster, is slow here.
+# On a cluster each takes a minute or two, and is slow. `tests/functional/test_fleet_hosts.py` has
+# hosts without Spark.
 pytestmark = pytest.mark.timeout(2 * LIMIT)
 
 FLEET = (sys.executable, "-m", "quiver_fast.cli.fleet.command")
@@ -99,11 +99,12 @@ def check_whole(document: dict[str, Any], folder: Path) -> None:
     for when in ("before", "after"):
         assert abs(clocks[when]["offset_us"]) <= clocks[when]["bound_us"]
     start = document["fleet"]["start"]
-    assert start["spread_us"] < 1_000_000
+    assert start["spread_us"] < 60_000_000
     assert list((folder / "work").iterdir()) == []
     assert parsed((folder / "out" / "fleet.json").read_text())["delivery"] == delivery
 
 
+@pytest.mark.slow
 def test_every_message_is_accounted_for(master: str, server: Server, tmp_path: Path) -> None:
     """On a standalone cluster, of which each executor has one host."""
     command = words(master, tmp_path, run=ends(server, "whole", "--count", "3001"))
@@ -138,6 +139,7 @@ def sends(folder: Path) -> bool:
     return sum(file.stat().st_size > 1000 for file in files) == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_hosts(master: str, server: Server, tmp_path: Path) -> None:
     with started(master, server, tmp_path) as fleet:
         wait_until(lambda: sends(tmp_path), "both senders send", LIMIT, 0.2)
@@ -152,6 +154,7 @@ def test_ctrl_c_ends_all_hosts(master: str, server: Server, tmp_path: Path) -> N
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.slow
 def test_a_lost_executor_fails_the_run(master: str, server: Server, tmp_path: Path) -> None:
     """The others end in order, and what was measured until then is summed up."""
     with started(master, server, tmp_path) as fleet:
