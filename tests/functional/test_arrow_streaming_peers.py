@@ -57,7 +57,11 @@ def end_of_stream(client: EngineClient, sender: Sender) -> None:
 
 
 def ended(running: Running, client: EngineClient) -> Finished:
-    """Let the client answer until the arrow has ended; return how."""
+    """Answer the arrow's close, for which it waits; return how it ended."""
+    client.until(
+        lambda: client.closed_by_peer or bool(client.connection.state & Endpoint.REMOTE_CLOSED)
+    )
+    client.connection.close()
     client.until(lambda: running.process.poll() is not None)
     return running.wait()
 

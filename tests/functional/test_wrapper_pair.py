@@ -129,7 +129,7 @@ def test_silence_times_out(fake):
 
 def test_a_sender_may_be_silent_while_the_receiver_receives(fake):
     """A broker with a long queue lets a sender wait for its last outcomes longer than that."""
-    words = ("q", "--count", "15", "--timeout", "2")
+    words = ("q", "--count", "20", "--timeout", "3")
     done = fake.run("pair", *words, FAKE_SENDER="wait", FAKE_RECEIVER="slow")
     assert done.returncode == 0, done.stderr
 

@@ -22,8 +22,8 @@ import pytest
 #   segv        die by SIGSEGV after ten messages
 #   busy        as a server: say that the port is in use, unless FAKE_FREE exists by now
 #   deaf        as a server: do not listen
-#   wait        ok, and end three seconds later, as for outcomes that are long in coming
-#   slow        ok, a fifth of a second for each message
+#   wait        ok, and end when a slow receiver has ended: outcomes are long in coming
+#   slow        ok, a fifth of a second for each message; FAKE_LOG has a file `slow` at the end
 #   burn        keep the CPU busy for a second, holding 64 MB, before ok
 FAKE = r"""
 import itertools, json, os, signal, socket, sys, time
@@ -131,8 +131,11 @@ if mode == "fail":
 if mode == "segv":
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGSEGV)
-if mode == "wait":
-    time.sleep(3)
+slow = os.path.join(os.environ["FAKE_LOG"], "slow")
+if mode == "slow":
+    open(slow, "w").close()
+while mode == "wait" and not os.path.exists(slow):
+    time.sleep(0.01)
 if mode in ("hang", "stubborn", "silent"):
     time.sleep(60)
 """

@@ -214,6 +214,7 @@ def test_other_peoples_folders_are_left_alone(spark: SparkSession, runs: Path) -
         analyze(spark, [str(runs)], runs)
 
 
+@pytest.mark.slow
 def test_growing_files_are_followed(spark: SparkSession, tmp_path: Path) -> None:
     """Each part is written when the one before is processed: nothing depends on time.
 

@@ -175,6 +175,7 @@ def test_the_source_takes_settings_as_options(
     assert read.load(f"{url}/run0").where("kind = 'extent'").count() == 2
 
 
+@pytest.mark.slow
 def test_a_stream_follows_an_object_store(
     session: SparkSession, store: ObjectStore, tmp_path: Path
 ) -> None:
@@ -214,6 +215,7 @@ def test_a_job_reads_an_object_store(
     assert summaries[0][0]["config"]["rate"] == 200
 
 
+@pytest.mark.slow  # The command is a Java machine of its own.
 @pytest.mark.usefixtures("session")
 def test_the_command_reads_an_object_store(
     runs: Path, url: str, capsys: pytest.CaptureFixture[str]
