@@ -67,9 +67,10 @@ check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the qu
 	$(DEV)/bin/pytest $(QUICK_TESTS) -m '$(GATE)' --hypothesis-profile quick \
 		--numprocesses logical $(PYTEST_ARGS)
 
-# Most tests wait more than they compute: one process per core. A file's tests stay together,
-# because they share what is slow to start, and files go in order, so that short ones end it.
-IN_PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
+# Most tests wait more than they compute: one process more than there are cores. A file's tests
+# stay together, because they share what is slow to start, and files go in order, so that short
+# ones end it.
+IN_PARALLEL := --numprocesses $(shell echo $$(($$(nproc) + 1))) --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.test ## Run the tests against the installed wheel, with the peers that are there
 	$(call run_tests,$(IN_PARALLEL) -m '$(GATE)' --hypothesis-profile quick)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,7 @@ from support.measured import (  # noqa: F401  # pytest finds them here
     pytest_runtest_protocol,
 )
 from support.peers import are_required, what_it_shows, why_missing
+from xdist.scheduler import LoadFileScheduling
 
 # How long an example takes is up to what else the machine does.
 settings.register_profile("any machine", deadline=None)
@@ -22,6 +24,9 @@ settings.register_profile("any machine", deadline=None)
 # others each time.
 settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("any machine")
+
+# Folders whose files share what is slow to start: brokers, a Spark session. One process runs each.
+SHARING = ("tests/interop/", "tests/spark/")
 
 # The property of a test that names the peer which it lacks.
 MISSING = "missing peer"
@@ -35,6 +40,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--measure", action="store_true", help="judge measured tests by the median of three runs"
     )
+
+
+class Scheduling(LoadFileScheduling):
+    """A file's tests stay in one process, and so do those of a folder that shares."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        shared = (folder for folder in SHARING if nodeid.startswith(folder))
+        return next(shared, super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    """Return the scheduler of `--dist loadfile`."""
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
