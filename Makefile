@@ -216,14 +216,14 @@ $(VENV)/.installed: build/wheel.stamp
 	@$(PIP) install dist/*.whl
 	@touch $@
 
+# Most of what is installed here is never imported, so Python compiles the rest when it is.
 $(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.coverage \
 		$(VENV)/.spark: $(VENV)/.%: \
 		$(VENV)/.installed
 	@echo "quiver-fast: installing what \"$*\" needs"
-	@$(PIP) install "$$(echo dist/*.whl)[$*]"
+	@$(PIP) install --no-compile "$$(echo dist/*.whl)[$*]"
 	@touch $@
 
-# Most of what is installed here is never imported, so Python compiles the rest when it is.
 DEV_PIP := $(DEV)/bin/python -m pip --quiet --no-input install --no-compile
 # The compiler's time is what a developer waits for: nothing is optimized.
 DEV_BUILD := CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV)/bin/python setup.py --quiet build_ext --inplace

@@ -66,14 +66,14 @@ steady() {
     sed 's/^/UNSTEADY /' "$scratch/failed"
 }
 
-# Start a stage that runs beside the next ones, on what they leave of the cores; `join` shows it.
+# Start a stage that runs beside the next ones; `join` shows it.
 beside() {
     local name=$1
     # With a process group of its own, which `end` can stop as a whole.
     set -m
     (
         start=$SECONDS code=0
-        nice -n 10 "${@:2}" >"$log.$name" 2>&1 || code=$?
+        "${@:2}" >"$log.$name" 2>&1 || code=$?
         echo $((SECONDS - start)) >"$log.$name.seconds"
         exit $code
     ) &

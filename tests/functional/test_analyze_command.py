@@ -443,7 +443,8 @@ def test_images(run, tmp_path, capsys, form):
             assert ET.fromstring(file.read_text()).tag.endswith("svg")
 
 
-@pytest.mark.parametrize("form", ["png", "html"])
+# Each run has pictures of its own: 48 of them take ten seconds.
+@pytest.mark.parametrize("form", [pytest.param("png", marks=pytest.mark.slow), "html"])
 def test_a_series_is_drawn_with_its_change_points(tmp_path, capsys, form):
     """Twelve runs, of which the last five are slower."""
     pytest.importorskip("matplotlib", reason="matplotlib is optional")

@@ -33,7 +33,9 @@ def spark() -> Iterator[SparkSession]:
         # JVM: other tests of this process start brokers in Java.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         session = make_session("local[2]", shuffle_partitions=2)
+    # Nor would Java that is compiled for each query: `test_spark_submit.py` has a job with it.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     session.conf.set("spark.sql.adaptive.enabled", "false")
     yield session
     session.stop()
