@@ -20,6 +20,7 @@ cdef class Tailer:
     cdef uint32_t *marks
     cdef size_t marks_size
     cdef int error
+    cdef bint interrupted
     # When the directory was last looked at for later files (monotonic ns).
     cdef int64_t looked_at
 
@@ -39,4 +40,5 @@ cdef class Tailer:
     cdef Step step_cycle(self, uint32_t header) noexcept nogil
     cdef Step look_for_later(self) noexcept with gil
     cdef Step open_file(self, int64_t cycle) noexcept with gil
+    cdef Step interrupt(self) noexcept
     cdef int open_at(self, int64_t cycle) except -1

@@ -126,6 +126,8 @@ cdef class Tailer:
         except (OSError, OutputError) as error:
             self.error = getattr(error, "errno", None) or EIO
             return TAILER_FAILED
+        except KeyboardInterrupt:
+            return self.interrupt()
 
     def more_here(self) -> bool:
         """Say whether the current file has more, now that a later one exists."""
@@ -278,11 +280,18 @@ cdef class Tailer:
         except OSError as error:
             self.error = error.errno or EIO
             return TAILER_FAILED
+        except KeyboardInterrupt:
+            return self.interrupt()
         # There is nothing yet: the first file from `cycle` on will be the next.
         cycle_close(&self.file)
         self.cycle = cycle - 1
         self.sequence = 0
         return TAILER_AT_END
+
+    cdef Step interrupt(self) noexcept:
+        """Keep an interruption until `check` raises it: the callers in between are C."""
+        self.interrupted = True
+        return TAILER_FAILED
 
     # For Python callers
 
@@ -329,6 +338,9 @@ cdef class Tailer:
 
     def check(self, step: int) -> None:
         """Raise what made a step fail, if it did."""
+        if self.interrupted:
+            self.interrupted = False
+            raise KeyboardInterrupt
         if step == TAILER_FAILED:
             raise OutputError(f"{self.directory}: {os.strerror(self.error)}")
 
