@@ -15,9 +15,7 @@ from pathlib import Path
 
 from quiver_fast.errors import OutputError
 from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
-from quiver_fast.queuefile.checkpoint cimport (
-    CHECKPOINT_MAX, add_document, put_checkpoint, sync_mapped,
-)
+from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_checkpoint
 from quiver_fast.queuefile.create import create_cycle_file, make_folder
 from quiver_fast.queuefile.cyclefile cimport (
     META_DATA, CycleFile, cycle_close, cycle_cut, cycle_open, cycle_understand, next_document,
@@ -441,14 +439,16 @@ cdef class Appender:
     def sync_now(self) -> None:
         """Sync without the GIL; the next append reports a failure.
 
-        The table's word of how far the sync came is synced too: recovery relies on it until the
-        next entry brings a checkpoint (rule 8).
+        The table is synced too: recovery relies on its word of how far the sync came until the
+        next entry brings a checkpoint (rule 8), and it lists the files that are there.
         """
-        cdef int64_t before = self.synced
         with nogil:
             self.sync_file()
-        if self.synced != before and (error := sync_mapped(self.table.words())) != 0:
-            self.error = error
+        try:
+            if self.table.changed:
+                self.table.sync()
+        except OSError as error:
+            self.error = error.errno
             self.broken = True
 
     cdef int64_t first_index(self) noexcept nogil:

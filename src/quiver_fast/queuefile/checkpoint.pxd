@@ -11,4 +11,3 @@ cdef size_t put_checkpoint(
     char *out, int64_t sequence, size_t position, uint32_t crc) noexcept nogil
 cdef void next_covered(
     const CycleFile *file, size_t at, size_t *start, size_t *end) noexcept nogil
-cdef int sync_mapped(unsigned char[::1] words) except -1

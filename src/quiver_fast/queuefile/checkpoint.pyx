@@ -9,7 +9,6 @@ every document from ``pos`` to the checkpoint, in order, but for index pages, wh
 slots are filled in later. Pad is not covered.
 """
 
-from libc.errno cimport errno
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdio cimport snprintf, sscanf
 from libc.string cimport memcmp, memcpy
@@ -21,10 +20,6 @@ from quiver_fast.queuefile.cyclefile cimport (
 cdef extern from "crc32c.h" nogil:
     uint32_t quiver_crc(uint32_t crc, const char *at, size_t size)
     void quiver_crc_prepare()
-
-cdef extern from "<sys/mman.h>" nogil:
-    int msync(void *address, size_t size, int flags)
-    const int MS_SYNC
 
 cdef uint32_t FLIP = 0xFFFFFFFF
 cdef const char *PREFIX = b"checkpoint: { "
@@ -122,14 +117,3 @@ cdef bint sum_between(
         crc = add_document(crc, header, file.base + at + 4, header & LENGTH_MASK)
         at = next_document(at, header)
     return at == end and crc == expected
-
-
-cdef int sync_mapped(unsigned char[::1] words) except -1:
-    """Have a mapped table, which tells how far a sync came, on disk; return the error's number.
-
-    The GIL is not held meanwhile.
-    """
-    cdef int code
-    with nogil:
-        code = msync(&words[0], words.shape[0], MS_SYNC)
-    return errno if code != 0 else 0

@@ -62,13 +62,16 @@ cdef class Mapped:
         self.views -= 1
 
     def flush(self) -> None:
-        """Write the file to disk.
+        """Write the file to disk; other threads go on meanwhile, but none may close it.
 
         Raises:
             OSError: it could not be written.
         """
-        if msync(self.base, self.size, MS_SYNC) != 0:
-            raise OSError(errno, os.strerror(errno))
+        cdef int code
+        with nogil:
+            code = errno if msync(self.base, self.size, MS_SYNC) != 0 else 0
+        if code != 0:
+            raise OSError(code, os.strerror(code))
 
     def close(self) -> None:
         """Give the memory back.

@@ -112,6 +112,9 @@ class Table:
         directory: the queue's.
         roll: its roll cycle, for a table that is missing or unreadable and is made anew.
 
+    Attributes:
+        changed: a word was set since the last sync.
+
     Raises:
         OutputError: the table cannot be written.
     """
@@ -126,6 +129,7 @@ class Table:
         self._data = memoryview(self._file)
         self._offsets, free, _ = _documents(bytes(self._data))
         self._add_missing(free)
+        self.changed = True
 
     def _add_missing(self, at: int) -> None:
         """Add the keys that a table made by Java lacks, from the free offset ``at`` on."""
@@ -147,6 +151,7 @@ class Table:
 
     def __setitem__(self, key: str, value: int) -> None:
         struct.pack_into("<q", self._data, self._offsets[key], value)
+        self.changed = True
 
     def list_cycles(self, cycles: list[int]) -> None:
         """Set the listing words to the cycles that have a file."""
@@ -157,12 +162,10 @@ class Table:
             self["listing.lowestCycle"] = lowest
             self["listing.modCount"] += 1
 
-    def words(self) -> memoryview:
-        """Return the table as it is mapped; nobody may hold it when the table is closed."""
-        return memoryview(self._file)
-
     def sync(self) -> None:
         """Write the table to disk."""
+        # A word that is set meanwhile may miss this sync.
+        self.changed = False
         self._file.flush()
 
     def close(self) -> None:

@@ -90,6 +90,29 @@ def test_interval_syncs_by_itself(tmp_path: Path) -> None:
     assert verify_queue(tmp_path).deviations == []
 
 
+def test_interval_syncs_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is synced whenever it changed: the deletion of files comes without an entry."""
+    lowest = []
+
+    class Watched(Table):
+        def sync(self) -> None:
+            lowest.append(self["listing.lowestCycle"])
+            super().sync()
+
+    monkeypatch.setattr("quiver_fast.queuefile.appender.Table", Watched)
+    roll = ROLL_CYCLES["TEST4_DAILY"]
+    with Appender(tmp_path, roll=roll.name, durability="interval:3600000") as writer:
+        last = append_records(writer, b"x" * (roll.capacity + 1), 1) >> roll.shift
+        lowest.clear()
+        writer.sync_now()
+        writer.sync_now()
+        assert lowest == [last - 1]
+        writer.retain(1)
+        writer.sync_now()
+        writer.sync_now()
+        assert lowest == [last - 1, last]
+
+
 def test_failed_sync_ends_all_writing(tmp_path: Path) -> None:
     """A second attempt would prove nothing; readers go on."""
     appender = Appender(tmp_path, durability="group")
