@@ -40,7 +40,7 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: FORCE help run dev check docs coverage test test-slow test-all measure peers install uninstall wheel wheels sdist lint format \
-	annotate bench instructions sanitize sanitize-short sanitize-threads fuzz analysis-demo clean
+	annotate bench instructions sanitize sanitize-threads fuzz analysis-demo clean
 
 # Tests that have one outcome on any machine, in a time that a developer waits.
 GATE := not slow and not measured
@@ -56,7 +56,7 @@ run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-
 
 dev: $(DEV)/.created ## Build for development: in place, without optimization, only what changed
 	@$(if $(BUILT),,$(DEV_BUILD))
-	@echo "quiver-fast: built in place: $(DEV)/bin/quiver, $(DEV)/bin/pytest"
+	@echo "quiver-fast: built in place: $(DEV)/bin/quiver"
 
 check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the quick tests, in 2 minutes
 	$(DEV)/bin/ruff check .
@@ -138,9 +138,6 @@ instructions: $(VENV)/.test ## Count instructions per message under valgrind
 sanitize: $(VENV)/.test ## Run the tests of server, streams and fuzzing with ASan and UBSan
 	sh buildtools/sanitize.sh $(BIN) $(IN_PARALLEL) $(PYTEST_ARGS)
 
-sanitize-short: $(VENV)/.test ## As much of it as CI has time for
-	sh buildtools/sanitize.sh $(BIN) --short $(IN_PARALLEL) $(PYTEST_ARGS)
-
 sanitize-threads: $(VENV)/.test ## Run the tests of the server's other threads with ThreadSanitizer
 	sh buildtools/sanitize.sh $(BIN) --threads $(PYTEST_ARGS)
 
@@ -187,7 +184,6 @@ build/python.txt: FORCE
 build/options.txt: FORCE
 	@mkdir -p build
 	@printf '%s\n' "$$QUIVER_FAST_PROTON" "$$QUIVER_FAST_PROTON_SDIST" "$$QUIVER_FAST_TLS" \
-		"$$QUIVER_FAST_PGO" \
 		"$$CC" "$$CFLAGS" "$$LDFLAGS" | { $(keep_if_same); }
 
 # The list of sources, so that a deleted one is noticed.
@@ -225,8 +221,10 @@ $(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.coverage \
 	@touch $@
 
 DEV_PIP := $(DEV)/bin/python -m pip --quiet --no-input install --no-compile
-# The compiler's time is what a developer waits for: nothing is optimized.
-DEV_BUILD := CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV)/bin/python setup.py --quiet build_ext --inplace
+# The compiler's time is what a developer waits for: nothing is optimized. The server counts
+# what it makes and frees, and the tests that start one see at its end that both are equal.
+DEV_FLAGS := CFLAGS='-O0 -DQUIVER_FAST_BALANCE'
+DEV_BUILD := $(DEV_FLAGS) $(DEV)/bin/python setup.py --quiet build_ext --inplace
 
 # What the project needs at run time comes over the network while the compiler works. BUILT tells
 # `make dev` that this has compiled everything.
@@ -237,7 +235,7 @@ $(DEV)/.created: build/python.txt buildtools/build_requirements.py pyproject.tom
 	@$(DEV)/bin/python buildtools/build_requirements.py --run >build/run.txt
 	@$(DEV_PIP) --requirement build/requirements.txt
 	@$(DEV_PIP) --requirement build/run.txt & run=$$!; \
-	CFLAGS=-O0 QUIVER_FAST_PGO=0 $(DEV_PIP) --no-deps --no-build-isolation --editable . && wait $$run
+	$(DEV_FLAGS) $(DEV_PIP) --no-deps --no-build-isolation --editable . && wait $$run
 	@touch $@
 	$(eval BUILT := yes)
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Run a command in a copy of this checkout, in a bare Debian 13 that has python3 and make.
 #
-# Usage: .ci/bare_debian.sh COMMAND, as root. The system is made once with debootstrap, kept
-# in ~/.cache/quiver-fast, and copied for each use. Its package and pip settings, its
-# certificates and its proxies are this machine's.
+# Usage: [DEBIAN_SUITE=sid] .ci/bare_debian.sh COMMAND, as root. The system is made once with
+# debootstrap, kept in ~/.cache/quiver-fast, and copied for each use. Its package and pip
+# settings, its certificates and its proxies are this machine's. Another suite of Debian brings
+# another Python.
 set -euo pipefail
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 command=${1:?usage: bare_debian.sh COMMAND}
 
-suite=trixie
+suite=${DEBIAN_SUITE:-trixie}
 # Where this machine's apt fetches Debian from; otherwise debootstrap's own choice.
 # shellcheck disable=SC2016  # apt-get's own names
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 'Created-By: Packages' | head -1)

@@ -27,6 +27,7 @@ from bench import record_workload
 from bench.comparison import load_toml
 from bench.reference import build
 from bench.runner import ROOT, Case, Command, RunError, product_command, run_pair
+from bench.through import our_server, run_through
 
 BASELINES = Path(__file__).with_name("instructions.toml")
 TOLERANCE = 0.02
@@ -83,6 +84,28 @@ def per_message(command: Command, peer: Command, operation: str) -> float:
             measured = _under_valgrind(command, result)
             sender, receiver = (measured, peer) if operation == "send" else (peer, measured)
             run_pair(sender, receiver, Case(messages, timeout=300))
+            return _total(result)
+
+    return per_item(count_instructions, MESSAGES, ARROW_REPEATS)
+
+
+def per_relayed_message(arrow: Command) -> float:
+    """Return the instructions that our server spends per 100-byte message, in and out.
+
+    Credit stops the sender after each half of its window: so all batches are equally large.
+
+    Args:
+        arrow: both ends, run natively.
+    """
+
+    def count_instructions(messages: int) -> int:
+        with tempfile.TemporaryDirectory() as scratch:
+            result = Path(scratch, "callgrind")
+            run_through(
+                lambda port: _under_valgrind(our_server(port), result),
+                arrow,
+                Case(messages, timeout=300),
+            )
             return _total(result)
 
     return per_item(count_instructions, MESSAGES, ARROW_REPEATS)
@@ -150,6 +173,7 @@ def save_baselines(baselines: dict[str, dict[str, float]], path: Path = BASELINE
     lines = [
         "# Instructions per message or record (bench/instructions.py); written by --update.",
         "# send and receive: 100-byte bodies, credit 1000, records of today's revision.",
+        "# server: a message from a sender's link to a receiver's, accepted and settled by both.",
     ]
     for key, counts in sorted(baselines.items()):
         lines += ["", f'["{key}"]', *(f"{name} = {count:.1f}" for name, count in counts.items())]
@@ -173,6 +197,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 WORKLOADS: dict[str, Callable[[Command, Command], float]] = {
     "send": lambda arrow, peer: per_message(arrow, peer, "send"),
     "receive": lambda arrow, peer: per_message(arrow, peer, "receive"),
+    "server": lambda arrow, _peer: per_relayed_message(arrow),
     "write": lambda _arrow, _peer: per_record("write"),
     "parse": lambda _arrow, _peer: per_record("parse"),
 }

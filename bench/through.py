@@ -108,7 +108,8 @@ def _run(
             await_exit(arrows, case.timeout, watched=servers)
             for server in servers:
                 server.process.terminate()
-            await_exit(servers, 10.0)
+            # Under valgrind an end takes longer, too.
+            await_exit(servers, case.timeout)
         finally:
             for process in (*servers, *arrows):
                 process.close()

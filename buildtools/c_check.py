@@ -59,11 +59,10 @@ def compile_command(path: Path, engine: Path) -> list[str]:
     """Return the command that looks at one file and writes nothing."""
     # A file that includes a header need not use all of its functions.
     header = ["-Wno-unused-function", "-x", "c"] if path.suffix == ".h" else []
-    system = [engine / "include", engine / "src", Path(sysconfig.get_path("include"))]
+    system = [engine / "include", Path(sysconfig.get_path("include"))]
     return [
         *toolchain.compiler(), *WARNINGS, *header, "-fsyntax-only",
-        "-DQUIVER_ENGINE_BUNDLED=1", "-DPN_USE_DEPRECATED_API=1", f"-I{proton_engine.OWN}",
-        f"-I{AMQP}",
+        "-DQUIVER_ENGINE_BUNDLED=1", "-DPN_USE_DEPRECATED_API=1", f"-I{AMQP}",
         *(word for folder in system for word in ("-isystem", str(folder))), str(path),
     ]  # fmt: skip
 

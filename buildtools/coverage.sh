@@ -7,14 +7,17 @@
 # them without the interpreter, so nothing waits for its lock, and servers keep their time-outs.
 # A process that is killed leaves no counts.
 set -eu
-python=$PWD/${1#"$PWD"/}
+case $1 in
+    /*) python=$1 ;;
+    *) python=$PWD/$1 ;;
+esac
 shift
 root=$PWD
 place=$root/build/coverage
 mkdir -p "$place"
 find "$place" -name '*.gcda' -delete
 rm -f "$place"/data*
-QUIVER_FAST_COVERAGE=1 QUIVER_FAST_PGO=0 "$python" setup.py --quiet \
+QUIVER_FAST_COVERAGE=1 "$python" setup.py --quiet \
     build --build-base "$place" --build-lib "$place/lib"
 PYTHONPATH=$place/lib
 COVERAGE_FILE=$place/data

@@ -25,7 +25,7 @@ fail() {
 command -v "$clang" >/dev/null || fail "clang not found (Debian: clang libclang-rt-14-dev)"
 
 echo "quiver-fast: building for the fuzzer (some minutes the first time)"
-CC=$clang CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" QUIVER_FAST_PGO=0 \
+CC=$clang CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" \
     "$bin/python" setup.py --quiet build --build-base build/fuzz --build-lib "$site"
 
 # The driver has Python in it, and libFuzzer's main.

@@ -39,8 +39,8 @@ __all__ = [
 VERSION = "0.40.0"
 SDIST_NAME = f"python_qpid_proton-{VERSION}.tar.gz"
 SDIST_SHA256 = "7680d607cf6e9684f97bf5b2ba16cda7d8512aab9e4ff78f98d44a4644fc819a"
-# pn_session_set_incoming_window_and_lwm, which libproton.pxd declares, is new in it.
-SYSTEM_MINIMUM = "0.40"
+# Debian 12 and 13 have it; older ones were not tried.
+SYSTEM_MINIMUM = "0.37"
 SYSTEM_PACKAGES = ("libqpid-proton-core", "libqpid-proton")
 
 MACOS = sys.platform == "darwin"
@@ -52,38 +52,6 @@ COMPILE_FLAGS = [
     "-fno-plt",
     "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", *toolchain.FAULTS,
 ]  # fmt: skip
-# Our own parts of the library, and how files of the engine come to call them. A call that is
-# diverted is to a function that is declared in a header, so that a macro reaches it.
-OWN = Path(__file__).parent.parent / "src" / "quiver_fast" / "proton"
-DIVERSIONS = {
-    "transport.c": [
-        "-Dpn_amqp_encode_DLEQIIIIQIQIQInQoe=quiver_encode_flow",
-        "-Dpn_collector_put_object=quiver_put_object",
-    ],
-}
-# Functions of the engine's that are private to their file, so that no flag can put ours in
-# their place: where each begins, the name of ours, and how ours is declared. The source is
-# pinned by hash.
-REPLACED = {
-    "transport.c": [
-        (
-            "static uint16_t allocate_alias(pn_hash_t *aliases, uint32_t max_index, int * valid)",
-            "quiver_free_alias",
-            "uint32_t quiver_free_alias(pn_hash_t *aliases, uint32_t max_index, int *valid);",
-        ),
-        (
-            "static bool pni_pointful_buffering(pn_transport_t *transport, pn_session_t *session)",
-            "quiver_pointful_buffering",
-            "bool quiver_pointful_buffering(pn_transport_t *transport, pn_session_t *session);",
-        ),
-    ],
-}
-
-# Profile-guided: compiled once to watch TRAINING run, and again knowing what it did.
-TRAINING = Path(__file__).parent / "training.c"
-WATCH_FLAGS = ["-fprofile-generate"]
-LEARNT_FLAGS = ["-fprofile-use", "-fprofile-correction", "-Wno-missing-profile"]
-
 # A name that is in no file and no library is an error now, and not when a process starts. The
 # sanitizers' own names are in the program that preloads them.
 NO_UNDEFINED = "-Wl,-z,defs"
@@ -228,16 +196,6 @@ def sources(root: Path) -> list[Path]:
     return [*sorted((src / "core").rglob("*.c")), *chosen]
 
 
-def library_sources(root: Path) -> list[Path]:
-    """Return the C files of the library: the engine's, and those of this project.
-
-    One of ours that has the name of one of the engine's is there in its place.
-    """
-    own = sorted(OWN.glob("*.c"))
-    replaced = {path.name for path in own}
-    return [*own, *(path for path in sources(root) if path.name not in replaced)]
-
-
 def _compile_flags(extra_flags: list[str]) -> list[str]:
     return [*toolchain.environment_flags("CFLAGS"), *COMPILE_FLAGS, *extra_flags]
 
@@ -249,32 +207,19 @@ def _link_flags() -> list[str]:
     return [*ours, *given, "-lpthread"]
 
 
-def profile_guided() -> bool:
-    """Say whether to let the compiler learn from a run: GCC does, unless told otherwise.
-
-    Raises:
-        BuildError: QUIVER_FAST_PGO has an unknown value.
-    """
-    choice = os.environ.get("QUIVER_FAST_PGO", "1")
-    if choice not in ("0", "1"):
-        raise BuildError(f"QUIVER_FAST_PGO={choice}: expected 0 or 1")
-    return choice == "1" and toolchain.is_gcc()
-
-
 def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[str]) -> list[str]:
     # The public functions are exported because a build of the engine itself defines this.
     private = [
-        "-Dqpid_proton_EXPORTS", "-DQUIVER_ENGINE_BUNDLED=1",
+        "-Dqpid_proton_EXPORTS",
         f"-I{root / 'include'}", f"-I{root / 'src'}",
         f"-ffile-prefix-map={root}=qpid-proton",
     ]  # fmt: skip
 
     def compile_one(source: Path) -> str:
-        # The engine has no two files of one name; the profile is found by the object's.
+        # The engine has no two files of one name.
         output = str(scratch / f"{source.stem}.o")
-        diverted = [f"-I{source.parent}", *_diverted(source)]
-        source = _with_replaced(source, scratch)
-        arguments = [*flags, *private, *diverted, "-c", str(source), "-o", output]
+        folder = f"-I{source.parent}"
+        arguments = [*flags, *private, folder, "-c", str(source), "-o", output]
         toolchain.run([*toolchain.compiler(), *arguments])
         return output
 
@@ -282,59 +227,12 @@ def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[s
         return list(pool.map(compile_one, files))
 
 
-def _diverted(source: Path) -> list[str]:
-    """Return the flags that lead calls of one of the engine's files to functions of ours.
-
-    Raises:
-        BuildError: the file calls no function of that name, as another version of it may.
-    """
-    flags = DIVERSIONS.get(source.name, [])
-    text = source.read_text() if flags else ""
-    for flag in flags:
-        name = flag.removeprefix("-D").partition("=")[0]
-        if f"{name}(" not in text:
-            raise BuildError(f"{source}: '{name}' is not called")
-    return flags
-
-
-def _with_replaced(source: Path, scratch: Path) -> Path:
-    """Return a file of the engine's, or a copy in which ours are called in place of its own."""
-    if source.name not in REPLACED:
-        return source
-    text = source.read_text()
-    for head, ours, declaration in REPLACED[source.name]:
-        begin = f"{head}\n{{"
-        if text.count(begin) != 1:
-            raise BuildError(f"{source}: '{head}' is not there once")
-        name = head.partition("(")[0].split()[-1]
-        unused = begin.replace(name, f"engine_{name}")
-        text = text.replace(
-            begin,
-            f"{declaration}\n#define {name} {ours}\n__attribute__((unused)) {unused}",
-        )
-    copy = scratch / source.name
-    copy.write_text(text)
-    return copy
-
-
-def _train(root: Path, scratch: Path, files: list[Path], flags: list[str]) -> None:
-    """Compile to watch, run the training, and leave its profile beside the objects."""
-    watched = [*flags, *WATCH_FLAGS]
-    objects = _compile_objects(root, scratch, [*files, TRAINING], watched)
-    program = str(scratch / "training")
-    toolchain.run([*toolchain.compiler(), *watched, *objects, "-o", program, "-lpthread"])
-    toolchain.run([program])
-
-
 def _build(root: Path, target: Path, extra_flags: list[str]) -> None:
     flags = _compile_flags(extra_flags)
-    files = library_sources(root)
+    files = sources(root)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         scratch = Path(temporary)
-        if profile_guided():
-            _train(root, scratch, files, flags)
-            flags = [*flags, *LEARNT_FLAGS]
         objects = _compile_objects(root, scratch, files, flags)
         staged = scratch / LIBRARY_NAME
         toolchain.run([*toolchain.compiler(), *flags, *objects, "-o", str(staged), *_link_flags()])
@@ -359,10 +257,7 @@ def _configuration() -> str:
     """Return a short digest of all that decides what the compiled engine is."""
     facts = [
         SDIST_SHA256,
-        *(path.read_text() for path in sorted(OWN.glob("*.[ch]"))),
-        repr((REPLACED, DIVERSIONS, WATCH_FLAGS, LEARNT_FLAGS)),
         inspect.getsource(sources),
-        TRAINING.read_text() if profile_guided() else "no profile",
         shlex.join(toolchain.compiler()),
         toolchain.compiler_version(),
         shlex.join(_compile_flags([])),
@@ -394,7 +289,7 @@ def _bundled_engine(build_dir: Path, package_dir: Path) -> Engine:
     library = _compiled_once(build_dir, root)
     _install_library(library, package_dir)
     return Engine(
-        include_dirs=[str(root / "include"), str(OWN)],
+        include_dirs=[str(root / "include")],
         library_dirs=[str(library.parent)],
         libraries=["quiver-proton"],
         compile_args=[],
@@ -417,7 +312,7 @@ def _system_engine() -> Engine:
             f"{toolchain.pkg_config('--modversion', package)}, at least {SYSTEM_MINIMUM} is needed"
         )
     return Engine(
-        include_dirs=[str(OWN)],
+        include_dirs=[],
         library_dirs=[],
         libraries=[],
         compile_args=shlex.split(toolchain.pkg_config("--cflags", package) or ""),

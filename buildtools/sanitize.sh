@@ -3,8 +3,8 @@
 # and run the tests that feed them what a hostile peer or a damaged file might. Or with
 # ThreadSanitizer into build/sanitize-threads, and run those of the syncer and the opener.
 #
-# Arguments: the folder of the virtual environment's programs, --short for what CI has time
-# for or --threads, then pytest's own.
+# Arguments: the folder of the virtual environment's programs, --threads for the latter, then
+# pytest's own.
 set -eu
 
 bin=$(CDPATH='' cd -- "$1" && pwd)
@@ -12,13 +12,6 @@ shift
 tests='tests/fuzz tests/unit/queuefile tests/unit/remote tests/functional/remote
     tests/functional/server tests/functional/test_arrow_sasl.py
     tests/functional/test_arrow_streaming.py tests/functional/test_arrow_streaming_peers.py'
-if [ "${1:-}" = --short ]; then
-    shift
-    tests='tests/fuzz/test_corpora.py tests/fuzz/test_server_fuzz.py
-        tests/functional/server/test_queues.py tests/functional/server/test_transactions.py
-        tests/functional/server/test_torn_transactions.py
-        tests/functional/server/test_streaming_ends.py'
-fi
 base=build/sanitize
 sanitizers=address,undefined
 libraries='libasan.so libubsan.so libstdc++.so'
@@ -54,7 +47,7 @@ for library in $libraries; do
 done
 
 echo "quiver-fast: building with sanitizers (about two minutes)"
-CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" QUIVER_FAST_PGO=0 \
+CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" \
     "$bin/python" setup.py --quiet build --build-base "$base" --build-lib "$site"
 grep -q '__[at]san_init' "$site"/quiver_fast/proton/libquiver-proton.so || fail "not sanitized: $site"
 

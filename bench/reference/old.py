@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.reference.build import ENGINE_BUILD, ROOT, BuildError
-from buildtools import proton_engine
+from bench.reference.build import ROOT, BuildError
 
 __all__ = ["COMMIT", "FOLDER", "Tree", "tree"]
 
@@ -71,13 +70,10 @@ def unpack(folder: Path, commit: str) -> None:
 
 
 def _build(folder: Path) -> None:
-    # The engine is the same one: what is here need not be fetched again.
-    sdist = proton_engine.obtain_sdist(ENGINE_BUILD)
     command = ["make", "-C", str(folder), ".venv/.installed"]
     environment = {
         name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")
     }
-    environment["QUIVER_FAST_PROTON_SDIST"] = str(sdist)
     made = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if made.returncode != 0:
         last = (made.stderr.strip().splitlines() or ["no reason"])[-1]

@@ -39,8 +39,7 @@ def run_python(source: str, path: Path, **environment: str) -> str:
 def compile_engine(engine_sdist: Path, quick_compiler: Path) -> Callable[..., None]:
     """Return a function that compiles the engine."""
     quick = {
-        "QUIVER_FAST_PROTON_SDIST": str(engine_sdist), "QUIVER_FAST_PGO": "0",
-        "CC": str(quick_compiler),
+        "QUIVER_FAST_PROTON_SDIST": str(engine_sdist), "CC": str(quick_compiler),
     }  # fmt: skip
 
     def compile_it(target: Path, **environment: str) -> None:
@@ -142,15 +141,15 @@ def test_a_failed_build_shows_the_compilers_error(
     engine_sdist: Path, tmp_path: Path, copy_tree: Callable[[Path], Path]
 ) -> None:
     """As `make` builds: the error is near the end, and little stands before it."""
-    error = "training.c:64:3: error: implicit declaration of function 'pn_incref'"
+    error = "engine.c:64:3: error: implicit declaration of function 'pn_incref'"
     compiler = tmp_path / "cc"
     compiler.write_text(
-        f'#!/bin/sh\ncase "$*" in *training.c*) echo "{error}" >&2; exit 1 ;; esac\nexec gcc "$@"\n'
+        f'#!/bin/sh\ncase "$*" in *engine.c*) echo "{error}" >&2; exit 1 ;; esac\nexec gcc "$@"\n'
     )
     compiler.chmod(0o755)
     said = failing_wheel(
         copy_tree(tmp_path / "tree"), "--quiet", "--no-build-isolation",
-        CC=str(compiler), QUIVER_FAST_PGO="1", QUIVER_FAST_PROTON_SDIST=str(engine_sdist),
+        CC=str(compiler), QUIVER_FAST_PROTON_SDIST=str(engine_sdist),
     )  # fmt: skip
     assert error in said
     assert len(said) < 25

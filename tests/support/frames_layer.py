@@ -48,7 +48,7 @@ class CState(ctypes.Structure):
     _fields_ = [
         ("code", c_int), ("outcome", c_int), ("encoded", Bytes), ("txn_id", Bytes),
         ("condition", Bytes), ("description", Bytes), ("delivery_failed", c_bool),
-        ("undeliverable_here", c_bool), ("section_number", c_uint32),
+        ("undeliverable_here", c_bool), ("annotations", Bytes), ("section_number", c_uint32),
         ("section_offset", c_uint64),
     ]  # fmt: skip
 
@@ -117,7 +117,9 @@ def state_of(record: CState) -> tuple[str, dict[str, Any]] | None:
     if not code:
         return None
     name = "unknown" if code == UNKNOWN else NAMES[code]
-    names = [key for key, _ in FIELDS.get(name, []) if hasattr(record, key)]
+    # Annotations are kept as bytes, which tests of the server look at.
+    kept = [key for key, _ in FIELDS.get(name, []) if hasattr(record, key)]
+    names = [key for key in kept if key != "annotations"]
     fields = found(record, names)
     if name == "rejected" and record.condition.start:
         fields["error"] = found(record, ["condition", "description"])

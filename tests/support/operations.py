@@ -478,7 +478,7 @@ OPERATIONS: list[Operation] = [
     Operation("addresses by the anonymous terminus", relayed_addresses, 2000, leaves=True),
     Operation("addresses by attaching", attached_addresses, 2000),
     Operation("dynamic nodes", dynamic_nodes, 1000),
-    Operation("subscriptions of a topic", subscriptions, 150, scale=1),
+    Operation("subscriptions of a topic", subscriptions, 37, scale=4),
     Operation("messages that a subscriber leaves", unread_topic, 5000),
     *TEXT_OPERATIONS,
     *MORE_OPERATIONS,

@@ -1,5 +1,6 @@
 /* The data plane for tests in Python: its inline functions, and its events in flat records. */
 
+#include "deliveries.h"
 #include "plane.h"
 #include "stamp.h"
 #include "timers.h"
@@ -54,6 +55,10 @@ static ssize_t read_bytes(void *from, void *buffer, size_t size) {
 ssize_t door_fill(amqp_plane_t *plane, const uint8_t *data, size_t size) {
   amqp_bytes_t bytes = {data, size};
   return amqp_plane_fill(plane, read_bytes, &bytes);
+}
+
+size_t door_capacity(const amqp_plane_t *plane) {
+  return plane->input.capacity;
 }
 
 void door_next(amqp_plane_t *plane, door_event_t *event) {
@@ -181,4 +186,135 @@ size_t door_stamp(uint8_t *out, const uint8_t *payload, size_t size, uint16_t ch
   memcpy(out, stamp.frame, stamp.size);
   free(memory);
   return stamp.size;
+}
+
+/* ---- Deliveries of one session, with a link each way */
+
+typedef struct door_deliveries {
+  amqp_deliveries_t all;
+  amqp_session_deliveries_t session;
+  amqp_link_deliveries_t in, out;
+  amqp_delivery_t *sending;
+} door_deliveries_t;
+
+typedef struct door_delivery {
+  uint32_t id;
+  size_t pending;
+  bool partial, aborted, settled;
+} door_delivery_t;
+
+/* The session is that of our channel 0, whose handle 0 receives and whose handle 1 sends. */
+door_deliveries_t *door_deliveries_new(amqp_plane_t *plane) {
+  door_deliveries_t *made = calloc(1, sizeof *made);
+  made->all.plane = plane;
+  made->session.end = amqp_endpoints_session(&plane->endpoints, AMQP_OURS, 0);
+  made->in.all = made->out.all = &made->all;
+  made->in.session = made->out.session = &made->session;
+  made->in.end = amqp_endpoints_link(&plane->endpoints, AMQP_OURS, 0, 0);
+  made->out.end = amqp_endpoints_link(&plane->endpoints, AMQP_OURS, 0, 1);
+  return made;
+}
+
+/* Says whether all bytes that were unread are accounted for. */
+bool door_deliveries_free(door_deliveries_t *made) {
+  amqp_link_deliveries_drop(&made->in);
+  amqp_link_deliveries_drop(&made->out);
+  const bool empty = made->session.unread == 0 && !made->session.owed && made->in.untaken == 0 &&
+    made->session.registers[0].count == 0 && made->session.registers[1].count == 0;
+  amqp_session_deliveries_free(&made->session);
+  amqp_deliveries_free(&made->all);
+  free(made);
+  return empty;
+}
+
+bool door_arrive(door_deliveries_t *made) {
+  return amqp_delivery_arrive(&made->in, &made->all.plane->arrival);
+}
+
+bool door_keep(door_deliveries_t *made) {
+  return amqp_delivery_keep(&made->in);
+}
+
+bool door_current(const door_deliveries_t *made, door_delivery_t *found) {
+  const amqp_delivery_t *delivery = made->in.current;
+  if (!delivery) return false;
+  *found = (door_delivery_t) {
+    delivery->id, delivery->pending, delivery->partial, delivery->aborted, delivery->settled};
+  return true;
+}
+
+size_t door_read(door_deliveries_t *made, uint8_t *out, size_t size) {
+  return amqp_delivery_read(made->in.current, out, size);
+}
+
+void door_advance(door_deliveries_t *made) {
+  amqp_delivery_advance(made->in.current);
+}
+
+static amqp_delivery_t *find(const amqp_link_deliveries_t *link, uint32_t id) {
+  amqp_delivery_t *delivery = link->first;
+  while (delivery && delivery->id != id) delivery = delivery->next;
+  return delivery;
+}
+
+/* Settle a delivery that came, or one that went where `ours`. */
+void door_settle(door_deliveries_t *made, uint32_t id, bool ours, enum amqp_code code) {
+  amqp_delivery_t *delivery = find(ours ? &made->out : &made->in, id);
+  if (code) amqp_delivery_say(delivery, code);
+  amqp_delivery_settle(delivery);
+}
+
+/* Settle the delivery of the last event, which needs no record, as accepted. */
+void door_accept(door_deliveries_t *made) {
+  amqp_deliveries_accept(&made->all, made->in.end, made->all.plane->arrival.delivery_id);
+}
+
+void door_tell(door_deliveries_t *made) {
+  amqp_deliveries_tell(&made->all);
+}
+
+/* Begin a delivery where that is possible, and send bytes of it; returns how many went, or -1
+ * where none may begin. */
+ssize_t door_send(
+  door_deliveries_t *made, const uint8_t *data, size_t first, size_t rest, bool last) {
+  static const uint8_t TAG[] = "tag";
+  const amqp_bytes_t parts[2] = {{data, first}, {data + first, rest}};
+  if (!made->sending) {
+    if (!amqp_delivery_may_begin(&made->out)) return -1;
+    made->sending = amqp_delivery_begin(&made->out);
+  }
+  const size_t sent =
+    amqp_delivery_send(made->sending, (amqp_bytes_t) {TAG, 3}, parts, last, false);
+  if (!made->sending->partial) made->sending = NULL;
+  return (ssize_t) sent;
+}
+
+/* Send all of a delivery in one frame; says whether that was possible. */
+bool door_send_whole(door_deliveries_t *made, const uint8_t *data, size_t size, bool settled) {
+  static const uint8_t TAG[] = "tag";
+  const amqp_bytes_t tag = {TAG, 3}, payload = {data, size};
+  return amqp_delivery_send_whole(&made->out, tag, payload, settled);
+}
+
+void door_abort(door_deliveries_t *made) {
+  if (made->sending) amqp_delivery_abort(made->sending);
+  made->sending = NULL;
+}
+
+void door_catch_up(door_deliveries_t *made) {
+  amqp_session_deliveries_catch_up(&made->session);
+}
+
+/* Walk over a range, dropping each `step`-th delivery and its follower; returns the ids. */
+uint32_t door_walk(
+  door_deliveries_t *made, bool ours, uint32_t first, uint32_t last, uint32_t step, uint32_t *ids) {
+  uint32_t count = 0;
+  amqp_walk(&made->session, ours ? AMQP_SENDER : AMQP_RECEIVER, first, last);
+  for (amqp_delivery_t *each; (each = amqp_walk_next(&made->session));) {
+    ids[count++] = each->id;
+    if (step == 0 || count % step) continue;
+    if (each->newer) amqp_delivery_drop(each->newer);
+    amqp_delivery_drop(each);
+  }
+  return count;
 }

@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 OURS, THEIRS = 0, 1
-KINDS = ("nothing", "arrival", "outcome", "credit", "engine", "refused", "memory")
+KINDS = ("nothing", "arrival", "outcome", "credit", "engine", "refused", "memory", "dropped")
 EXTENTS = ("link", "session", "connection")
 UNKNOWN = 0xFF
 
@@ -80,15 +80,19 @@ def compile_plane(folder: Path) -> ctypes.CDLL:
     command = [*toolchain.compiler(), *flags, "-shared", "-fPIC", *map(str, files)]
     subprocess.run([*command, "-o", str(path)], check=True)
     library = ctypes.CDLL(str(path))
-    for name in ("door_new", "door_output_new", "door_output", "amqp_index_find"):
+    for name in ("door_new", "door_output_new", "door_output", "amqp_index_find",
+                 "door_deliveries_new"):  # fmt: skip
         getattr(library, name).restype = ctypes.c_void_p
     for name in ("door_link", "door_session", "door_drain", "door_credit", "door_answer_run",
-                 "door_output_add", "door_output_refer", "amqp_index_add",
+                 "door_output_add", "door_output_refer", "amqp_index_add", "door_arrive",
+                 "door_keep", "door_current", "door_deliveries_free", "door_send_whole",
                  "amqp_timers_is_silent", "amqp_timers_owes", "amqp_unsettled_init"):  # fmt: skip
         getattr(library, name).restype = c_bool
     for name in ("amqp_timers_next", "amqp_wait_span"):
         getattr(library, name).restype = ctypes.c_int64
-    library.door_fill.restype = ctypes.c_ssize_t
+    library.door_fill.restype = library.door_send.restype = ctypes.c_ssize_t
+    library.door_read.restype = library.door_capacity.restype = c_size_t
+    library.door_walk.restype = c_uint32
     library.door_output_waiting.restype = library.door_stamp.restype = c_size_t
     return library
 
@@ -164,8 +168,10 @@ class Plane:
             assert taken > 0
             data = data[taken:]
             while (event := self.next()).kind != "nothing":
+                if event.kind == "dropped":
+                    continue
                 events.append(event)
-                if event.kind in ("refused", "memory"):
+                if event.kind in ("refused", "memory", "dropped"):
                     return events
         return events
 
@@ -215,6 +221,11 @@ class Plane:
         found = CSession()
         numbers = c_int(side), c_uint16(channel)
         return found if self.library.door_session(self.pointer, *numbers, byref(found)) else None
+
+    @property
+    def capacity(self) -> int:
+        """How many bytes its buffer of input has room for."""
+        return int(self.library.door_capacity(self.pointer))
 
     def kept(self) -> tuple[int, int]:
         """Return how many sessions and links it knows."""

@@ -15,6 +15,8 @@ __all__ = ["Refused", "Twin", "TwinLinkEnd", "TwinSessionEnd"]
 
 BEFORE, ACTIVE, CLOSED = 0, 1, 2
 NOT_ALLOWED = "amqp:not-allowed"
+INVALID = "amqp:invalid-field"
+IN_USE = "amqp:session:handle-in-use"
 UNATTACHED = "amqp:session:unattached-handle"
 BEYOND = "amqp:link:transfer-limit-exceeded"
 
@@ -53,6 +55,8 @@ class TwinSessionEnd:
     links: list[TwinLinkEnd] = field(default_factory=list)
     window: int = 0
     incoming: int = 0
+    # The id of the next delivery to come, once one has come.
+    following: int | None = None
 
 
 class Twin:
@@ -105,7 +109,7 @@ class Twin:
                 if (each.phase[side], each.channel[1 - side]) == (BEFORE, remote)
             ]
             if not unanswered:
-                raise Refused("connection", NOT_ALLOWED)
+                raise Refused("connection", INVALID)
             session = unanswered[0]
         else:
             self.sessions.append(session)
@@ -116,8 +120,10 @@ class Twin:
 
     def take_attach(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
         session = self.session(side, channel)
-        if session is None or self.link(side, channel, fields["handle"]):
+        if session is None:
             raise Refused("connection", NOT_ALLOWED)
+        if self.link(side, channel, fields["handle"]):
+            raise Refused("connection", IN_USE)
         receives = fields["role"] == (side == OURS)
         for link in session.links:
             if (link.name, link.receives, link.phase[side]) == (fields["name"], receives, BEFORE):
@@ -135,7 +141,7 @@ class Twin:
     def take_detach(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
         link = self.link(side, channel, fields["handle"])
         if link is None:
-            raise Refused("connection", NOT_ALLOWED)
+            raise Refused("connection", UNATTACHED)
         link.phase[side] = CLOSED
         return Event("engine", {})
 
@@ -196,6 +202,8 @@ class Twin:
 
     def take_disposition(self, _: int, channel: int, fields: dict[str, Any]) -> Event:
         self.of_session(channel)
+        if fields["last"] < fields["first"]:
+            raise Refused("connection", INVALID)
         told = {name: fields[name] for name in ("role", "first", "last", "settled", "code")}
         return Event("outcome", {"channel": channel, **told})
 
@@ -213,16 +221,27 @@ class Twin:
             raise Refused("session", UNATTACHED)
         if not link.receives:
             raise Refused("link", NOT_ALLOWED)
+        if link.delivery is None:
+            self.count(session, fields)
         if link.phase[OURS] == CLOSED:
+            more = fields.get("more", False) and not fields.get("aborted", False)
+            link.delivery = (0, 0) if more else None
             return None
         return self.take_delivery(channel, link, fields)
+
+    def count(self, session: TwinSessionEnd, fields: dict[str, Any]) -> None:
+        """Count a delivery's first frame, whose id follows that of the one before it."""
+        number = fields.get("delivery_id")
+        if number is None or "delivery_tag" not in fields:
+            raise Refused("connection", INVALID)
+        if session.following not in (None, number) and not self.lenient:
+            raise Refused("connection", INVALID)
+        session.following = (number + 1) % 2**32
 
     def take_delivery(self, channel: int, link: TwinLinkEnd, fields: dict[str, Any]) -> Event:
         first = link.delivery is None
         number = fields.get("delivery_id")
         if link.delivery is None:
-            if number is None or "delivery_tag" not in fields:
-                raise Refused("connection", "amqp:invalid-field")
             if link.credit == 0 and not self.lenient:
                 raise Refused("link", BEYOND)
             link.credit -= min(1, link.credit)

@@ -191,22 +191,43 @@ def with_pages(data: bytes, pages: Pages) -> bytes:
     return data[:200] + pages.top + between + pages.first + data[first_end:]
 
 
+def has_usual_words(head: Head) -> bool:
+    return (head.write_position, head.index2index, head.last_index) == (0x40, 0x98, 0xB0)
+
+
+def are_known(data: bytes, head: Head, pages: Pages) -> bool:
+    """Say whether documents 2 and 3 are at their places, by their header, name or form."""
+    for at, fixed, event in places_of(pages):
+        if at + len(fixed) > len(data):
+            return False
+        known = header_at(data, at) & ~NOT_READY == header_at(fixed, 0)
+        known = known or data[at + 4 :].startswith(event)
+        if not known and slots_of(data, head, at) is None:
+            return False
+    return True
+
+
+def places_of(pages: Pages) -> list[tuple[int, bytes, bytes]]:
+    return [(200, pages.top, TOP_EVENT), (pages.first_at, pages.first, PAGE_EVENT)]
+
+
+def with_mended_length(data: bytes, head: Head) -> bytes:
+    """Return the file with the length of document 1 that all files have, if only that is wrong."""
+    if following(0, head.end - 4) == 200 or not has_usual_words(head):
+        return data
+    if not are_known(data, head, pages_of(head.count)):
+        return data
+    return struct.pack("<I", META | 196) + data[4:]
+
+
 def with_mended_pages(data: bytes, head: Head) -> bytes:
     """Return the file with heads of documents 2 and 3 that a walk can step over."""
-    words = (head.write_position, head.index2index, head.last_index)
-    if words != (0x40, 0x98, 0xB0) or following(0, head.end - 4) != 200:
+    if not has_usual_words(head) or following(0, head.end - 4) != 200:
         return data
     pages = pages_of(head.count)
-    places = [(200, pages.top, TOP_EVENT), (pages.first_at, pages.first, PAGE_EVENT)]
-    if all(slots_of(data, head, at) is not None for at, _, _ in places):
+    if all(is_index(data, head, at, event) for at, _, event in places_of(pages)):
         return data
-    for at, fixed, event in places:
-        if at + len(fixed) > len(data):
-            return data
-        known = data[at : at + 4] == fixed[:4] or data[at + 4 :].startswith(event)
-        if not known and slots_of(data, head, at) is None:
-            return data
-    return with_pages(data, pages)
+    return with_pages(data, pages) if are_known(data, head, pages) else data
 
 
 # Index documents, A.4
@@ -248,11 +269,20 @@ def walk(data: bytes, at: int, sequence: int) -> Iterator[Document]:
 
 
 def surviving_slots(data: bytes, head: Head) -> list[tuple[int, int]]:
-    """Return sequence and offset of every slot that names something like an entry (A.8)."""
+    """Return sequence and offset of every slot that names something like an entry (A.8).
+
+    None of an index of which a document has lost its name.
+    """
     first = following(0, head.end - 4)
     top = slots_of(data, head, long_at(data, head.index2index))
+    if top is None or not is_index(data, head, long_at(data, head.index2index), TOP_EVENT):
+        return []
+    links = [long_at(data, top + 8 * number) for number in range(head.count)]
+    pages = [at for at in links if slots_of(data, head, at) is not None]
+    if not all(is_index(data, head, at, PAGE_EVENT) for at in pages):
+        return []
     found = []
-    for number in range(head.count if top is not None else 0):
+    for number in range(head.count):
         slots = slots_of(data, head, long_at(data, top + 8 * number))
         for slot in range(head.count if slots is not None else 0):
             at = long_at(data, slots + 8 * slot)
@@ -363,6 +393,9 @@ def recovered(
         damaged, head, whole = anew, head_of(anew), True
     if head is None:
         return None
+    damaged = with_mended_length(damaged, head)
+    head = head_of(damaged)
+    assert head is not None
     damaged = with_mended_pages(damaged, head)
     data = bytearray(damaged)
     first = following(0, head.end - 4)

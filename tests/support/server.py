@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from quiver_fast.proton.info import engine_version
 from support.processes import START_SECONDS, Finished, Running, free_port, wait_until
 
 END_SECONDS = 10.0
@@ -76,6 +77,11 @@ def looking_for_leaks() -> dict[str, str]:
 def is_ready(ready_file: Path) -> bool:
     """Tell whether the server has said that it accepts connections."""
     return ready_file.exists() and ready_file.read_text() == "ready\n"
+
+
+def engine_is_old() -> bool:
+    """Say whether the system's engine is in use, and older than the one that we bundle."""
+    return tuple(map(int, engine_version().split(".")[:2])) < (0, 40)
 
 
 @contextlib.contextmanager

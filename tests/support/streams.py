@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from proton import Endpoint, Receiver, Sender
+from proton import Endpoint, Link, Receiver, Sender
 
 from support.departures import wait_until_gone
 from support.engine_client import TIMEOUT, EngineClient
@@ -252,3 +252,25 @@ def many_begun(
             sender.stream(bytes([number]) * 999)
         producer.pump(0)
     return senders, links, starts
+
+
+def wave(
+    producer: EngineClient, consumer: EngineClient, senders: list[Sender], links: list[Link]
+) -> list[Link]:
+    """Run a stream on each sender at once, to its end; return the links they came by."""
+    deliveries = [producer.start(sender, head(2) + b"x") for sender in senders]
+    producer.until(lambda: all(sender.session.outgoing_bytes == 0 for sender in senders))
+    links = [*links]
+    while len(links) < len(senders):
+        links.append(consumer.take())
+    for link in links:
+        consumer.until(lambda link=link: link.current is not None)
+    for sender in senders:
+        sender.stream(b"y")
+        sender.advance()
+    producer.until(lambda: all(sender.session.outgoing_bytes == 0 for sender in senders))
+    for link in links:
+        received(consumer, link, 10)
+    producer.until(lambda: all(delivery.settled for delivery in deliveries))
+    assert consumer.attached == []
+    return links

@@ -39,9 +39,13 @@ FACTS = [
     ("streaming", "or {} of it have come", "message.pxd", "STREAM_SIZE"),
     ("server", "A selector has at most {} characters", "selector.py", "LENGTH_MAX"),
     ("server", "A producer with {} messages that wait for the disk", "credit.pyx", "UNSYNCED_MAX"),
-    ("server", "fills its socket and {}", "outlet.pyx", "OUTGOING_MAX"),
+    ("server", "fills its socket and {}", "framing.pxd", "OUTGOING_MAX"),
     ("server", "has 1 to {} bytes of UTF-8", "folders.py", "ADDRESS_MAX"),
     ("server", "{} of each file are kept for removals", "store.pyx", "NOTES_ROOM"),
+    ("server", "until {} of its begins", "peer.pyx", "UNANSWERED_MAX"),
+    ("server", "A queue tells {} sets of links apart", "barring.pyx", "LANES_MAX"),
+    ("server", "The server keeps {} (or a quarter", "main.py", "RESERVED"),
+    ("streaming", "one such copy, or {} of them", "waiting.pyx", "COPIED_MAX"),
     ("queue-files", "An entry has at most {}", "appender.pyx", "MAX_ENTRY"),
     ("queue-files", "Files grow by {}, then more", "space.pyx", "STEP_MIN"),
     ("queue-files", "up to {} at a time", "space.pyx", "STEP_MAX"),
@@ -73,3 +77,27 @@ def test_numbers_in_prose_are_the_codes(page: str, phrase: str, file: str, name:
     assert found, f"{page}.md does not say it any more"
     said = int(found[1].replace(",", "")) * UNITS[found[2] or ""]
     assert said == constant(file, name)
+
+
+def table_below(title: str) -> list[list[str]]:
+    """Return the cells of the first table below a title of the server's page, without its head."""
+    text = (ROOT / "docs" / "server.md").read_text().split(f"\n## {title}\n")[1]
+    rows = text.split("\n\n|", 1)[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+def test_every_limit_of_the_server_is_in_its_table() -> None:
+    """With the default that the generated table of all keys has from the code."""
+    defaults = {
+        cells[0].strip("`").partition("=")[0]: cells[1].strip() for cells in table_below("All keys")
+    }
+    limits = {cells[1].strip("`"): cells[2] for cells in table_below("Limits")}
+    # The system has that one.
+    assert limits.pop("ulimit -n") == "the system's"
+    wanted = {
+        name
+        for name in defaults
+        if name.startswith("max-") or name.endswith(("-limit", "-timeout")) or name == "credit"
+    }
+    assert len(wanted) >= 12
+    assert limits == {name: defaults[name] for name in wanted}

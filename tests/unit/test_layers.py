@@ -236,6 +236,18 @@ def test_files_are_short() -> None:
     assert {str(path): count for path, count in lines.items() if count > LINE_LIMIT} == {}
 
 
+def test_of_the_engine_only_public_headers_are_included() -> None:
+    """Those of its folder `include/proton`: a system's engine has no others either."""
+    include = re.compile(r'(?:#\s*include|cdef extern from)\s*["<]([^">]+)[">]')
+    ours = {path.name for path in SOURCE.rglob("*.h")}
+    places = [*SOURCE.rglob("*"), *(ROOT / "tests").rglob("*"), *(ROOT / "bench").rglob("*")]
+    texts = [path.read_text() for path in places if path.suffix in {".c", ".h", ".pxd", ".pyx"}]
+    seen = {name for text in texts for name in include.findall(text)} - ours
+    assert {"proton/link.h", "stdint.h"} <= seen
+    private = re.compile(r"(?:core|sasl|ssl|platform|compiler)/|.*(?:-private|_private|internal)")
+    assert [name for name in sorted(seen) if private.match(name)] == []
+
+
 def test_no_file_names_a_machine_or_a_registry() -> None:
     # Put together here, so that this file does not name them either.
     places = [r"(?<![\w.])/" + "work/", "/tmp/" + "wt", "/tmp/" + "venv", r"/\." + "pyenv/"]

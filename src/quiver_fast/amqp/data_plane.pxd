@@ -37,6 +37,9 @@ cdef extern from "frames.h" nogil:
         amqp_bytes_t txn_id
         amqp_bytes_t condition
         amqp_bytes_t description
+        bint delivery_failed
+        bint undeliverable_here
+        amqp_bytes_t annotations
 
     ctypedef struct amqp_transfer_t:
         uint32_t handle
@@ -97,7 +100,8 @@ cdef extern from "output.h" nogil:
         pass
 
     ctypedef struct amqp_output_t:
-        pass
+        uint8_t *buffer
+        size_t capacity
 
     ctypedef ssize_t (*amqp_sink_t)(void *to, const iovec *parts, int count)
     size_t amqp_output_waiting(const amqp_output_t *output)
@@ -110,6 +114,8 @@ cdef extern from "input.h" nogil:
 
     ctypedef struct amqp_input_t:
         uint8_t *buffer
+        size_t capacity
+        size_t start "from"
         size_t to
 
     ctypedef ssize_t (*amqp_source_t)(void *origin, void *buffer, size_t size)
@@ -122,6 +128,7 @@ cdef extern from "endpoints.h" nogil:
     ctypedef struct amqp_opened_t:
         bint seen
         uint32_t max_frame_size
+        uint16_t channel_max
         bint has_idle_timeout
         uint32_t idle_timeout
 
@@ -132,15 +139,22 @@ cdef extern from "endpoints.h" nogil:
 
     ctypedef struct amqp_session_end_t:
         amqp_session_end_t *next
+        amqp_link_end_t *links
+        amqp_phase[2] phase
         uint16_t[2] channel
+        uint32_t[2] handle_max
+        uint32_t[2] attached
         uint32_t window
         amqp_session_t counts
+        void *user
 
     ctypedef struct amqp_link_end_t:
         amqp_session_end_t *session
+        uint8_t[2] snd_settle_mode
         amqp_phase[2] phase
         uint32_t[2] handle
         uint64_t[2] max_message_size
+        const char *flaw
         amqp_link_t counts
         void *user
 
@@ -157,6 +171,7 @@ cdef extern from "plane.h" nogil:
         AMQP_FOR_ENGINE
         AMQP_REFUSED
         AMQP_NO_MEMORY
+        AMQP_DROPPED
 
     enum amqp_extent:
         AMQP_OF_LINK
@@ -181,6 +196,7 @@ cdef extern from "plane.h" nogil:
         amqp_bytes_t payload
 
     ctypedef struct amqp_plane_t:
+        uint32_t max_frame_size
         bint lenient
         amqp_input_t input
         amqp_output_t output
@@ -191,6 +207,48 @@ cdef extern from "plane.h" nogil:
         amqp_link_end_t *link
         amqp_bytes_t control
         amqp_refusal_t refusal
+
+cdef extern from "deliveries.h" nogil:
+    ctypedef struct amqp_saying_t:
+        size_t size
+
+    ctypedef struct amqp_deliveries_t:
+        amqp_plane_t *plane
+        bint failed
+
+    ctypedef struct amqp_register_t:
+        uint32_t count
+
+    ctypedef struct amqp_session_deliveries_t:
+        amqp_session_end_t *end
+        amqp_register_t[2] registers
+        size_t unread
+
+    ctypedef struct amqp_link_deliveries_t:
+        amqp_deliveries_t *all
+        amqp_session_deliveries_t *session
+        amqp_link_end_t *end
+        amqp_delivery_t *first
+        amqp_delivery_t *current
+        uint32_t untaken
+
+    ctypedef struct amqp_delivery_t:
+        amqp_link_deliveries_t *link
+        amqp_delivery_t *next
+        void *context
+        uint32_t id
+        bint partial
+        bint aborted
+        amqp_code code
+        bint settled
+        amqp_bytes_t said
+        amqp_saying_t saying
+        size_t pending
+        const uint8_t *at
+        size_t run
+
+    bint amqp_delivery_may_begin(const amqp_link_deliveries_t *link)
+    bint amqp_delivery_may_go(const amqp_delivery_t *delivery)
 
 cdef extern from "timers.h" nogil:
     ctypedef struct amqp_timers_t:
@@ -242,6 +300,8 @@ cdef amqp_link_end_t *amqp_session_link(const amqp_session_end_t *session, const
                                         size_t size, amqp_role role) noexcept nogil
 cdef void amqp_link_end_release(
     amqp_endpoints_t *endpoints, amqp_link_end_t *link) noexcept nogil
+cdef void amqp_session_end_release(
+    amqp_endpoints_t *endpoints, amqp_session_end_t *session) noexcept nogil
 cdef bint amqp_sender_drained(amqp_link_t *link) noexcept nogil
 
 cdef bint amqp_unsettled_init(amqp_unsettled_t *unsettled, uint32_t first_id, uint32_t capacity,
@@ -265,7 +325,50 @@ cdef bint amqp_timers_is_silent(const amqp_timers_t *timers, int64_t now) noexce
 cdef bint amqp_timers_owes(const amqp_timers_t *timers, int64_t now) noexcept nogil
 cdef int64_t amqp_timers_next(const amqp_timers_t *timers) noexcept nogil
 
+cdef int amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) noexcept nogil
+
+cdef void amqp_deliveries_free(amqp_deliveries_t *deliveries) noexcept nogil
+cdef void amqp_deliveries_tell(amqp_deliveries_t *deliveries) noexcept nogil
+cdef void amqp_deliveries_release(
+    amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id) noexcept nogil
+cdef void amqp_deliveries_accept(
+    amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id) noexcept nogil
+cdef void amqp_session_deliveries_free(amqp_session_deliveries_t *session) noexcept nogil
+cdef void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session) noexcept nogil
+cdef void amqp_walk(amqp_session_deliveries_t *session, amqp_role role, uint32_t first,
+                    uint32_t last) noexcept nogil
+cdef amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session) noexcept nogil
+cdef void amqp_link_deliveries_drop(amqp_link_deliveries_t *link) noexcept nogil
+cdef bint amqp_delivery_arrive(
+    amqp_link_deliveries_t *link, const amqp_arrival_t *arrival) noexcept nogil
+cdef bint amqp_delivery_keep(amqp_link_deliveries_t *link) noexcept nogil
+cdef void amqp_delivery_take(amqp_delivery_t *delivery, size_t size) noexcept nogil
+cdef size_t amqp_delivery_read(amqp_delivery_t *delivery, void *out, size_t size) noexcept nogil
+cdef void amqp_delivery_advance(amqp_delivery_t *delivery) noexcept nogil
+cdef bint amqp_delivery_keep_said(amqp_delivery_t *delivery) noexcept nogil
+cdef amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link) noexcept nogil
+cdef size_t amqp_delivery_send(
+    amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t *parts, bint last,
+    bint settled) noexcept nogil
+cdef amqp_delivery_t *amqp_delivery_send_whole(
+    amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload,
+    bint settled) noexcept nogil
+cdef void amqp_delivery_abort(amqp_delivery_t *delivery) noexcept nogil
+cdef void amqp_delivery_say(amqp_delivery_t *delivery, amqp_code code) noexcept nogil
+cdef void amqp_delivery_say_modified(
+    amqp_delivery_t *delivery, bint failed, bint undeliverable) noexcept nogil
+cdef void amqp_delivery_say_rejected(
+    amqp_delivery_t *delivery, const char *condition, const char *description) noexcept nogil
+cdef void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id) noexcept nogil
+cdef void amqp_delivery_say_enlisted(
+    amqp_delivery_t *delivery, const void *id, amqp_code outcome) noexcept nogil
+cdef void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state) noexcept nogil
+cdef void amqp_delivery_tell(amqp_delivery_t *delivery) noexcept nogil
+cdef void amqp_delivery_settle(amqp_delivery_t *delivery) noexcept nogil
+cdef void amqp_delivery_drop(amqp_delivery_t *delivery) noexcept nogil
+
 cdef void amqp_wait_init(amqp_wait_t *wait, bint allowed) noexcept nogil
 cdef int64_t amqp_wait_span(amqp_wait_t *wait) noexcept nogil
 cdef void amqp_wait_paid(amqp_wait_t *wait, bint paid) noexcept nogil
+cdef void amqp_wait_gave_way(amqp_wait_t *wait) noexcept nogil
 cdef void amqp_wait_yield() noexcept nogil

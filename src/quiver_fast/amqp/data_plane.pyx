@@ -52,6 +52,8 @@ cdef extern from "endpoints.h" nogil:
         const amqp_session_end_t *session, const char *name, size_t size, amqp_role role)
     void c_link_end_release "amqp_link_end_release"(
         amqp_endpoints_t *endpoints, amqp_link_end_t *link)
+    void c_session_end_release "amqp_session_end_release"(
+        amqp_endpoints_t *endpoints, amqp_session_end_t *session)
 
 cdef extern from "session.h" nogil:
     bint c_sender_drained "amqp_sender_drained"(amqp_link_t *link)
@@ -77,10 +79,57 @@ cdef extern from "timers.h" nogil:
     bint c_timers_owes "amqp_timers_owes"(const amqp_timers_t *timers, int64_t now)
     int64_t c_timers_next "amqp_timers_next"(const amqp_timers_t *timers)
 
+cdef extern from "frames.h" nogil:
+    int c_read_state "amqp_read_state"(amqp_bytes_t encoded, amqp_state_t *state)
+
+cdef extern from "deliveries.h" nogil:
+    void c_deliveries_free "amqp_deliveries_free"(amqp_deliveries_t *deliveries)
+    void c_deliveries_tell "amqp_deliveries_tell"(amqp_deliveries_t *deliveries)
+    void c_deliveries_release "amqp_deliveries_release"(
+        amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id)
+    void c_deliveries_accept "amqp_deliveries_accept"(
+        amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id)
+    void c_session_deliveries_free "amqp_session_deliveries_free"(
+        amqp_session_deliveries_t *session)
+    void c_session_deliveries_catch_up "amqp_session_deliveries_catch_up"(
+        amqp_session_deliveries_t *session)
+    void c_walk "amqp_walk"(
+        amqp_session_deliveries_t *session, amqp_role role, uint32_t first, uint32_t last)
+    amqp_delivery_t *c_walk_next "amqp_walk_next"(amqp_session_deliveries_t *session)
+    void c_link_deliveries_drop "amqp_link_deliveries_drop"(amqp_link_deliveries_t *link)
+    bint c_delivery_arrive "amqp_delivery_arrive"(
+        amqp_link_deliveries_t *link, const amqp_arrival_t *arrival)
+    bint c_delivery_keep "amqp_delivery_keep"(amqp_link_deliveries_t *link)
+    void c_delivery_take "amqp_delivery_take"(amqp_delivery_t *delivery, size_t size)
+    size_t c_delivery_read "amqp_delivery_read"(amqp_delivery_t *delivery, void *out, size_t size)
+    void c_delivery_advance "amqp_delivery_advance"(amqp_delivery_t *delivery)
+    bint c_delivery_keep_said "amqp_delivery_keep_said"(amqp_delivery_t *delivery)
+    amqp_delivery_t *c_delivery_begin "amqp_delivery_begin"(amqp_link_deliveries_t *link)
+    size_t c_delivery_send "amqp_delivery_send"(
+        amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t *parts,
+        bint last, bint settled)
+    amqp_delivery_t *c_delivery_send_whole "amqp_delivery_send_whole"(
+        amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, bint settled)
+    void c_delivery_abort "amqp_delivery_abort"(amqp_delivery_t *delivery)
+    void c_delivery_say "amqp_delivery_say"(amqp_delivery_t *delivery, amqp_code code)
+    void c_delivery_say_modified "amqp_delivery_say_modified"(
+        amqp_delivery_t *delivery, bint failed, bint undeliverable)
+    void c_delivery_say_rejected "amqp_delivery_say_rejected"(
+        amqp_delivery_t *delivery, const char *condition, const char *description)
+    void c_delivery_say_declared "amqp_delivery_say_declared"(
+        amqp_delivery_t *delivery, const void *id)
+    void c_delivery_say_enlisted "amqp_delivery_say_enlisted"(
+        amqp_delivery_t *delivery, const void *id, amqp_code outcome)
+    void c_delivery_say_as "amqp_delivery_say_as"(amqp_delivery_t *delivery, amqp_bytes_t state)
+    void c_delivery_tell "amqp_delivery_tell"(amqp_delivery_t *delivery)
+    void c_delivery_settle "amqp_delivery_settle"(amqp_delivery_t *delivery)
+    void c_delivery_drop "amqp_delivery_drop"(amqp_delivery_t *delivery)
+
 cdef extern from "wait.h" nogil:
     void c_wait_init "amqp_wait_init"(amqp_wait_t *wait, bint allowed)
     int64_t c_wait_span "amqp_wait_span"(amqp_wait_t *wait)
     void c_wait_paid "amqp_wait_paid"(amqp_wait_t *wait, bint paid)
+    void c_wait_gave_way "amqp_wait_gave_way"(amqp_wait_t *wait)
     void c_wait_yield "amqp_wait_yield"()
 
 
@@ -190,6 +239,11 @@ cdef void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *li
     c_link_end_release(endpoints, link)
 
 
+cdef void amqp_session_end_release(
+        amqp_endpoints_t *endpoints, amqp_session_end_t *session) noexcept nogil:
+    c_session_end_release(endpoints, session)
+
+
 cdef bint amqp_sender_drained(amqp_link_t *link) noexcept nogil:
     return c_sender_drained(link)
 
@@ -251,6 +305,136 @@ cdef int64_t amqp_timers_next(const amqp_timers_t *timers) noexcept nogil:
     return c_timers_next(timers)
 
 
+cdef int amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) noexcept nogil:
+    return c_read_state(encoded, state)
+
+
+cdef void amqp_deliveries_free(amqp_deliveries_t *deliveries) noexcept nogil:
+    c_deliveries_free(deliveries)
+
+
+cdef void amqp_deliveries_tell(amqp_deliveries_t *deliveries) noexcept nogil:
+    c_deliveries_tell(deliveries)
+
+
+cdef void amqp_deliveries_release(
+        amqp_deliveries_t *deliveries, const amqp_link_end_t *end,
+        uint32_t delivery_id) noexcept nogil:
+    c_deliveries_release(deliveries, end, delivery_id)
+
+
+cdef void amqp_deliveries_accept(
+        amqp_deliveries_t *deliveries, const amqp_link_end_t *end,
+        uint32_t delivery_id) noexcept nogil:
+    c_deliveries_accept(deliveries, end, delivery_id)
+
+
+cdef void amqp_session_deliveries_free(amqp_session_deliveries_t *session) noexcept nogil:
+    c_session_deliveries_free(session)
+
+
+cdef void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session) noexcept nogil:
+    c_session_deliveries_catch_up(session)
+
+
+cdef void amqp_walk(
+        amqp_session_deliveries_t *session, amqp_role role, uint32_t first,
+        uint32_t last) noexcept nogil:
+    c_walk(session, role, first, last)
+
+
+cdef amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session) noexcept nogil:
+    return c_walk_next(session)
+
+
+cdef void amqp_link_deliveries_drop(amqp_link_deliveries_t *link) noexcept nogil:
+    c_link_deliveries_drop(link)
+
+
+cdef bint amqp_delivery_arrive(
+        amqp_link_deliveries_t *link, const amqp_arrival_t *arrival) noexcept nogil:
+    return c_delivery_arrive(link, arrival)
+
+
+cdef bint amqp_delivery_keep(amqp_link_deliveries_t *link) noexcept nogil:
+    return c_delivery_keep(link)
+
+
+cdef void amqp_delivery_take(amqp_delivery_t *delivery, size_t size) noexcept nogil:
+    c_delivery_take(delivery, size)
+
+
+cdef size_t amqp_delivery_read(amqp_delivery_t *delivery, void *out, size_t size) noexcept nogil:
+    return c_delivery_read(delivery, out, size)
+
+
+cdef void amqp_delivery_advance(amqp_delivery_t *delivery) noexcept nogil:
+    c_delivery_advance(delivery)
+
+
+cdef bint amqp_delivery_keep_said(amqp_delivery_t *delivery) noexcept nogil:
+    return c_delivery_keep_said(delivery)
+
+
+cdef amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link) noexcept nogil:
+    return c_delivery_begin(link)
+
+
+cdef size_t amqp_delivery_send(
+        amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t *parts,
+        bint last, bint settled) noexcept nogil:
+    return c_delivery_send(delivery, tag, parts, last, settled)
+
+
+cdef amqp_delivery_t *amqp_delivery_send_whole(
+        amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload,
+        bint settled) noexcept nogil:
+    return c_delivery_send_whole(link, tag, payload, settled)
+
+
+cdef void amqp_delivery_abort(amqp_delivery_t *delivery) noexcept nogil:
+    c_delivery_abort(delivery)
+
+
+cdef void amqp_delivery_say(amqp_delivery_t *delivery, amqp_code code) noexcept nogil:
+    c_delivery_say(delivery, code)
+
+
+cdef void amqp_delivery_say_modified(
+        amqp_delivery_t *delivery, bint failed, bint undeliverable) noexcept nogil:
+    c_delivery_say_modified(delivery, failed, undeliverable)
+
+
+cdef void amqp_delivery_say_rejected(
+        amqp_delivery_t *delivery, const char *condition, const char *description) noexcept nogil:
+    c_delivery_say_rejected(delivery, condition, description)
+
+
+cdef void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id) noexcept nogil:
+    c_delivery_say_declared(delivery, id)
+
+
+cdef void amqp_delivery_say_enlisted(
+        amqp_delivery_t *delivery, const void *id, amqp_code outcome) noexcept nogil:
+    c_delivery_say_enlisted(delivery, id, outcome)
+
+
+cdef void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state) noexcept nogil:
+    c_delivery_say_as(delivery, state)
+
+
+cdef void amqp_delivery_tell(amqp_delivery_t *delivery) noexcept nogil:
+    c_delivery_tell(delivery)
+
+
+cdef void amqp_delivery_settle(amqp_delivery_t *delivery) noexcept nogil:
+    c_delivery_settle(delivery)
+
+
+cdef void amqp_delivery_drop(amqp_delivery_t *delivery) noexcept nogil:
+    c_delivery_drop(delivery)
+
+
 cdef void amqp_wait_init(amqp_wait_t *wait, bint allowed) noexcept nogil:
     c_wait_init(wait, allowed)
 
@@ -261,6 +445,10 @@ cdef int64_t amqp_wait_span(amqp_wait_t *wait) noexcept nogil:
 
 cdef void amqp_wait_paid(amqp_wait_t *wait, bint paid) noexcept nogil:
     c_wait_paid(wait, paid)
+
+
+cdef void amqp_wait_gave_way(amqp_wait_t *wait) noexcept nogil:
+    c_wait_gave_way(wait)
 
 
 cdef void amqp_wait_yield() noexcept nogil:

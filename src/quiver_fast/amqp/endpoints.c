@@ -80,7 +80,7 @@ static bool is_over(const enum amqp_phase *phase) {
 }
 
 static void forget_session(amqp_endpoints_t *endpoints, amqp_session_end_t *session) {
-  if (session->links || !is_over(session->phase)) return;
+  if (session->links || session->user || !is_over(session->phase)) return;
   amqp_session_end_t **at = &endpoints->sessions;
   while (*at != session) at = &(*at)->next;
   *at = session->next;
@@ -89,9 +89,9 @@ static void forget_session(amqp_endpoints_t *endpoints, amqp_session_end_t *sess
 
 static void forget_link(amqp_link_end_t *link) {
   if (link->user || !is_over(link->phase)) return;
-  amqp_link_end_t **at = &link->session->links;
-  while (*at != link) at = &(*at)->next;
-  *at = link->next;
+  if (link->prev) link->prev->next = link->next;
+  else link->session->links = link->next;
+  if (link->next) link->next->prev = link->prev;
   free_link(link);
 }
 
@@ -99,6 +99,11 @@ void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link) {
   amqp_session_end_t *session = link->session;
   link->user = NULL;
   forget_link(link);
+  forget_session(endpoints, session);
+}
+
+void amqp_session_end_release(amqp_endpoints_t *endpoints, amqp_session_end_t *session) {
+  session->user = NULL;
   forget_session(endpoints, session);
 }
 
@@ -120,7 +125,7 @@ static enum amqp_fault note_open(
   opened.idle_timeout = amqp_field_optional_uint(&fields, &opened.has_idle_timeout);
   if (fields.in.fault) return fields.in.fault;
   if (opened.max_frame_size < AMQP_MIN_MAX_FRAME_SIZE) return AMQP_INVALID_FIELD;
-  if (endpoints->opened[side].seen) return AMQP_NOT_ALLOWED;
+  if (endpoints->opened[side].seen) return AMQP_ILLEGAL_STATE;
   endpoints->opened[side] = opened;
   return AMQP_FINE;
 }
@@ -182,12 +187,12 @@ static enum amqp_fault note_begin(amqp_endpoints_t *endpoints, enum amqp_side si
   begin_t begin;
   const enum amqp_fault fault = read_begin(&fields, &begin);
   if (fault) return fault;
-  if (channel > endpoints->opened[other(side)].channel_max) return AMQP_NOT_ALLOWED;
+  if (channel > endpoints->opened[other(side)].channel_max) return AMQP_FRAMING_ERROR;
   if (amqp_endpoints_session(endpoints, side, channel)) return AMQP_NOT_ALLOWED;
   amqp_session_end_t *session = NULL;
   if (begin.answers) {
     session = answered(endpoints, side, begin.remote_channel);
-    if (!session) return AMQP_NOT_ALLOWED;
+    if (!session) return AMQP_INVALID_FIELD;
     if (session->phase[other(side)] == AMQP_CLOSED) endpoints->orphans--;
   } else {
     session = new_session(endpoints);
@@ -211,10 +216,24 @@ typedef struct attach {
   uint8_t snd_settle_mode, rcv_settle_mode;
   uint32_t initial_count;
   uint64_t max_message_size;
+  const char *flaw;
 } attach_t;
+
+/* Say whether the next field is a terminus whose address holds a NUL byte: the engine gives
+ * addresses as strings that end at one. A coordinator's first field is no string. */
+static bool has_nul_address(amqp_fields_t *fields) {
+  const amqp_bytes_t terminus = amqp_field_any(fields);
+  if (!terminus.start) return false;
+  amqp_reader_t in = {terminus.start, terminus.start + terminus.size, AMQP_FINE};
+  amqp_read_descriptor(&in);
+  amqp_fields_t inner = amqp_read_list(&in);
+  const amqp_bytes_t address = amqp_field_string(&inner);
+  return address.start && memchr(address.start, 0, address.size);
+}
 
 static enum amqp_fault read_attach(amqp_fields_t *fields, enum amqp_side side, attach_t *attach) {
   bool there;
+  attach->flaw = NULL;
   attach->name = amqp_field_string(fields);
   attach->handle = amqp_field_mandatory_uint(fields);
   const bool receives = amqp_field_mandatory_boolean(fields);
@@ -222,12 +241,19 @@ static enum amqp_fault read_attach(amqp_fields_t *fields, enum amqp_side side, a
   attach->snd_settle_mode = amqp_field_optional_ubyte(fields, &there);
   if (!there) attach->snd_settle_mode = MIXED;
   attach->rcv_settle_mode = amqp_field_optional_ubyte(fields, &there);
-  pass(fields, 4); /* source, target, unsettled, incomplete-unsettled */
+  const bool nul_in_source = has_nul_address(fields);
+  const bool nul_in_target = has_nul_address(fields);
+  if (nul_in_source || nul_in_target) attach->flaw = "an address has a NUL byte";
+  pass(fields, 2); /* unsettled, incomplete-unsettled */
   /* A sender has to say it, and one that does not counts from 0. */
   attach->initial_count = amqp_field_optional_uint(fields, &there);
   attach->max_message_size = amqp_field_optional_ulong(fields, &there);
   if (fields->in.fault) return fields->in.fault;
-  if (!attach->name.start) return AMQP_INVALID_FIELD;
+  /* Mandatory; the code that answers the attach refuses one without it. */
+  if (!attach->name.start) {
+    attach->name = (amqp_bytes_t) {(const uint8_t *) "", 0};
+    attach->flaw = "the attach has no name";
+  }
   if (attach->snd_settle_mode > MIXED || attach->rcv_settle_mode > AMQP_SECOND)
     return AMQP_INVALID_FIELD;
   return AMQP_FINE;
@@ -237,31 +263,37 @@ static bool has_name(const amqp_link_end_t *link, const void *name, size_t size)
   return link->name_size == size && !memcmp(link->name, name, size);
 }
 
+static bool is_half(const amqp_session_end_t *session, const amqp_link_end_t *link) {
+  return link->prev_half || session->halves == link;
+}
+
+static void remove_half(amqp_session_end_t *session, amqp_link_end_t *link) {
+  if (!is_half(session, link)) return;
+  if (link->prev_half) link->prev_half->next_half = link->next_half;
+  else session->halves = link->next_half;
+  if (link->next_half) link->next_half->prev_half = link->prev_half;
+  else session->last_half = link->prev_half;
+  link->prev_half = link->next_half = NULL;
+}
+
 /* Take the link of an attach's name and role, on which its sender said nothing yet, out of the
  * halves; NULL where there is none. */
 static amqp_link_end_t *take_half(
   amqp_session_end_t *session, enum amqp_side side, const attach_t *attach) {
-  for (amqp_link_end_t **at = &session->halves; *at; at = &(*at)->next_half) {
-    amqp_link_end_t *link = *at;
+  for (amqp_link_end_t *link = session->halves; link; link = link->next_half) {
     if (link->phase[side] != AMQP_BEFORE || link->role != attach->role) continue;
     if (!has_name(link, attach->name.start, attach->name.size)) continue;
-    *at = link->next_half;
+    remove_half(session, link);
     return link;
   }
   return NULL;
 }
 
 static void add_half(amqp_session_end_t *session, amqp_link_end_t *link) {
-  amqp_link_end_t **at = &session->halves;
-  while (*at) at = &(*at)->next_half;
-  link->next_half = NULL;
-  *at = link;
-}
-
-static void remove_half(amqp_session_end_t *session, const amqp_link_end_t *link) {
-  amqp_link_end_t **at = &session->halves;
-  while (*at && *at != link) at = &(*at)->next_half;
-  if (*at) *at = link->next_half;
+  link->prev_half = session->last_half;
+  if (link->prev_half) link->prev_half->next_half = link;
+  else session->halves = link;
+  session->last_half = link;
 }
 
 static amqp_link_end_t *new_link(
@@ -279,8 +311,9 @@ static amqp_link_end_t *new_link(
   link->role = attach->role;
   link->session = session;
   link->next = session->links;
+  if (link->next) link->next->prev = link;
   session->links = link;
-  /* Of a session that the other side ended nothing more is said there. */
+  /* The other side says nothing more about a session that it ended. */
   if (session->phase[other(side)] == AMQP_CLOSED) link->phase[other(side)] = AMQP_CLOSED;
   else add_half(session, link);
   return link;
@@ -289,10 +322,12 @@ static amqp_link_end_t *new_link(
 static void activate(amqp_link_end_t *link, enum amqp_side side, const attach_t *attach) {
   const bool from_sender = (side == AMQP_OURS) == (link->role == AMQP_SENDER);
   link->phase[side] = AMQP_ACTIVE;
+  link->session->attached[side]++;
   link->handle[side] = attach->handle;
   link->snd_settle_mode[side] = attach->snd_settle_mode;
   link->rcv_settle_mode[side] = attach->rcv_settle_mode;
   link->max_message_size[side] = attach->max_message_size;
+  if (side == AMQP_THEIRS) link->flaw = attach->flaw;
   if (from_sender) amqp_link_attach(&link->counts, attach->initial_count);
 }
 
@@ -306,7 +341,7 @@ static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side s
   const enum amqp_side peer = other(side);
   if (session->phase[peer] != AMQP_BEFORE && attach.handle > session->handle_max[peer])
     return AMQP_FRAMING_ERROR;
-  if (amqp_endpoints_link(endpoints, side, channel, attach.handle)) return AMQP_NOT_ALLOWED;
+  if (amqp_endpoints_link(endpoints, side, channel, attach.handle)) return AMQP_HANDLE_IN_USE;
   amqp_link_end_t *link = take_half(session, side, &attach);
   if (!link) link = new_link(session, side, &attach);
   const uint64_t key = key_of(LINK, side, channel, attach.handle);
@@ -325,7 +360,10 @@ amqp_link_end_t *amqp_session_link(
 /* ---- Detach and end (parts 2.7.7 and 2.7.8) */
 
 static void close_link(amqp_endpoints_t *endpoints, amqp_link_end_t *link, enum amqp_side side) {
-  if (link->phase[side] == AMQP_ACTIVE) amqp_index_remove(&endpoints->index, link_key(link, side));
+  if (link->phase[side] == AMQP_ACTIVE) {
+    amqp_index_remove(&endpoints->index, link_key(link, side));
+    link->session->attached[side]--;
+  }
   if (link->phase[side] == AMQP_BEFORE) remove_half(link->session, link);
   link->phase[side] = AMQP_CLOSED;
   forget_link(link);
@@ -336,7 +374,7 @@ static enum amqp_fault note_detach(
   const uint32_t handle = amqp_field_mandatory_uint(&fields);
   if (fields.in.fault) return fields.in.fault;
   amqp_link_end_t *link = amqp_endpoints_link(endpoints, side, channel, handle);
-  if (!link) return AMQP_NOT_ALLOWED;
+  if (!link) return AMQP_NO_HANDLE;
   close_link(endpoints, link, side);
   return AMQP_FINE;
 }

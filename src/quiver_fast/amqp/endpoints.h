@@ -41,8 +41,9 @@ typedef struct amqp_session_end amqp_session_end_t;
 
 typedef struct amqp_link_end {
   amqp_session_end_t *session;
-  struct amqp_link_end *next;      /* of the session */
-  struct amqp_link_end *next_half; /* of those on which one side said nothing yet */
+  struct amqp_link_end *prev, *next; /* of the session */
+  /* The links that only one side has attached so far. */
+  struct amqp_link_end *prev_half, *next_half;
   uint8_t *name;
   size_t name_size;
   enum amqp_role role; /* ours */
@@ -52,6 +53,7 @@ typedef struct amqp_link_end {
   uint8_t rcv_settle_mode[2];
   uint64_t max_message_size[2]; /* 0 for none */
   amqp_link_t counts;
+  const char *flaw;         /* why the attach is to be refused; NULL for no reason */
   amqp_incoming_t incoming; /* the delivery of which frames are to come */
   void *user;               /* while there is one, the link stays; see amqp_link_end_release */
 } amqp_link_end_t;
@@ -59,12 +61,16 @@ typedef struct amqp_link_end {
 struct amqp_session_end {
   struct amqp_session_end *next;
   amqp_link_end_t *links;
-  amqp_link_end_t *halves; /* the oldest first: answers come in order */
+  amqp_link_end_t *halves, *last_half; /* the oldest first: answers come in order */
   enum amqp_phase phase[2];
   uint16_t channel[2];
   uint32_t handle_max[2];
-  uint32_t window; /* of transfers to us, given again at its half; 0 where the user gives it */
+  uint32_t attached[2]; /* handles in use */
+  uint32_t window;      /* of transfers to us, given again at its half; 0 where the user gives it */
   amqp_session_t counts;
+  bool has_arrived;       /* a delivery has come: the next one's id is known */
+  uint32_t next_arriving; /* not counted by who is lenient */
+  void *user;             /* likewise; see amqp_session_end_release */
 };
 
 /* Say whether half of a session's window is used up, of which nobody else takes care. */
@@ -104,5 +110,8 @@ amqp_link_end_t *amqp_session_link(
 
 /* Let a link's user go: a link that is closed on both sides is freed now. */
 void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link);
+
+/* The same for a session. */
+void amqp_session_end_release(amqp_endpoints_t *endpoints, amqp_session_end_t *session);
 
 #endif

@@ -187,7 +187,7 @@ void amqp_likeness_learn(
 
 /* ---- Flow */
 
-/* Of a flow without a handle no field of the link may be there (part 2.7.4). */
+/* A flow without a handle must have no field of a link (part 2.7.4). */
 static bool tells_no_link(const amqp_flow_t *flow) {
   return !flow->has_delivery_count && !flow->has_link_credit && !flow->has_available &&
     !flow->drain;
@@ -242,7 +242,7 @@ static void read_received(amqp_fields_t *fields, amqp_state_t *state) {
 static void read_modified(amqp_fields_t *fields, amqp_state_t *state) {
   state->delivery_failed = amqp_field_boolean(fields, false);
   state->undeliverable_here = amqp_field_boolean(fields, false);
-  amqp_field_any(fields); /* message-annotations */
+  state->annotations = amqp_field_any(fields);
 }
 
 static void read_txn_id(amqp_fields_t *fields, amqp_state_t *state) {

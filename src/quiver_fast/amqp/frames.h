@@ -51,6 +51,7 @@ typedef struct amqp_state {
   amqp_bytes_t description; /* of rejected */
   bool delivery_failed;     /* of modified */
   bool undeliverable_here;  /* of modified */
+  amqp_bytes_t annotations; /* of modified */
   uint32_t section_number;  /* of received */
   uint64_t section_offset;  /* of received */
 } amqp_state_t;
@@ -105,7 +106,7 @@ typedef struct amqp_disposition {
 } amqp_disposition_t;
 
 /* Read the next frame's header and kind. While it is not all there its size is 0.
- * What is larger than `max_frame_size`, which this side advertised, is a framing error. */
+ * A frame larger than `max_frame_size`, which this side advertised, is a framing error. */
 enum amqp_fault amqp_read_frame(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_frame_t *frame);
 
@@ -117,7 +118,7 @@ enum amqp_fault amqp_read_disposition(const amqp_frame_t *frame, amqp_dispositio
 /* Read a delivery state, such as that of a transfer. */
 enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state);
 
-/* What the short way knows of a transfer; all that it leaves out has its default. */
+/* The fields that the short way reads; all others have their defaults. */
 typedef struct amqp_swift {
   uint32_t size; /* of the frame */
   uint16_t channel;

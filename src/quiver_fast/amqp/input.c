@@ -42,16 +42,11 @@ ssize_t amqp_input_fill(amqp_input_t *input, size_t frame_size, amqp_source_t so
     errno = ENOMEM;
     return AMQP_INPUT_FAILED;
   }
-  /* Who takes nothing gets nothing: to read no bytes would look like the end. */
+  /* Do not read into a full buffer: 0 bytes read would look like the end of the input. */
   if (input->to == input->capacity) return AMQP_INPUT_AGAIN;
   const ssize_t n = source(from, input->buffer + input->to, input->capacity - input->to);
   if (n > 0) input->to += (size_t) n;
   return n;
-}
-
-void amqp_input_trim(amqp_input_t *input) {
-  if (input->from != input->to) return;
-  amqp_input_free(input);
 }
 
 void amqp_input_free(amqp_input_t *input) {

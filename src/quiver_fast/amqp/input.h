@@ -39,7 +39,4 @@ static inline void amqp_input_take(amqp_input_t *input, size_t size) {
  * buffer grows until the frame has room. Returns what the source did. */
 ssize_t amqp_input_fill(amqp_input_t *input, size_t frame_size, amqp_source_t source, void *from);
 
-/* Give the memory back if no byte waits: for connections that are idle. */
-void amqp_input_trim(amqp_input_t *input);
-
 #endif

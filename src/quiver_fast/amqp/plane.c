@@ -53,7 +53,7 @@ static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes)
   amqp_frame_t frame;
   const enum amqp_fault fault = amqp_read_frame(bytes.start, bytes.size, SASL_FRAME_MAX, &frame);
   if (!fault && !frame.size) return AMQP_NOTHING;
-  /* What is no frame is the engine's to refuse, with all that comes after it. */
+  /* The engine refuses bytes that are no frame, and gets all that follow. */
   if (fault) return hand_over(plane, bytes);
   return hand_over(plane, (amqp_bytes_t) {bytes.start, frame.size});
 }
@@ -87,11 +87,22 @@ static amqp_link_end_t *link_of(amqp_plane_t *plane, uint16_t channel, uint32_t 
   return link;
 }
 
-/* Take a delivery's first frame (part 2.7.5: its id and tag are there). */
-static enum amqp_event begin_delivery(
-  amqp_plane_t *plane, amqp_link_end_t *link, const step_t *step) {
+/* Count a delivery's first frame, which has its id and its tag (part 2.7.5). */
+static enum amqp_event count_delivery(amqp_plane_t *plane, const step_t *step) {
+  amqp_session_end_t *session = plane->session;
   if (!step->has_delivery_id || !step->tag.start)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:invalid-field", "a transfer without an id");
+  if (plane->lenient) return AMQP_ARRIVAL;
+  if (session->has_arrived && step->delivery_id != session->next_arriving)
+    return refuse(plane, AMQP_OF_CONNECTION, "amqp:invalid-field",
+      "a delivery-id that does not follow the one before it");
+  session->has_arrived = true;
+  session->next_arriving = step->delivery_id + 1;
+  return AMQP_ARRIVAL;
+}
+
+static enum amqp_event begin_delivery(
+  amqp_plane_t *plane, amqp_link_end_t *link, const step_t *step) {
   if (step->resume)
     return refuse(plane, AMQP_OF_LINK, "amqp:not-implemented", "deliveries are not resumed");
   if (!amqp_receiver_receive(&link->counts)) {
@@ -104,11 +115,30 @@ static enum amqp_event begin_delivery(
   return AMQP_ARRIVAL;
 }
 
+/* Count a transfer for a link that we closed: nobody takes it any more. */
+static enum amqp_event drop_transfer(
+  amqp_plane_t *plane, amqp_link_end_t *link, const step_t *step) {
+  amqp_incoming_t *incoming = &link->incoming;
+  if (!incoming->open) {
+    const enum amqp_event event = count_delivery(plane, step);
+    if (event != AMQP_ARRIVAL) return event;
+    *incoming = (amqp_incoming_t) {.delivery_id = step->delivery_id};
+  }
+  incoming->settled |= step->settled || step->aborted;
+  incoming->open = step->more && !step->aborted;
+  plane->arrival = (amqp_arrival_t) {.link = link,
+    .delivery_id = incoming->delivery_id,
+    .more = incoming->open,
+    .settled = incoming->settled};
+  return AMQP_DROPPED;
+}
+
 static enum amqp_event take_delivery(
   amqp_plane_t *plane, amqp_link_end_t *link, const step_t *step) {
   const bool first = !link->incoming.open;
   if (first) {
-    const enum amqp_event event = begin_delivery(plane, link, step);
+    enum amqp_event event = count_delivery(plane, step);
+    if (event == AMQP_ARRIVAL) event = begin_delivery(plane, link, step);
     if (event != AMQP_ARRIVAL) return event;
   } else if (step->has_delivery_id && step->delivery_id != link->incoming.delivery_id) {
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a delivery within another");
@@ -117,7 +147,6 @@ static enum amqp_event take_delivery(
   /* Any frame of a delivery may say that it is settled (part 2.7.5). */
   incoming->settled |= step->settled;
   incoming->open = step->more && !step->aborted;
-  plane->link = link;
   plane->arrival = (amqp_arrival_t) {
     .link = link,
     .delivery_id = incoming->delivery_id,
@@ -139,10 +168,11 @@ static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session) {
   return amqp_plane_flow(plane, session, NULL, false);
 }
 
-/* AMQP_NOTHING where the frame was counted, and is nobody's any more. */
+/* AMQP_NOTHING if no link of ours takes the frame any more. */
 static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
   plane->likeness.count = 0;
   amqp_link_end_t *link = link_of(plane, step->channel, step->handle);
+  plane->link = link;
   plane->session =
     link ? link->session : amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, step->channel);
   if (!plane->session)
@@ -157,7 +187,7 @@ static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
       plane, AMQP_OF_SESSION, "amqp:session:unattached-handle", "a transfer without a link");
   if (link->role != AMQP_RECEIVER)
     return refuse(plane, AMQP_OF_LINK, "amqp:not-allowed", "a transfer from a receiver");
-  if (link->phase[AMQP_OURS] == AMQP_CLOSED) return AMQP_NOTHING;
+  if (link->phase[AMQP_OURS] == AMQP_CLOSED) return drop_transfer(plane, link, step);
   return take_delivery(plane, link, step);
 }
 
@@ -211,10 +241,13 @@ static bool take_alike(amqp_plane_t *plane, amqp_bytes_t bytes) {
   if (link->phase[AMQP_OURS] != AMQP_ACTIVE || link->incoming.open) return false;
   if (link->counts.credit == 0 || session->counts.incoming_window <= session->window / 2 + 1)
     return false;
+  const uint32_t delivery_id = number32(bytes.start + likeness->id);
+  if (!plane->lenient && delivery_id != session->next_arriving) return false;
+  session->next_arriving = delivery_id + 1;
   count_alike(&session->counts, &link->counts);
   const uint32_t whole = number32(bytes.start);
   amqp_arrival_t *arrival = &plane->arrival;
-  arrival->delivery_id = number32(bytes.start + likeness->id);
+  arrival->delivery_id = delivery_id;
   arrival->tag = (amqp_bytes_t) {bytes.start + likeness->tag, likeness->tag_size};
   arrival->payload = (amqp_bytes_t) {bytes.start + likeness->payload, whole - likeness->payload};
   plane->link = link;
@@ -276,6 +309,9 @@ static enum amqp_event next_disposition(amqp_plane_t *plane, const amqp_frame_t 
   plane->session = amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
   if (!plane->session)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a disposition without a session");
+  if ((int32_t) (plane->disposition.last - plane->disposition.first) < 0)
+    return refuse(
+      plane, AMQP_OF_CONNECTION, "amqp:invalid-field", "a range that ends before it begins");
   return AMQP_OUTCOME;
 }
 
@@ -354,7 +390,8 @@ enum amqp_event amqp_plane_next(amqp_plane_t *plane) {
     const enum amqp_event event = take_next(plane, bytes, &whole);
     if (event != AMQP_NOTHING) return event;
     if (!whole) {
-      plane->frame_size = bytes.size < sizeof(uint32_t) ? 0 : number32(bytes.start);
+      /* A size that is too large is refused once the frame's header is whole. */
+      plane->frame_size = bytes.size < AMQP_FRAME_HEADER ? 0 : number32(bytes.start);
       return AMQP_NOTHING;
     }
   }

@@ -19,9 +19,10 @@ enum amqp_event {
   AMQP_FOR_ENGINE, /* plane->control has to be fed to the engine before the next event */
   AMQP_REFUSED,    /* the peer broke the protocol: plane->refusal */
   AMQP_NO_MEMORY,
+  AMQP_DROPPED, /* a transfer for a link that we closed: plane->arrival, without its bytes */
 };
 
-/* What has to be closed with a refusal's condition. */
+/* Which endpoint a refusal closes. */
 enum amqp_extent {
   AMQP_OF_LINK,
   AMQP_OF_SESSION,

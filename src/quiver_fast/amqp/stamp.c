@@ -10,7 +10,7 @@ void amqp_stamp_lay(amqp_stamp_t *stamp, uint8_t *payload, size_t size, uint16_t
   uint8_t room[AMQP_STAMP_ROOM];
   const amqp_transfer_t transfer = {
     .handle = handle,
-    /* Of the widest encoding, so that any other id has the same size. */
+    /* The widest encoding, so that every id has the same size. */
     .delivery_id = UINT32_MAX,
     .has_delivery_id = true,
     .has_message_format = true,

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of the ciphers that OpenSSL has: all that authenticate a server, or all that encrypt. */
+/* All of OpenSSL's ciphers that authenticate a server, or all that encrypt. */
 static const char *const WITH_CERTIFICATES = "ALL:!aNULL:!eNULL:@STRENGTH";
 static const char *const WITH_ANY = "ALL:aNULL:!eNULL:@STRENGTH";
 
@@ -118,7 +118,8 @@ bool tls_context_trust(tls_context_t *context, const char *store, enum tls_peer 
   if (peer == TLS_PEER_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
   SSL_CTX_set_verify(context->ssl, mode, tls_on_verify);
   context->peer = peer;
-  /* Who verifies nobody takes old peers and short keys too, and a client ciphers without keys. */
+  /* Without verification, old peers and short keys are allowed too, and a client allows
+   * anonymous ciphers. */
   SSL_CTX_set_security_level(context->ssl, peer == TLS_PEER_ANY ? 0 : context->usual_level);
   const bool any = peer == TLS_PEER_ANY && !context->server;
   return SSL_CTX_set_cipher_list(context->ssl, any ? WITH_ANY : WITH_CERTIFICATES) == 1 ||

@@ -20,7 +20,7 @@
 #define UNSENT_LIMIT (4 * RECORD_MAX)
 /* Room for them, one more record, and what TLS itself has to say. */
 #define UNSENT_MAX (UNSENT_LIMIT + 2 * RECORD_MAX)
-/* What is read of the socket at a time. */
+/* How much one read takes from the socket. */
 #define READ_AHEAD 65536
 #define NAME_MAX_SIZE 256
 #define FAILURE_SIZE 512
@@ -58,7 +58,7 @@ struct tls_t {
   char *subject;
   char host[NAME_MAX_SIZE];
   bool host_is_address;
-  /* What the verification of a certificate came to, and the certificate's SHA-256. */
+  /* The result of a certificate's verification, and the certificate's SHA-256. */
   long verdict;
   char digest[2 * 32 + 1];
   char failure[FAILURE_SIZE];

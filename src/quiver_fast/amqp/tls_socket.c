@@ -121,7 +121,7 @@ ssize_t tls_read(tls_t *tls, void *buffer, size_t size) {
   tls->more = total == size && SSL_has_pending(tls->ssl);
   /* An answer to a key update, or an alert. */
   if (tls_unsent(tls) > 0) tls_send_unsent(tls);
-  /* What failed, or ended, is told by the next call. */
+  /* The next call reports the failure or the end. */
   return total > 0 ? (ssize_t) total : verdict;
 }
 
@@ -212,7 +212,7 @@ int tls_flush(tls_t *tls) {
   if (tls->failed) return TLS_FAILED;
   const int sent = tls_send_unsent(tls);
   if (sent >= 0) return sent ? 1 : TLS_AGAIN;
-  /* What the peer said before it went is still to be read. */
+  /* Read first what the peer sent before it went. */
   tls_say_lost(tls);
   return TLS_FAILED;
 }

@@ -15,6 +15,12 @@ const char *amqp_condition(enum amqp_fault fault) {
     return "amqp:invalid-field";
   case AMQP_NOT_ALLOWED:
     return "amqp:not-allowed";
+  case AMQP_ILLEGAL_STATE:
+    return "amqp:illegal-state";
+  case AMQP_HANDLE_IN_USE:
+    return "amqp:session:handle-in-use";
+  case AMQP_NO_HANDLE:
+    return "amqp:session:unattached-handle";
   default:
     return NULL;
   }

@@ -16,6 +16,9 @@ enum amqp_fault {
   AMQP_DECODE_ERROR,  /* part 2.8.15: no value, or one of another type */
   AMQP_INVALID_FIELD, /* part 2.8.15: a mandatory field that is null, a value out of range */
   AMQP_NOT_ALLOWED,   /* part 2.8.15: a frame that the state does not allow */
+  AMQP_ILLEGAL_STATE, /* part 2.8.15: a frame that came once already */
+  AMQP_HANDLE_IN_USE, /* part 2.8.17 */
+  AMQP_NO_HANDLE,     /* part 2.8.17: unattached */
 };
 
 const char *amqp_condition(enum amqp_fault fault);

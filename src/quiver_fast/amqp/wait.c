@@ -37,6 +37,11 @@ void amqp_wait_paid(amqp_wait_t *wait, bool paid) {
   wait->pause = UINT64_C(1) << wait->failures;
 }
 
+void amqp_wait_gave_way(amqp_wait_t *wait) {
+  wait->failures = MOST_FAILURES;
+  wait->pause = UINT64_C(1) << MOST_FAILURES;
+}
+
 void amqp_wait_yield(void) {
   sched_yield();
 }

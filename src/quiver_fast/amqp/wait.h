@@ -1,7 +1,7 @@
 /* Waiting for a peer that answers at once: look at the socket for a moment before sleeping.
  *
- * To wake a sleeper takes longer than a peer needs for a small window. But who spins takes a
- * CPU: so only for a moment, only where there are two, and not where it was in vain. */
+ * Waking a sleeper takes longer than a peer needs for a small window. But a spin takes a CPU: so
+ * it is short, needs a second CPU, and is left out where it was in vain. */
 #ifndef QUIVER_AMQP_WAIT_H
 #define QUIVER_AMQP_WAIT_H
 
@@ -20,8 +20,12 @@ void amqp_wait_init(amqp_wait_t *wait, bool allowed);
 /* Return how long to look before the next sleep, in ns; 0 to sleep at once. */
 int64_t amqp_wait_span(amqp_wait_t *wait);
 
-/* Say what came of looking for so long. */
+/* Note whether looking for so long brought something. */
 void amqp_wait_paid(amqp_wait_t *wait, bool paid);
+
+/* Note that a yield gave the CPU to another process for longer than the spin. A sleeper would
+ * have been woken in time; so the longest pause begins. */
+void amqp_wait_gave_way(amqp_wait_t *wait);
 
 /* Let others run, between two looks. */
 void amqp_wait_yield(void);

@@ -1,7 +1,7 @@
 """What has come of a message that arrives in parts: its first bytes, up to SendTime."""
 
 from libc.stdint cimport uint8_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
 from quiver_fast.engine.scanner cimport (
@@ -15,13 +15,9 @@ cdef size_t FIRST_HEAD = 4096
 
 cdef Inflow *new_inflow(pn_link_t *link) except NULL:
     cdef Inflow *flow = <Inflow *>calloc(1, sizeof(Inflow))
-    if flow != NULL:
-        flow.head = <uint8_t *>malloc(FIRST_HEAD)
-    if flow == NULL or flow.head == NULL:
-        free(flow)
+    if flow == NULL:
         raise MemoryError("no memory for a receive buffer")
     flow.link = link
-    flow.head_capacity = FIRST_HEAD
     return flow
 
 
@@ -53,10 +49,12 @@ cdef ScanResult keep_head(
 
 
 cdef int grow_head(Inflow *flow) except -1 nogil:
-    cdef uint8_t *larger = <uint8_t *>realloc(flow.head, 2 * flow.head_capacity)
+    # Whole messages need none: most links never do.
+    cdef size_t capacity = 2 * flow.head_capacity if flow.head_capacity else FIRST_HEAD
+    cdef uint8_t *larger = <uint8_t *>realloc(flow.head, capacity)
     if larger == NULL:
         with gil:
             raise MemoryError("no memory for a receive buffer")
     flow.head = larger
-    flow.head_capacity *= 2
+    flow.head_capacity = capacity
     return 0

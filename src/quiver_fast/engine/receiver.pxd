@@ -22,8 +22,10 @@ cdef class Receiver(Endpoint):
     cdef int64_t most
     # How the last whole message looked.
     cdef ScanLikeness likeness
-    # What came and no transaction was open for, and frames since the window was last given.
+    # What came and no transaction was open for, the session's window for that, and frames
+    # since it was last given.
     cdef Backlog backlog
+    cdef uint32_t window
     cdef uint32_t unreturned
     # Messages since the clock was read.
     cdef int taken_since

@@ -1,6 +1,6 @@
 """The receiving end: credit, partial deliveries, records, acceptance, transactions."""
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from quiver_fast.amqp.data_plane cimport (
@@ -21,7 +21,7 @@ from quiver_fast.engine.selector cimport ask_for_selector, has_selector
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
     PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_link_remote_source, pn_link_set_rcv_settle_mode,
-    pn_link_source, pn_session_set_incoming_window_and_lwm, pn_session_state,
+    pn_link_source, pn_session_set_incoming_capacity, pn_session_state,
     pn_terminus_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
@@ -90,7 +90,10 @@ cdef class Receiver(Endpoint):
 
     def prepare_session(self) -> None:
         if self.batch_size:
-            pn_session_set_incoming_window_and_lwm(self.session, TRANSACTION_WINDOW, 0)
+            frame_size = self.connection.plane.max_frame_size
+            # The engine counts the window in bytes, of which it takes 32 bits.
+            self.window = min(TRANSACTION_WINDOW, UINT32_MAX // frame_size)
+            pn_session_set_incoming_capacity(self.session, <size_t>self.window * frame_size)
 
     def prepare(self) -> None:
         self.undrainable = breaks_on_drain(self.connection.identity())
@@ -374,7 +377,7 @@ cdef class Receiver(Endpoint):
         if end.session != self.end.session:
             return 0
         self.unreturned += 1
-        if self.unreturned < TRANSACTION_WINDOW // 2:
+        if self.unreturned < self.window // 2:
             return 0
         end.session.counts.incoming_window += self.unreturned
         self.unreturned = 0

@@ -74,6 +74,7 @@ cdef class Wire:
 
     cdef int exchange(self, int64_t wait_until) except -1 nogil
     cdef int exchange_awake(self, int64_t until) except -1 nogil
+    cdef int exchange_spinning(self, int64_t wait_until) except -1 nogil
     cdef int linger(self) except -1 nogil
     cdef int write(self) except -1 nogil
     cdef int note_written(self, int state) except -1 nogil

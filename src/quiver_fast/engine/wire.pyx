@@ -21,14 +21,14 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_plane_flow, amqp_plane_free, amqp_plane_next, amqp_plane_rest, amqp_plane_whole,
     amqp_receive, amqp_role, amqp_run_add, amqp_send, amqp_session_end_t, amqp_session_link,
     amqp_timers_is_silent, amqp_timers_next, amqp_timers_owes, amqp_timers_take_open,
-    amqp_transfer_t, amqp_wait_paid, amqp_wait_span, amqp_wait_yield, amqp_write_state,
+    amqp_transfer_t, amqp_wait_gave_way, amqp_wait_paid, amqp_wait_span, amqp_wait_yield,
+    amqp_write_state,
     amqp_write_transfer,
 )
 from quiver_fast.amqp.tls cimport (
     TLS_AGAIN, TLS_FAILED, iovec, tls_events, tls_flush, tls_free, tls_read, tls_socket_error,
     tls_t, tls_write,
 )
-from quiver_fast.loop.interrupt cimport pending_count, wake_descriptor
 from quiver_fast.proton.libproton cimport (
     pn_bytes_t, pn_condition_set_description, pn_condition_set_name, pn_connection_condition,
     pn_connection_driver_destroy, pn_connection_driver_read_buffer,
@@ -38,11 +38,10 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_driver_write_done, pn_link_is_sender, pn_link_name, pn_link_t, pn_rwbytes_t,
     ssize_t,
 )
-from quiver_fast.proton.libsys cimport POLLIN, POLLOUT, monotonic_ns, pollfd, ppoll, timespec
+from quiver_fast.proton.libsys cimport POLLOUT, monotonic_ns
 
-# Frames for the engine are small, but for an attach with a long filter.
+# Frames for the engine are small, except an attach with a long filter.
 cdef size_t FEED_SIZE = 4096
-cdef int64_t SECOND = 1000000000
 # A sleeper may take this long to wake on a virtual machine whose core went idle.
 cdef int64_t AWAKE = 100 * 1000
 # The widest a transactional state can be: the id's length is one byte (part 4.5.8).
@@ -312,6 +311,9 @@ cdef class Wire:
         cdef int got = self.read()
         if got or self.cut:
             return got
+        if self.tls != NULL and not self.blocked and amqp_output_waiting(&self.plane.output):
+            # Write what waited for the handshake: this read may have ended it.
+            self.write()
         if self.blocked and wait_until == 0:
             wait_until = INT64_MAX
         if wait_until == 0:
@@ -335,21 +337,32 @@ cdef class Wire:
             got = self.read()
         return got
 
+    cdef int exchange_spinning(self, int64_t wait_until) except -1 nogil:
+        """Like exchange, but look for the peer's answer for a moment before sleeping."""
+        return self.exchange(0 if self.linger() else wait_until)
+
     cdef int linger(self) except -1 nogil:
-        """Look for the peer's answer for a moment before sleeping; return 1 if it came."""
+        """Look for the peer's answer where that pays; return 1 if it came."""
         cdef int64_t span = amqp_wait_span(&self.patience)
-        cdef int64_t deadline
+        cdef int64_t before, now, deadline
         if span == 0:
             return 0
         self.write()
-        deadline = monotonic_ns() + span
-        while monotonic_ns() < deadline:
-            if self.read():
-                amqp_wait_paid(&self.patience, True)
-                return 1
-            if self.cut:
-                return 0
+        # What is there by now was not waited for, and tells nothing of what a wait is worth.
+        if self.read():
+            return 1
+        now = monotonic_ns()
+        deadline = now + span
+        while now < deadline and not self.cut:
+            before = now
             amqp_wait_yield()
+            now = monotonic_ns()
+            if now - before > span:
+                amqp_wait_gave_way(&self.patience)
+                return self.read()
+            if self.read():
+                amqp_wait_paid(&self.patience, now < deadline)
+                return 1
         amqp_wait_paid(&self.patience, False)
         return 0
 
@@ -411,7 +424,7 @@ cdef class Wire:
                 self.timers.heard = monotonic_ns()
             return 1
         if n == AMQP_INPUT_AGAIN:
-            # What is lost has nothing more to read than what is there.
+            # A lost connection brings no more bytes than are there.
             self.cut = self.lost
             return 0
         self.hung_up = n == AMQP_INPUT_END
@@ -422,24 +435,7 @@ cdef class Wire:
 
     cdef int wait(self, int64_t until) noexcept nogil:
         """Sleep until the socket is ready, a signal or a wrapper's word came, or ``until``."""
-        cdef pollfd[3] fds
-        cdef timespec span
-        cdef int64_t rest
-        until = min(until, self.next_tick)
-        rest = until - monotonic_ns()
-        if rest <= 0:
-            rest = 0
-        span.tv_sec = rest // SECOND
-        span.tv_nsec = rest % SECOND
-        fds[0].fd = self.fd
-        fds[0].events = POLLIN | (POLLOUT if self.blocked else 0)
-        # Once a signal was seen its pipe stays readable; it must not keep us awake.
-        fds[1].fd = wake_descriptor() if pending_count() == 0 else -1
-        fds[1].events = POLLIN
-        fds[2].fd = self.control.fd
-        fds[2].events = POLLIN
-        if ppoll(fds, 3, &span, NULL) > 0 and fds[2].revents:
-            self.control.look()
+        self.control.wait(self.fd, self.blocked, min(until, self.next_tick))
         return 0
 
     cdef int tick(self) except -1 nogil:

@@ -28,8 +28,8 @@ cdef class Opener:
 
     Args:
         reactor: the loop that is told.
-        files: the data directory. Of the queues that are being opened only the thread
-            asks it for the writer.
+        files: the data directory. Only the thread asks it for the writers of queues that
+            are being opened.
 
     Raises:
         OSError: the system has no descriptors left.

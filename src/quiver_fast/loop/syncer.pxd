@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from quiver_fast.loop.reactor cimport Watch
 from quiver_fast.queuefile.appender cimport Appender
@@ -30,6 +30,11 @@ cdef class Syncer:
     cdef size_t count
     cdef size_t capacity
     cdef bint busy
+    # For metrics: batches and files that were synced or closed, and how long that took (ns).
+    cdef uint64_t batches
+    cdef uint64_t files
+    cdef int64_t spent
+    cdef int64_t began
     # Appenders whose files go with the next batch, behind those that the owner adds to it.
     cdef list wanted
     cdef size_t owned
@@ -39,11 +44,12 @@ cdef class Syncer:
     cdef void *owner
 
     cdef bint add(self, SyncJob job) noexcept nogil
-    cdef void add_file(self, Appender appender) noexcept nogil
+    cdef bint add_file(self, Appender appender) noexcept nogil
     cdef void want(self, Appender appender) noexcept nogil
     cdef void start_wanted(self) noexcept nogil
     cdef void finish_all(self) noexcept nogil
     cdef void start(self) noexcept nogil
+    cdef void end_batch(self) noexcept nogil
     cdef void between_batches(self) noexcept nogil
     cdef void wait(self) noexcept nogil
 

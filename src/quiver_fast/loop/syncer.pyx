@@ -8,7 +8,7 @@ of a failure once for each open file, so whoever syncs beside it could take a sy
 good that was not.
 """
 
-from libc.errno cimport EINTR, EIO, ENOMEM, errno
+from libc.errno cimport EINTR, EIO, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
@@ -19,7 +19,7 @@ import os
 import threading
 
 from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
-from quiver_fast.proton.libsys cimport EPOLLIN
+from quiver_fast.proton.libsys cimport EPOLLIN, monotonic_ns
 from quiver_fast.queuefile.appender cimport Appender
 
 cdef extern from "<unistd.h>" nogil:
@@ -103,13 +103,11 @@ cdef class Syncer:
         return True
 
     def add_wanted(self) -> None:
-        """Put the wanted files into the batch."""
+        """Put the wanted files into the batch; those without memory stay for the next."""
         cdef Appender appender
-        for appender in self.wanted:
-            self.add_file(appender)
-        self.wanted.clear()
+        self.wanted = [appender for appender in self.wanted if not self.add_file(appender)]
 
-    cdef void add_file(self, Appender appender) noexcept nogil:
+    cdef bint add_file(self, Appender appender) noexcept nogil:
         """Put what was appended so far into the next batch, as `add`.
 
         The appender lends its descriptor: a copy could not be had when there are no more.
@@ -124,10 +122,11 @@ cdef class Syncer:
         job.last = prepare_sync(appender)
         job.size = appender.tail
         job.fd = appender.file.fd
-        if self.add(job):
-            appender.lent = True
-        else:
-            finish_sync(appender, job.last, ENOMEM)
+        if not self.add(job):
+            # Nothing was tried, so the file is as good as before.
+            return False
+        appender.lent = True
+        return True
 
     cdef void want(self, Appender appender) noexcept nogil:
         """Have what was appended synced by the next batch that begins."""
@@ -149,7 +148,15 @@ cdef class Syncer:
         with gil:
             self.add_wanted()
         self.busy = True
+        self.began = monotonic_ns()
         give(self.request)
+
+    cdef void end_batch(self) noexcept nogil:
+        """Note that the batch is done."""
+        self.busy = False
+        self.batches += 1
+        self.files += self.count
+        self.spent += monotonic_ns() - self.began
 
     cdef void finish_all(self) noexcept nogil:
         """Have all that is wanted synced, and wait for it."""
@@ -186,7 +193,7 @@ cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
     cdef SyncJob *job
     cdef size_t i
     take(watch.fd)
-    (<Syncer>syncer).busy = False
+    (<Syncer>syncer).end_batch()
     for i in range((<Syncer>syncer).count):
         job = &(<Syncer>syncer).jobs[i]
         if job.appender != NULL:

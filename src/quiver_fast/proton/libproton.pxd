@@ -22,11 +22,9 @@ cdef extern from "proton/types.h" nogil:
     ctypedef struct pn_rwbytes_t:
         size_t size
         char *start
-    ctypedef pn_bytes_t pn_delivery_tag_t
     ctypedef struct pn_connection_t
     ctypedef struct pn_session_t
     ctypedef struct pn_link_t
-    ctypedef struct pn_delivery_t
     ctypedef struct pn_transport_t
     ctypedef struct pn_collector_t
     ctypedef struct pn_data_t
@@ -65,7 +63,6 @@ cdef extern from "proton/condition.h" nogil:
     bint pn_condition_is_set(pn_condition_t *condition)
     const char *pn_condition_get_name(pn_condition_t *condition)
     const char *pn_condition_get_description(pn_condition_t *condition)
-    int pn_condition_copy(pn_condition_t *to, pn_condition_t *from_)
     int pn_condition_set_name(pn_condition_t *condition, const char *name)
     int pn_condition_set_description(pn_condition_t *condition, const char *description)
     pn_data_t *pn_condition_info(pn_condition_t *condition)
@@ -94,14 +91,11 @@ cdef extern from "proton/codec.h" nogil:
     int pn_data_put_null(pn_data_t *data)
     int pn_data_put_bool(pn_data_t *data, bint value)
     int pn_data_put_ulong(pn_data_t *data, uint64_t value)
-    int pn_data_put_binary(pn_data_t *data, pn_bytes_t value)
     int pn_data_put_string(pn_data_t *data, pn_bytes_t value)
     int pn_data_put_symbol(pn_data_t *data, pn_bytes_t value)
-    pn_bytes_t pn_data_get_binary(pn_data_t *data)
     pn_bytes_t pn_data_get_bytes(pn_data_t *data)
     pn_bytes_t pn_data_get_symbol(pn_data_t *data)
     uint64_t pn_data_get_ulong(pn_data_t *data)
-    bint pn_data_get_bool(pn_data_t *data)
     bint pn_data_lookup(pn_data_t *data, const char *name)
     bint pn_data_is_described(pn_data_t *data)
     size_t pn_data_size(pn_data_t *data)
@@ -139,11 +133,6 @@ cdef extern from "proton/session.h" nogil:
     void *pn_session_get_context(pn_session_t *session)
     void pn_session_set_context(pn_session_t *session, void *context)
     void pn_session_set_incoming_capacity(pn_session_t *session, size_t capacity)
-    int pn_session_set_incoming_window_and_lwm(
-        pn_session_t *session, uint32_t window, uint32_t low_water_mark)
-    size_t pn_session_incoming_bytes(pn_session_t *session)
-    size_t pn_session_outgoing_bytes(pn_session_t *session)
-    uint32_t pn_session_remote_incoming_window(pn_session_t *session)
 
 cdef extern from "proton/terminus.h" nogil:
     ctypedef struct pn_terminus_t
@@ -206,62 +195,19 @@ cdef extern from "proton/link.h" nogil:
     pn_snd_settle_mode_t pn_link_remote_snd_settle_mode(pn_link_t *link)
     pn_rcv_settle_mode_t pn_link_remote_rcv_settle_mode(pn_link_t *link)
     const char *pn_link_name(pn_link_t *link)
-    pn_delivery_t *pn_unsettled_head(pn_link_t *link)
-    pn_delivery_t *pn_unsettled_next(pn_delivery_t *delivery)
     pn_terminus_t *pn_link_source(pn_link_t *link)
     pn_terminus_t *pn_link_target(pn_link_t *link)
     pn_terminus_t *pn_link_remote_source(pn_link_t *link)
     pn_terminus_t *pn_link_remote_target(pn_link_t *link)
-    pn_delivery_t *pn_link_current(pn_link_t *link)
-    bint pn_link_advance(pn_link_t *link)
-    int pn_link_credit(pn_link_t *link)
-    int pn_link_queued(pn_link_t *link)
-    int pn_link_drained(pn_link_t *link)
-    bint pn_link_get_drain(pn_link_t *link)
-    void pn_link_drain(pn_link_t *receiver, int credit)
-    void pn_link_flow(pn_link_t *receiver, int credit)
-    ssize_t pn_link_send(pn_link_t *sender, const char *bytes, size_t n)
-    ssize_t pn_link_recv(pn_link_t *receiver, char *bytes, size_t n)
     void pn_link_set_snd_settle_mode(pn_link_t *link, pn_snd_settle_mode_t mode)
     void pn_link_set_rcv_settle_mode(pn_link_t *link, pn_rcv_settle_mode_t mode)
 
 cdef extern from "proton/disposition.h" nogil:
-    ctypedef struct pn_disposition_t
-    void pn_disposition_set_failed(pn_disposition_t *disposition, bint failed)
-    void pn_disposition_set_undeliverable(pn_disposition_t *disposition, bint undeliverable)
     const uint64_t PN_RECEIVED
     const uint64_t PN_ACCEPTED
     const uint64_t PN_REJECTED
     const uint64_t PN_RELEASED
     const uint64_t PN_MODIFIED
-    pn_condition_t *pn_disposition_condition(pn_disposition_t *disposition)
-    pn_data_t *pn_disposition_data(pn_disposition_t *disposition)
-    bint pn_disposition_is_failed(pn_disposition_t *disposition)
-    bint pn_disposition_is_undeliverable(pn_disposition_t *disposition)
-    pn_data_t *pn_disposition_annotations(pn_disposition_t *disposition)
-
-cdef extern from "proton/delivery.h" nogil:
-    pn_delivery_tag_t pn_dtag(const char *bytes, size_t size)
-    pn_delivery_t *pn_delivery(pn_link_t *link, pn_delivery_tag_t tag)
-    void *pn_delivery_get_context(pn_delivery_t *delivery)
-    void pn_delivery_set_context(pn_delivery_t *delivery, void *context)
-    size_t pn_delivery_pending(pn_delivery_t *delivery)
-    pn_delivery_tag_t pn_delivery_tag(pn_delivery_t *delivery)
-    pn_link_t *pn_delivery_link(pn_delivery_t *delivery)
-    pn_disposition_t *pn_delivery_local(pn_delivery_t *delivery)
-    pn_disposition_t *pn_delivery_remote(pn_delivery_t *delivery)
-    uint64_t pn_delivery_remote_state(pn_delivery_t *delivery)
-    bint pn_delivery_settled(pn_delivery_t *delivery)
-    bint pn_delivery_partial(pn_delivery_t *delivery)
-    bint pn_delivery_aborted(pn_delivery_t *delivery)
-    bint pn_delivery_readable(pn_delivery_t *delivery)
-    bint pn_delivery_updated(pn_delivery_t *delivery)
-    void pn_delivery_update(pn_delivery_t *delivery, uint64_t state)
-    void pn_delivery_abort(pn_delivery_t *delivery)
-    void pn_delivery_clear(pn_delivery_t *delivery)
-    void pn_delivery_settle(pn_delivery_t *delivery)
-    pn_delivery_t *pn_work_head(pn_connection_t *connection)
-    pn_delivery_t *pn_work_next(pn_delivery_t *delivery)
 
 cdef extern from "proton/message.h" nogil:
     ctypedef struct pn_message_t
@@ -286,12 +232,9 @@ cdef extern from "proton/event.h" nogil:
         PN_LINK_REMOTE_OPEN
         PN_LINK_REMOTE_CLOSE
         PN_LINK_REMOTE_DETACH
-        PN_LINK_FLOW
-        PN_DELIVERY
     pn_event_type_t pn_event_type(pn_event_t *event)
     pn_session_t *pn_event_session(pn_event_t *event)
     pn_link_t *pn_event_link(pn_event_t *event)
-    pn_delivery_t *pn_event_delivery(pn_event_t *event)
 
 cdef extern from "proton/transport.h" nogil:
     int pn_transport_set_channel_max(pn_transport_t *transport, int channel_max)
@@ -302,10 +245,7 @@ cdef extern from "proton/transport.h" nogil:
     pn_condition_t *pn_transport_condition(pn_transport_t *transport)
     pn_connection_t *pn_transport_connection(pn_transport_t *transport)
     void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size)
-    uint32_t pn_transport_get_remote_max_frame(pn_transport_t *transport)
     void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t timeout)
-    uint32_t pn_transport_get_remote_idle_timeout(pn_transport_t *transport)
-    int64_t pn_transport_tick(pn_transport_t *transport, int64_t now)
 
 cdef extern from "proton/connection_driver.h" nogil:
     ctypedef struct pn_connection_driver_t:
@@ -379,16 +319,3 @@ cdef extern from "proton/sasl_plugin.h" nogil:
     void pnx_sasl_set_failed(pn_transport_t *transport)
     void pnx_sasl_set_implementation(
         pn_transport_t *transport, const pnx_sasl_implementation *implementation, void *context)
-
-# Not of the engine: our own parts of its library.
-cdef extern from "addresses.h" nogil:
-    size_t pnx_terminus_address_size(pn_terminus_t *terminus)
-
-cdef extern from "handles.h" nogil:
-    bint pnx_session_has_handle(pn_session_t *session)
-
-cdef extern from "passing.h" nogil:
-    size_t pnx_pass(
-        pn_delivery_t *arriving, pn_delivery_t *leaving, size_t most, int descriptor)
-    bint pnx_send(pn_link_t *link, const char *bytes, size_t size, int descriptor)
-    pn_bytes_t pnx_take(pn_link_t *link, char *spare, size_t size)

@@ -43,7 +43,9 @@ cdef class Appender:
     cdef bint lent
     # The document that is being written.
     cdef size_t entry_size
-    # errno of the last failure; a failed sync ends all writing.
+    # errno of the last failure; a failed sync ends all writing. The thread of the policy
+    # `interval` has these too, while the writer goes on: they are read and written as a whole,
+    # and so are the last index, what is synced and whether a checkpoint is due.
     cdef int error
     cdef bint broken
     cdef int64_t last
@@ -73,6 +75,7 @@ cdef class Appender:
 
     cdef bint ready_for(self, size_t size) noexcept nogil
     cdef bint is_whole(self) noexcept nogil
+    cdef void fail(self, int error) noexcept nogil
     cdef void leave_file(self) noexcept nogil
     cdef bint due_to_roll(self, int64_t entries) noexcept nogil
     cdef bint reserve(self, size_t end) noexcept nogil

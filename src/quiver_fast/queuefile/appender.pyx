@@ -18,8 +18,8 @@ from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
 from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_checkpoint
 from quiver_fast.queuefile.create import create_cycle_file, make_folder
 from quiver_fast.queuefile.cyclefile cimport (
-    META_DATA, CycleFile, cycle_close, cycle_cut, cycle_open, cycle_understand, next_document,
-    put32, store, store_long,
+    META_DATA, CycleFile, cycle_close, cycle_cut, cycle_open, cycle_understand, load, load_long,
+    next_document, put32, store, store_long,
 )
 from quiver_fast.queuefile.deletion import delete_cycles
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
@@ -269,14 +269,14 @@ cdef class Appender:
 
     cdef bint ready_for(self, size_t size) noexcept nogil:
         """Make sure that a document of ``size`` bytes can go at the tail."""
-        if self.broken or not self.is_whole():
+        if load(&self.broken) or not self.is_whole():
             return False
         if size > self.max_entry or size == 0:
             self.error = EINVAL
             return False
         if self.due_to_roll(1) and not self.rolled():
             return False
-        if self.checkpoint_due:
+        if load(&self.checkpoint_due):
             self.write_checkpoint()
         if not self.reserve(self.tail + size + self.room):
             return False
@@ -289,10 +289,14 @@ cdef class Appender:
 
     cdef bint is_whole(self) noexcept nogil:
         """Say whether the file has its full size; nothing is appended to one that was cut."""
-        if cycle_cut(&self.file):
-            self.error = EIO
-            self.broken = True
-        return not self.broken
+        if not load(&self.broken) and cycle_cut(&self.file):
+            self.fail(EIO)
+        return not load(&self.broken)
+
+    cdef void fail(self, int error) noexcept nogil:
+        """End all writing, in any thread. A thread that sees `broken` sees `error` too."""
+        self.error = error
+        store(&self.broken, True)
 
     cdef bint due_to_roll(self, int64_t entries) noexcept nogil:
         """Say whether the cycle is over, or its file has no room for so many entries."""
@@ -363,7 +367,8 @@ cdef class Appender:
                        self.sequence + self.file.spacing)
         if not self.is_whole():
             return -1
-        self.last = (self.cycle << self.shift) | self.sequence
+        # A thread that syncs must not see an index before its entry.
+        store_long(&self.last, (self.cycle << self.shift) | self.sequence)
         self.sequence += 1
         if self.on_entry != NULL:
             self.on_entry(self.listener)
@@ -396,7 +401,7 @@ cdef class Appender:
         The writer of the documents has left room for it.
         """
         cdef size_t size
-        self.checkpoint_due = False
+        store(&self.checkpoint_due, False)
         if self.tail == self.summed_from:
             return False
         size = put_checkpoint(
@@ -422,16 +427,15 @@ cdef class Appender:
         dropped what it could not write (A.11).
         """
         # This sync may miss what is appended while it runs.
-        cdef int64_t last = self.last
-        if self.broken or not self.is_whole():
+        cdef int64_t last = load_long(&self.last)
+        if not self.is_whole():
             return -1
         if fdatasync(self.file.fd) != 0:
-            self.error = errno
-            self.broken = True
+            self.fail(errno)
             return -1
         if self.synced != last:
-            self.synced = last
-            self.checkpoint_due = self.policy == DURABLE_INTERVAL
+            store_long(&self.synced, last)
+            store(&self.checkpoint_due, self.policy == DURABLE_INTERVAL)
             with gil:
                 self.table["chronicle.lastIndexMSynced"] = last
         return 0
@@ -448,8 +452,7 @@ cdef class Appender:
             if self.table.changed:
                 self.table.sync()
         except OSError as error:
-            self.error = error.errno
-            self.broken = True
+            self.fail(error.errno)
 
     cdef int64_t first_index(self) noexcept nogil:
         """Return the index of the first entry, or what it would have."""
@@ -490,10 +493,7 @@ cdef class Appender:
             self.table.close()
             self.leave_file()
             if not self.broken:
-                self.broken = True
-                self.error = EBADF
-
-    # For Python callers
+                self.fail(EBADF)
 
     def append_text(self, text: str) -> int:
         """Append a text-wire value; return its index (A.6, form 1).

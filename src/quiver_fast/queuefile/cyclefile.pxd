@@ -16,7 +16,7 @@ cdef struct CycleFile:
     char *base
     # Bytes of the file that are mapped.
     size_t size
-    # Of what is mapped.
+    # Guards what is mapped.
     Guard *guard
     # The words of the first document; 0 where it has none.
     size_t write_position

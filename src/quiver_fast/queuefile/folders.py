@@ -27,7 +27,7 @@ SEGMENTS_MAX, SEGMENT_MAX = 8, 128
 # Bytes of the name of a folder, and of a piece of a segment that would be a longer one.
 NAME_MAX, PIECE = 255, 64
 PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
-# What a queue's folder has files of, on a file system that does not tell case apart too.
+# The names of files in a queue's folder; also for file systems that ignore case.
 OWN = re.compile(rb"\.{1,2}|.*\.(cq4t?|partial|damaged)|\.quiver\.lock", re.DOTALL | re.IGNORECASE)
 ESCAPED = re.compile(rb"%([0-9A-F]{2})")
 

@@ -8,12 +8,15 @@ place, the file is one of the queue's, whatever its head looks like.
 Where the header can be read, what is left of the index documents tells them.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
-from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_understand, slots_of
+from quiver_fast.queuefile.cyclefile cimport (
+    META_DATA, NOT_READY, CycleFile, cycle_understand, load, put32, slots_of,
+)
 from quiver_fast.queuefile.layout import cycle_file_head, index_document
 from quiver_fast.queuefile.recovery cimport plausible_run
+from quiver_fast.queuefile.reindex cimport is_page, is_top
 
 # Where every header has its words, and where it ends (A.4).
 cdef size_t WRITE_POSITION = 0x40
@@ -42,6 +45,28 @@ cdef bint rebuild_head(CycleFile *file, object roll) except -1:
     return cycle_understand(file)
 
 
+cdef bint mend_length(CycleFile *file) except -1:
+    """Mend the length of the first document; say whether it was wrong.
+
+    With its words at their places, and the index documents known behind them, it is that of all
+    files. The walk would begin elsewhere, and take all entries for dirt.
+    """
+    cdef size_t first
+    if file.first_document == HEAD or not has_usual_words(file):
+        return False
+    first = HEAD + len(index_document(HEAD, "index2index", file.count))
+    if not (is_known(file, HEAD, "index2index") and is_known(file, first, "index")):
+        return False
+    put32(file.base, META_DATA | <uint32_t>(HEAD - EVENT))
+    cycle_understand(file)
+    return True
+
+
+cdef bint has_usual_words(const CycleFile *file) noexcept nogil:
+    return (file.write_position == WRITE_POSITION and file.index2index_word == INDEX2INDEX
+            and file.last_index_word == LAST_INDEX)
+
+
 cdef bint mend_pages(CycleFile *file) except -1:
     """Rebuild the damaged heads of index documents; say whether there was one.
 
@@ -49,10 +74,9 @@ cdef bint mend_pages(CycleFile *file) except -1:
     walk needs the heads: with a wrong length it comes to the midst of an entry.
     """
     cdef size_t first = HEAD + len(index_document(HEAD, "index2index", file.count))
-    if (file.first_document != HEAD or file.write_position != WRITE_POSITION
-            or file.index2index_word != INDEX2INDEX or file.last_index_word != LAST_INDEX):
+    if file.first_document != HEAD or not has_usual_words(file):
         return False
-    if slots_of(file, HEAD) and slots_of(file, first):
+    if is_top(file, HEAD) and is_page(file, first):
         return False
     if not (is_known(file, HEAD, "index2index") and is_known(file, first, "index")):
         return False
@@ -61,14 +85,19 @@ cdef bint mend_pages(CycleFile *file) except -1:
 
 
 cdef bint is_known(const CycleFile *file, size_t at, str name) except -1:
-    """Say whether an index document is at its place, or its header or its name is."""
+    """Say whether an index document is at its place, or its header or its name is.
+
+    The files are complete before they have their name: a header that says the document is not
+    ready is damaged, too.
+    """
     cdef bytes expected = fixed_part(at, name, file.count)
     cdef const char *start = expected
     cdef size_t event = 2 + len(name)
     if at + len(expected) > file.size:
         return False
-    return slots_of(file, at) != 0 or memcmp(file.base + at, start, EVENT) == 0 or (
-        memcmp(file.base + at + EVENT, start + EVENT, event) == 0)
+    if slots_of(file, at) != 0 or memcmp(file.base + at + EVENT, start + EVENT, event) == 0:
+        return True
+    return load(file.base + at) & ~NOT_READY == load(start)
 
 
 cdef size_t first_entry(int64_t count) except 0:

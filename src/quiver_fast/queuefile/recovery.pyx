@@ -17,7 +17,7 @@ from quiver_fast.queuefile.cyclefile cimport (
     load, next_document, slots_of, store,
 )
 from quiver_fast.queuefile.reindex cimport (
-    Walked, forget, note_entry, note_page, repair_index, set_long,
+    Walked, forget, has_named_index, note_entry, note_page, repair_index, set_long,
 )
 
 cdef extern from "<fcntl.h>" nogil:
@@ -153,7 +153,10 @@ cdef size_t indexed_start(const CycleFile *file, int64_t *sequence) noexcept nog
     """
     cdef int64_t earlier = 0
     cdef size_t before
-    cdef size_t at = cycle_slot(file, file.count * file.count * file.spacing - 1, sequence)
+    cdef size_t at
+    if not has_named_index(file):
+        return file.first_document
+    at = cycle_slot(file, file.count * file.count * file.spacing - 1, sequence)
     while sequence[0] > 0:
         before = cycle_slot(file, sequence[0] - 1, &earlier)
         if lands_on(file, before, earlier, at, sequence[0]):

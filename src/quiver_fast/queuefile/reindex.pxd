@@ -24,6 +24,9 @@ cdef struct Walked:
     # No memory was left.
     bint failed
 
+cdef bint is_page(const CycleFile *file, size_t at) noexcept nogil
+cdef bint is_top(const CycleFile *file, size_t at) noexcept nogil
+cdef bint has_named_index(const CycleFile *file) noexcept nogil
 cdef bint note_entry(Walked *walked, size_t at) noexcept nogil
 cdef bint note_page(
     const CycleFile *file, Walked *walked, size_t at, int64_t sequence) noexcept nogil

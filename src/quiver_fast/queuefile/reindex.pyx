@@ -58,12 +58,34 @@ cdef bint is_page(const CycleFile *file, size_t at) noexcept nogil:
             and memcmp(file.base + at + 4, PAGE_EVENT, PAGE_EVENT_SIZE) == 0)
 
 
+cdef bint is_top(const CycleFile *file, size_t at) noexcept nogil:
+    return (slots_of(file, at) != 0
+            and memcmp(file.base + at + 4, TOP_EVENT, TOP_EVENT_SIZE) == 0)
+
+
+cdef bint has_named_index(const CycleFile *file) noexcept nogil:
+    """Say whether the page of pages and every page that it links have their names.
+
+    What has lost its name is no part of the index after the repair: no walk may begin there.
+    """
+    cdef size_t top = <size_t>load_long(file.base + file.index2index_word)
+    cdef size_t pages
+    cdef size_t at
+    cdef int64_t number
+    if not is_top(file, top):
+        return False
+    pages = slots_of(file, top)
+    for number in range(file.count):
+        at = <size_t>load_long(file.base + pages + 8 * number)
+        if slots_of(file, at) != 0 and not is_page(file, at):
+            return False
+    return True
+
+
 cdef bint note_page(
         const CycleFile *file, Walked *walked, size_t at, int64_t sequence) noexcept nogil:
     """Note the meta-data at ``at`` if it is an index document; ``sequence`` comes next."""
-    if slots_of(file, at) == 0:
-        return True
-    if memcmp(file.base + at + 4, TOP_EVENT, TOP_EVENT_SIZE) == 0:
+    if is_top(file, at):
         walked.top = walked.top or at
         if <size_t>load_long(file.base + file.index2index_word) == at:
             walked.top_known = True

@@ -16,7 +16,7 @@ from quiver_fast.queuefile.cyclefile cimport (
     CycleFile, cycle_close, cycle_open, cycle_understand, load,
 )
 from quiver_fast.queuefile.durability import boot_id
-from quiver_fast.queuefile.heads cimport mend_pages, rebuild_head
+from quiver_fast.queuefile.heads cimport mend_length, mend_pages, rebuild_head
 from quiver_fast.queuefile.layout import RollCycle, cycle_file_head
 from quiver_fast.queuefile.recovery cimport TEXT_CHECK, Extent, TextCheck, cycle_end, cycle_repair
 from quiver_fast.queuefile.table import Table, cycles_in
@@ -146,7 +146,8 @@ def repair_file(
     code = cycle_open(&file, name, True)
     if code == 0:
         cycle_understand(&file)
-        mended = mend_head(&file)
+        mended = mend_length(&file)
+        mended |= mend_head(&file)
         mended |= mend_pages(&file)
         with nogil:
             code = cycle_repair(&file, &extent, sequence, from_index, check)

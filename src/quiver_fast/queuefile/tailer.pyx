@@ -119,7 +119,7 @@ cdef class Tailer:
             later = [found for found in self.cycles() if found > self.cycle]
             if not later:
                 return TAILER_AT_END
-            # What was written before the next file came is read first.
+            # Read first what was written before the next file came.
             if self.file.base != NULL and self.more_here():
                 return TAILER_FOUND
             return TAILER_FOUND if self.open_at(later[0]) else TAILER_AT_END

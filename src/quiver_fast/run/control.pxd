@@ -19,6 +19,7 @@ cdef class Control:
 
     cdef int say_ready(self) noexcept nogil
     cdef int look(self) noexcept nogil
+    cdef int wait(self, int fd, bint writing, int64_t until) noexcept nogil
     cdef int take(self, const char *bytes, size_t size) noexcept nogil
     cdef int obey(self) noexcept nogil
     cdef int lose(self) noexcept nogil

@@ -11,14 +11,19 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.signal cimport SIGTERM, raise_
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memcmp
+from posix.time cimport timespec
 
 import socket
 
 from quiver_fast.errors import UsageError
-from quiver_fast.proton.libsys cimport MSG_DONTWAIT, MSG_NOSIGNAL, recv, send
+from quiver_fast.loop.interrupt cimport pending_count, wake_descriptor
+from quiver_fast.proton.libsys cimport (
+    MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, monotonic_ns, pollfd, ppoll, recv, send,
+)
 
 # Digits of the largest number that surely fits 64 bits.
 cdef size_t MOST_DIGITS = 18
+cdef int64_t SECOND = 1000000000
 
 
 cdef class Control:
@@ -75,6 +80,30 @@ cdef class Control:
                 return 0
             else:
                 self.lose()
+        return 0
+
+    cdef int wait(self, int fd, bint writing, int64_t until) noexcept nogil:
+        """Sleep until a socket is ready, a signal or the wrapper's word comes, or ``until``.
+
+        Args:
+            fd: what is read from.
+            writing: whether it is also written to.
+            until: on the monotonic clock, in nanoseconds; not after this.
+        """
+        cdef pollfd[3] fds
+        cdef timespec span
+        cdef int64_t rest = max(until - monotonic_ns(), <int64_t>0)
+        span.tv_sec = rest // SECOND
+        span.tv_nsec = rest % SECOND
+        fds[0].fd = fd
+        fds[0].events = POLLIN | (POLLOUT if writing else 0)
+        # The pipe stays readable after the first signal, which must not wake us again.
+        fds[1].fd = wake_descriptor() if pending_count() == 0 else -1
+        fds[1].events = POLLIN
+        fds[2].fd = self.fd
+        fds[2].events = POLLIN
+        if ppoll(fds, 3, &span, NULL) > 0 and fds[2].revents:
+            self.look()
         return 0
 
     cdef int take(self, const char *bytes, size_t size) noexcept nogil:

@@ -200,6 +200,9 @@ class AmqpService:
         syncer: what syncs them, with files.
         opener: what opens them, with files.
 
+    Attributes:
+        broker: its addresses.
+
     Raises:
         QuiverError: certificates, files or the address cannot be used.
     """
@@ -223,14 +226,14 @@ class AmqpService:
             allow_insecure_plain=config.allow_insecure_plain,
         )
         security.prepare_server()
-        self._broker = Broker(reactor, config, security, files, syncer, opener)
+        self.broker = Broker(reactor, config, security, files, syncer, opener)
         if files is not None:
-            restore_subscriptions(self._broker)
-        self._broker.complete()
+            restore_subscriptions(self.broker)
+        self.broker.complete()
         sockets = listen(config.host, config.port, backlog=BACKLOG)
-        self._listeners = [Listener(self._broker, sock) for sock in sockets]
-        self._turn = Turn(self._broker)
-        self._connectors = connect(self._broker, config)
+        self._listeners = [Listener(self.broker, sock) for sock in sockets]
+        self._turn = Turn(self.broker)
+        self._connectors = connect(self.broker, config)
 
     def close(self) -> None:
         """Take no more connections, close those there are in order, and free the queues."""
@@ -239,7 +242,7 @@ class AmqpService:
         for connector in self._connectors:
             connector.close()
         self._turn.drain()
-        self._broker.close()
+        self.broker.close()
 
 
 def connect(broker: Broker, config: ServerConfig) -> list[Connector]:

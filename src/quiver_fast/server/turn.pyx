@@ -4,6 +4,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
 from posix.unistd cimport close
 
+from quiver_fast.amqp.data_plane cimport amqp_deliveries_free, amqp_plane_free
 from quiver_fast.amqp.tls cimport tls_free
 from quiver_fast.loop.balance cimport CONNECTION, freed
 from quiver_fast.loop.heap cimport heap_first
@@ -14,18 +15,19 @@ from quiver_fast.proton.libsys cimport monotonic_ns, malloc_trim
 from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.addresses.lifetime cimport node_delete
 from quiver_fast.server.addresses.sole cimport leave_container
+from quiver_fast.server.addresses.waiting cimport admit_ending, endings_begin, ends_are_left
 from quiver_fast.server.connections.peer cimport (
-    peer_close, peer_cut, peer_finished, peer_has_rest, peer_write,
+    peer_close, peer_cut, peer_finished, peer_has_rest, peer_return, peer_write,
 )
 from quiver_fast.server.durable.store cimport stores_flush
 from quiver_fast.server.model.lists cimport list_remove
-from quiver_fast.server.model.structures cimport Container, Peer, Queue, peer_dirty
+from quiver_fast.server.model.structures cimport Container, Inlet, Peer, Queue, peer_dirty
 from quiver_fast.server.model.timer cimport timer_clear, timers_ring
 from quiver_fast.server.model.trim cimport memory_freed
 from quiver_fast.server.streams.trunk cimport trunk_lost, trunks_top_up
 from quiver_fast.server.transactions.coordinator cimport coordinators_resume
 from quiver_fast.server.transfer.dispatch cimport queue_dispatch
-from quiver_fast.server.transfer.inlet cimport inlets_awake, queue_resume
+from quiver_fast.server.transfer.inlet cimport inlet_receive, inlets_awake, queue_resume
 from quiver_fast.server.transfer.keeping cimport declare_dead
 from quiver_fast.server.transfer.outlet cimport outlets_drained
 from quiver_fast.server.transfer.retire cimport queue_retire
@@ -89,9 +91,18 @@ cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
         if container.dirty_stores != NULL:
             stores_flush(container)
         write_all(container)
+    end_messages(container)
     give_memory_back(container, now)
     bury(container)
-    return now if work_left(container) else next_due(container)
+    return now if work_left(container) or ends_are_left(container) else next_due(container)
+
+
+cdef void end_messages(Container *container) noexcept nogil:
+    """End a long message that waited for this turn; what others wait for is written already."""
+    cdef Inlet *inlet = admit_ending(container) if endings_begin(container) else NULL
+    while inlet != NULL:
+        inlet_receive(inlet)
+        inlet = admit_ending(container)
 
 
 cdef int64_t next_due(const Container *container) noexcept nogil:
@@ -149,8 +160,9 @@ cdef void write_one(Container *container, Peer *peer) noexcept nogil:
     if peer.dead:
         return
     peer_write(peer)
-    # The engine makes events of its own, such as the end of the transport.
+    # What was left for this round; and the engine's own events, such as the transport's end.
     peer_process(peer)
+    peer_return(peer)
     if peer_has_rest(peer) and not peer.behind:
         take_input(peer)
         # To answer, and to read on.
@@ -201,6 +213,8 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     watch_remove(container.epoll, &peer.watch)
     close(peer.watch.fd)
     pn_connection_driver_destroy(&peer.driver)
+    amqp_plane_free(&peer.plane)
+    amqp_deliveries_free(&peer.deliveries)
     tls_free(peer.tls)
     freed(CONNECTION)
     holder_end(&peer.holder)

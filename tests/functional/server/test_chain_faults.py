@@ -6,6 +6,7 @@ import itertools
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from proton import Delivery, Described, Endpoint, Message, Receiver
 from support.clients import Clients
 from support.durable_client import TRANSACTIONAL, DurableClient
 from support.engine_client import EngineClient
+from support.faults import Faults, Kind
+from support.preload import compile_preload
 from support.processes import wait_until
 from support.server import Server, running_server
 from support.streams import head, received
@@ -419,3 +422,110 @@ def arrived(consumer: EngineClient, address: str) -> bytes:
     consumer.until(ended)
     consumer.accept(link)
     return bytes(data)
+
+
+class TestAFileThatCannotBeOpened:
+    """For want of descriptors or memory: the message stays, and comes to the next consumer."""
+
+    @pytest.fixture
+    def library(self, tmp_path: Path) -> Path:
+        return compile_preload(Path(__file__).parents[2] / "faults" / "nth_call.c", tmp_path)
+
+    @pytest.mark.parametrize("kind", [Kind.OPEN, Kind.MAPPING])
+    def test_the_first_one(self, tmp_path: Path, library: Path, kind: Kind) -> None:
+        message = message_of(os.urandom(MEBIBYTE))
+        with self.running(tmp_path, library) as (server, faults):
+            with EngineClient(server.port) as producer:
+                send(producer, producer.sender(QUEUE, streaming=True), message)
+            with EngineClient(server.port) as client:
+                receiver = client.receiver(QUEUE, credit=0)
+                faults.arm(kind, 1, lasting=True)
+                receiver.flow(1)
+                assert refused(client, receiver)
+                assert faults.failed > 0
+                faults.disarm()
+                (found,) = everything(client, QUEUE)
+            # Its header says that it was delivered before.
+            assert found[-MEBIBYTE:] == message[-MEBIBYTE:]
+
+    @pytest.mark.parametrize("kind", [Kind.OPEN, Kind.MAPPING])
+    def test_the_second_one(self, tmp_path: Path, library: Path, kind: Kind) -> None:
+        """The consumer has the beginning already: its delivery is aborted."""
+        # Longer than an entry, so that it is sent from its parts.
+        message = message_of(os.urandom(17 * MEBIBYTE))
+        with (
+            self.running(tmp_path, library, roll_size=65536) as (server, faults),
+            EngineClient(server.port) as first,
+            EngineClient(server.port) as consumer,
+        ):
+            send_over_two_files(server, tmp_path / "store" / QUEUE, message)
+            link = first.receiver(QUEUE, credit=0)
+            faults.arm(kind, 0)
+            link.flow(1)
+            first.read(link, len(message))
+            calls = faults.seen
+            assert calls > 1
+            first.socket.close()
+            link = consumer.receiver(QUEUE, credit=0)
+            # The last one is that for the second file.
+            faults.arm(kind, calls, lasting=True)
+            link.flow(1)
+            assert refused(consumer, link)
+            assert faults.failed > 0
+            faults.disarm()
+            (found,) = everything(consumer, QUEUE)
+            assert found[-17 * MEBIBYTE :] == message[-17 * MEBIBYTE :]
+
+    @contextmanager
+    def running(
+        self, folder: Path, library: Path, **keys: object
+    ) -> Iterator[tuple[Server, Faults]]:
+        faults = Faults(folder, library)
+        keys["store"] = folder / "store"
+        with running_server(folder, environment=faults.environment, says="", **keys) as server:
+            yield server, faults
+            # What it says of the calls that failed is not judged here.
+            server.kill()
+        faults.close()
+
+
+def send_over_two_files(server: Server, queue: Path, message: bytes) -> None:
+    """Store a long message whose file ends in its midst."""
+    small = DURABLE + head(50_000) + b"x" * 50_000
+    with (
+        EngineClient(server.port) as producer,
+        EngineClient(server.port) as busy,
+        EngineClient(server.port) as consumer,
+    ):
+        sender, other = producer.sender(QUEUE, streaming=True), producer.sender(QUEUE)
+        delivery = producer.start(sender, message[:100])
+        streamed(producer, sender, message[100:200_000])
+        # It takes the stream, and is busy with that.
+        busy.read(busy.receiver(QUEUE), 100_000)
+        receiver = consumer.receiver(QUEUE, credit=100)
+        # What is done with makes the file one to be ended.
+        while len(list(queue.glob("*.cq4"))) < 2:
+            producer.send(other, small)
+            assert received(consumer, receiver, len(small), producer) == small
+            producer.until(lambda: other.credit > 0)
+        receiver.close()
+        consumer.until(lambda: bool(receiver.state & Endpoint.REMOTE_CLOSED))
+        streamed(producer, sender, message[200_000:-1])
+        sender.stream(message[-1:])
+        sender.advance()
+        producer.until(lambda: delivery.settled)
+        assert delivery.remote_state == Delivery.ACCEPTED
+        busy.socket.close()
+        producer.sync()
+
+
+def refused(client: EngineClient, link: Receiver) -> bool:
+    """Receive until the server detaches the link; say whether it is for a fault of its own."""
+
+    def detached() -> bool:
+        while link.current is not None and not link.current.aborted and link.recv(65536):
+            pass
+        return bool(link.state & Endpoint.REMOTE_CLOSED)
+
+    client.until(detached)
+    return bool(link.remote_condition.name == "amqp:internal-error")

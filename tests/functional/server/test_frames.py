@@ -29,7 +29,7 @@ from support.amqp_frames import (
 from support.bystander import Bystander
 from support.measured import Figure
 from support.network import reset
-from support.server import Server, running_server
+from support.server import Server, engine_is_old, running_server
 
 FRAMING = "amqp:connection:framing-error"
 DECODE = "amqp:decode-error"
@@ -351,6 +351,8 @@ ILLEGAL: dict[Act, set[str]] = {
 
 @pytest.mark.parametrize("act", ILLEGAL, ids=lambda act: act.__name__)
 def test_what_no_state_allows_ends_it(client: FrameClient, act: Act) -> None:
+    if act is handle_above_the_maximum and engine_is_old():
+        pytest.skip("Proton before 0.40 sets no handle-max")
     client.open()
     act(client)
     assert ending(client).condition in ILLEGAL[act]

@@ -367,6 +367,25 @@ def test_many_messages_through_small_windows(server: Server, clients: Clients) -
             consumer.link.flow(1)
 
 
+def test_consumers_of_a_connection_that_is_full(server: Server, address: str) -> None:
+    """A connection without room goes on with whom it interrupted, and leaves out no message."""
+    count, size = 400, 20_000
+    with EngineClient(server.port) as producer, EngineClient(server.port) as consumer:
+        receivers = [consumer.receiver(address, count) for _ in range(4)]
+        sender = producer.sender(address)
+        for number in range(count):
+            producer.until(lambda: sender.credit > 0)
+            producer.send(sender, head(size) + b"%08d" % number + bytes(size - 8))
+        # The consumer reads nothing until all that the socket takes is there.
+        producer.sync()
+        found = []
+        while len(found) < count:
+            consumer.until(lambda: any(link.current is not None for link in receivers))
+            link = next(link for link in receivers if link.current is not None)
+            found.append(int(received(consumer, link, size)[-size:][:8]))
+        assert sorted(found) == list(range(count))
+
+
 @pytest.mark.parametrize(
     ("outcome", "stays"),
     [

@@ -1,39 +1,27 @@
-"""Streams pass from connection to connection as they are, by whichever way they go.
-
-The server has two: the engine's frames, and frames that go past the engine to the
-socket. To show its frames (``PN_TRACE_FRM``) the engine must make them.
-"""
+"""Streams pass from connection to connection as they are."""
 
 from __future__ import annotations
 
 import os
 import time
 import zlib
-from collections.abc import Callable
 
 import pytest
 from support.server import Server
 from support.streams import Arriving, head, pair, send_part
 
-Start = Callable[..., Server]
 MEBIBYTE = 1 << 20
-
-
-@pytest.fixture(params=[False, True], ids=["past the engine", "by the engine"])
-def way(request: pytest.FixtureRequest, start: Start) -> Server:
-    """A server whose streams all go one way; what it shows has its frames' names."""
-    if request.param:
-        return start(environment={"PN_TRACE_FRM": "1"}, says="@transfer(20)")
-    return start()
 
 
 @pytest.mark.parametrize("streaming_links", [False, True])
 @pytest.mark.parametrize("frame", [512, 5000, 65536])
-def test_frames_of_any_size(way: Server, address: str, frame: int, streaming_links: bool) -> None:
+def test_frames_of_any_size(
+    server: Server, address: str, frame: int, streaming_links: bool
+) -> None:
     """None is larger than what its receiver takes, which would close the connection."""
     size = 200_000 if frame == 512 else 2 * MEBIBYTE
     message = head(size) + os.urandom(size)
-    with pair(way, streaming_links=streaming_links, max_frame=frame) as (producer, consumer):
+    with pair(server, streaming_links=streaming_links, max_frame=frame) as (producer, consumer):
         base = consumer.receiver(address)
         sender = producer.sender(address, streaming=True)
         producer.start(sender, message[:9])
@@ -57,10 +45,10 @@ def test_frames_of_any_size(way: Server, address: str, frame: int, streaming_lin
         assert bytes(got) == message
 
 
-def test_a_socket_that_takes_a_part(way: Server, address: str) -> None:
+def test_a_socket_that_takes_a_part(server: Server, address: str) -> None:
     """Of what the socket leaves the rest goes first, before that of other streams."""
     size = 8 * MEBIBYTE
-    with pair(way, streaming_links=True) as (producer, consumer):
+    with pair(server, streaming_links=True) as (producer, consumer):
         consumer.receiver(address)
         senders = [producer.sender(address, streaming=True) for _ in range(3)]
         blocks = [os.urandom(65536) for _ in senders]

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from proton import Delivery
+from proton import Condition, Delivery
 from support.certificates import Certificates
 from support.engine_client import EngineClient
 from support.processes import run, wait_until
@@ -179,11 +179,15 @@ class TestStreams:
             consumer.until(lambda: not receiver.current.partial)
             producer.rest(0.05)
             assert delivery.remote_state == 0
+            if outcome == Delivery.REJECTED:
+                receiver.current.local.condition = Condition("app:no", "because")
             receiver.current.update(outcome)
             receiver.current.settle()
             consumer.pump(0)
             producer.until(lambda: delivery.settled)
             assert delivery.remote_state == outcome
+            if outcome == Delivery.REJECTED:
+                assert delivery.remote.condition == Condition("app:no", "because")
 
     def test_sections_before_the_body_stay(self, way: tuple[Server, Server], address: str) -> None:
         header = b"\x00\x53\x70\xc0\x04\x02\x40\x50\x07"

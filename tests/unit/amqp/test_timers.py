@@ -87,3 +87,16 @@ def test_nobody_spins_on_one_cpu(plane_library: ctypes.CDLL) -> None:
         assert plane_library.amqp_wait_span(byref(wait)) == 0
     finally:
         os.sched_setaffinity(0, cpus)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this machine has one CPU")
+def test_who_gave_way_sleeps_the_longest(plane_library: ctypes.CDLL) -> None:
+    """A yield that took the CPU away begins the longest pause, whatever paid before."""
+    wait = CWait()
+    plane_library.amqp_wait_init(byref(wait), c_bool(True))
+    plane_library.amqp_wait_paid(byref(wait), c_bool(True))
+    plane_library.amqp_wait_gave_way(byref(wait))
+    spans = [plane_library.amqp_wait_span(byref(wait)) for _ in range(1025)]
+    assert spans == [0] * 1024 + [SPAN]
+    plane_library.amqp_wait_paid(byref(wait), c_bool(True))
+    assert plane_library.amqp_wait_span(byref(wait)) == SPAN

@@ -258,6 +258,41 @@ def test_a_damaged_head_is_made_anew(
     assert path.read_bytes() == before
 
 
+# Where the head tells the version of the format: other versions are refused, and left as they are.
+DATA_FORMAT = 196
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_a_damaged_byte_before_the_entries_costs_none(tmp_path: Path, newest: bool) -> None:
+    """Rule 1, for each byte of the head, of the page of pages and of the first page."""
+    few = [b"entry %d" % number for number in range(40)]
+    data = bytes(written(ROLL, [(False, entry) for entry in few]).finish(end=not newest))
+    path = place(tmp_path, data)
+    after = tmp_path / ROLL.file_name(ROLL.cycle_of(path.name) + 1)
+    later = bytes(written(ROLL, [(False, b"later")]).finish())
+    for at in set(range(data.index(few[0]) - 4)) - {DATA_FORMAT}:
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << at * 5 % 8
+        path.write_bytes(damaged + bytes(1 << 17))
+        if not newest:
+            after.write_bytes(later)
+        Appender(tmp_path, verify=True).close()
+        assert contents(tmp_path) == few + [b"later"] * (not newest), at
+        assert verify_queue(tmp_path).deviations == [], at
+
+
+@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("at", range(4))
+def test_the_length_of_the_head(tmp_path: Path, at: int, bit: int) -> None:
+    """With a wrong one the entries would be taken for dirt."""
+    path = place(tmp_path, twin().finish())
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1 << bit
+    path.write_bytes(data)
+    recover(tmp_path)
+    assert contents(tmp_path) == ENTRIES
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -7,9 +7,9 @@ import contextlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proton import Data, Described, Message, symbol, ulong
+from proton import Data, Message, symbol, ulong
 
-from quiver_fast.server.messages.annotations import merged, of_outcome
+from quiver_fast.server.messages.annotations import merged
 
 texts = st.text(max_size=270)
 keys = st.one_of(
@@ -74,34 +74,3 @@ def test_what_cannot_be_merged(message: bytes, annotations: bytes) -> None:
 def test_anything_is_merged_or_refused(message: bytes, annotations: bytes) -> None:
     with contextlib.suppress(ValueError):
         merged(message, annotations)
-
-
-@given(maps, st.binary(max_size=300), st.booleans())
-def test_annotations_are_found_in_a_transactional_state(
-    annotations: dict[object, object], transaction: bytes, failed: bool
-) -> None:
-    outcome = Described(ulong(0x27), [failed, None, annotations])
-    assert of_outcome(encoded([transaction, outcome])) == encoded(annotations)
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        b"",
-        b"\x45",  # no fields
-        encoded([b"id"]),
-        encoded([b"id", 5]),  # the outcome has no descriptor
-        encoded([b"id", Described(ulong(0x27), [True, True])]),  # and this one no annotations
-        encoded([b"id", Described(ulong(0x27), "text")]),
-        encoded([b"id", Described(ulong(0x27), [True, True, {}])])[:-3],
-    ],
-)
-def test_states_without_annotations_are_refused(state: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
-        of_outcome(state)
-
-
-@given(st.binary(max_size=40))
-def test_any_state_is_read_or_refused(state: bytes) -> None:
-    with contextlib.suppress(ValueError):
-        of_outcome(state)

@@ -235,7 +235,7 @@ cdef bint is_concluded(pn_transport_t *transport) noexcept with gil:
     The engine takes AMQP frames between SASL frames too, authenticated or not.
     """
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
-    # Where SASL is demanded the engine refuses an AMQP header without it.
+    # If SASL is demanded, the engine refuses an AMQP header without it.
     if exchange.stage == SASL_IDLE or exchange.user:
         return True
     is_due(transport, SASL_IDLE)

@@ -16,7 +16,7 @@ cdef class Channel:
     cdef int fd
     cdef object sock
     cdef readonly str peer
-    # What the wrapper says ends a wait for the peer.
+    # A message of the wrapper ends a wait for the peer.
     cdef Control control
     cdef Buffer input
     cdef Buffer output

@@ -3,16 +3,13 @@
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, strlen
-from posix.time cimport timespec
 
 import os
 
 from quiver_fast.arguments import endpoint
 from quiver_fast.errors import LinkError, PeerError
-from quiver_fast.loop.interrupt cimport pending_count, wake_descriptor
-from quiver_fast.proton.libsys cimport (
-    MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, monotonic_ns, pollfd, ppoll, recv, send,
-)
+from quiver_fast.loop.interrupt cimport pending_count
+from quiver_fast.proton.libsys cimport MSG_DONTWAIT, MSG_NOSIGNAL, monotonic_ns, recv, send
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.remote.wire.buffer cimport discard, pending, release, reserve
 from quiver_fast.remote.wire.replies import foreign_protocol, message_of
@@ -26,7 +23,6 @@ from quiver_fast.run.control cimport Control
 cdef size_t READ_SIZE = 262144
 # No reply to our requests is larger: a batch of one entry of 16 MiB, as base64.
 cdef size_t MAX_REPLY = 24 << 20
-cdef int64_t SECOND = 1000000000
 
 
 cdef bint starts(Slice text, const char *prefix) noexcept nogil:
@@ -206,20 +202,7 @@ cdef class Channel:
 
     cdef int wait(self, int64_t until) noexcept nogil:
         """Sleep until the socket is ready, a signal or the wrapper's word comes, or ``until``."""
-        cdef pollfd[3] fds
-        cdef timespec span
-        cdef int64_t rest = max(until - monotonic_ns(), <int64_t>0)
-        span.tv_sec = rest // SECOND
-        span.tv_nsec = rest % SECOND
-        fds[0].fd = self.fd
-        fds[0].events = POLLIN | (POLLOUT if self.blocked else 0)
-        # The pipe stays readable after the first signal, which must not wake us again.
-        fds[1].fd = wake_descriptor() if pending_count() == 0 else -1
-        fds[1].events = POLLIN
-        fds[2].fd = self.control.fd
-        fds[2].events = POLLIN
-        if ppoll(fds, 3, &span, NULL) > 0 and fds[2].revents:
-            self.control.look()
+        self.control.wait(self.fd, self.blocked, until)
         return 0
 
     cdef int lost(self) except -1:

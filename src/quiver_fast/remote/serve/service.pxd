@@ -57,7 +57,7 @@ cdef class Service:
     cdef void *dirty
     cdef void *oldest
     cdef void *youngest
-    # Who waits for memory, the first one first.
+    # The sessions that wait for memory, in the order of their waiting.
     cdef void *starving
     cdef void *last_starving
 

@@ -2,7 +2,7 @@
 
 from libc.string cimport memcmp, strcpy
 
-from quiver_fast.proton.libproton cimport pn_delivery_t
+from quiver_fast.amqp.data_plane cimport amqp_delivery_t
 from quiver_fast.server.addresses.broker cimport Absence, find_queue
 from quiver_fast.server.addresses.subscription cimport SPREAD, store_copies
 from quiver_fast.server.connections.peer cimport delivery_reject
@@ -62,7 +62,7 @@ cdef bint publish_copy(Queue *subscription) noexcept nogil:
 
 
 cdef Queue *queue_of_message(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
     """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
     cdef const char *address
     cdef size_t size

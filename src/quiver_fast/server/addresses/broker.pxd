@@ -18,6 +18,15 @@ cdef struct Delay:
     bint ended
     bint closed
 
+# Links whose long message is complete, and waits for a turn in which it may be made whole: the
+# last that came is the first. `admitted` is the one whose turn it is; `copied` counts the bytes
+# of messages that were made whole since the last turn's end.
+cdef struct Endings:
+    Inlet *newest
+    Inlet *oldest
+    Inlet *admitted
+    size_t copied
+
 cdef class Broker:
     cdef Container container
     cdef Reactor reactor
@@ -43,6 +52,7 @@ cdef class Broker:
     # Opens the files of queues that clients make.
     cdef Opener opener
     cdef bytes container_id
+    cdef Endings endings
 
     cdef Queue *find(self, bytes address, bint create, bint topic)
     cdef Queue *make(self, bytes address, bint topic)

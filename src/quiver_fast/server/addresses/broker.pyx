@@ -19,6 +19,7 @@ from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.server.durable.store cimport (
     Store, store_leave, stores_finish, stores_flush, synced,
 )
+from quiver_fast.server.model.labels cimport queue_label
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Container, Inlet, Queue, queue_dirty
 from quiver_fast.server.nodes.queue cimport queue_free, queue_new
@@ -149,6 +150,9 @@ cdef class Broker:
         self.subscriptions = {}
         heap_free(&self.container.timers)
         free(self.container.pending)
+        free(self.container.labelled)
+        free(self.container.input.buffer)
+        free(self.container.output.buffer)
         self.container.pending = NULL
 
     cdef Queue *find(self, bytes address, bint create, bint topic):
@@ -179,6 +183,8 @@ cdef class Broker:
             queue_free(queue)
             raise
         self.queues[address] = <size_t>queue
+        if not is_dynamic(queue):
+            queue_label(queue)
         return queue
 
     cdef int make_storable(self, Queue *queue) except -1:

@@ -17,6 +17,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.connections.peer cimport link_refuse
 from quiver_fast.server.model.lists cimport list_push, list_remove
+from quiver_fast.server.model.roles cimport TRUNK_CONSUMER
 from quiver_fast.server.model.structures cimport Consumer, Inlet, Queue, queue_dirty
 from quiver_fast.server.nodes.queue cimport consumer_unready
 
@@ -134,5 +135,5 @@ cdef void node_join(Inlet *inlet) noexcept nogil:
 
 cdef void node_leave(Inlet *inlet) noexcept nogil:
     """Take a link out of its node's list, if it is in one."""
-    if inlet.queue != NULL and not inlet.announced:
+    if inlet.queue != NULL and inlet.base.role != TRUNK_CONSUMER:
         list_remove(&inlet.queue.inlets, inlet, &inlet.prev_inlet, &inlet.next_inlet)

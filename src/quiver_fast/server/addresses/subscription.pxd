@@ -8,7 +8,7 @@ cdef class Subscription:
     # A Description.
     cdef readonly object what
     cdef readonly tuple key
-    # Of its folder; None if it has none.
+    # The name of its folder; None if it has none.
     cdef readonly object folder
     # Links that wait until it is made.
     cdef list waiting

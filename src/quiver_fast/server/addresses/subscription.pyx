@@ -42,9 +42,8 @@ from quiver_fast.server.messages.message cimport (
     Chunk, Message, chunk_bytes, message_filled, message_in_parts, message_new, message_release,
     message_space,
 )
-from quiver_fast.server.model.structures cimport (
-    DEFERRED, Link, Peer, Queue, Transaction, Work, queue_dirty,
-)
+from quiver_fast.server.model.roles cimport CLIENT, DEFERRED
+from quiver_fast.server.model.structures cimport Link, Peer, Queue, Transaction, Work, queue_dirty
 from quiver_fast.server.nodes.queue cimport want
 from quiver_fast.server.streams.stream cimport is_for
 from quiver_fast.server.streams.trunk cimport trunks_withdraw
@@ -184,7 +183,7 @@ cdef Subscription make_durable(Broker broker, object what, tuple key):
 
 cdef int wait(Peer *peer, pn_link_t *link, Subscription made) except -1:
     """Have a link wait until a subscription is made."""
-    cdef Link *waiting = link_new(peer, link, DEFERRED, sizeof(Link))
+    cdef Link *waiting = link_new(peer, link, DEFERRED, CLIENT, sizeof(Link))
     if waiting == NULL:
         raise MemoryError("no memory for a link")
     made.waiting.append(defer(<Broker>peer.container.broker, waiting))
@@ -435,7 +434,7 @@ cdef Message *copied(const Message *message) noexcept nogil:
     if copy != NULL:
         copy.header = message.header
         copy.expires = message.expires
-        copy.routed = message.routed
+        copy.from_trunk = message.from_trunk
         copy.complete = True
     return copy
 

@@ -5,8 +5,12 @@ a consumer. So its sender gets credit when the first consumer attaches, and is d
 the last one detaches (AMQP 1.0 part 2.6.7).
 """
 
-from quiver_fast.proton.libproton cimport pn_link_credit, pn_link_drain, pn_link_flow
+from libc.stdint cimport uint32_t
+
+from quiver_fast.amqp.data_plane cimport amqp_plane_credit
+from quiver_fast.server.connections.links cimport credit_of, is_attached
 from quiver_fast.server.model.lists cimport list_has, list_push, list_remove
+from quiver_fast.server.model.roles cimport TRUNK_CONSUMER
 from quiver_fast.server.model.structures cimport Inlet, Queue, peer_dirty
 
 # The bytes that a producer may send ahead; the mean size of its messages turns them to credit.
@@ -28,6 +32,9 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     cdef int credit
     if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
         return
+    if not is_attached(&inlet.base):
+        # It is topped up when its session has begun.
+        return
     if inlet.streaming and inlet.queue != NULL and not has_demand(inlet.queue):
         return
     if inlet.unsynced >= UNSYNCED_MAX:
@@ -41,13 +48,19 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
         # A stream takes up one credit until it is settled.
         window = min(window, min(STREAMS_MAX, inlet.base.peer.container.limits.credit)
                      - inlet.stream_count)
-    if inlet.announced:
+    if inlet.base.role == TRUNK_CONSUMER:
         # Messages that no consumer asks for stay on the other server.
         window -= <int>min(<size_t>max(window, 0), inlet.queue.available)
-    credit = pn_link_credit(inlet.base.link)
+    credit = credit_of(&inlet.base)
     if credit <= window // 2 and credit < window:
-        pn_link_flow(inlet.base.link, window - credit)
-        peer_dirty(inlet.base.peer)
+        give_credit(inlet, window - credit, False)
+
+
+cdef void give_credit(Inlet *inlet, int more, bint drain) noexcept nogil:
+    if not amqp_plane_credit(
+            &inlet.base.peer.plane, inlet.base.deliveries.end, <uint32_t>more, drain):
+        inlet.base.peer.deliveries.failed = True
+    peer_dirty(inlet.base.peer)
 
 
 cdef void demand_join(Inlet *inlet) noexcept nogil:
@@ -85,7 +98,6 @@ cdef void demand_ended(Queue *queue) noexcept nogil:
     """A consumer has left: if it was the last, drain the senders of streams."""
     cdef Inlet *inlet = queue.streaming_inlets
     while inlet != NULL and not has_demand(queue):
-        if pn_link_credit(inlet.base.link) > 0:
-            pn_link_drain(inlet.base.link, 0)
-            peer_dirty(inlet.base.peer)
+        if is_attached(&inlet.base) and credit_of(&inlet.base) > 0:
+            give_credit(inlet, 0, True)
         inlet = inlet.next_streaming

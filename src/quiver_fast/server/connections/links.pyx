@@ -1,25 +1,29 @@
 """The record of a link: made at attach, found through the engine's context, freed at detach."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from libc.string cimport strcmp
+from libc.string cimport strcmp, strlen
 
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_ACTIVE, AMQP_OURS, AMQP_RECEIVER, AMQP_SENDER, AMQP_THEIRS, amqp_link_end_t,
+    amqp_link_end_release, amqp_link_deliveries_drop, amqp_plane_flow,
+    amqp_session_deliveries_free, amqp_session_end_release, amqp_session_end_t, amqp_session_link,
+)
 from quiver_fast.loop.balance cimport LINK, freed, made as count_made
 from quiver_fast.loop.memory cimport hold
 from quiver_fast.proton.libproton cimport (
-    PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, PN_REMOTE_UNINIT, pn_connection_remote_container,
-    pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_session,
-    pn_link_set_context, pn_link_state, pn_link_t, pn_session, pn_session_free,
-    pn_session_head, pn_session_incoming_bytes, pn_session_next, pn_session_open,
-    pn_session_set_context,
-    pn_session_set_incoming_capacity, pn_session_set_incoming_window_and_lwm, pn_session_state,
-    pn_session_t, pn_transport_get_channel_max, pnx_session_has_handle,
+    PN_LOCAL_ACTIVE, PN_REMOTE_ACTIVE, pn_connection_remote_container,
+    pn_connection_state, pn_decref, pn_incref, pn_link_free, pn_link_is_sender, pn_link_name,
+    pn_link_session, pn_link_set_context, pn_link_t, pn_session, pn_session_free,
+    pn_session_head, pn_session_next, pn_session_open, pn_session_set_context,
+    pn_session_set_incoming_capacity, pn_session_state, pn_session_t,
+    pn_transport_get_channel_max,
 )
+from quiver_fast.server.connections.peer cimport peer_drain
 from quiver_fast.server.model.lists cimport list_push, list_remove
-from quiver_fast.server.model.structures cimport (
-    COORDINATOR, INLET, Inlet, Link, LinkKind, Peer, Session,
-)
+from quiver_fast.server.model.roles cimport COORDINATOR, INLET, LinkKind, LinkRole
+from quiver_fast.server.model.structures cimport Inlet, Link, Peer, Session, peer_dirty
 
 # The session's window bounds the memory of an unread stream. A session for streams gets as
 # many bytes as fill the network's pipe, and at least so many frames.
@@ -27,19 +31,38 @@ cdef size_t STREAM_WINDOW = 262144
 cdef int LEAST_WINDOW = 2
 # Other sessions get as many frames as the first credit has messages; small ones need more.
 cdef int FIRST_WINDOW = 64
-cdef size_t WIDE_WINDOW = 512
+cdef int WIDE_WINDOW = 512
 
 
-cdef Session *session_new(Peer *peer, pn_session_t *session, bint own) noexcept nogil:
+cdef Session *session_new(
+        Peer *peer, pn_session_t *session, bint begun_here) noexcept nogil:
     """Make what a session's context points to, in the list of its peer; NULL without memory."""
     cdef Session *made = <Session *>calloc(1, sizeof(Session))
     if made == NULL:
         return NULL
     made.session = session
-    made.own = own
+    made.begun_here = begun_here
     list_push(&peer.sessions, made, &made.prev, &made.next)
     pn_session_set_context(session, made)
+    if not begun_here:
+        # Its begin was the last frame: what is new comes first in the list.
+        take_end(peer, made)
     return made
+
+
+cdef void take_end(Peer *peer, Session *session) noexcept nogil:
+    """Find the data plane's side of a session whose begin has passed: both lists are in order.
+
+    The engine writes no begin any more on a connection that is about to be closed.
+    """
+    cdef amqp_session_end_t *end = peer.plane.endpoints.sessions
+    while end != NULL and end.user != NULL:
+        end = end.next
+    if end == NULL:
+        return
+    session.end = end
+    session.deliveries.end = end
+    end.user = session
 
 
 cdef void session_delete(Peer *peer, Session *session) noexcept nogil:
@@ -51,6 +74,11 @@ cdef void session_delete(Peer *peer, Session *session) noexcept nogil:
         place[0] = session.next_beginning
     list_remove(&peer.sessions, session, &session.prev, &session.next)
     pn_session_set_context(session.session, NULL)
+    if peer.walked == session:
+        peer.walked = NULL
+    amqp_session_deliveries_free(&session.deliveries)
+    if session.end != NULL:
+        amqp_session_end_release(&peer.plane.endpoints, session.end)
     hold(&peer.holder, &session.counted, 0)
     free(session)
 
@@ -59,7 +87,8 @@ cdef inline bint is_incoming(LinkKind kind) noexcept nogil:
     return kind == INLET or kind == COORDINATOR
 
 
-cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noexcept nogil:
+cdef Link *link_new(
+        Peer *peer, pn_link_t *link, LinkKind kind, LinkRole role, size_t size) noexcept nogil:
     """Make what a link's context points to, in the list of its peer; NULL without memory.
 
     Args:
@@ -70,8 +99,10 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     if made == NULL:
         return NULL
     count_made(LINK)
+    peer.container.traffic.links += 1
     peer.container.next_serial += 1
     made.kind = kind
+    made.role = role
     made.link = link
     made.session = pn_link_session(link)
     made.peer = peer
@@ -79,8 +110,7 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     session = session_of(made.session)
     list_push(&session.links, made, &made.prev, &made.next)
     session.incoming += is_incoming(kind)
-    made.own = pn_link_state(link) & PN_REMOTE_UNINIT != 0
-    if made.own:
+    if attached_here(made):
         peer.own_links += 1
     else:
         peer.link_count += 1
@@ -88,7 +118,41 @@ cdef Link *link_new(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) noe
     # session and connection between zero and one.
     pn_incref(link)
     pn_link_set_context(link, made)
+    made.deliveries.all = &peer.deliveries
+    made.deliveries.session = &session.deliveries
+    if not attached_here(made):
+        link_find(made)
     return made
+
+
+cdef amqp_link_end_t *link_end(pn_link_t *link) noexcept nogil:
+    """Return the data plane's side of a link whose attach has passed.
+
+    NULL where it has not passed, where another link of ours has it, and where a NUL byte
+    is in the name.
+    """
+    cdef const char *name = pn_link_name(link)
+    cdef const amqp_session_end_t *session = session_of(pn_link_session(link)).end
+    cdef amqp_link_end_t *end
+    if session == NULL or name == NULL:
+        return NULL
+    end = amqp_session_link(
+        session, name, strlen(name), AMQP_SENDER if pn_link_is_sender(link) else AMQP_RECEIVER)
+    return end if end != NULL and end.user == NULL else NULL
+
+
+cdef void link_find(Link *link) noexcept nogil:
+    cdef amqp_link_end_t *end = link_end(link.link)
+    if end != NULL:
+        end.user = link
+        link.deliveries.end = end
+
+
+cdef void link_opened(Link *link) noexcept nogil:
+    """Have our attach go out before frames that depend on it, if it can already."""
+    peer_drain(link.peer)
+    if link.deliveries.end == NULL:
+        link_find(link)
 
 
 cdef void link_delete(Link *link) noexcept nogil:
@@ -100,7 +164,8 @@ cdef void link_delete(Link *link) noexcept nogil:
     pn_link_free(engine_link)
     pn_decref(engine_link)
     # Unread bytes of the link are gone.
-    hold(&peer.holder, &session.counted, pn_session_incoming_bytes(session.session))
+    hold(&peer.holder, &session.counted, session.deliveries.unread)
+    fit_session(peer, session)
 
 
 cdef void link_abandon(Link *link) noexcept nogil:
@@ -113,14 +178,18 @@ cdef void link_abandon(Link *link) noexcept nogil:
 cdef void link_forget(Link *link) noexcept nogil:
     cdef Peer *peer = link.peer
     cdef Session *session = session_of(link.session)
+    amqp_link_deliveries_drop(&link.deliveries)
+    if link.deliveries.end != NULL:
+        amqp_link_end_release(&peer.plane.endpoints, link.deliveries.end)
     list_remove(&session.links, link, &link.prev, &link.next)
     session.incoming -= is_incoming(link.kind)
     session.streaming -= link.kind == INLET and (<Inlet *>link).streaming
-    if link.own:
+    if attached_here(link):
         peer.own_links -= 1
     else:
         peer.link_count -= 1
     freed(LINK)
+    peer.container.traffic.links -= 1
     pn_link_set_context(link.link, NULL)
     free(link)
 
@@ -130,7 +199,7 @@ cdef int stream_window(const Peer *peer) noexcept nogil:
     return max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
 
 
-cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
+cdef void open_session(Peer *peer, pn_session_t *session) noexcept nogil:
     """Begin a session, or answer the peer's begin, with the window that its links need."""
     cdef int window = FIRST_WINDOW
     cdef int mark = window // 2
@@ -140,8 +209,23 @@ cdef void open_session(const Peer *peer, pn_session_t *session) noexcept nogil:
         # back the rest until it hears of it.
         mark = window - 1
     session_of(session).window = <size_t>window * peer.container.limits.frame_size
-    pn_session_set_incoming_window_and_lwm(session, window, mark)
+    session_of(session).mark = mark
+    session_of(session).unframed = 0
+    pn_session_set_incoming_capacity(session, session_of(session).window)
     pn_session_open(session)
+    session_opened(peer, session_of(session))
+
+
+cdef void session_opened(Peer *peer, Session *session) noexcept nogil:
+    """Have our begin go out, if it can already."""
+    peer_drain(peer)
+    if peer.beginning != NULL:
+        return
+    if session.end == NULL:
+        take_end(peer, session)
+    if session.end != NULL:
+        # The window is given again when bytes are read, and not when they come.
+        session.end.window = 0
 
 
 cdef void stream_inlet(Inlet *inlet) noexcept nogil:
@@ -152,17 +236,18 @@ cdef void stream_inlet(Inlet *inlet) noexcept nogil:
         narrow_session(&inlet.base)
 
 
-cdef void narrow_session(const Link *link) noexcept nogil:
+cdef void narrow_session(Link *link) noexcept nogil:
     """Make the window of a session that began before its link for streams fit for those.
 
-    Does nothing if other links send in the session: the engine would take frames that are on
-    their way for a violation. The flow frame of the link's next credit tells the peer.
+    Does nothing if other links send in the session: frames that are on their way would be a
+    violation. The flow frame of the link's first credit tells the peer.
     """
-    if session_of(link.session).incoming > 1:
+    cdef Session *session = session_of(link.session)
+    cdef uint32_t window = stream_window(link.peer)
+    if session.incoming > 1:
         return
-    session_of(link.session).window = (
-        <size_t>stream_window(link.peer) * link.peer.container.limits.frame_size)
-    fit_session(session_of(link.session))
+    session.end.counts.incoming_window = min(session.end.counts.incoming_window, window)
+    set_window(link.peer, session, window, True)
 
 
 cdef void widen_session(Inlet *inlet) noexcept nogil:
@@ -170,16 +255,45 @@ cdef void widen_session(Inlet *inlet) noexcept nogil:
 
     The window cannot shrink again: frames on their way would violate it (part 2.5.6).
     """
-    cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
     inlet.wide = True
     if not session_of(inlet.base.session).streaming:
-        session_of(inlet.base.session).window = WIDE_WINDOW * frame_size
-        fit_session(session_of(inlet.base.session))
+        set_window(inlet.base.peer, session_of(inlet.base.session), WIDE_WINDOW, False)
 
 
-cdef void fit_session(const Session *session) noexcept nogil:
-    """Set the engine's window to what is left beside the bytes in files."""
-    pn_session_set_incoming_capacity(session.session, session.window - session.spilled)
+cdef void set_window(Peer *peer, Session *session, int frames, bint streaming) noexcept nogil:
+    session.window = <size_t>frames * peer.container.limits.frame_size
+    session.mark = frames - 1 if streaming else frames // 2
+    fit_session(peer, session)
+
+
+cdef void fit_session(Peer *peer, Session *session) noexcept nogil:
+    """Give the peer what is left of a session's window beside unread bytes, when it needs more."""
+    cdef amqp_session_end_t *end = session.end
+    cdef size_t held = session.deliveries.unread + session.spilled
+    cdef uint32_t window = 0
+    if end == NULL or end.phase[<int>AMQP_OURS] != AMQP_ACTIVE:
+        return
+    if end.counts.incoming_window >= session.mark:
+        return
+    if held < session.window:
+        window = <uint32_t>((session.window - held) // peer.container.limits.frame_size)
+    if window <= end.counts.incoming_window:
+        return
+    end.counts.incoming_window = window
+    if not amqp_plane_flow(&peer.plane, end, NULL, False):
+        peer.deliveries.failed = True
+    peer_dirty(peer)
+
+
+cdef bint has_handle(const Session *session) noexcept nogil:
+    """Say whether a session has a handle for one more link of ours (part 2.7.2).
+
+    The engine attaches every link that is opened, and writes nothing any more on the whole
+    connection once it finds no handle up to the peer's handle-max.
+    """
+    cdef const amqp_session_end_t *end = session.end
+    return end == NULL or (
+        end.attached[<int>AMQP_OURS] + session.unframed <= end.handle_max[<int>AMQP_THEIRS])
 
 
 cdef size_t channels(Peer *peer) noexcept nogil:
@@ -219,7 +333,7 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     cdef bint may_begin = has_channel(peer)
     cdef pn_session_t *session = peer.shared_session
     own[0] = False
-    if session != NULL and pnx_session_has_handle(session) and (
+    if session != NULL and has_handle(session_of(session)) and (
             peer.container.limits.shared_sessions or not may_begin):
         return session
     if not may_begin:
@@ -248,7 +362,7 @@ cdef pn_session_t *session_of_peer(Peer *peer) noexcept nogil:
     cdef int usable = PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE
     cdef pn_session_t *session = pn_session_head(peer.driver.connection, usable)
     while session != NULL and (
-            session_of(session).own or not pnx_session_has_handle(session)):
+            session_of(session).begun_here or not has_handle(session_of(session))):
         session = pn_session_next(session, usable)
     return session
 

@@ -1,8 +1,13 @@
-from quiver_fast.proton.libproton cimport pn_condition_t, pn_delivery_t
+from quiver_fast.amqp.data_plane cimport amqp_bytes_t, amqp_delivery_t
+from quiver_fast.proton.libproton cimport pn_condition_t
 from quiver_fast.server.model.structures cimport Container, Link, Peer
 
 cdef bint peer_read(Peer *peer) noexcept nogil
-cdef int peer_clear_socket(const Peer *peer) noexcept nogil
+cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil
+cdef void peer_drain(Peer *peer) noexcept nogil
+cdef void peer_lend(Peer *peer) noexcept nogil
+cdef void peer_lend_output(Peer *peer) noexcept nogil
+cdef void peer_return(Peer *peer) noexcept nogil
 cdef bint peer_has_rest(const Peer *peer) noexcept nogil
 cdef bint wants_input(const Peer *peer) noexcept nogil
 cdef void peer_write(Peer *peer) noexcept nogil
@@ -15,4 +20,4 @@ cdef void set_condition(
     pn_condition_t *condition, const char *name, const char *description) noexcept nogil
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil
 cdef void delivery_reject(
-    pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil
+    amqp_delivery_t *delivery, const char *name, const char *description) noexcept nogil

@@ -1,88 +1,167 @@
-"""The bytes of one connection, between its socket and the engine."""
+"""The bytes of one connection, between its socket, the data plane and the engine."""
 
-from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_INPUT_AGAIN, amqp_bytes_t, amqp_deliveries_tell, amqp_delivery_say_rejected,
+    amqp_delivery_settle, amqp_delivery_t, amqp_output_clear, amqp_output_waiting,
+    amqp_output_write, amqp_plane_drain, amqp_plane_fill, amqp_plane_whole, amqp_receive,
+    amqp_send,
+)
 from quiver_fast.amqp.tls cimport (
-    TLS_AGAIN, TLS_FAILED, iovec, tls_close, tls_events, tls_flush, tls_has_input, tls_read,
+    TLS_AGAIN, TLS_FAILED, iovec, tls_close, tls_events, tls_flush, tls_has_input, tls_read, tls_t,
     tls_write,
 )
 from quiver_fast.loop.reactor cimport watch_change
 from quiver_fast.proton.libproton cimport (
-    PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REJECTED, PN_REMOTE_CLOSED, pn_bytes_t,
-    pn_condition_is_set, pn_condition_set_description, pn_condition_set_name, pn_condition_t,
-    pn_connection_close, pn_connection_condition, pn_connection_driver_finished,
-    pn_connection_driver_read_buffer, pn_connection_driver_read_buffer_sized,
-    pn_connection_driver_read_close, pn_connection_driver_read_closed,
-    pn_connection_driver_read_done, pn_connection_driver_write_buffer,
-    pn_connection_driver_write_close, pn_connection_driver_write_closed,
-    pn_connection_driver_write_done, pn_connection_open,
-    pn_connection_state, pn_delivery_local, pn_delivery_settle, pn_delivery_t, pn_delivery_update,
-    pn_disposition_condition, pn_link_close, pn_link_condition, pn_rwbytes_t,
-    pn_transport_close_tail, pn_transport_condition, ssize_t,
+    PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_REMOTE_CLOSED, pn_bytes_t, pn_condition_is_set,
+    pn_condition_set_description, pn_condition_set_name, pn_condition_t, pn_connection_close,
+    pn_connection_condition, pn_connection_driver_finished, pn_connection_driver_read_buffer,
+    pn_connection_driver_read_buffer_sized, pn_connection_driver_read_close,
+    pn_connection_driver_read_closed, pn_connection_driver_read_done,
+    pn_connection_driver_write_buffer, pn_connection_driver_write_close,
+    pn_connection_driver_write_closed, pn_connection_driver_write_done, pn_connection_open,
+    pn_connection_state, pn_link_close, pn_link_condition, pn_rwbytes_t, pn_transport_close_tail,
+    pn_transport_condition, ssize_t,
 )
-from quiver_fast.proton.libsys cimport (
-    EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, POLLOUT, recv, send,
-)
-from quiver_fast.server.model.structures cimport Link, Peer, peer_dirty
+from quiver_fast.proton.libsys cimport EPOLLIN, EPOLLOUT, POLLOUT
+from quiver_fast.server.model.structures cimport Container, Link, Peer, peer_dirty
 
-cdef size_t READ_SIZE = 65536
-# Bytes to read at a time from a peer whose short frames are expensive.
-cdef size_t COSTLY_SIZE = 4096
 # A peer with so many unanswered frames that reads no answers is not read any more. With a
 # lower limit, two servers that fill each other's sockets could both stop reading.
 cdef size_t UNANSWERED_MAX = 256
-# Bytes to write at a time.
-cdef size_t WRITE_SIZE = 65536
-# The first size of the engine's buffer.
-cdef size_t ENGINE_BUFFER = 8192
+# Frames for the engine are small, but for an attach with a long filter.
+cdef size_t FEED_SIZE = 4096
+# The output of one turn that is written at once fits into this (OUTGOING_MAX and a frame).
+cdef size_t OUTPUT_KEPT = 262144
+cdef int64_t MILLISECOND = 1000000
+
+
+cdef ssize_t read_tls(void *tls, void *buffer, size_t size) noexcept nogil:
+    """Be a source of the data plane's."""
+    return tls_read(<tls_t *>tls, buffer, size)
+
+
+cdef ssize_t write_within_tls(void *tls, const iovec *parts, int count) noexcept nogil:
+    """Be a sink of the data plane's, for which 0 says that no more goes out now."""
+    cdef ssize_t n = tls_write(<tls_t *>tls, parts, count)
+    return 0 if n == TLS_AGAIN else n
 
 
 cdef bint peer_read(Peer *peer) noexcept nogil:
-    """Read once from the socket, up to a limit; return whether there may be more."""
-    cdef pn_rwbytes_t space
+    """Read once from the socket; return whether there may be more."""
     cdef ssize_t n
-    if peer.cut or not wants_input(peer):
+    if peer.cut or peer.deaf or not wants_input(peer):
         return False
-    space = pn_connection_driver_read_buffer_sized(&peer.driver, READ_SIZE)
-    if space.size == 0:
-        # The buffer has only part of a frame: let it grow.
-        space = pn_connection_driver_read_buffer(&peer.driver)
-    if peer.costly:
-        space.size = min(space.size, COSTLY_SIZE)
-    if space.size == 0:
-        return False
+    peer_lend(peer)
     if peer.tls != NULL:
-        n = tls_read(peer.tls, space.start, space.size)
+        n = amqp_plane_fill(&peer.plane, read_tls, peer.tls)
     else:
-        n = recv(peer.watch.fd, space.start, space.size, MSG_DONTWAIT)
-        if n < 0 and (errno == EAGAIN or errno == EINTR):
-            n = TLS_AGAIN
-        elif n < 0:
-            n = TLS_FAILED
-    if n == TLS_AGAIN:
+        n = amqp_plane_fill(&peer.plane, amqp_receive, &peer.watch.fd)
+    if n == AMQP_INPUT_AGAIN:
         return False
     if n <= 0:
         peer_cut(peer)
         return False
-    pn_connection_driver_read_done(&peer.driver, n)
+    peer.timers.heard = peer.container.now_ms * MILLISECOND
+    return peer.plane.input.to == peer.plane.input.capacity
+
+
+cdef void peer_lend(Peer *peer) noexcept nogil:
+    """Lend a connection without buffers those that the last one gave back.
+
+    So an idle connection has none.
+    """
+    cdef Container *container = peer.container
+    if peer.plane.input.buffer == NULL:
+        peer.plane.input = container.input
+        memset(&container.input, 0, sizeof(container.input))
+    peer_lend_output(peer)
+
+
+cdef void peer_lend_output(Peer *peer) noexcept nogil:
+    """Lend a connection without a buffer for its output the one that the last gave back."""
+    cdef Container *container = peer.container
+    if peer.plane.output.buffer == NULL:
+        peer.plane.output.buffer = container.output.buffer
+        peer.plane.output.capacity = container.output.capacity
+        container.output.buffer = NULL
+        container.output.capacity = 0
+
+
+cdef void peer_return(Peer *peer) noexcept nogil:
+    """Take buffers that are empty back from a connection.
+
+    Of two for output the larger one is kept, unless it is very large: to let one grow costs more
+    than to fill it.
+    """
+    cdef Container *container = peer.container
+    if peer.plane.input.start == peer.plane.input.to:
+        peer.plane.input.start = peer.plane.input.to = 0
+        free(container.input.buffer)
+        container.input = peer.plane.input
+        memset(&peer.plane.input, 0, sizeof(peer.plane.input))
+    if amqp_output_waiting(&peer.plane.output) == 0:
+        if container.output.capacity < peer.plane.output.capacity <= OUTPUT_KEPT:
+            free(container.output.buffer)
+            container.output.buffer = peer.plane.output.buffer
+            container.output.capacity = peer.plane.output.capacity
+        else:
+            free(peer.plane.output.buffer)
+        peer.plane.output.buffer = NULL
+        peer.plane.output.capacity = 0
+
+
+cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil:
+    """Give the engine bytes that are its own; what we had to say before goes out first."""
+    cdef pn_rwbytes_t space
+    cdef size_t size
+    amqp_deliveries_tell(&peer.deliveries)
+    while bytes.size:
+        space = pn_connection_driver_read_buffer_sized(&peer.driver, FEED_SIZE)
+        if space.size == 0:
+            # A frame larger than the buffer is half in: let the buffer grow.
+            space = pn_connection_driver_read_buffer(&peer.driver)
+        if space.size == 0:
+            break
+        size = min(space.size, bytes.size)
+        memcpy(space.start, bytes.start, size)
+        pn_connection_driver_read_done(&peer.driver, size)
+        bytes.start += size
+        bytes.size -= size
     if pn_connection_driver_read_closed(&peer.driver):
+        peer.deaf = True
         refuse_garbage(peer)
-        return False
-    return <size_t>n == space.size and not peer.costly
+
+
+cdef void peer_drain(Peer *peer) noexcept nogil:
+    """Put what the engine writes into the output, behind our own answers.
+
+    Not while a begin of the peer's is unanswered: the engine would forget the attaches in it.
+    """
+    cdef pn_bytes_t data
+    cdef amqp_bytes_t whole
+    cdef size_t before = 0
+    amqp_deliveries_tell(&peer.deliveries)
+    while not peer.deliveries.failed and peer.beginning == NULL:
+        data = pn_connection_driver_write_buffer(&peer.driver)
+        # The engine's buffer grows when it holds no whole frame and is asked again.
+        if data.size == before:
+            return
+        whole.start = <const unsigned char *>data.start
+        whole.size = data.size
+        whole.size = amqp_plane_whole(whole)
+        if not amqp_plane_drain(&peer.plane, whole):
+            peer.deliveries.failed = True
+        before = data.size - whole.size
+        pn_connection_driver_write_done(&peer.driver, whole.size)
 
 
 cdef bint peer_has_rest(const Peer *peer) noexcept nogil:
     """Say whether there is something to read that the socket tells nobody of."""
     return peer.tls != NULL and not peer.cut and wants_input(peer) and tls_has_input(peer.tls)
-
-
-cdef int peer_clear_socket(const Peer *peer) noexcept nogil:
-    """Return the socket that frames may be written to past TLS; -1 where TLS is between.
-
-    What is framed for no socket waits in the engine's output.
-    """
-    return peer.watch.fd if peer.tls == NULL else -1
 
 
 cdef void refuse_garbage(Peer *peer) noexcept nogil:
@@ -98,15 +177,15 @@ cdef void refuse_garbage(Peer *peer) noexcept nogil:
 cdef void peer_cut(Peer *peer) noexcept nogil:
     """Take the connection as gone in both directions."""
     peer.cut = True
+    amqp_output_clear(&peer.plane.output)
     pn_connection_driver_read_close(&peer.driver)
     pn_connection_driver_write_close(&peer.driver)
 
 
 cdef void peer_write(Peer *peer) noexcept nogil:
-    """Give the socket what the engine has, and wait for the socket where it is full.
+    """Give the socket what there is, and wait for the socket where it is full.
 
-    The engine is not asked for output while the socket is full, because it would frame
-    everything it has. Nor is it asked when the connection was cut.
+    Nothing is written while the socket is full, nor when the connection was cut.
     """
     cdef uint32_t events = 0
     if not (peer.full or peer.cut):
@@ -135,62 +214,42 @@ cdef bint wants_input(const Peer *peer) noexcept nogil:
 
 cdef void write_some(Peer *peer) noexcept nogil:
     """Write until there is no more, or the socket is full."""
-    cdef pn_bytes_t data = output(peer)
-    cdef ssize_t n
+    cdef int state
+    peer_lend(peer)
+    peer_drain(peer)
     peer.ending_sessions = 0
     peer.unanswered = 0
-    if peer.tls != NULL:
-        write_tls(peer, data)
+    if peer.deliveries.failed:
+        peer_cut(peer)
         return
-    while data.size > 0 and not peer.cut:
-        n = send(peer.watch.fd, data.start, data.size, MSG_DONTWAIT | MSG_NOSIGNAL)
-        if n < 0 and errno == EINTR:
-            continue
-        if n < 0 and errno == EAGAIN:
-            peer.full = True
-            break
-        if n < 0:
-            peer_cut(peer)
-            break
-        data = pn_connection_driver_write_done(&peer.driver, n)
+    if amqp_output_waiting(&peer.plane.output):
+        peer.timers.spoken = peer.container.now_ms * MILLISECOND
+    if peer.tls != NULL:
+        write_tls(peer)
+        return
+    state = amqp_output_write(&peer.plane.output, amqp_send, &peer.watch.fd)
+    if state < 0:
+        peer_cut(peer)
+    peer.full = state == 0
 
 
-cdef void write_tls(Peer *peer, pn_bytes_t data) noexcept nogil:
+cdef void write_tls(Peer *peer) noexcept nogil:
     """Write within TLS; what the socket does not take yet waits in TLS's buffer."""
-    cdef iovec part
-    cdef ssize_t n = tls_flush(peer.tls)
-    while data.size > 0 and n != TLS_FAILED:
-        part.iov_base = <void *>data.start
-        part.iov_len = data.size
-        n = tls_write(peer.tls, &part, 1)
-        if n <= 0:
-            break
-        data = pn_connection_driver_write_done(&peer.driver, n)
-    if n != TLS_FAILED and pn_connection_driver_write_closed(&peer.driver):
-        n = tls_close(peer.tls)
-    if n == TLS_FAILED:
+    cdef int state = -1
+    if tls_flush(peer.tls) != TLS_FAILED:
+        state = amqp_output_write(&peer.plane.output, write_within_tls, peer.tls)
+    if state >= 0 and pn_connection_driver_write_closed(&peer.driver):
+        state = -1 if tls_close(peer.tls) == TLS_FAILED else state
+    if state < 0:
         peer_cut(peer)
         return
     peer.full = (tls_events(peer.tls) & POLLOUT) != 0
 
 
-cdef pn_bytes_t output(Peer *peer) noexcept nogil:
-    """Return what the engine has to write.
-
-    Each further call with a full buffer makes the buffer larger, up to the peer's frame size.
-    """
-    cdef pn_bytes_t data = pn_connection_driver_write_buffer(&peer.driver)
-    cdef size_t before = 0
-    while before < data.size < WRITE_SIZE and data.size % ENGINE_BUFFER == 0:
-        before = data.size
-        data = pn_connection_driver_write_buffer(&peer.driver)
-    return data
-
-
 cdef bint peer_finished(Peer *peer) noexcept nogil:
     """Say whether nothing more will come or go on this connection."""
-    if peer.tls != NULL and peer.full and not peer.cut:
-        # The engine's last bytes may be with TLS still.
+    if peer.full and not peer.cut:
+        # The engine's last bytes wait in our output, or with TLS.
         return False
     return peer.cut or pn_connection_driver_finished(&peer.driver)
 
@@ -225,15 +284,15 @@ cdef void peer_refuse(
     """
     set_condition(pn_transport_condition(peer.driver.transport), condition, description)
     pn_transport_close_tail(peer.driver.transport)
+    peer.deaf = True
     peer_dirty(peer)
 
 
 cdef void delivery_reject(
-        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
+        amqp_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
     """Reject a delivery with a reason (part 3.4.3)."""
-    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
-    pn_delivery_update(delivery, PN_REJECTED)
-    pn_delivery_settle(delivery)
+    amqp_delivery_say_rejected(delivery, name, description)
+    amqp_delivery_settle(delivery)
 
 
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:

@@ -7,7 +7,6 @@ serves all links. While it runs, the work for the next one is gathered (group co
 A.11).
 """
 
-from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
@@ -17,7 +16,7 @@ import os
 import sys
 
 from quiver_fast.errors import QuiverError
-from quiver_fast.loop.syncer cimport SyncJob, Syncer, finish_sync
+from quiver_fast.loop.syncer cimport SyncJob, Syncer
 from quiver_fast.proton.libsys cimport realtime_ns
 from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
 from quiver_fast.queuefile.live cimport (
@@ -38,8 +37,8 @@ cdef size_t REMOVALS = 8192
 cdef size_t NOTES_ROOM = 262144
 # After so many more bytes an ended file is synced, if its messages are not removed yet.
 cdef size_t ENDED_AGE = 16777216
-# So many failures of a message are all written. Of later ones only powers of two are: a
-# message that fails for ever must not fill the disk.
+# The first failures of a message are all written, this many. Later ones are written at powers of
+# two only: a message that fails for ever must not fill the disk.
 cdef uint32_t EXACT = 32
 
 
@@ -460,16 +459,17 @@ cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept
     """Sync what was appended where that is the policy, else an ended file."""
     cdef SyncJob job
     if container.group:
-        syncer.add_file(store.appender)
+        if not syncer.add_file(store.appender):
+            # Those that wait for it may try again; what is written next is synced with it.
+            container.sync_failed = True
     elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
         memset(&job, 0, sizeof(job))
         job.sync = True
         job.appender = <void *>store.appender
         job.last = store.ended_last
         job.fd = store.ended_fd
-        store.ended_fd = -1
-        if not syncer.add(job):
-            finish_sync(store.appender, job.last, ENOMEM)
+        if syncer.add(job):
+            store.ended_fd = -1
     if store.appender.broken:
         container.sync_failed = True
 

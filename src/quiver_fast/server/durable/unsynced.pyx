@@ -7,16 +7,17 @@ the list: they refer to it by a waiter, whose link is NULL then.
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memmove
 
-from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, pn_delivery_local, pn_delivery_settle, pn_delivery_t,
-    pn_delivery_update, pn_disposition_set_failed,
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_CODE_ACCEPTED, amqp_delivery_say, amqp_delivery_say_modified, amqp_delivery_settle,
+    amqp_delivery_t,
 )
+from quiver_fast.server.model.roles cimport INLET
 from quiver_fast.server.model.structures cimport (
-    INLET, Container, Inlet, Link, Pending, Waiter, inlet_wake, peer_dirty,
+    Container, Inlet, Link, Pending, Waiter, inlet_wake, peer_dirty,
 )
 
 
-cdef bint accept_later(Link *link, pn_delivery_t *delivery) noexcept nogil:
+cdef bint accept_later(Link *link, amqp_delivery_t *delivery) noexcept nogil:
     """Accept a delivery after a sync. False without memory."""
     cdef Container *container = link.peer.container
     cdef size_t capacity
@@ -65,11 +66,10 @@ cdef void settle_pending(Container *container, bint good) noexcept nogil:
         if link == NULL:
             continue
         if good:
-            pn_delivery_update(pending.delivery, PN_ACCEPTED)
+            amqp_delivery_say(pending.delivery, AMQP_CODE_ACCEPTED)
         else:
-            pn_disposition_set_failed(pn_delivery_local(pending.delivery), True)
-            pn_delivery_update(pending.delivery, PN_MODIFIED)
-        pn_delivery_settle(pending.delivery)
+            amqp_delivery_say_modified(pending.delivery, True, False)
+        amqp_delivery_settle(pending.delivery)
         peer_dirty(link.peer)
         if link.kind == INLET:
             (<Inlet *>link).unsynced -= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["merged", "of_outcome"]
+__all__ = ["merged"]
 
 HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS = 0x70, 0x71, 0x72
 # Bytes of a value of fixed width, by the high half of its constructor (part 1.2.2).
@@ -10,7 +10,6 @@ FIXED = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
 # Bytes of the size of the others.
 SIZED = {0xA: 1, 0xB: 4, 0xC: 1, 0xD: 4, 0xE: 1, 0xF: 4}
 MAP8, MAP32, NULL, SYM8, SYM32 = 0xC1, 0xD1, 0x40, 0xA3, 0xB3
-LIST0, LIST8, LIST32 = 0x45, 0xC0, 0xD0
 
 
 def merged(message: bytes, annotations: bytes) -> bytes:
@@ -42,33 +41,6 @@ def merged(message: bytes, annotations: bytes) -> bytes:
     head = bytes((0, 0x53, MESSAGE_ANNOTATIONS, MAP32))
     size, count = (number.to_bytes(4, "big") for number in (len(content) + 4, 2 * len(pairs)))
     return message[:at] + head + size + count + content + message[rest:]
-
-
-def of_outcome(state: bytes) -> bytes:
-    """Return the annotations of a *modified* in a transaction.
-
-    Args:
-        state: the fields of a transactional-state (part 4.5.8) as an encoded list; the second
-            is the outcome *modified*.
-
-    Raises:
-        ValueError: that is not what it is.
-    """
-    outcome = _field(state, 1)
-    if outcome[:1] != b"\0":
-        raise ValueError("the outcome has no descriptor")
-    return _field(outcome[_end(outcome, 1) :], 2)
-
-
-def _field(data: bytes, place: int) -> bytes:
-    """Return an encoded field of an encoded list."""
-    width = {LIST0: 0, LIST8: 1, LIST32: 4}.get(data[0] if data else NULL)
-    if width is None:
-        raise ValueError("not a list")
-    at = 1 + 2 * width
-    for _ in range(place):
-        at = _end(data, at)
-    return data[at : _end(data, at)]
 
 
 def _section(data: bytes, at: int) -> tuple[int, int]:

@@ -62,6 +62,8 @@ cdef struct ChainReader:
     # The file's pages up to here were unmapped.
     const char *base
     size_t let_go
+    # The next file could not be opened for want of descriptors or memory: the message is whole.
+    bint unopened
 
 # A part as it is in the file.
 cdef struct Part:
@@ -76,6 +78,7 @@ cdef inline Chain *chain_of(const Message *message) noexcept nogil:
 
 cdef bint chain_write(
     Appender appender, Retention retention, Message *message, bint last) noexcept nogil
+cdef size_t commit_size(Appender appender, const Message *message) noexcept nogil
 cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil
 cdef ChainReader *chain_open(const Message *message) noexcept nogil
 cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil

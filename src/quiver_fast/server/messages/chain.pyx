@@ -20,7 +20,7 @@ the part that ends with 1 completes the message.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.errno cimport EIO, ENOMEM
+from libc.errno cimport EIO, EMFILE, ENFILE, ENOMEM
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
@@ -33,7 +33,7 @@ from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.queuefile.cyclefile cimport cycle_cut, get32, put32
 from quiver_fast.queuefile.reserve cimport Reserve, reserve_begin, reserve_end
 from quiver_fast.queuefile.retention cimport Retention
-from quiver_fast.queuefile.tailer cimport TAILER_FOUND, Tailer
+from quiver_fast.queuefile.tailer cimport TAILER_FAILED, TAILER_FOUND, Step, Tailer
 from quiver_fast.server.messages.message cimport Message, message_drain
 
 cdef const char *PART_EVENT = b"\xb9\x0bquiver.part\x82"
@@ -211,11 +211,16 @@ cdef inline bint is_copied(Appender appender, const Message *message) noexcept n
     return message.size + RAW_HEAD <= appender.max_entry
 
 
+cdef size_t commit_size(Appender appender, const Message *message) noexcept nogil:
+    """Return how many bytes `chain_commit` copies."""
+    return message.size if is_copied(appender, message) else min(SHOWN, message.size)
+
+
 cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil:
     """Write the entry that makes a message whole; return its index, or -1: see error."""
     cdef Chain *chain = chain_of(message)
     cdef bint copied = is_copied(appender, message)
-    cdef size_t size = message.size
+    cdef size_t size = commit_size(appender, message)
     cdef ChainReader *reader = chain_open(message)
     cdef char *out
     cdef int64_t index = -1
@@ -223,8 +228,6 @@ cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil:
     if reader == NULL:
         appender.error = EIO
         return -1
-    if not copied:
-        size = min(SHOWN, size)
     out = appender.begin_bytes(size if copied else REFERENCE_SIZE + size)
     at = appender.tail
     if out != NULL and not copied:
@@ -347,17 +350,22 @@ cdef bint stand_before(ChainReader *reader, const Message *message) noexcept nog
     """
     cdef Chain *chain = chain_of(message)
     cdef const Span *span = &chain.spans[reader.span]
-    cdef bint found = True
+    cdef Step step = TAILER_FOUND
     if (<Tailer>reader.tailer).cycle != span.cycle or (<Tailer>reader.tailer).file.base == NULL or (
             span.end > (<Tailer>reader.tailer).file.size):
         reserve_begin()
-        found = (<Tailer>reader.tailer).open_file(span.cycle) == TAILER_FOUND and (
-            (<Tailer>reader.tailer).cycle == span.cycle)
+        step = (<Tailer>reader.tailer).open_file(span.cycle)
         reserve_end()
+        reader.unopened = step == TAILER_FAILED and is_want((<Tailer>reader.tailer).error)
     (<Tailer>reader.tailer).at = span.at
     if message.complete:
         (<Tailer>reader.tailer).let_descriptor_go()
-    return found
+    return step == TAILER_FOUND and (<Tailer>reader.tailer).cycle == span.cycle
+
+
+cdef bint is_want(int error) noexcept nogil:
+    """Say whether a call failed for want of something that may be there later."""
+    return error == EMFILE or error == ENFILE or error == ENOMEM
 
 
 cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil:

@@ -28,7 +28,7 @@ cdef struct Message:
     # Its sender aborted it or has left: it must never look like a complete message.
     uint8_t aborted
     # It came over a trunk; a stream, or a topic's message, then never leaves by another trunk.
-    uint8_t routed
+    uint8_t from_trunk
     # The Stream of a message that is forwarded while it is being received; else NULL.
     # Bytes that all its entries have sent are dropped, so the message cannot be sent again.
     void *stream
@@ -68,9 +68,11 @@ cdef inline char *chunk_bytes(Chunk *chunk) noexcept nogil:
 
 cdef Message *message_new(size_t capacity) noexcept nogil
 cdef Message *message_in_parts() noexcept nogil
+cdef Message *message_plain(const void *start, size_t size) noexcept nogil
 cdef void message_release(Message *message) noexcept nogil
 cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil
 cdef void message_filled(Message *message, size_t size) noexcept nogil
+cdef void message_fit(Message *message) noexcept nogil
 cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
 cdef void message_trim(Message *message) noexcept nogil
 cdef void message_empty(Message *message) noexcept nogil

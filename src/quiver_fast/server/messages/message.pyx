@@ -6,13 +6,14 @@ part 3.2.1) is the only one that a node rewrites; the bare message passes as it 
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
 
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MORE, Cursor, ScanResult, enter_compound, next_value, section_code,
 )
 from quiver_fast.loop.balance cimport MESSAGE, STREAM, freed, made
+from quiver_fast.loop.spares cimport spares_give, spares_take
 
 # Bytes of a growing message's chunk: large enough for few copies by the engine, and a quarter
 # of what a stream may hold.
@@ -31,7 +32,7 @@ cdef uint8_t FALSE_CODE = 0x42
 
 cdef Message *message_new(size_t capacity) noexcept nogil:
     """Make an empty message with room for ``capacity`` bytes; NULL without memory."""
-    cdef Message *message = <Message *>malloc(sizeof(Message) + sizeof(Chunk) + capacity)
+    cdef Message *message = <Message *>spares_take(whole_size(capacity))
     cdef Chunk *chunk
     if message == NULL:
         return NULL
@@ -43,7 +44,7 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
     message.refs = 1
     message.complete = False
     message.aborted = False
-    message.routed = False
+    message.from_trunk = False
     message.stream = NULL
     message.chain = NULL
     message.readers = 0
@@ -69,9 +70,30 @@ cdef Message *message_in_parts() noexcept nogil:
     message.first = message.last = new_chunk(0)
     if message.first == NULL:
         freed(MESSAGE)
-        free(message)
+        spares_give(message, whole_size(0))
         return NULL
     return message
+
+
+cdef Message *message_plain(const void *start, size_t size) noexcept nogil:
+    """Make a complete message without a header section; NULL without memory."""
+    cdef Message *message = message_new(size)
+    if message == NULL:
+        return NULL
+    memcpy(chunk_bytes(message.first), start, size)
+    message_filled(message, size)
+    message.complete = True
+    message.header.durable = False
+    message.header.has_priority = False
+    message.header.has_ttl = False
+    message.header.delivery_count = 0
+    message.header.size = 0
+    return message
+
+
+cdef inline size_t whole_size(size_t capacity) noexcept nogil:
+    """Return the size of a message with its first chunk."""
+    return sizeof(Message) + sizeof(Chunk) + capacity
 
 
 cdef Chunk *new_chunk(uint32_t readers) noexcept nogil:
@@ -117,7 +139,7 @@ cdef void message_release(Message *message) noexcept nogil:
     free(message.stream)
     if message.chain != NULL:
         (<End *>message.chain)[0](message.chain)
-    free(message)
+    spares_give(message, whole_size(inline_chunk(message).capacity))
 
 
 cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil:
@@ -138,6 +160,21 @@ cdef void message_filled(Message *message, size_t size) noexcept nogil:
     message.last.size += <uint32_t>size
     message.size += size
     message.held += size
+
+
+cdef void message_fit(Message *message) noexcept nogil:
+    """Give back the room of a whole message's only chunk that it does not use.
+
+    A queue may hold very many small messages that came in parts. Nobody may have a pointer
+    to the chunk.
+    """
+    cdef Chunk *chunk = message.first
+    if chunk != message.last or is_inline(message, chunk):
+        return
+    chunk = <Chunk *>realloc(chunk, sizeof(Chunk) + chunk.size)
+    if chunk != NULL:
+        chunk.capacity = chunk.size
+        message.first = message.last = chunk
 
 
 cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil:

@@ -7,18 +7,20 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from quiver_fast.amqp.data_plane cimport (
+    amqp_deliveries_t, amqp_delivery_t, amqp_input_t, amqp_link_deliveries_t, amqp_output_t,
+    amqp_plane_t, amqp_session_deliveries_t, amqp_session_end_t, amqp_timers_t,
+)
 from quiver_fast.amqp.tls cimport tls_t
-from quiver_fast.loop.balance cimport DELIVERY, freed, made
 from quiver_fast.loop.heap cimport Heap
 from quiver_fast.loop.memory cimport Holder
 from quiver_fast.loop.reactor cimport Hook, Watch
-from quiver_fast.proton.libproton cimport (
-    pn_connection_driver_t, pn_delivery_get_context, pn_delivery_set_context, pn_delivery_t,
-    pn_link_t, pn_session_t,
-)
+from quiver_fast.proton.libproton cimport pn_connection_driver_t, pn_link_t, pn_session_t
 from quiver_fast.server.messages.chain cimport ChainReader
 from quiver_fast.server.messages.message cimport Chunk, Message
 from quiver_fast.server.model.limits cimport Limits
+from quiver_fast.server.model.roles cimport LinkKind, LinkRole
+from quiver_fast.server.model.traffic cimport Traffic
 from quiver_fast.server.selectors.steps cimport Filter
 
 # A timer. Its place in the container's heap has to be the first member.
@@ -26,8 +28,8 @@ cdef struct Timer:
     uint32_t place
     void (*ring)(Timer *timer, int64_t now) noexcept nogil
 
-# A message's place in one queue. Available entries are in a lane of the queue, in the order
-# of their sequence. An acquired entry is held only by its outlet's delivery.
+# A message's place in one queue. Available entries are in a lane, in the order of their
+# sequence. An acquired entry is held only by its outlet's delivery.
 cdef struct Entry:
     # In the queue's heap of what expires, while it is available; has to be the first member.
     uint32_t expiry
@@ -48,6 +50,7 @@ cdef struct Entry:
     # It was delivered before: not first-acquirer any more.
     uint8_t used
     uint8_t indexed
+    uint32_t since          # when it came, or came back from its file (labels.pxd)
 
 # Available entries that the same consumers may have.
 cdef struct Lane:
@@ -79,8 +82,8 @@ cdef struct Consumer:
     bint trunk
     # Browsers copy (distribution mode `copy`), and each has its own place in the list.
     bint browser
-    # For browsers and selective consumers: the next entry of the main lane to look at, and the
-    # sequence up to which they saw everything. `behind`: the turn's budget ended before that.
+    # A browser or a selective consumer has the next entry of the main lane, and the sequence up
+    # to which it saw everything. `behind`: the turn's budget ended before that.
     Entry *place
     uint64_t seen
     bint behind
@@ -125,8 +128,7 @@ cdef struct Queue:
     Consumer *selecting
     size_t selective_count
     size_t watchers
-    # Consumers other than trunks; a topic counts those of its subscriptions. An address with
-    # any is in the container's list.
+    # Consumers other than trunks, a topic's subscriptions' too. With any it is in a list.
     size_t local_count
     Queue *prev_wanted
     Queue *next_wanted
@@ -134,8 +136,7 @@ cdef struct Queue:
     Inlet *trunk_inlets
     bint trunk              # a subscription of another server's
     bint by_priority        # sequences begin with the priority
-    # A subscription's selector, or NULL; and the origin (Message.origin) whose messages it
-    # leaves out. `choosy` if it has either.
+    # A subscription's selector, or NULL; the origin that it leaves out; whether it has either.
     Filter *filter
     uint64_t not_from
     bint choosy
@@ -189,12 +190,7 @@ cdef struct Queue:
     # All queues of the container are in a list.
     Queue *prev
     Queue *next
-
-cdef enum LinkKind:
-    INLET
-    OUTLET
-    COORDINATOR
-    DEFERRED                # its attach or its detach is not answered yet (deferred.pyx)
+    uint32_t label          # its place in `labelled`, plus 1; 0 for none
 
 # What every session's context points to.
 cdef struct Session:
@@ -206,19 +202,27 @@ cdef struct Session:
     size_t incoming
     size_t streaming
     # We began it, not the peer.
-    bint own
-    # Begun by the peer and not answered yet; in its peer's list.
+    bint begun_here
     Session *next_beginning
+    # The data plane's side of it, and its deliveries.
+    amqp_session_end_t *end
+    amqp_session_deliveries_t deliveries
+    # Links that were attached before our begin went out.
+    uint32_t unframed
     # Bytes that arrived and are not read yet, as counted for the connection.
     size_t counted
-    # Bytes that may be unread, and how many of them are in files (spill.pyx).
+    # Bytes that may be unread, how many of them are in files (spill.pyx), and how many frames of
+    # the window are left when it is given again.
     size_t window
     size_t spilled
+    uint32_t mark
 
 # What every link's context points to, whatever its kind.
 cdef struct Link:
     LinkKind kind
+    LinkRole role
     pn_link_t *link
+    amqp_link_deliveries_t deliveries
     pn_session_t *session
     Peer *peer
     # Among the links of its session.
@@ -230,7 +234,6 @@ cdef struct Link:
     Waiter *waiter
     # We detached it with an error: its further messages are dropped.
     bint refused
-    bint own                # we attached it, not the peer
     # We began its session for it alone: the session ends with the link.
     bint owns_session
     # The dynamic node that was created for it; NULL for none.
@@ -241,7 +244,7 @@ cdef struct Stream:
     Message *message
     # Its sender's link and delivery; NULL after their end.
     Inlet *inlet
-    pn_delivery_t *delivery
+    amqp_delivery_t *delivery
     Stream *next
     # Outlets that are sending it.
     Outlet *readers
@@ -256,8 +259,6 @@ cdef struct Stream:
 # A link that messages leave by.
 cdef struct Outlet:
     Link base
-    # NULL for a link that this server attached for streams: the peer gives no outcome by it.
-    bint ours
     # We attached it and it has no stream: it is in its peer's pool.
     Outlet *next_idle
     # Streams that run to this consumer, on its own link or on links of ours.
@@ -273,9 +274,13 @@ cdef struct Outlet:
     # Deliveries are sent settled: they end when they are sent.
     bint presettled
     uint64_t tag
+    # Bytes that go before those of the message: its header as it is now, and a stream's route.
+    char *lead
+    size_t lead_size
+    size_t lead_sent
     # The message that is being sent in parts, and how many bytes of it are sent.
     Entry *sending
-    pn_delivery_t *delivery
+    amqp_delivery_t *delivery
     Chunk *chunk
     size_t offset
     # The reader of its parts, if they are in the file.
@@ -310,12 +315,10 @@ cdef struct Inlet:
     # Streams that are still arriving, or have no outcome yet.
     Stream *streams
     int stream_count
-    # We attached it to another server for its queue's consumers; it is in the queue's list.
-    bint announced
+    # In its queue's list, if it is a consumer of another server.
     Inlet *prev_trunk
     Inlet *next_trunk
-    # Another server attached it for streams; the route of the stream that is arriving.
-    bint routed
+    # Where the route of the stream leads that is arriving from another server.
     Queue *destination
     Inlet *prev_bound
     Inlet *next_bound
@@ -328,8 +331,10 @@ cdef struct Inlet:
     size_t mean_size
     # A message of one frame has come: its session's window is wide enough for those.
     bint wide
-    # Waits for room in a queue, or for its file; in that queue's list.
+    # Waits for room in a queue, or for its file, in that queue's list; or for a turn in which its
+    # long message may end, in the broker's.
     Queue *blocked_by
+    bint ends_later
     Inlet *prev_waiting
     Inlet *next_waiting
 
@@ -356,12 +361,16 @@ cdef struct Peer:
     Watch watch
     uint32_t events
     pn_connection_driver_t driver
+    amqp_plane_t plane
+    amqp_timers_t timers
+    amqp_deliveries_t deliveries
+    # The session whose deliveries get the outcomes of the last disposition.
+    Session *walked
     Session *sessions
     # Links that the peer attached, and those that we did.
     size_t link_count
     size_t own_links
-    # Sessions that the peer began; those that we began; those that still have a channel until
-    # their end frame is written.
+    # Sessions of the peer's; ours; those with a channel until their end frame is written.
     size_t session_count
     size_t own_sessions
     size_t ending_sessions
@@ -378,8 +387,8 @@ cdef struct Peer:
     bint full
     # Unanswered begins, attaches, detaches and ends: what could grow while the socket is full.
     size_t unanswered
-    # The last events had so many of these that less is read at a time.
-    bint costly
+    # The engine takes no more: the peer has closed, or broke the protocol.
+    bint deaf
     # Events are left for the next round; until then nothing is read.
     bint behind
     # Freed at the end of the turn.
@@ -388,7 +397,7 @@ cdef struct Peer:
     bint dirty
     Peer *next_dirty
     Outlet *clogged
-    # The peer offered qd.streaming-links: each stream to it gets a link of its own.
+    # It offered qd.streaming-links: each stream to it gets a link of its own.
     bint streaming_links
     Outlet *idle_first
     Outlet *idle_last
@@ -409,7 +418,7 @@ cdef struct Peer:
     uint32_t free_transaction
     int64_t accepted_at
 
-# One thing that a transaction does when it is committed (part 4.4).
+# One thing that a commit does (part 4.4).
 cdef struct Work:
     Work *next
     # The queue, which lives at least as long; NULL for a browser's copy.
@@ -420,7 +429,7 @@ cdef struct Work:
     Entry *entry
     # The serial number of the link that gave it.
     uint64_t serial
-    pn_delivery_t *delivery
+    amqp_delivery_t *delivery
     uint64_t outcome
     bint failed
     bint undeliverable
@@ -436,7 +445,7 @@ cdef struct Waiter:
 # A delivery that is accepted when its message is on disk.
 cdef struct Pending:
     Waiter *waiter
-    pn_delivery_t *delivery
+    amqp_delivery_t *delivery
 
 # A link to the coordinator, and the transactions that were declared on it.
 cdef struct Coordinator:
@@ -469,7 +478,7 @@ cdef struct Container:
     Queue *dirty_queues
     Peer *dirty_peers
     Inlet *awake
-    # Stores to flush at the end of the turn, stores to sync, and the deliveries that wait.
+    # Stores to flush at the end of the turn, and to sync.
     void *dirty_stores
     void *unsynced_stores
     # The Syncer; NULL without files.
@@ -483,9 +492,8 @@ cdef struct Container:
     # Detach a consumer whose link's name was attached anew.
     void (*steal)(Link *link) noexcept nogil
     Pending *pending
-    # The first so many of `pending` wait for the sync that is under way.
+    # How many of `pending` wait for the sync under way; whether a file could not be handed over.
     size_t syncing_count
-    # A file of that sync could not be handed to the syncer.
     bint sync_failed
     # Tells transaction ids of this run from those of other runs in the files.
     uint64_t run_id
@@ -498,19 +506,24 @@ cdef struct Container:
     # How many queues were deleted: an earlier look-up may have found one of these.
     uint64_t queues_gone
     size_t peer_count
+    # Buffers for a connection that has none.
+    amqp_input_t input
+    amqp_output_t output
     # The peers that are other servers.
     Peer *trunks
-    # Peers that ended in this turn.
-    Peer *dead
+    Peer *dead              # those that ended in this turn
     Heap timers
     uint64_t next_serial
     int64_t now_ms
     bint closing
     # When to return freed memory to the system (monotonic ns); 0 for none.
     int64_t trim_at
-    # The Broker, for work in Python: addresses, set-up, errors.
     void *broker
     int epoll
+    Traffic traffic
+    # The queues that metrics name, with gaps; NULL without metrics.
+    Queue **labelled
+    size_t label_count
 
 
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:
@@ -527,19 +540,6 @@ cdef inline void peer_dirty(Peer *peer) noexcept nogil:
         peer.dirty = True
         peer.next_dirty = peer.container.dirty_peers
         peer.container.dirty_peers = peer
-
-
-cdef inline void delivery_hold(pn_delivery_t *delivery, Entry *entry) noexcept nogil:
-    """Attach an entry to a delivery to a consumer, until its outcome."""
-    made(DELIVERY)
-    pn_delivery_set_context(delivery, entry)
-
-
-cdef inline void delivery_let_go(pn_delivery_t *delivery) noexcept nogil:
-    """Detach the entry from a delivery, if it has one."""
-    if pn_delivery_get_context(delivery) != NULL:
-        freed(DELIVERY)
-    pn_delivery_set_context(delivery, NULL)
 
 
 cdef inline void inlet_wake(Inlet *inlet) noexcept nogil:

@@ -6,27 +6,20 @@ outcomes to apply. server.transactions.coordinator begins, commits and rolls bac
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-from quiver_fast.loop.memory cimport holder_add
-from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MAP, PN_MODIFIED, pn_bytes, pn_bytes_t, pn_data_clear, pn_data_enter,
-    pn_data_exit, pn_data_get_binary, pn_data_get_bool, pn_data_get_ulong, pn_data_is_described,
-    pn_data_next, pn_data_put_binary, pn_data_put_described, pn_data_put_list, pn_data_put_ulong,
-    pn_data_rewind, pn_data_t, pn_data_type, pn_delivery_get_context, pn_delivery_local,
-    pn_delivery_remote, pn_delivery_set_context, pn_delivery_t, pn_delivery_update,
-    pn_disposition_data,
+from quiver_fast.amqp.data_plane cimport (
+    amqp_bytes_t, amqp_code, amqp_delivery_say_enlisted, amqp_delivery_t, amqp_read_state,
+    amqp_state_t,
 )
-from quiver_fast.server.messages.annotations import of_outcome
-from quiver_fast.server.messages.encoding cimport encoded
+from quiver_fast.loop.memory cimport holder_add
+from quiver_fast.proton.libproton cimport PN_ACCEPTED
 from quiver_fast.server.messages.message cimport Message, message_release
 from quiver_fast.server.model.lists cimport list_push, list_remove
-from quiver_fast.server.model.structures cimport (
-    Coordinator, Entry, Peer, Queue, Transaction, Work, delivery_let_go,
-)
+from quiver_fast.server.model.structures cimport Coordinator, Entry, Peer, Queue, Transaction, Work
 
 cdef enum:
-    # Of an id; the limit of open transactions is below that.
+    # Bits of an id; fewer transactions than that are open at a time.
     PLACE_BITS = 20
     FIRST_PLACES = 8
 
@@ -126,60 +119,29 @@ cdef bint take_id(const char *start, size_t size, uint64_t *id) noexcept nogil:
     return True
 
 
-cdef StateInTransaction read_state(Peer *peer, pn_delivery_t *delivery) noexcept nogil:
+cdef StateInTransaction read_state(Peer *peer, const amqp_delivery_t *delivery) noexcept nogil:
     """Read a transactional-state: [txn-id, outcome] (part 4.5.8)."""
-    cdef pn_data_t *data = pn_disposition_data(pn_delivery_remote(delivery))
     cdef StateInTransaction state
-    cdef pn_bytes_t value
+    cdef amqp_state_t said
     cdef uint64_t id
-    state.transaction = NULL
-    state.outcome = 0
-    state.failed = False
-    state.undeliverable = False
-    state.annotated = NULL
-    pn_data_rewind(data)
-    if not pn_data_next(data) or not pn_data_enter(data) or not pn_data_next(data):
+    memset(&state, 0, sizeof(state))
+    if amqp_read_state(delivery.said, &said) != 0:
         return state
-    value = pn_data_get_binary(data)
-    if not take_id(value.start, value.size, &id):
+    if not take_id(<const char *>said.txn_id.start, said.txn_id.size, &id):
         return state
     state.transaction = transaction_find(peer, id)
-    if pn_data_next(data) and pn_data_is_described(data):
-        read_outcome(data, &state)
+    state.outcome = said.outcome
+    state.failed = said.delivery_failed
+    state.undeliverable = said.undeliverable_here
+    state.annotations = said.annotations
     return state
 
 
-cdef void read_outcome(pn_data_t *data, StateInTransaction *state) noexcept nogil:
-    pn_data_enter(data)
-    if not pn_data_next(data):
-        return
-    state.outcome = pn_data_get_ulong(data)
-    # modified: [delivery-failed, undeliverable-here, message-annotations] (part 3.4.5).
-    if state.outcome == PN_MODIFIED and pn_data_next(data) and pn_data_enter(data):
-        if pn_data_next(data):
-            state.failed = pn_data_get_bool(data)
-        if pn_data_next(data):
-            state.undeliverable = pn_data_get_bool(data)
-        if pn_data_next(data) and pn_data_type(data) == PN_MAP:
-            state.annotated = data
-
-
 cdef void answer_in_transaction(
-        const Transaction *transaction, pn_delivery_t *delivery, uint64_t outcome) noexcept nogil:
+        const Transaction *transaction, amqp_delivery_t *delivery,
+        uint64_t outcome) noexcept nogil:
     """Give a delivery a transactional-state with a provisional outcome."""
-    cdef pn_data_t *data = pn_disposition_data(pn_delivery_local(delivery))
-    pn_data_clear(data)
-    pn_data_put_list(data)
-    pn_data_enter(data)
-    pn_data_put_binary(
-        data, pn_bytes(sizeof(uint64_t), <const char *>&transaction.id))
-    pn_data_put_described(data)
-    pn_data_enter(data)
-    pn_data_put_ulong(data, outcome)
-    pn_data_put_list(data)
-    pn_data_exit(data)
-    pn_data_exit(data)
-    pn_delivery_update(delivery, TRANSACTIONAL_STATE)
+    amqp_delivery_say_enlisted(delivery, &transaction.id, <amqp_code>outcome)
 
 
 cdef void add_bytes(Transaction *transaction, size_t bytes) noexcept nogil:
@@ -216,7 +178,7 @@ cdef bint enlist_message(
 
 cdef bint enlist_outcome(
         const StateInTransaction *state, uint64_t serial, Entry *entry,
-        pn_delivery_t *delivery) noexcept nogil:
+        amqp_delivery_t *delivery) noexcept nogil:
     """Keep an outcome until commit. ``delivery`` is NULL if the consumer settled it.
 
     ``serial`` is the link's that gave it.
@@ -234,33 +196,31 @@ cdef bint enlist_outcome(
     work.outcome = state.outcome if state.outcome else PN_ACCEPTED
     work.failed = state.failed
     work.undeliverable = state.undeliverable
-    if state.annotated != NULL:
-        keep_annotations(state.transaction, work, state.annotated)
+    if state.annotations.start != NULL:
+        keep_annotations(state.transaction, work, state.annotations)
     if delivery != NULL:
         delivery_let_go(delivery)
-        pn_delivery_set_context(delivery, <void *>(<size_t>work | 1))
+        delivery.context = <void *>(<size_t>work | 1)
     return True
 
 
 cdef void keep_annotations(
-        Transaction *transaction, Work *work, pn_data_t *state) noexcept with gil:
-    """Keep the annotations of *modified* until commit."""
-    try:
-        annotations = of_outcome(encoded(state))
-        work.annotations = <char *>malloc(len(annotations))
-        if work.annotations == NULL:
-            raise MemoryError
-    except (MemoryError, ValueError):
-        # Without memory, or if they are malformed, the message is delivered again unchanged.
+        Transaction *transaction, Work *work, amqp_bytes_t annotations) noexcept nogil:
+    """Keep the annotations of *modified* until commit.
+
+    Without memory the message is delivered again unchanged.
+    """
+    work.annotations = <char *>malloc(annotations.size)
+    if work.annotations == NULL:
         return
-    memcpy(work.annotations, <char *>annotations, len(annotations))
-    work.annotations_size = len(annotations)
+    memcpy(work.annotations, annotations.start, annotations.size)
+    work.annotations_size = annotations.size
     add_bytes(transaction, work.annotations_size)
 
 
-cdef void forget_delivery(pn_delivery_t *delivery) noexcept nogil:
+cdef void forget_delivery(amqp_delivery_t *delivery) noexcept nogil:
     """Detach an outcome from its delivery, which was settled or whose link has ended."""
-    cdef size_t context = <size_t>pn_delivery_get_context(delivery)
+    cdef size_t context = <size_t>delivery.context
     if context & 1:
         (<Work *>(context & ~<size_t>1)).delivery = NULL
-        pn_delivery_set_context(delivery, NULL)
+        delivery.context = NULL

@@ -2,7 +2,7 @@
 
 A new entry goes last. A returned entry goes to its old place: behind the last entry with a
 smaller sequence in the lane's index, a treap by sequence. Returned entries are in the index.
-So is the entry before a gap, where an entry was taken from the middle: by a consumer with a
+The entry before a gap is in it too, where an entry was taken from the middle: by a consumer with a
 selector, or because it expired.
 """
 

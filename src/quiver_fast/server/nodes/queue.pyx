@@ -6,7 +6,7 @@ acquired entry leaves its lane; a released one comes back to its own place. Mess
 count of references, because a topic puts one message into many queues.
 """
 
-from libc.stdint cimport SIZE_MAX, int64_t, uint64_t
+from libc.stdint cimport SIZE_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
@@ -14,6 +14,7 @@ from quiver_fast.loop.balance cimport ENTRY, freed, made
 from quiver_fast.loop.heap cimport heap_first, heap_free, heap_put, heap_take
 from quiver_fast.server.messages.chain cimport Chain, chain_of
 from quiver_fast.server.messages.message cimport STREAM_HIGH, Chunk, Message, message_release
+from quiver_fast.server.model.labels cimport SINCE_SHIFT, queue_unlabel
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
     Consumer, Container, Entry, Inlet, Lane, Queue, Timer, inlet_wake, queue_dirty,
@@ -64,6 +65,7 @@ cdef Queue *queue_new(
     queue.limit = container.limits.queue_bytes
     queue.next_sequence = 1
     list_push(&container.queues, queue, &queue.prev, &queue.next)
+    container.traffic.queues += 1
     return queue
 
 
@@ -73,6 +75,8 @@ cdef void queue_free(Queue *queue) noexcept nogil:
     timer_clear(queue.container, &queue.timer)
     heap_free(&queue.expiry)
     list_remove(&queue.container.queues, queue, &queue.prev, &queue.next)
+    queue.container.traffic.queues -= 1
+    queue_unlabel(queue)
     filter_release(queue.filter)
     free(queue.address)
     free(queue)
@@ -118,6 +122,7 @@ cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
     entry.acquired = False
     entry.used = False
     entry.indexed = False
+    entry.since = <uint32_t>(queue.container.now_ms >> SINCE_SHIFT)
     made(ENTRY)
     return entry
 
@@ -149,6 +154,8 @@ cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
     entry.bytes = OVERHEAD + (
         message.held if message.complete else max(message.held, <size_t>STREAM_HIGH))
     queue.bytes += entry.bytes
+    queue.container.traffic.depth += 1
+    queue.container.traffic.bytes += entry.bytes
     if message.expires:
         note_expiry(queue, entry)
     if queue.watchers:
@@ -223,6 +230,8 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
     if queue != NULL:
         queue.depth -= 1
         queue.bytes -= entry.bytes
+        queue.container.traffic.depth -= 1
+        queue.container.traffic.bytes -= entry.bytes
         if entry.lane.barred != NULL:
             lane_leave(queue, entry.lane)
     if entry.message.chain != NULL:

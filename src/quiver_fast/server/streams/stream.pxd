@@ -1,6 +1,6 @@
 from libc.stdint cimport uint64_t
 
-from quiver_fast.proton.libproton cimport pn_condition_t, pn_delivery_t
+from quiver_fast.amqp.data_plane cimport amqp_bytes_t, amqp_delivery_t
 from quiver_fast.server.messages.message cimport Chunk, Message
 from quiver_fast.server.model.structures cimport Entry, Inlet, Outlet, Queue, Stream
 from quiver_fast.server.selectors.filter cimport filter_matches
@@ -17,7 +17,7 @@ cdef inline bint is_chosen(const Queue *subscription, const Message *message) no
 
 cdef inline bint is_for(const Queue *subscription, const Message *message) noexcept nogil:
     # A stream from another server goes to no other server: it would come back.
-    return not (subscription.trunk and message.routed) and (
+    return not (subscription.trunk and message.from_trunk) and (
         not subscription.choosy or is_chosen(subscription, message))
 
 cdef inline int subscription_count(const Queue *topic, const Message *message) noexcept nogil:
@@ -29,9 +29,9 @@ cdef inline int subscription_count(const Queue *topic, const Message *message) n
     return count
 
 cdef bint stream_begin(
-    Inlet *inlet, pn_delivery_t *delivery, Message *message, int entries) noexcept nogil
+    Inlet *inlet, amqp_delivery_t *delivery, Message *message, int entries) noexcept nogil
 cdef void stream_leave(Message *message, Chunk *position) noexcept nogil
-cdef void stream_reason(const Message *message, pn_condition_t *condition) noexcept nogil
+cdef void stream_reason(const Message *message, amqp_bytes_t rejected) noexcept nogil
 cdef void stream_decide(
     Stream *stream, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil
 cdef void stream_received(Stream *stream) noexcept nogil

@@ -9,23 +9,25 @@ delivery against the session.
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc
 
+from quiver_fast.amqp.data_plane cimport (
+    amqp_bytes_t, amqp_code, amqp_delivery_say, amqp_delivery_say_as, amqp_delivery_say_modified,
+    amqp_delivery_settle, amqp_delivery_t, amqp_delivery_tell,
+)
 from quiver_fast.loop.balance cimport STREAM, made
 from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED, pn_condition_copy,
-    pn_condition_is_set, pn_condition_t, pn_delivery_local,
-    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
-    pn_disposition_condition, pn_disposition_set_failed, pn_disposition_set_undeliverable,
+    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED,
     pn_link_remote_snd_settle_mode,
 )
-from quiver_fast.server.messages.message cimport Chunk, Message, message_leave
+from quiver_fast.server.messages.message cimport Chunk, Message, message_fit, message_leave
 from quiver_fast.server.model.structures cimport (
     Inlet, Outlet, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
 )
+from quiver_fast.server.model.traffic cimport came_in
 from quiver_fast.server.model.trim cimport memory_freed
 
 
 cdef bint stream_begin(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message, int entries) noexcept nogil:
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, int entries) noexcept nogil:
     """Make a stream of a message that is on its way to ``entries`` queues. False without memory."""
     cdef Stream *stream = <Stream *>calloc(1, sizeof(Stream))
     cdef Chunk *chunk = message.first
@@ -37,7 +39,7 @@ cdef bint stream_begin(
     stream.delivery = delivery
     stream.undecided = entries
     # The settled flag may come only with the last frame (part 2.7.5).
-    stream.presettled = pn_delivery_settled(delivery) or (
+    stream.presettled = delivery.settled or (
         pn_link_remote_snd_settle_mode(inlet.base.link) == PN_SND_SETTLED)
     stream.next = inlet.streams
     inlet.streams = stream
@@ -59,12 +61,11 @@ cdef void stream_leave(Message *message, Chunk *position) noexcept nogil:
         inlet_wake(inlet)
 
 
-cdef void stream_reason(const Message *message, pn_condition_t *condition) noexcept nogil:
+cdef void stream_reason(const Message *message, amqp_bytes_t rejected) noexcept nogil:
     """Tell the sender why a consumer rejects its stream (part 3.4.3)."""
     cdef Stream *stream = stream_of(message)
-    if stream.delivery != NULL and pn_condition_is_set(condition):
-        pn_condition_copy(
-            pn_disposition_condition(pn_delivery_local(stream.delivery)), condition)
+    if stream.delivery != NULL:
+        amqp_delivery_say_as(stream.delivery, rejected)
 
 
 cdef inline int severity(uint64_t outcome) noexcept nogil:
@@ -95,23 +96,33 @@ cdef void stream_decide(
 
 cdef void tell(Stream *stream) noexcept nogil:
     """Give the sender's delivery its outcome, and settle it once it is complete."""
-    cdef pn_delivery_t *delivery = stream.delivery
+    cdef amqp_delivery_t *delivery = stream.delivery
     if delivery == NULL:
         return
     peer_dirty(stream.inlet.base.peer)
     if not stream.presettled:
-        if stream.outcome == PN_MODIFIED:
-            pn_disposition_set_failed(pn_delivery_local(delivery), stream.failed)
-            pn_disposition_set_undeliverable(
-                pn_delivery_local(delivery), stream.undeliverable)
-        pn_delivery_update(delivery, stream.outcome)
+        say(stream, delivery)
     if stream.message.complete:
-        pn_delivery_settle(delivery)
+        amqp_delivery_settle(delivery)
         stream_orphan(stream)
+    elif not stream.presettled:
+        amqp_delivery_tell(delivery)
+
+
+cdef void say(const Stream *stream, amqp_delivery_t *delivery) noexcept nogil:
+    if stream.outcome == PN_MODIFIED:
+        amqp_delivery_say_modified(delivery, stream.failed, stream.undeliverable)
+    elif stream.outcome != PN_REJECTED or delivery.saying.size == 0:
+        # A rejection may have its reason already.
+        amqp_delivery_say(delivery, <amqp_code>stream.outcome)
 
 
 cdef void stream_received(Stream *stream) noexcept nogil:
     """The stream is complete: settle it if its outcome is known."""
+    if stream.inlet != NULL:
+        came_in(&stream.inlet.base.peer.container.traffic, stream.message.size)
+    if stream.readers == NULL:
+        message_fit(stream.message)
     if stream.undecided <= 0 and stream.delivery != NULL:
         tell(stream)
 

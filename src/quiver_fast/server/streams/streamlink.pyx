@@ -6,15 +6,17 @@ own window. If the peer has no channels for that, or the configuration says so, 
 a session.
 """
 
+from quiver_fast.amqp.data_plane cimport amqp_link_end_t
 from quiver_fast.proton.libproton cimport (
-    PN_EXPIRE_WITH_LINK, pn_link_close, pn_link_credit, pn_link_open, pn_link_source, pn_link_t,
-    pn_sender, pn_session_close, pn_session_remote_incoming_window, pn_session_t,
-    pn_terminus_set_expiry_policy, pn_unsettled_head,
+    PN_EXPIRE_WITH_LINK, pn_link_close, pn_link_open, pn_link_source, pn_link_t,
+    pn_sender, pn_session_close, pn_session_t, pn_terminus_set_expiry_policy,
 )
 from quiver_fast.server.connections.links cimport (
-    NAME_MAX, awaits_begin, has_channel, is_usable, link_new, same_server, session_for, write_name,
+    NAME_MAX, awaits_begin, has_channel, is_usable, link_new, link_opened, same_server,
+    session_for, write_name,
 )
-from quiver_fast.server.model.structures cimport OUTLET, Outlet, Peer, peer_dirty
+from quiver_fast.server.model.roles cimport OUTLET, STREAMS_TO_PEER
+from quiver_fast.server.model.structures cimport Outlet, Peer, peer_dirty
 from quiver_fast.server.streams.pool cimport POOL_MAX, pool_remove
 
 # How many superfluous idle links are detached at a time.
@@ -86,9 +88,9 @@ cdef Outlet *idle_outlet(Peer *peer) noexcept nogil:
 
 cdef bint can_send(const Outlet *outlet) noexcept nogil:
     # A shared window says nothing about this link.
-    return pn_link_credit(outlet.base.link) > 0 and (
-        not outlet.base.owns_session
-        or pn_session_remote_incoming_window(outlet.base.session) > 0)
+    cdef const amqp_link_end_t *end = outlet.base.deliveries.end
+    return end != NULL and end.counts.credit > 0 and (
+        not outlet.base.owns_session or end.session.counts.remote_incoming_window > 0)
 
 
 cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
@@ -103,15 +105,15 @@ cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
     write_name(NAME, peer.container.next_serial + 1, name)
     link = pn_sender(session, name)
     pn_terminus_set_expiry_policy(pn_link_source(link), PN_EXPIRE_WITH_LINK)
-    outlet = <Outlet *>link_new(peer, link, OUTLET, sizeof(Outlet))
+    outlet = <Outlet *>link_new(peer, link, OUTLET, STREAMS_TO_PEER, sizeof(Outlet))
     if outlet == NULL:
         if own:
             pn_session_close(session)
         return NULL
     outlet.base.owns_session = own
-    outlet.ours = True
     outlet.consumer.outlet = outlet
     pn_link_open(link)
+    link_opened(&outlet.base)
     peer_dirty(peer)
     return outlet
 
@@ -124,7 +126,7 @@ cdef void trim_pool(Peer *peer) noexcept nogil:
     while peer.idle_count > POOL_MAX and outlet != NULL and count < POOL_STEP:
         following = outlet.next_idle
         # The outcome of its last stream may still come.
-        if pn_unsettled_head(outlet.base.link) == NULL:
+        if outlet.base.deliveries.first == NULL:
             pool_remove(outlet)
             # The peer's answer ends it: server.wire.protocol frees link and session.
             pn_link_close(outlet.base.link)

@@ -22,11 +22,13 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.server.connections.capability cimport is_trunk
 from quiver_fast.server.connections.credit cimport inlet_top_up
 from quiver_fast.server.connections.links cimport (
-    NAME_MAX, awaits_begin, is_usable, link_new, same_server, session_for, write_name,
+    NAME_MAX, awaits_begin, is_usable, link_new, link_opened, same_server, session_for,
+    write_name,
 )
 from quiver_fast.server.connections.peer cimport peer_close
 from quiver_fast.server.model.lists cimport list_has, list_push, list_remove
-from quiver_fast.server.model.structures cimport INLET, Container, Inlet, Peer, Queue, peer_dirty
+from quiver_fast.server.model.roles cimport INLET, TRUNK_CONSUMER
+from quiver_fast.server.model.structures cimport Container, Inlet, Peer, Queue, peer_dirty
 
 cdef const char *NAME = b"quiver-trunk-"
 
@@ -111,7 +113,7 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
     if queue.multicast:
         pn_data_put_symbol(
             pn_terminus_capabilities(pn_link_source(link)), pn_bytes(5, b"topic"))
-    inlet = <Inlet *>link_new(peer, link, INLET, sizeof(Inlet))
+    inlet = <Inlet *>link_new(peer, link, INLET, TRUNK_CONSUMER, sizeof(Inlet))
     if inlet == NULL:
         if own:
             pn_session_close(session)
@@ -119,9 +121,9 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
     inlet.base.owns_session = own
     queue.links += 1
     inlet.queue = queue
-    inlet.announced = True
     list_push(&queue.trunk_inlets, inlet, &inlet.prev_trunk, &inlet.next_trunk)
     pn_link_open(link)
+    link_opened(&inlet.base)
     inlet_top_up(inlet)
     peer_dirty(peer)
 
@@ -142,7 +144,8 @@ cdef void trunks_withdraw(Queue *queue) noexcept nogil:
 
 cdef void trunk_detached(Inlet *inlet) noexcept nogil:
     """Take a link that is detached out of its queue's list."""
-    if inlet.announced and list_has(&inlet.queue.trunk_inlets, inlet, &inlet.prev_trunk):
+    if inlet.base.role == TRUNK_CONSUMER and list_has(
+            &inlet.queue.trunk_inlets, inlet, &inlet.prev_trunk):
         list_remove(&inlet.queue.trunk_inlets, inlet, &inlet.prev_trunk, &inlet.next_trunk)
 
 

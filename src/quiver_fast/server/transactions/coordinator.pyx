@@ -1,29 +1,26 @@
 """The transaction coordinator: declare, discharge, commit and roll back (part 4)."""
 
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_CODE_ACCEPTED, amqp_delivery_advance, amqp_delivery_read, amqp_delivery_say,
+    amqp_delivery_say_declared, amqp_delivery_say_modified, amqp_delivery_say_rejected,
+    amqp_delivery_settle, amqp_delivery_t, amqp_plane_credit,
+)
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
 )
-from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, pn_bytes, pn_data_clear, pn_data_enter, pn_data_exit,
-    pn_data_put_binary, pn_data_put_list, pn_data_t, pn_delivery_aborted, pn_delivery_local,
-    pn_delivery_partial, pn_delivery_readable, pn_delivery_set_context, pn_delivery_settle,
-    pn_delivery_t, pn_delivery_update, pn_disposition_condition, pn_disposition_data,
-    pn_disposition_set_failed,
-    pn_link_advance, pn_link_credit, pn_link_current, pn_link_flow, pn_link_recv, ssize_t,
-)
 from quiver_fast.server.addresses.address cimport publish
-from quiver_fast.server.connections.peer cimport set_condition
+from quiver_fast.server.connections.links cimport credit_of, is_attached
 from quiver_fast.server.durable.store cimport is_stored
 from quiver_fast.server.durable.unsynced cimport accept_later, forget_pending
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport (
-    Coordinator, Link, Queue, Transaction, Work, delivery_hold, peer_dirty,
+    Coordinator, Link, Queue, Transaction, Work, peer_dirty,
 )
 from quiver_fast.server.model.transaction cimport (
-    take_id, transaction_find, transaction_free, transaction_new,
+    delivery_hold, take_id, transaction_find, transaction_free, transaction_new,
 )
 from quiver_fast.server.transactions.twophase cimport ends_message, transaction_write
 from quiver_fast.server.transfer.annotate cimport work_said
@@ -34,7 +31,6 @@ cdef int CREDIT = 100
 # Declare and discharge are short; a longer message is neither.
 cdef size_t REQUEST_MAX = 256
 
-cdef uint64_t DECLARED = 0x33
 cdef int SECTION_VALUE = 0x77
 cdef uint64_t DECLARE = 0x31
 cdef uint64_t DISCHARGE = 0x32
@@ -124,82 +120,94 @@ cdef void read_discharge(Cursor *inside, uint64_t count, Request *request) noexc
 
 cdef void coordinator_receive(Link *link) noexcept nogil:
     """Answer the controller's requests, in order."""
-    cdef pn_delivery_t *delivery
+    cdef amqp_delivery_t *delivery
     while (<Coordinator *>link).awaited == NULL:
-        delivery = pn_link_current(link.link)
-        if delivery == NULL or not pn_delivery_readable(delivery):
+        delivery = link.deliveries.current
+        if delivery == NULL:
             break
-        if pn_delivery_aborted(delivery):
-            pn_delivery_settle(delivery)
+        if delivery.aborted:
+            amqp_delivery_settle(delivery)
             continue
-        if pn_delivery_partial(delivery):
+        if delivery.partial:
             break
-        if not answer(link, delivery, next_request(<Coordinator *>link)):
-            pn_delivery_settle(delivery)
-    if pn_link_credit(link.link) <= CREDIT // 2:
-        pn_link_flow(link.link, CREDIT - pn_link_credit(link.link))
+        if not answer(link, delivery, next_request(<Coordinator *>link, delivery)):
+            amqp_delivery_settle(delivery)
+    top_up(link)
     peer_dirty(link.peer)
 
 
-cdef Request next_request(Coordinator *coordinator) noexcept nogil:
+cdef void top_up(Link *link) noexcept nogil:
+    cdef int credit
+    if link.refused or not is_attached(link):
+        return
+    credit = credit_of(link)
+    if credit <= CREDIT // 2 and not amqp_plane_credit(
+            &link.peer.plane, link.deliveries.end, <uint32_t>(CREDIT - credit), False):
+        link.peer.deliveries.failed = True
+
+
+cdef Request next_request(
+        Coordinator *coordinator, amqp_delivery_t *delivery) noexcept nogil:
     """Return what the current delivery asks for; a commit that waited for files is asked again."""
     cdef Request request
     cdef char[256] buffer
-    cdef ssize_t n
+    cdef size_t n
     if coordinator.discharge:
         request.what = DISCHARGE
         request.id = coordinator.discharge
         request.fail = False
         coordinator.discharge = 0
         return request
-    n = pn_link_recv(coordinator.base.link, buffer, REQUEST_MAX)
-    return read_request(<const uint8_t *>buffer, max(n, <ssize_t>0))
+    n = amqp_delivery_read(delivery, buffer, REQUEST_MAX)
+    return read_request(<const uint8_t *>buffer, n)
 
 
-cdef bint answer(Link *link, pn_delivery_t *delivery, Request request) noexcept nogil:
+cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcept nogil:
     """Do what was asked; return whether the answer waits for a sync or a queue's file."""
     cdef Transaction *transaction
     cdef bint waits
     if request.what == DECLARE:
         transaction = transaction_new(<Coordinator *>link)
         if transaction == NULL:
-            refuse(delivery, b"amqp:resource-limit-exceeded",
-                   b"the connection has too many open transactions")
+            amqp_delivery_say_rejected(delivery, b"amqp:resource-limit-exceeded",
+                                       b"the connection has too many open transactions")
             return False
-        declare(delivery, transaction)
+        amqp_delivery_say_declared(delivery, &transaction.id)
         return False
     if request.what != DISCHARGE:
-        refuse(delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
+        amqp_delivery_say_rejected(
+            delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
         return False
     transaction = transaction_find(link.peer, request.id)
     if transaction == NULL:
-        refuse(delivery, b"amqp:transaction:unknown-id",
-               b"there is no such transaction on this connection")
+        amqp_delivery_say_rejected(delivery, b"amqp:transaction:unknown-id",
+                                   b"there is no such transaction on this connection")
         return False
     if request.fail:
         roll_back(transaction)
     elif transaction.incomplete:
         roll_back(transaction)
-        refuse(delivery, b"amqp:transaction:rollback", b"work of the transaction was refused")
+        amqp_delivery_say_rejected(
+            delivery, b"amqp:transaction:rollback", b"work of the transaction was refused")
         return False
     elif must_wait_for_file(<Coordinator *>link, transaction):
         return True
     elif not transaction_write(transaction):
         roll_back(transaction)
-        refuse(delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
+        amqp_delivery_say_rejected(
+            delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
         return False
     else:
         waits = transaction.stored and link.peer.container.group
         commit(transaction)
         if waits and accept_later(link, delivery):
-            pn_link_advance(link.link)
+            amqp_delivery_advance(delivery)
             return True
         if waits:
             # Without memory for the waiter, nothing would answer after the sync.
-            pn_disposition_set_failed(pn_delivery_local(delivery), True)
-            pn_delivery_update(delivery, PN_MODIFIED)
+            amqp_delivery_say_modified(delivery, True, False)
             return False
-    pn_delivery_update(delivery, PN_ACCEPTED)
+    amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
     return False
 
 
@@ -238,23 +246,6 @@ cdef void coordinators_resume(Queue *queue) noexcept nogil:
         coordinator_receive(&coordinator.base)
 
 
-cdef void refuse(
-        pn_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
-    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), name, description)
-    pn_delivery_update(delivery, PN_REJECTED)
-
-
-cdef void declare(pn_delivery_t *delivery, const Transaction *transaction) noexcept nogil:
-    """Answer with the outcome declared: [txn-id] (part 4.5.6)."""
-    cdef pn_data_t *data = pn_disposition_data(pn_delivery_local(delivery))
-    pn_data_clear(data)
-    pn_data_put_list(data)
-    pn_data_enter(data)
-    pn_data_put_binary(data, pn_bytes(sizeof(uint64_t), <const char *>&transaction.id))
-    pn_data_exit(data)
-    pn_delivery_update(delivery, DECLARED)
-
-
 cdef void commit(Transaction *transaction) noexcept nogil:
     """Do all the work of a transaction, in the order it came; the files have it already."""
     cdef Work *work = transaction.first
@@ -270,8 +261,8 @@ cdef void commit(Transaction *transaction) noexcept nogil:
             apply_outcome(
                 work.entry, work.outcome, work.serial, work.failed, work.undeliverable)
             if work.delivery != NULL:
-                pn_delivery_set_context(work.delivery, NULL)
-                pn_delivery_settle(work.delivery)
+                work.delivery.context = NULL
+                amqp_delivery_settle(work.delivery)
         work = work.next
     peer_dirty(transaction.coordinator.base.peer)
     leave_queues(transaction)

@@ -1,14 +1,13 @@
 """What an outcome carries: the reason of a rejection, and annotations."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
-from quiver_fast.proton.libproton cimport (
-    PN_MODIFIED, PN_REJECTED, pn_data_size, pn_data_t, pn_disposition_annotations,
-    pn_disposition_condition, pn_disposition_t,
+from quiver_fast.amqp.data_plane cimport (
+    amqp_bytes_t, amqp_delivery_t, amqp_read_state, amqp_state_t,
 )
+from quiver_fast.proton.libproton cimport PN_MODIFIED, PN_REJECTED
 from quiver_fast.server.messages.annotations import merged
-from quiver_fast.server.messages.encoding cimport encoded
 from quiver_fast.server.messages.message cimport (
     Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
     message_release, message_space,
@@ -17,47 +16,44 @@ from quiver_fast.server.model.structures cimport Entry, Work
 from quiver_fast.server.streams.stream cimport stream_reason
 
 
-cdef void outcome_said(
-        Entry *entry, uint64_t state, pn_disposition_t *said) noexcept nogil:
+cdef void outcome_said(Entry *entry, const amqp_delivery_t *delivery) noexcept nogil:
     """Forward the reason why a stream is rejected; keep annotations of *modified* (part 3.4.5).
 
     A browser's copy just ends. A message that is only in the queue's file does not change.
     """
-    cdef pn_data_t *annotations
+    cdef amqp_state_t state
     if entry.message.stream != NULL:
-        if state == PN_REJECTED:
-            stream_reason(entry.message, pn_disposition_condition(said))
+        if delivery.code == PN_REJECTED:
+            stream_reason(entry.message, delivery.said)
         return
-    if state != PN_MODIFIED or not can_change(entry):
+    if delivery.code != PN_MODIFIED or not can_change(entry):
         return
-    annotations = pn_disposition_annotations(said)
-    if pn_data_size(annotations):
-        annotate_with(entry, annotations)
+    if amqp_read_state(delivery.said, &state) == 0 and state.annotations.start != NULL:
+        annotate(entry, state.annotations)
 
 
 cdef void work_said(const Work *work) noexcept nogil:
     """Do the same for an outcome whose transaction is committed."""
     if work.annotations != NULL and work.entry.message.stream == NULL and can_change(work.entry):
-        annotate(work.entry, work)
+        annotate(work.entry, annotations_of(work))
+
+
+cdef amqp_bytes_t annotations_of(const Work *work) noexcept nogil:
+    cdef amqp_bytes_t annotations
+    annotations.start = <const uint8_t *>work.annotations
+    annotations.size = work.annotations_size
+    return annotations
 
 
 cdef bint can_change(const Entry *entry) noexcept nogil:
     return entry.queue != NULL and entry.message.chain == NULL
 
 
-cdef void annotate_with(Entry *entry, pn_data_t *annotations) noexcept with gil:
+cdef void annotate(Entry *entry, amqp_bytes_t annotations) noexcept with gil:
     try:
-        merge(entry, encoded(annotations))
+        merge(entry, (<const char *>annotations.start)[:annotations.size])
     except (MemoryError, ValueError):
         # Without memory, or if they are malformed, the message is delivered again unchanged.
-        pass
-
-
-cdef void annotate(Entry *entry, const Work *work) noexcept with gil:
-    try:
-        merge(entry, work.annotations[:work.annotations_size])
-    except (MemoryError, ValueError):
-        # As above.
         pass
 
 
@@ -86,10 +82,11 @@ cdef int replace(Entry *entry, bytes new) except -1:
     message_filled(after, len(new))
     message_read_header(after, 0)
     after.complete = True
-    after.routed = before.routed
+    after.from_trunk = before.from_trunk
     after.expires = before.expires
     after.index = before.index
     entry.queue.bytes += after.held - before.held
+    entry.queue.container.traffic.bytes += after.held - before.held
     entry.bytes += after.held - before.held
     entry.message = after
     message_release(before)

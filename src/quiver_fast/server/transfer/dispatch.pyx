@@ -2,10 +2,11 @@
 
 from libc.stdint cimport int64_t
 
-from quiver_fast.loop.heap cimport heap_first
-from quiver_fast.proton.libproton cimport (
-    PN_RELEASED, pn_link_credit, pn_link_drained, pn_link_get_drain,
+from quiver_fast.amqp.data_plane cimport (
+    amqp_link_end_t, amqp_plane_flow, amqp_sender_drained,
 )
+from quiver_fast.loop.heap cimport heap_first
+from quiver_fast.proton.libproton cimport PN_RELEASED
 from quiver_fast.server.messages.message cimport Message
 from quiver_fast.server.model.structures cimport Consumer, Entry, Lane, Outlet, Queue, peer_dirty
 from quiver_fast.server.model.timer cimport timer_advance
@@ -113,7 +114,7 @@ cdef void sweep(Queue *queue) noexcept nogil:
 
 cdef bint is_stranded(const Queue *queue, const Entry *entry) noexcept nogil:
     """Say whether another server sent it for consumers that have left."""
-    return entry.message.routed and queue.local_count == 0
+    return entry.message.from_trunk and queue.local_count == 0
 
 
 cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
@@ -335,16 +336,26 @@ cdef void answer_drains(Queue *queue) noexcept nogil:
     """Take back the credit of consumers that drain and have got all available messages."""
     cdef Consumer *consumer = queue.draining
     cdef Consumer *following
+    cdef amqp_link_end_t *end
     queue.draining = NULL
     while consumer != NULL:
         following = consumer.next_draining
         consumer.draining = False
-        if pn_link_get_drain(consumer.outlet.base.link):
+        end = consumer.outlet.base.deliveries.end
+        if end.counts.drain:
             if consumer.outlet.sending != NULL or consumer.outlet.clogged or (
-                    consumer.behind and pn_link_credit(consumer.outlet.base.link) > 0):
+                    consumer.behind and end.counts.credit > 0):
                 consumer_drain(consumer)
             else:
-                pn_link_drained(consumer.outlet.base.link)
+                give_back(consumer.outlet, end)
                 consumer_unready(consumer)
-                peer_dirty(consumer.outlet.base.peer)
         consumer = following
+
+
+cdef void give_back(Outlet *outlet, amqp_link_end_t *end) noexcept nogil:
+    """Use up the credit of a consumer that drains, and tell it (part 2.6.7)."""
+    if outlet.base.refused or not amqp_sender_drained(&end.counts):
+        return
+    if not amqp_plane_flow(&outlet.base.peer.plane, end.session, end, False):
+        outlet.base.peer.deliveries.failed = True
+    peer_dirty(outlet.base.peer)

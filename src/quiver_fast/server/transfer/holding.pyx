@@ -1,7 +1,7 @@
 """An AMQP connection as a holder of memory: it is not read for a while, or closed."""
 
 from quiver_fast.loop.memory cimport OVER_LIMIT, Holder, hold
-from quiver_fast.proton.libproton cimport pn_session_get_context, pn_session_incoming_bytes
+from quiver_fast.server.connections.links cimport fit_session, session_of
 from quiver_fast.server.connections.peer cimport peer_close, peer_cut, peer_flush
 from quiver_fast.server.model.structures cimport Inlet, Peer, Session, peer_dirty
 from quiver_fast.server.transfer.keeping cimport declare_dead
@@ -31,6 +31,7 @@ cdef void peer_holds(Peer *peer) noexcept nogil:
 cdef void inlet_holds(Inlet *inlet) noexcept nogil:
     """Count the bytes of a link, or of its session, that are in no queue yet."""
     cdef Holder *holder = &inlet.base.peer.holder
-    cdef Session *session = <Session *>pn_session_get_context(inlet.base.session)
+    cdef Session *session = session_of(inlet.base.session)
     hold(holder, &inlet.counted, inlet.receiving.held if inlet.receiving != NULL else 0)
-    hold(holder, &session.counted, pn_session_incoming_bytes(inlet.base.session))
+    hold(holder, &session.counted, session.deliveries.unread)
+    fit_session(inlet.base.peer, session)

@@ -2,33 +2,34 @@
 
 from libc.stdint cimport uint64_t
 
-from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_MODIFIED, PN_REJECTED, PN_RELEASED, pn_delivery_aborted, pn_delivery_local,
-    pn_delivery_partial, pn_delivery_pending, pn_delivery_readable, pn_delivery_remote_state,
-    pn_delivery_settle, pn_delivery_settled, pn_delivery_t, pn_delivery_update,
-    pn_disposition_condition, pn_link_advance, pn_link_credit,
-    pn_link_current, pn_link_queued,
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_CODE_ACCEPTED, AMQP_CODE_RELEASED, amqp_code, amqp_delivery_advance, amqp_delivery_say,
+    amqp_delivery_say_rejected, amqp_delivery_settle, amqp_delivery_t, amqp_delivery_take,
 )
+from quiver_fast.proton.libproton cimport PN_MODIFIED, PN_REJECTED, PN_RELEASED
 from quiver_fast.server.addresses.address cimport (
     can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
 from quiver_fast.server.addresses.broker cimport Absence, inlet_bind
 from quiver_fast.server.addresses.waiting cimport (
-    end_waiting, inlet_must_wait, refuse_for_now, refuse_waiting, wait_for_file,
+    end_waiting, inlet_must_wait, must_end_later, refuse_for_now, refuse_waiting, wait_for_file,
 )
 from quiver_fast.server.connections.credit cimport inlet_top_up, note_size
 from quiver_fast.server.connections.links cimport widen_session
-from quiver_fast.server.connections.peer cimport delivery_reject, link_refuse, set_condition
+from quiver_fast.server.connections.peer cimport delivery_reject, link_refuse
 from quiver_fast.server.durable.store cimport is_stored, must_wait, store_append
 from quiver_fast.server.durable.unsynced cimport accept_later, forget_pending
 from quiver_fast.server.messages.chain cimport chain_of
 from quiver_fast.server.messages.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
-    message_in_parts, message_new, message_read_header, message_release,
+    message_fit, message_in_parts, message_new, message_read_header, message_release,
 )
 from quiver_fast.server.messages.route cimport Route, message_read_route, message_strip_route
 from quiver_fast.server.model.limits cimport Limits
-from quiver_fast.server.model.structures cimport Container, Inlet, Outlet, Queue, peer_dirty
+from quiver_fast.server.model.roles cimport STREAMS_FROM_SERVER, TRUNK_CONSUMER
+from quiver_fast.server.model.structures cimport (
+    Container, Inlet, Outlet, Queue, inlet_wake, peer_dirty,
+)
 from quiver_fast.server.model.transaction cimport (
     TRANSACTIONAL_STATE, StateInTransaction, answer_in_transaction, enlist_message, read_state,
 )
@@ -44,7 +45,7 @@ from quiver_fast.server.transfer.outlet cimport (
 from quiver_fast.server.transfer.passage cimport (
     passage_abort, passage_complete, passage_is_over, passage_outcome, passage_write,
 )
-from quiver_fast.server.transfer.reading cimport discard, read_into
+from quiver_fast.server.transfer.reading cimport read_into
 from quiver_fast.server.transfer.spill cimport (
     has_spilled, spill, spill_back, spill_end, spill_forget,
 )
@@ -53,55 +54,58 @@ from quiver_fast.server.transfer.spill cimport (
 cdef void inlet_receive(Inlet *inlet) noexcept nogil:
     """Take deliveries from the link, until there are no more or there is no room."""
     receive_all(inlet)
+    if inlet.blocked_by == NULL:
+        inlet_top_up(inlet)
+        peer_dirty(inlet.base.peer)
     inlet_holds(inlet)
 
 
+cdef void inlet_arrived(Inlet *inlet) noexcept nogil:
+    """Take what just came; the rest of `inlet_receive` is done at the end of the turn."""
+    receive_all(inlet)
+    inlet_wake(inlet)
+
+
 cdef void receive_all(Inlet *inlet) noexcept nogil:
-    cdef pn_delivery_t *delivery
+    cdef amqp_delivery_t *delivery
     cdef bint more = True
-    if pn_link_credit(inlet.base.link) < pn_link_queued(inlet.base.link):
-        refuse(inlet, b"amqp:link:transfer-limit-exceeded", b"more transfers than credit")
-        return
     while more:
-        delivery = pn_link_current(inlet.base.link)
-        if delivery == NULL or not pn_delivery_readable(delivery):
+        delivery = inlet.base.deliveries.current
+        if delivery == NULL:
             break
         if inlet.base.refused:
             more = ignore(inlet, delivery)
-        elif pn_delivery_aborted(delivery):
+        elif delivery.aborted:
             more = drop_aborted(inlet, delivery)
         elif inlet_must_wait(inlet):
             return
         elif inlet.receiving != NULL and inlet.receiving.complete:
-            take_waiting(inlet, delivery)
+            # Its queue had no file when it came.
+            take(inlet, delivery, inlet.receiving)
         elif inlet.receiving != NULL and inlet.receiving.stream != NULL:
             more = stream_more(inlet, delivery)
         else:
             more = receive_more(inlet, delivery)
-    inlet_top_up(inlet)
-    peer_dirty(inlet.base.peer)
 
 
-cdef bint drop_aborted(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Forget a delivery that its sender aborted (part 2.7.5); an abort settles it."""
+cdef bint drop_aborted(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Forget a delivery that its sender aborted; that settles it (part 2.7.5)."""
     give_up(inlet)
-    pn_delivery_settle(delivery)
+    amqp_delivery_settle(delivery)
     return True
 
 
-cdef bint ignore(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+cdef bint ignore(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     """Drop the deliveries of a refused link, until its peer knows of the refusal.
 
     They get an outcome, because a settlement without one would count as accepted.
     """
-    cdef size_t pending = pn_delivery_pending(delivery)
     give_up(inlet)
-    while pending:
-        pending = discard(inlet, pending)
-    if pn_delivery_partial(delivery) and not pn_delivery_aborted(delivery):
+    amqp_delivery_take(delivery, delivery.pending)
+    if delivery.partial:
         return False
-    pn_delivery_update(delivery, PN_RELEASED)
-    pn_delivery_settle(delivery)
+    amqp_delivery_say(delivery, AMQP_CODE_RELEASED)
+    amqp_delivery_settle(delivery)
     return True
 
 
@@ -155,11 +159,11 @@ cdef void resume(Inlet *inlet) noexcept nogil:
         inlet = following
 
 
-cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+cdef bint receive_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     """Read the current delivery; return whether there may be more to do on the link."""
     cdef Message *message = inlet.receiving
-    cdef size_t pending = pn_delivery_pending(delivery)
-    cdef bint partial = pn_delivery_partial(delivery)
+    cdef size_t pending = delivery.pending
+    cdef bint partial = delivery.partial
     cdef size_t size = (
         min(pending, <size_t>STREAM_HIGH) if partial and inlet.streaming else pending)
     if message == NULL:
@@ -169,33 +173,34 @@ cdef bint receive_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         message.origin = inlet.origin
         inlet.receiving = message
         inlet_bind(inlet, NULL)
-        message.routed = inlet.base.peer.trunk
-    if not read_into(inlet, message, size):
+        message.from_trunk = inlet.base.peer.trunk
+    if not read_into(delivery, message, size):
         return out_of_memory(inlet)
     return received(inlet, delivery, message, partial) or size < pending
 
 
 cdef bint received(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
     """Process the bytes that have come; return whether there may be more to do."""
-    if inlet.announced and is_too_large(inlet, message):
+    if inlet.base.role == TRUNK_CONSUMER and is_too_large(inlet, message):
         return send_back(inlet, delivery, message)
     if too_large(inlet, message):
         return False
     if message.chain != NULL and partial:
         return keep_part(inlet, delivery, message)
-    if message.chain == NULL and inlet.routed and (inlet.destination == NULL or not partial):
+    if message.chain == NULL and inlet.base.role == STREAMS_FROM_SERVER and (
+            inlet.destination == NULL or not partial):
         return receive_routed(inlet, delivery, message, partial)
     if partial:
         return may_stream(inlet, delivery, message) and stream_start(inlet, delivery, message)
-    message.complete = True
-    inlet.receiving = NULL
+    if message.chain != NULL and must_end_later(inlet, message):
+        return False
     take(inlet, delivery, message)
     return True
 
 
 cdef bint receive_routed(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
     """Read on in a stream from another server; return whether there may be more to do.
 
     It stays a stream even if its end has come already: its outcome is the consumer's.
@@ -218,11 +223,9 @@ cdef bint receive_routed(
     if stream_start(inlet, delivery, message):
         stream_of(message).presettled |= route.presettled
         return True
-    if partial or inlet.base.refused or inlet.blocked_by != NULL:
+    if partial or inlet.base.refused or inlet.blocked_by != NULL or must_end_later(inlet, message):
         return False
     # Its queue keeps it.
-    message.complete = True
-    inlet.receiving = NULL
     take(inlet, delivery, message)
     return True
 
@@ -233,7 +236,7 @@ cdef inline bint is_too_large(const Inlet *inlet, const Message *message) noexce
     return message.size > limits.message_size or message.held > limits.queue_bytes
 
 
-cdef bint send_back(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+cdef bint send_back(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
     """Return a message that is too large to the other server, for its own consumers.
 
     The link stays, because other messages of the address come by it. The rest of this message
@@ -259,18 +262,17 @@ cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
 
 
 cdef bint may_stream(
-        Inlet *inlet, pn_delivery_t *delivery, const Message *message) noexcept nogil:
+        Inlet *inlet, amqp_delivery_t *delivery, const Message *message) noexcept nogil:
     """Say whether to forward a message before it is complete.
 
     Yes if its link asked for that, or as many bytes have come as a stream may hold. A message
     of a transaction, or one for the queue's file, has to be complete first.
     """
-    if not inlet.streaming and message.size < STREAM_SIZE:
-        return False
-    return pn_delivery_remote_state(delivery) != TRANSACTIONAL_STATE
+    return (inlet.streaming or message.size >= STREAM_SIZE) and (
+        delivery.code != TRANSACTIONAL_STATE)
 
 
-cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
     """Begin to forward a message as it arrives; return whether that has begun."""
     cdef HeaderResult header = message_read_header(message, inlet.base.peer.container.now_ms)
     cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
@@ -285,14 +287,14 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
             inlet, delivery, message, b"amqp:decode-error", b"this is not an AMQP message")
     if queue == NULL:
         return refuse_stream(inlet, delivery, message, absence.condition, absence.why)
-    if is_stored(queue, message) or queue.storable and not message.routed and not can_pass(queue):
+    if is_stored(queue, message) or (
+            queue.storable and not message.from_trunk and not can_pass(queue)):
         inlet_bind(inlet, queue)
         return keep_part(inlet, delivery, message)
     if queue.kept_subscriptions:
         # Each subscription gets it when it is complete: its consumer may come later.
         return False
-    if not (inlet.streaming or queue.multicast or (
-            queue.consumer_count > queue.selective_count)):
+    if not (inlet.streaming or queue.multicast or queue.consumer_count > queue.selective_count):
         # Its queue keeps it for a consumer to come.
         return False
     inlet_bind(inlet, queue)
@@ -306,13 +308,13 @@ cdef bint stream_start(Inlet *inlet, pn_delivery_t *delivery, Message *message) 
     return True
 
 
-cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+cdef bint keep_part(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
     """Write the bytes of a long message to its queue's file; return whether there may be more.
 
     It is accepted when it is complete. Consumers get it meanwhile.
     """
     cdef bint over = message.chain != NULL and passage_is_over(message)
-    cdef uint64_t outcome = PN_MODIFIED
+    cdef uint64_t outcome = passage_outcome(message) if over else PN_MODIFIED
     if inlet.destination.store == NULL:
         wait_for_file(inlet, message, inlet.destination)
         return False
@@ -320,8 +322,6 @@ cdef bint keep_part(Inlet *inlet, pn_delivery_t *delivery, Message *message) noe
         return False
     # Its consumer gave an outcome, or the disk is full and the sender may try again: the rest
     # is dropped.
-    if over:
-        outcome = passage_outcome(message)
     drop_parts(inlet)
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
@@ -338,27 +338,28 @@ cdef void drop_parts(Inlet *inlet) noexcept nogil:
 
 
 cdef bint refuse_stream(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message, const char *condition,
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, const char *condition,
         const char *why) noexcept nogil:
     """Reject a message that is still arriving; its rest is read and dropped."""
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
-    set_condition(pn_disposition_condition(pn_delivery_local(delivery)), condition, why)
+    amqp_delivery_say_rejected(delivery, condition, why)
     stream_decide(stream_of(message), PN_REJECTED, False, False)
     return True
 
 
-cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+cdef bint stream_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     """Read on in a stream as far as its readers leave room; return whether it ended."""
     cdef Message *message = inlet.receiving
-    cdef bint partial = pn_delivery_partial(delivery)
-    cdef size_t pending = pn_delivery_pending(delivery)
+    cdef bint partial = delivery.partial
+    cdef size_t pending = delivery.pending
     cdef Outlet *reader
     cdef size_t passed
     while pending or has_spilled(inlet):
         if message.readers == 0:
             spill_forget(inlet)
-            pending = discard(inlet, pending)
+            amqp_delivery_take(delivery, pending)
+            pending = 0
             continue
         reader = NULL if has_spilled(inlet) else sole_reader(message)
         if reader != NULL:
@@ -371,27 +372,28 @@ cdef bint stream_more(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         elif has_spilled(inlet):
             if not spill_back(inlet, message, STREAM_HIGH - message.held):
                 return lose(inlet)
-        elif not read_into(inlet, message, min(pending, <size_t>STREAM_HIGH - message.held)):
+        elif not read_into(delivery, message, min(pending, <size_t>STREAM_HIGH - message.held)):
             return out_of_memory(inlet)
         if message.size > inlet.base.peer.container.limits.message_size and not message.aborted:
-            return send_back(inlet, delivery, message) if inlet.announced else (
-                not too_large(inlet, message))
+            if inlet.base.role == TRUNK_CONSUMER:
+                return send_back(inlet, delivery, message)
+            return not too_large(inlet, message)
         if reader == NULL:
             stream_advance(message)
-        pending = pn_delivery_pending(delivery)
+        pending = delivery.pending
     if partial:
         return False
     message.complete = True
     inlet.receiving = NULL
     spill_end(inlet)
-    pn_link_advance(inlet.base.link)
+    amqp_delivery_advance(delivery)
     stream_advance(message)
     stream_received(stream_of(message))
     message_release(message)
     return True
 
 
-cdef bint keep_unread(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+cdef bint keep_unread(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     """Wait until readers have made room, with few bytes of the stream in memory."""
     return False if spill(inlet, delivery) else lose(inlet)
 
@@ -406,17 +408,13 @@ cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
     return False
 
 
-cdef void take_waiting(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
-    """Publish a message whose queue had no file when it came."""
-    cdef Message *message = inlet.receiving
-    inlet.receiving = NULL
-    take(inlet, delivery, message)
-
-
-cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept nogil:
+cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
     """Publish a complete message, and give its outcome."""
     cdef Queue *queue
     cdef bint waits
+    message.complete = True
+    message_fit(message)
+    inlet.receiving = NULL
     note_size(inlet, message)
     if not inlet.wide and message.size < inlet.base.peer.container.limits.frame_size:
         widen_session(inlet)
@@ -432,7 +430,7 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
     if queue == NULL:
         message_release(message)
         return
-    if pn_delivery_remote_state(delivery) == TRANSACTIONAL_STATE:
+    if delivery.code == TRANSACTIONAL_STATE:
         take_in_transaction(inlet, delivery, message, queue)
         return
     if message.chain != NULL:
@@ -457,13 +455,13 @@ cdef void take(Inlet *inlet, pn_delivery_t *delivery, Message *message) noexcept
 
 
 cdef void take_chain(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
     """Take over a message that was stored as it arrived."""
     cdef bint shown = chain_of(message).shown
     cdef bint waits
     if passage_is_over(message):
-        pn_delivery_update(delivery, passage_outcome(message))
-        pn_delivery_settle(delivery)
+        amqp_delivery_say(delivery, <amqp_code>passage_outcome(message))
+        amqp_delivery_settle(delivery)
         passage_abort(queue, message)
         message_release(message)
         return
@@ -481,22 +479,22 @@ cdef void take_chain(
     accept(inlet, delivery, waits)
 
 
-cdef void accept(Inlet *inlet, pn_delivery_t *delivery, bint waits) noexcept nogil:
+cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept nogil:
     """Accept a message, at once or when it is on disk."""
-    if not pn_delivery_settled(delivery):
+    if not delivery.settled:
         if waits and accept_later(&inlet.base, delivery):
-            pn_link_advance(inlet.base.link)
+            amqp_delivery_advance(delivery)
             return
         if waits:
             # Without memory for the waiter, nothing would answer after the sync.
             refuse_for_now(delivery)
             return
-        pn_delivery_update(delivery, PN_ACCEPTED)
-    pn_delivery_settle(delivery)
+        amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
+    amqp_delivery_settle(delivery)
 
 
 cdef void take_in_transaction(
-        Inlet *inlet, pn_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
     """Keep a message for its transaction's commit, and say so in its outcome (part 4.4.1)."""
     cdef StateInTransaction state = read_state(inlet.base.peer, delivery)
     cdef Limits *limits = &inlet.base.peer.container.limits
@@ -518,9 +516,9 @@ cdef void take_in_transaction(
     if is_stored(queue, message) and queue.store == NULL:
         # The commit waits for it.
         queue.container.want_store(queue)
-    if not pn_delivery_settled(delivery):
-        answer_in_transaction(state.transaction, delivery, PN_ACCEPTED)
-    pn_delivery_settle(delivery)
+    if not delivery.settled:
+        answer_in_transaction(state.transaction, delivery, AMQP_CODE_ACCEPTED)
+    amqp_delivery_settle(delivery)
 
 
 cdef void inlet_detached(Inlet *inlet) noexcept nogil:

@@ -2,10 +2,10 @@
 
 from libc.stdint cimport INT64_MAX, int64_t
 
-from quiver_fast.proton.libproton cimport (
-    pn_transport_get_remote_idle_timeout, pn_transport_tick,
+from quiver_fast.amqp.data_plane cimport (
+    amqp_output_waiting, amqp_plane_beat, amqp_timers_is_silent, amqp_timers_next, amqp_timers_owes,
 )
-from quiver_fast.server.connections.peer cimport peer_cut
+from quiver_fast.server.connections.peer cimport peer_cut, peer_refuse
 from quiver_fast.server.model.structures cimport Peer, Timer, peer_dirty
 from quiver_fast.server.model.timer cimport timer_set
 from quiver_fast.server.streams.pool cimport POOL_MAX, TRIM_AFTER
@@ -35,7 +35,7 @@ cdef void peer_ring(Timer *timer, int64_t now) noexcept nogil:
         peer_cut(peer)
         declare_dead(peer)
         return
-    due = tick(peer)
+    due = tick(peer, now)
     trim_pool(peer)
     if not peer.opened:
         due = min(due, deadline + MILLISECOND)
@@ -45,18 +45,17 @@ cdef void peer_ring(Timer *timer, int64_t now) noexcept nogil:
         timer_set(peer.container, timer, max(due, now + MILLISECOND))
 
 
-cdef int64_t tick(Peer *peer) noexcept nogil:
-    """Let the engine keep idle time-outs, its own and the peer's (part 2.4.5).
+cdef int64_t tick(Peer *peer, int64_t now) noexcept nogil:
+    """Keep idle time-outs, ours and the peer's (part 2.4.5).
 
-    Returns when to call this again (monotonic ns). The engine notices only here that it wrote
-    something, and waits half of the peer's time-out from then. If it were called at each half,
-    its next frame could come a whole time-out after the last one. So it is called at each
-    quarter.
+    Returns when to call this again (monotonic ns).
     """
-    cdef int64_t now = peer.container.now_ms
-    cdef int64_t due = pn_transport_tick(peer.driver.transport, now)
-    cdef int64_t quarter = pn_transport_get_remote_idle_timeout(peer.driver.transport) // 4
-    peer_dirty(peer)
-    if due == 0:
+    if amqp_timers_is_silent(&peer.timers, now) and not peer.behind:
+        peer_refuse(peer, b"amqp:resource-limit-exceeded", b"local-idle-timeout expired")
         return INT64_MAX
-    return (min(due, now + quarter) if quarter else due) * MILLISECOND
+    if amqp_timers_owes(&peer.timers, now):
+        peer.timers.spoken = now
+        if amqp_output_waiting(&peer.plane.output) == 0 and not amqp_plane_beat(&peer.plane):
+            peer.deliveries.failed = True
+        peer_dirty(peer)
+    return amqp_timers_next(&peer.timers)

@@ -1,32 +1,31 @@
 """Messages out: transfers to a consumer, and the outcomes that come back."""
 
 from libc.stdint cimport uint64_t
+from libc.stdlib cimport free
 
-from quiver_fast.proton.libproton cimport (
-    PN_ACCEPTED, PN_LOCAL_CLOSED, PN_RECEIVED, PN_RELEASED, PN_SND_UNSETTLED,
-    pn_connection_state, pn_delivery, pn_delivery_abort, pn_delivery_aborted, pn_delivery_clear,
-    pn_delivery_remote, pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled,
-    pn_delivery_t, pn_delivery_update, pn_disposition_is_failed,
-    pn_disposition_is_undeliverable, pn_dtag, pn_link_advance, pn_link_credit,
-    pn_link_get_drain, pn_link_remote_snd_settle_mode, pn_link_send, pn_session_outgoing_bytes,
-    pn_session_remote_incoming_window, pn_unsettled_head, pn_unsettled_next, pnx_pass,
+from quiver_fast.amqp.data_plane cimport (
+    amqp_code, amqp_delivery_abort, amqp_delivery_drop, amqp_delivery_may_begin,
+    amqp_delivery_say, amqp_delivery_settle, amqp_delivery_t, amqp_delivery_take,
+    amqp_output_waiting, amqp_read_state, amqp_state_t,
 )
-from quiver_fast.server.connections.peer cimport link_refuse, peer_clear_socket
+from quiver_fast.proton.libproton cimport PN_ACCEPTED, PN_RECEIVED, PN_RELEASED
+from quiver_fast.server.connections.links cimport is_attached
+from quiver_fast.server.connections.peer cimport link_refuse, peer_lend_output
 from quiver_fast.server.messages.chain cimport (
     chain_close, chain_of, chain_open, chain_read, chain_was_cut,
 )
 from quiver_fast.server.messages.message cimport (
-    HEADER_MAX, STREAM_LOW, Chunk, Message, chunk_bytes, encode_header, message_empty,
-    message_release, message_trim,
+    STREAM_LOW, Chunk, Message, chunk_bytes, message_empty, message_release, message_trim,
 )
-from quiver_fast.server.messages.route cimport ROUTE_MAX, encode_route
 from quiver_fast.server.model.lists cimport list_push, list_remove
+from quiver_fast.server.model.roles cimport STREAMS_TO_PEER
 from quiver_fast.server.model.structures cimport (
-    Consumer, Entry, Outlet, Peer, Queue, Stream, delivery_hold, delivery_let_go, inlet_wake,
-    peer_dirty, queue_dirty,
+    Consumer, Entry, Outlet, Peer, Queue, Stream, inlet_wake, peer_dirty, queue_dirty,
 )
+from quiver_fast.server.model.traffic cimport went_out
 from quiver_fast.server.model.transaction cimport (
-    TRANSACTIONAL_STATE, StateInTransaction, enlist_outcome, entry_of, forget_delivery, read_state,
+    TRANSACTIONAL_STATE, StateInTransaction, delivery_let_go, enlist_outcome, entry_of,
+    forget_delivery, read_state,
 )
 from quiver_fast.server.nodes.queue cimport (
     consumer_drain, consumer_leave, consumer_ready, consumer_unready, entry_drop,
@@ -36,64 +35,20 @@ from quiver_fast.server.streams.stream cimport (
     reader_join, reader_leave, stream_leave, stream_of,
 )
 from quiver_fast.server.transfer.annotate cimport outcome_said
+from quiver_fast.server.transfer.framing cimport (
+    OUTGOING_MAX, PIECE, credit, is_settled, room, send_piece, start_delivery,
+)
 from quiver_fast.server.transfer.outcome cimport apply_outcome, entry_done, return_entry
 from quiver_fast.server.transfer.serving cimport forget_consumer, leave_consumer
-
-# Unsent bytes of a session: the limit for a consumer that does not read.
-cdef size_t OUTGOING_MAX = 131072
-# The same for a stream, whose bytes are already counted in its own memory.
-cdef size_t STREAM_OUTGOING_MAX = 32768
-# Bytes to frame at once of a stream that is forwarded without copies.
-cdef size_t PASS_MAX = 131072
-# Bytes of a long message to give to the engine at once: a frame of 64 KiB without its
-# header.
-cdef size_t PIECE = 65024
-
-cdef char[16] DIGITS
-DIGITS[:] = b"0123456789abcdef"
-
+from quiver_fast.server.transfer.whole cimport send_whole
 
 cdef inline bint has_room(Outlet *outlet) noexcept nogil:
     return room(outlet) > 0
 
 
-cdef inline size_t room(Outlet *outlet) noexcept nogil:
-    """Return how many more bytes the engine may get for the outlet's session."""
-    cdef size_t limit = STREAM_OUTGOING_MAX if outlet.ours else OUTGOING_MAX
-    cdef size_t held = pn_session_outgoing_bytes(outlet.base.session)
-    # Framed bytes are not counted, so nothing is added while they cannot be written.
-    if outlet.base.peer.full or held >= limit:
-        return 0
-    if outlet.sending != NULL and outlet.sending.message.stream != NULL and (
-            not may_transfer(outlet)):
-        # A stream waits in its sender's window and not in ours.
-        return 0
-    return limit - held
-
-
-cdef inline bint may_transfer(Outlet *outlet) noexcept nogil:
-    """Say whether the peer takes transfers of the current delivery (parts 2.5.6, 2.6.7)."""
-    return (
-        pn_session_remote_incoming_window(outlet.base.session) > 0
-        and pn_link_credit(outlet.base.link) > 0 and not outlet.base.refused
-        and not pn_connection_state(outlet.base.peer.driver.connection) & PN_LOCAL_CLOSED)
-
-
-cdef inline size_t write_tag(uint64_t number, char *out) noexcept nogil:
-    """Write a delivery tag of ASCII digits, because some clients read tags as text."""
-    cdef size_t n = 0
-    while True:
-        out[n] = DIGITS[number & 15]
-        n += 1
-        number >>= 4
-        if number == 0:
-            return n
-
-
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
     """Say whether the outlet could take one more message now."""
-    if outlet.sending != NULL or outlet.base.refused or (
-            pn_link_credit(outlet.base.link) <= 0):
+    if outlet.sending != NULL or outlet.base.refused or credit(outlet) == 0:
         return False
     if has_room(outlet):
         return True
@@ -122,90 +77,82 @@ cdef void clog(Outlet *outlet) noexcept nogil:
                   &outlet.prev_clogged, &outlet.next_clogged)
 
 
-cdef void start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Begin a delivery, with a rewritten header if anything in it changed here."""
-    cdef char[16] tag
-    cdef char[HEADER_MAX] header
-    cdef size_t size = write_tag(outlet.tag, tag)
-    cdef Message *message = entry.message
-    outlet.delivery = pn_delivery(outlet.base.link, pn_dtag(tag, size))
-    delivery_hold(outlet.delivery, entry)
-    outlet.tag += 1
-    if entry.used or message.expires:
-        size = encode_header(
-            message, entry.failures, not entry.used, outlet.base.peer.container.now_ms, header)
-        pn_link_send(outlet.base.link, header, size)
-        outlet.offset = message.header.size
-    if outlet.ours and outlet.base.peer.trunk:
-        send_route(outlet, entry)
-
-
-cdef void send_route(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Write a stream's route for another server, behind the header if there is one."""
-    cdef char[ROUTE_MAX] route
-    cdef size_t size = encode_route(
-        entry.queue.address_size, stream_of(entry.message).presettled, route)
-    if outlet.offset < entry.message.header.size:
-        pn_link_send(
-            outlet.base.link, chunk_bytes(entry.message.first), entry.message.header.size)
-        outlet.offset = entry.message.header.size
-    pn_link_send(outlet.base.link, route, size)
-    pn_link_send(outlet.base.link, entry.queue.address, entry.queue.address_size)
-
-
 cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
     """Send an entry that was acquired for this outlet, at once or in parts."""
+    if outlet.base.peer.plane.output.buffer == NULL:
+        peer_lend_output(outlet.base.peer)
+    if send_whole(outlet, entry):
+        if not may_send(outlet):
+            update_readiness(outlet)
+        peer_dirty(outlet.base.peer)
+        return
     outlet.sending = entry
     outlet.chunk = entry.message.first
     outlet.offset = 0
     if not entry.message.complete:
         join_readers(entry.message, outlet)
-    if not outlet.ours or pn_link_credit(outlet.base.link) > 0:
+    outlet.lead_size = outlet.lead_sent = 0
+    if outlet.base.role != STREAMS_TO_PEER or credit(outlet) > 0:
         outlet_continue(outlet)
     peer_dirty(outlet.base.peer)
+
+
+cdef inline bint may_send(const Outlet *outlet) noexcept nogil:
+    """Say whether an outlet that just sent a message can take one more now."""
+    return amqp_delivery_may_begin(&outlet.base.deliveries) and (
+        amqp_output_waiting(&outlet.base.peer.plane.output) < OUTGOING_MAX)
 
 
 cdef void outlet_continue(Outlet *outlet) noexcept nogil:
     """Send more of the current message, as far as there are room and bytes."""
     cdef Message *message = outlet.sending.message
     cdef bint streaming = message.stream != NULL
-    cdef Chunk *chunk
-    cdef size_t size
-    cdef size_t free
-    # The message may be freed with its last entry, but is used after that.
-    message.refs += 1
-    if outlet.delivery == NULL:
-        start_delivery(outlet, outlet.sending)
-    if message.chain != NULL:
-        send_chain(outlet, message)
-        message_release(message)
+    if outlet.delivery == NULL and (
+            room(outlet) == 0 or not start_delivery(outlet, outlet.sending)):
+        clog(outlet)
+        # Another consumer of the connection took the room: this one gets no second message.
         update_readiness(outlet)
         return
-    chunk = outlet.chunk
+    # The message may be freed with its last entry, but is used after that.
+    message.refs += 1
+    if message.chain != NULL:
+        send_chain(outlet, message)
+    else:
+        send_chunks(outlet, message, streaming)
+        if streaming:
+            stream_sent(outlet, message)
+    message_release(message)
+    update_readiness(outlet)
+
+
+cdef void send_chunks(Outlet *outlet, Message *message, bint streaming) noexcept nogil:
+    """Send a message that is in memory, or what has come of it."""
+    cdef Chunk *chunk = outlet.chunk
+    cdef size_t left
+    cdef size_t size
+    cdef size_t space
+    cdef bint last
     while True:
-        size = chunk.size - outlet.offset
-        if size:
-            free = room(outlet)
-            if free == 0:
-                clog(outlet)
-                break
-            size = min(size, min(free, PIECE))
-            pn_link_send(outlet.base.link, chunk_bytes(chunk) + outlet.offset, size)
-            outlet.offset += size
-        elif chunk.next != NULL:
+        left = chunk.size - outlet.offset
+        if left == 0 and chunk.next != NULL:
             outlet.chunk = chunk.next
             outlet.offset = 0
             if streaming:
                 chunk.readers -= 1
             chunk = outlet.chunk
-        else:
-            if message.complete:
-                outlet_sent(outlet)
-            break
-    if streaming:
-        stream_sent(outlet, message)
-    message_release(message)
-    update_readiness(outlet)
+            continue
+        if left == 0 and not message.complete:
+            return
+        space = room(outlet)
+        if space == 0:
+            clog(outlet)
+            return
+        size = min(left, min(space, PIECE))
+        last = message.complete and chunk.next == NULL and size == left
+        outlet.offset += send_piece(outlet, chunk_bytes(chunk) + outlet.offset, size, last)
+        if last and not outlet.delivery.partial:
+            outlet_sent(outlet)
+            return
 
 
 cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
@@ -225,7 +172,7 @@ cdef Outlet *sole_reader(const Message *message) noexcept nogil:
     return outlet
 
 
-cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil:
+cdef size_t stream_pass(Outlet *outlet, amqp_delivery_t *arriving) noexcept nogil:
     """Forward a stream's bytes to its only reader; return how many bytes it took.
 
     The server holds none of them: the others stay in the window of the sender's session.
@@ -233,8 +180,8 @@ cdef size_t stream_pass(Outlet *outlet, pn_delivery_t *arriving) noexcept nogil:
     cdef size_t passed = 0
     drop_sent(outlet, outlet.sending.message)
     if outlet.sending.message.held == 0 and room(outlet) > 0:
-        passed = pnx_pass(
-            arriving, outlet.delivery, PASS_MAX, peer_clear_socket(outlet.base.peer))
+        passed = send_piece(outlet, arriving.at, min(arriving.run, OUTGOING_MAX), False)
+        amqp_delivery_take(arriving, passed)
         peer_dirty(outlet.base.peer)
     if passed == 0:
         clog(outlet)
@@ -254,7 +201,7 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
         if outlet.reader.left == 0:
             # A message that is still arriving goes on when more of it is written.
             if message.complete:
-                outlet_sent(outlet)
+                end_chain(outlet)
             return
         # Its header section was rewritten and sent.
         size = min(outlet.offset, outlet.reader.left)
@@ -265,15 +212,25 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
         if size == 0 and outlet.reader.left:
             clog(outlet)
             return
-        pn_link_send(outlet.base.link, outlet.reader.at, size)
+        size = send_piece(outlet, outlet.reader.at, size, False)
         outlet.reader.at += size
         outlet.reader.left -= size
+
+
+cdef void end_chain(Outlet *outlet) noexcept nogil:
+    """End a delivery whose bytes have gone, with a frame that has none."""
+    if room(outlet) > 0:
+        send_piece(outlet, NULL, 0, True)
+    if outlet.delivery.partial:
+        clog(outlet)
+    else:
+        outlet_sent(outlet)
 
 
 cdef void send_no_more(Outlet *outlet) noexcept nogil:
     """Give up an unreadable message, which stays in the file for the next start; or detach."""
     cdef Entry *entry = outlet.sending
-    cdef bint unopened = outlet.reader == NULL
+    cdef bint unopened = outlet.reader == NULL or outlet.reader.unopened
     abort_sending(outlet)
     if unopened:
         link_refuse(&outlet.base, b"amqp:internal-error", b"the queue's file cannot be opened")
@@ -292,22 +249,18 @@ cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
 
 
 cdef void outlet_sent(Outlet *outlet) noexcept nogil:
-    """The engine has the whole message: end its delivery."""
+    """The whole message is framed: end its delivery."""
     cdef Entry *entry = outlet.sending
-    cdef pn_delivery_t *delivery = outlet.delivery
-    cdef bint settled = outlet.presettled
-    if entry.message.stream != NULL:
-        settled |= stream_of(entry.message).presettled and (
-            pn_link_remote_snd_settle_mode(outlet.base.link) != PN_SND_UNSETTLED)
+    cdef amqp_delivery_t *delivery = outlet.delivery
+    cdef bint settled = is_settled(outlet)
+    went_out(&outlet.base.peer.container.traffic, entry.message.size)
     end_sending(outlet)
     if settled:
         delivery_let_go(delivery)
-        pn_delivery_settle(delivery)
+        amqp_delivery_settle(delivery)
         apply_outcome(entry, PN_ACCEPTED, 0, False, False)
-    else:
-        pn_link_advance(outlet.base.link)
-        if pn_delivery_remote_state(delivery) > PN_RECEIVED:
-            outlet_updated(outlet, delivery)
+    elif delivery.code > PN_RECEIVED:
+        outlet_updated(outlet, delivery)
 
 
 cdef void join_readers(Message *message, Outlet *outlet) noexcept nogil:
@@ -337,34 +290,30 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
         leave_consumer(outlet)
     outlet.sending = NULL
     outlet.delivery = NULL
-    if outlet.ours:
+    if outlet.base.role == STREAMS_TO_PEER:
         outlet.base.peer.stream_count -= 1
         pool_add(outlet)
 
 
 cdef void abort_sending(Outlet *outlet) noexcept nogil:
-    """Abort the current message, so that it never looks complete to its consumer.
-
-    Its unwritten bytes in the engine do not count for the session any more.
-    """
-    cdef pn_delivery_t *delivery = outlet.delivery
+    """Abort the current message, so that it never looks complete to its consumer."""
+    cdef amqp_delivery_t *delivery = outlet.delivery
     end_sending(outlet)
     if delivery != NULL:
         delivery_let_go(delivery)
-        pn_delivery_abort(delivery)
+        amqp_delivery_abort(delivery)
     peer_dirty(outlet.base.peer)
 
 
 cdef void outlet_flow(Outlet *outlet) noexcept nogil:
     """The consumer's credit changed (part 2.6.7)."""
     cdef Queue *queue = outlet.consumer.queue
-    if outlet.sending != NULL and outlet.delivery == NULL and (
-            pn_link_credit(outlet.base.link) > 0):
+    if outlet.sending != NULL and outlet.delivery == NULL and credit(outlet) > 0:
         # A stream waited for the peer's credit on the link that we attached for it.
         outlet_continue(outlet)
     if queue != NULL:
         update_readiness(outlet)
-        if pn_link_get_drain(outlet.base.link):
+        if outlet.base.deliveries.end != NULL and outlet.base.deliveries.end.counts.drain:
             consumer_drain(&outlet.consumer)
         if outlet.consumer.browser or queue.draining != NULL:
             queue_dirty(queue)
@@ -388,50 +337,61 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
         outlet = following
 
 
-cdef void outlet_updated(Outlet *outlet, pn_delivery_t *delivery) noexcept nogil:
+cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
     """Take the consumer's outcome of a delivery (part 3.4)."""
     cdef Entry *entry = entry_of(delivery)
-    cdef uint64_t state = pn_delivery_remote_state(delivery)
-    cdef bint settled = pn_delivery_settled(delivery)
+    cdef uint64_t state = delivery.code
+    cdef bint settled = delivery.settled
+    cdef bint early = outlet.delivery == delivery
     if entry == NULL:
         if settled:
             forget_delivery(delivery)
-            pn_delivery_settle(delivery)
+            amqp_delivery_settle(delivery)
         return
-    if not settled and (state == 0 or state == PN_RECEIVED or (
-            outlet.delivery == delivery and not outlet.base.peer.trunk)):
+    if not settled and (
+            state == 0 or state == PN_RECEIVED or early and not outlet.base.peer.trunk):
         # Another server's outcome is final: it settles only at the end of the message.
         return
-    if outlet.delivery == delivery:
+    if early:
         # The outcome came before the end of the message: the rest need not be sent.
         if entry.message.chain != NULL:
             chain_of(entry.message).outcome = state
-        abort_sending(outlet)
+        end_sending(outlet)
         update_readiness(outlet)
     if state == TRANSACTIONAL_STATE:
-        enlist(outlet, entry, delivery, settled)
-        return
-    if state != PN_ACCEPTED:
-        outcome_said(entry, state, pn_delivery_remote(delivery))
-    # The consumer may settle with another event, before our settlement is written.
-    delivery_let_go(delivery)
-    apply_outcome(
-        entry, state, outlet.base.serial, pn_disposition_is_failed(pn_delivery_remote(delivery)),
-        pn_disposition_is_undeliverable(pn_delivery_remote(delivery)))
-    if not settled:
-        pn_delivery_update(delivery, state)
-    pn_delivery_settle(delivery)
+        enlist(outlet, entry, delivery, early)
+    else:
+        take_outcome(outlet, entry, delivery, early)
     peer_dirty(outlet.base.peer)
 
 
+cdef void take_outcome(
+        Outlet *outlet, Entry *entry, amqp_delivery_t *delivery, bint early) noexcept nogil:
+    """Apply an outcome; one that came early ends in an abort."""
+    cdef amqp_state_t said
+    said.delivery_failed = said.undeliverable_here = False
+    if delivery.code != PN_ACCEPTED:
+        amqp_read_state(delivery.said, &said)
+        outcome_said(entry, delivery)
+    delivery_let_go(delivery)
+    apply_outcome(entry, delivery.code, outlet.base.serial, said.delivery_failed,
+                  said.undeliverable_here)
+    if early:
+        amqp_delivery_abort(delivery)
+        return
+    if not delivery.settled:
+        amqp_delivery_say(delivery, <amqp_code>delivery.code)
+    amqp_delivery_settle(delivery)
+
+
 cdef void enlist(
-        Outlet *outlet, Entry *entry, pn_delivery_t *delivery, bint settled) noexcept nogil:
+        Outlet *outlet, Entry *entry, amqp_delivery_t *delivery, bint early) noexcept nogil:
     """Put an outcome into its transaction; without a known transaction it is an error."""
     cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
-    pn_delivery_clear(delivery)
-    if state.transaction == NULL or not enlist_outcome(
-            &state, outlet.base.serial, entry,
-            NULL if settled or pn_delivery_aborted(delivery) else delivery):
+    cdef bint ends = early or delivery.settled
+    cdef bint enlisted = state.transaction != NULL and enlist_outcome(
+        &state, outlet.base.serial, entry, NULL if ends else delivery)
+    if not enlisted:
         if state.transaction == NULL:
             link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
                         b"there is no such transaction on this connection")
@@ -440,13 +400,15 @@ cdef void enlist(
                         b"the server is out of memory")
         update_readiness(outlet)
         pool_remove(outlet)
-        if pn_delivery_aborted(delivery):
+    if early:
+        delivery_let_go(delivery)
+        amqp_delivery_abort(delivery)
+        if not enlisted:
             # The rest of its message was not sent: the end of the link does not find it.
             return_entry(entry)
-        return
-    if settled:
+    elif enlisted and ends:
         delivery_let_go(delivery)
-        pn_delivery_settle(delivery)
+        amqp_delivery_settle(delivery)
 
 
 cdef void stream_advance(Message *message) noexcept nogil:
@@ -478,30 +440,35 @@ cdef void stream_abort(Message *message) noexcept nogil:
 
 cdef void outlet_detached(Outlet *outlet) noexcept nogil:
     """Release all messages of the outlet: its link, session or connection has ended."""
-    cdef pn_delivery_t *delivery
-    cdef pn_delivery_t *following
+    cdef amqp_delivery_t *delivery
+    cdef amqp_delivery_t *following
     cdef Entry *entry
     cdef Entry *latest = NULL
     if outlet.sending != NULL:
         entry = outlet.sending
         abort_sending(outlet)
         apply_outcome(entry, PN_RELEASED, 0, False, False)
-    delivery = pn_unsettled_head(outlet.base.link)
+    delivery = outlet.base.deliveries.first
     while delivery != NULL:
-        following = pn_unsettled_next(delivery)
+        following = delivery.next
         entry = entry_of(delivery)
         forget_delivery(delivery)
         if entry != NULL:
             delivery_let_go(delivery)
             entry.next = latest
             latest = entry
-        # Some of it may not be written yet.
-        pn_delivery_abort(delivery)
+        if is_attached(&outlet.base):
+            # It will not come by this link again.
+            amqp_delivery_settle(delivery)
+        else:
+            amqp_delivery_drop(delivery)
         delivery = following
     release_all(latest)
     forget_consumer(outlet)
     unclog(outlet)
-    if outlet.ours:
+    free(outlet.lead)
+    outlet.lead = NULL
+    if outlet.base.role == STREAMS_TO_PEER:
         pool_remove(outlet)
     if outlet.consumer.queue != NULL:
         leave_queue(outlet)

@@ -1,5 +1,4 @@
+from quiver_fast.amqp.data_plane cimport amqp_delivery_t
 from quiver_fast.server.messages.message cimport Message
-from quiver_fast.server.model.structures cimport Inlet
 
-cdef size_t discard(Inlet *inlet, size_t pending) noexcept nogil
-cdef bint read_into(Inlet *inlet, Message *message, size_t pending) noexcept nogil
+cdef bint read_into(amqp_delivery_t *delivery, Message *message, size_t size) noexcept nogil

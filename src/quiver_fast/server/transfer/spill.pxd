@@ -1,4 +1,4 @@
-from quiver_fast.proton.libproton cimport pn_delivery_t
+from quiver_fast.amqp.data_plane cimport amqp_delivery_t
 from quiver_fast.server.messages.message cimport Message
 from quiver_fast.server.model.structures cimport Inlet
 
@@ -11,7 +11,7 @@ cdef struct Spill:
 cdef inline bint has_spilled(const Inlet *inlet) noexcept nogil:
     return inlet.spill != NULL and (<Spill *>inlet.spill).end > (<Spill *>inlet.spill).at
 
-cdef bint spill(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil
+cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil
 cdef bint spill_back(Inlet *inlet, Message *message, size_t most) noexcept nogil
 cdef void spill_forget(Inlet *inlet) noexcept nogil
 cdef void spill_end(Inlet *inlet) noexcept nogil

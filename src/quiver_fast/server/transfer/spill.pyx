@@ -14,7 +14,8 @@ import os
 import sys
 import tempfile
 
-from quiver_fast.proton.libproton cimport pn_delivery_pending, pn_delivery_t, pn_link_recv, ssize_t
+from quiver_fast.amqp.data_plane cimport amqp_delivery_read, amqp_delivery_t
+from quiver_fast.proton.libproton cimport ssize_t
 from quiver_fast.server.connections.links cimport fit_session, session_of, stream_window
 from quiver_fast.server.messages.message cimport Message, message_filled, message_space
 from quiver_fast.server.model.structures cimport Inlet, Session
@@ -27,16 +28,16 @@ cdef enum:
 cdef bint failed = False
 
 
-cdef bint spill(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
+cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     """Move a stream's unread bytes to the file, if they are many; False if some are lost."""
     cdef Session *session = session_of(inlet.base.session)
     cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
-    cdef size_t pending = pn_delivery_pending(delivery)
+    cdef size_t pending = delivery.pending
     # A window for streams is no larger than the memory that a stream may hold.
     if pending < SPILL_ABOVE or (
             session.window <= <size_t>stream_window(inlet.base.peer) * frame_size):
         return True
-    # The engine needs a window of at least one frame, so a frame stays in memory.
+    # A frame stays in memory, so that the window holds at least one.
     pending = min(pending, session.window - frame_size - session.spilled)
     if pending == 0:
         return True
@@ -44,24 +45,26 @@ cdef bint spill(Inlet *inlet, pn_delivery_t *delivery) noexcept nogil:
         return True
     if posix_fallocate((<Spill *>inlet.spill).fd, (<Spill *>inlet.spill).end, pending) != 0:
         return True
-    return move(inlet, session, pending)
+    return move(inlet, session, delivery, pending)
 
 
-cdef bint move(Inlet *inlet, Session *session, size_t pending) noexcept nogil:
+cdef bint move(
+        Inlet *inlet, Session *session, amqp_delivery_t *delivery,
+        size_t pending) noexcept nogil:
     """Write that many bytes of the current delivery to the file; False if that failed."""
     cdef Spill *file = <Spill *>inlet.spill
     cdef char[PIECE] piece
-    cdef ssize_t n
+    cdef size_t n
     while pending:
-        n = pn_link_recv(inlet.base.link, piece, min(pending, sizeof(piece)))
-        if n <= 0:
+        n = amqp_delivery_read(delivery, piece, min(pending, sizeof(piece)))
+        if n == 0:
             break
-        if pwrite(file.fd, piece, n, file.end) != n:
+        if pwrite(file.fd, piece, n, file.end) != <ssize_t>n:
             return False
         file.end += n
         session.spilled += n
         pending -= n
-    fit_session(session)
+    fit_session(inlet.base.peer, session)
     return True
 
 
@@ -103,7 +106,7 @@ cdef bint spill_back(Inlet *inlet, Message *message, size_t most) noexcept nogil
         message_filled(message, n)
         leave_window(inlet, n)
         left -= n
-    fit_session(session_of(inlet.base.session))
+    fit_session(inlet.base.peer, session_of(inlet.base.session))
     return True
 
 
@@ -120,7 +123,7 @@ cdef void spill_forget(Inlet *inlet) noexcept nogil:
     """Drop the bytes in the file: nothing needs them any more."""
     if has_spilled(inlet):
         leave_window(inlet, (<Spill *>inlet.spill).end - (<Spill *>inlet.spill).at)
-        fit_session(session_of(inlet.base.session))
+        fit_session(inlet.base.peer, session_of(inlet.base.session))
 
 
 cdef void spill_end(Inlet *inlet) noexcept nogil:

@@ -4,6 +4,9 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
 from posix.unistd cimport close
 
+import os
+
+from quiver_fast.amqp.data_plane cimport amqp_plane_init, amqp_timers_init
 from quiver_fast.engine.security.security cimport SaslExchange
 from quiver_fast.loop.balance cimport CONNECTION, made
 from quiver_fast.loop.reactor cimport Watch, watch_add
@@ -15,7 +18,9 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.proton.libsys cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT
 from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.connections.capability cimport offer_capabilities
-from quiver_fast.server.connections.peer cimport peer_cut, peer_read, wants_input
+from quiver_fast.server.connections.peer cimport (
+    peer_cut, peer_read, peer_return, wants_input,
+)
 from quiver_fast.server.model.lists cimport list_push
 from quiver_fast.server.model.structures cimport Container, Peer, peer_dirty
 from quiver_fast.server.model.timer cimport timer_set
@@ -25,9 +30,6 @@ from quiver_fast.server.wire.protocol cimport peer_process
 
 # Reads of one peer in one turn, so that a fast peer does not delay the others.
 cdef int READS = 2
-# With so many beginnings and ends of links and sessions in one turn, less of a peer is read:
-# each costs as much as many transfers.
-cdef size_t COSTLY_FRAMES = 40
 
 
 cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) noexcept:
@@ -53,15 +55,18 @@ cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) n
     peer.watch.owner = peer
     peer.watch.ready = on_peer
     peer.events = EPOLLIN
-    # Until it is known better.
-    peer.costly = True
     peer.accepted_at = broker.reactor.now
+    amqp_plane_init(
+        &peer.plane, container.limits.frame_size, int.from_bytes(os.urandom(8), "big"))
+    amqp_timers_init(&peer.timers, container.limits.idle_timeout, broker.reactor.now)
+    peer.deliveries.plane = &peer.plane
     peer.timer.ring = peer_ring
     peer_holds(peer)
     timer_set(container, &peer.timer, 0)
     set_up(broker, peer, exchange, hostname)
     list_push(&container.peers, peer, &peer.prev, &peer.next)
     container.peer_count += 1
+    container.traffic.connections += 1
     if watch_add(container.epoll, &peer.watch, EPOLLIN) != 0:
         peer_cut(peer)
     peer_dirty(peer)
@@ -109,13 +114,10 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
 
 cdef void take_input(Peer *peer) noexcept nogil:
     """Read and process one peer's share of a turn."""
-    cdef size_t before
     cdef int left = READS
     cdef bint more = True
-    while more and left:
-        before = peer.unanswered
+    while more and left and not peer.behind:
         more = peer_read(peer)
         peer_process(peer)
-        peer.costly = peer.unanswered > before + COSTLY_FRAMES
-        more = more and not peer.costly
         left -= 1
+    peer_return(peer)

@@ -5,12 +5,12 @@ Attaching is not a hot path, so it holds the GIL and describes every error.
 
 from libc.stdint cimport UINT64_MAX
 
+from quiver_fast.amqp.data_plane cimport AMQP_BEFORE, AMQP_OURS, amqp_link_end_t
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
     PN_COORDINATOR, PN_DIST_MODE_COPY, PN_EXPIRE_WITH_LINK, PN_NONDURABLE, PN_RCV_FIRST,
     PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_t, pn_link_close, pn_link_condition,
-    pn_link_detach,
-    pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
+    pn_link_detach, pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
     pn_link_remote_snd_settle_mode, pn_link_remote_source,
     pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
     pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
@@ -20,7 +20,6 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_has_expiry_policy, pn_terminus_is_dynamic, pn_terminus_set_address,
     pn_terminus_set_durability, pn_terminus_set_dynamic, pn_terminus_set_expiry_policy,
     pn_terminus_set_type, pn_terminus_t,
-    pnx_session_has_handle, pnx_terminus_address_size,
 )
 from quiver_fast.server.addresses.broker cimport Broker, is_dynamic
 from quiver_fast.server.addresses.broker import TooManyQueues
@@ -39,11 +38,16 @@ from quiver_fast.server.connections.capability cimport has_capability
 from quiver_fast.server.connections.credit cimport (
     demand_began, demand_ended, demand_join, demand_leave, inlet_top_up,
 )
-from quiver_fast.server.connections.links cimport link_abandon, link_delete, link_new, stream_inlet
+from quiver_fast.server.connections.links cimport (
+    has_handle, link_abandon, link_delete, link_end, link_new, link_opened, session_of,
+    stream_inlet,
+)
 from quiver_fast.server.connections.peer cimport set_condition
+from quiver_fast.server.model.roles cimport (
+    CLIENT, COORDINATOR, DEFERRED, INLET, OUTLET, STREAMS_FROM_SERVER, LinkKind,
+)
 from quiver_fast.server.model.structures cimport (
-    COORDINATOR, DEFERRED, INLET, OUTLET, Coordinator, Inlet, Link, LinkKind, Outlet, Peer, Queue,
-    peer_dirty,
+    Coordinator, Inlet, Link, Outlet, Peer, Queue, Session, peer_dirty,
 )
 from quiver_fast.server.nodes.queue cimport consumer_join
 from quiver_fast.server.selectors.filter cimport filter_take
@@ -56,10 +60,12 @@ from quiver_fast.server.transfer.retire cimport queue_left
 
 cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
     """Answer a peer's attach with a working link, or with a detach that gives the reason."""
+    cdef Session *session
     if pn_session_get_context(pn_link_session(link)) == NULL:
         # Its session was refused, and so was the connection.
         return
-    if not pnx_session_has_handle(pn_link_session(link)):
+    session = session_of(pn_link_session(link))
+    if not has_handle(session):
         # No handle is left for an answer, not even for a refusal (part 2.7.2).
         set_condition(
             pn_session_condition(pn_link_session(link)), b"amqp:resource-limit-exceeded",
@@ -67,6 +73,8 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
         pn_session_close(pn_link_session(link))
         peer_dirty(peer)
         return
+    if session.end.phase[<int>AMQP_OURS] == AMQP_BEFORE:
+        session.unframed += 1
     with gil:
         try:
             if peer.link_count >= peer.container.limits.links:
@@ -108,6 +116,11 @@ cdef int refuse(pn_link_t *link, bytes condition, str why) except -1:
 
 
 cdef int answer(Peer *peer, pn_link_t *link) except -1:
+    cdef const amqp_link_end_t *end = link_end(link)
+    if end == NULL:
+        raise Refusal(b"amqp:invalid-field", "there is no such name of a link")
+    if end.flaw != NULL:
+        raise Refusal(b"amqp:invalid-field", (<bytes>end.flaw).decode())
     broker = <Broker>peer.container.broker
     check_address(pn_link_remote_source(link))
     check_address(pn_link_remote_target(link))
@@ -119,7 +132,7 @@ cdef int answer(Peer *peer, pn_link_t *link) except -1:
 
 
 cdef Link *new_link(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) except NULL:
-    made = link_new(peer, link, kind, size)
+    made = link_new(peer, link, kind, CLIENT, size)
     if made == NULL:
         raise MemoryError("no memory for a link")
     return made
@@ -141,9 +154,9 @@ cdef Queue *node_of(Broker broker, pn_terminus_t *theirs, pn_terminus_t *ours) e
         pn_terminus_set_address(ours, queue.address)
         pn_terminus_set_dynamic(ours, True)
         return queue
-    if address == NULL or pnx_terminus_address_size(theirs) == 0:
+    if address == NULL or address[0] == 0:
         raise Refusal(b"amqp:invalid-field", "the terminus has no address")
-    name = address[:pnx_terminus_address_size(theirs)]
+    name = <bytes>address
     queue = broker.find(name, broker.may_create(name), topic)
     if queue == NULL:
         raise Refusal(b"amqp:not-found", f"there is no address '{name.decode()}' here")
@@ -156,7 +169,7 @@ cdef int check_address(pn_terminus_t *terminus) except -1:
     if address == NULL:
         return 0
     try:
-        address[:pnx_terminus_address_size(terminus)].decode()
+        (<bytes>address).decode()
     except UnicodeDecodeError:
         raise Refusal(b"amqp:decode-error", "the address is not UTF-8") from None
     return 0
@@ -210,6 +223,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     pn_link_set_rcv_settle_mode(link, pn_link_remote_rcv_settle_mode(link))
     limit_size(peer, link)
     pn_link_open(link)
+    link_opened(&outlet.base)
     trunks_announce(node_of_queue(queue))
     demand_began(node_of_queue(queue))
     return 0
@@ -232,8 +246,9 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     inlet.queue = queue
     inlet.origin = origin_of(container_of(peer))
     # Another server attaches without an address for streams, whose routes name it.
-    inlet.routed = peer.trunk and queue == NULL
-    if inlet.routed or has_capability(
+    if peer.trunk and queue == NULL:
+        inlet.base.role = STREAMS_FROM_SERVER
+    if inlet.base.role == STREAMS_FROM_SERVER or has_capability(
             pn_terminus_capabilities(theirs), b"qd.streaming-deliveries"):
         stream_inlet(inlet)
     if queue != NULL:
@@ -247,6 +262,7 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     pn_link_set_rcv_settle_mode(link, PN_RCV_FIRST)
     limit_size(peer, link)
     pn_link_open(link)
+    link_opened(&inlet.base)
     inlet_top_up(inlet)
     return 0
 
@@ -268,6 +284,7 @@ cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
     pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
     pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
     pn_link_open(link)
+    link_opened(made)
     coordinator_receive(made)
     return 0
 

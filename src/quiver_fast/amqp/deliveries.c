@@ -1,0 +1,369 @@
+/* Records of deliveries: their lists, the bytes that came, and outcomes. */
+
+#include "deliveries_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Records that a connection keeps for its next deliveries. */
+#define SPARES 1024
+#define LEAST_BUCKETS 64
+/* Chunks of a delivery in several frames are no smaller, so that short frames share one. */
+#define LEAST_CHUNK 4096
+
+typedef struct amqp_chunk {
+  struct amqp_chunk *next;
+  size_t capacity, size; /* bytes that it has room for, and that were put into it */
+  uint8_t bytes[];
+} amqp_chunk_t;
+
+/* ---- Registers */
+
+static amqp_delivery_t **bucket_of(const amqp_register_t *deliveries, uint32_t id) {
+  return deliveries->buckets + (id & (deliveries->capacity - 1));
+}
+
+static amqp_delivery_t *find(const amqp_register_t *deliveries, uint32_t id) {
+  amqp_delivery_t *delivery = *bucket_of(deliveries, id);
+  while (delivery && delivery->id != id) delivery = delivery->beside;
+  return delivery;
+}
+
+static void put(amqp_register_t *deliveries, amqp_delivery_t *delivery) {
+  amqp_delivery_t **bucket = bucket_of(deliveries, delivery->id);
+  delivery->beside = *bucket;
+  *bucket = delivery;
+}
+
+static bool grow(amqp_register_t *deliveries) {
+  const uint32_t capacity = deliveries->capacity ? deliveries->capacity * 2 : LEAST_BUCKETS;
+  amqp_delivery_t **buckets = calloc(capacity, sizeof(amqp_delivery_t *));
+  if (!buckets) return false;
+  free(deliveries->buckets);
+  deliveries->buckets = buckets;
+  deliveries->capacity = capacity;
+  for (amqp_delivery_t *each = deliveries->oldest; each; each = each->newer) put(deliveries, each);
+  return true;
+}
+
+static bool enter(amqp_register_t *deliveries, amqp_delivery_t *delivery) {
+  if (deliveries->count == deliveries->capacity && !grow(deliveries)) return false;
+  put(deliveries, delivery);
+  delivery->older = deliveries->newest;
+  delivery->newer = NULL;
+  if (deliveries->newest) deliveries->newest->newer = delivery;
+  else deliveries->oldest = delivery;
+  deliveries->newest = delivery;
+  deliveries->count++;
+  return true;
+}
+
+static void leave(amqp_register_t *deliveries, amqp_delivery_t *delivery) {
+  amqp_delivery_t **at = bucket_of(deliveries, delivery->id);
+  while (*at != delivery) at = &(*at)->beside;
+  *at = delivery->beside;
+  if (delivery->older) delivery->older->newer = delivery->newer;
+  else deliveries->oldest = delivery->newer;
+  if (delivery->newer) delivery->newer->older = delivery->older;
+  else deliveries->newest = delivery->older;
+  deliveries->count--;
+}
+
+void amqp_session_deliveries_free(amqp_session_deliveries_t *session) {
+  for (int role = 0; role < 2; role++) {
+    free(session->registers[role].buckets);
+    session->registers[role] = (amqp_register_t) {0};
+  }
+}
+
+/* ---- Walks */
+
+static bool is_within(const amqp_session_deliveries_t *session, const amqp_delivery_t *delivery) {
+  return delivery->id - session->walk_first <= session->walk_last - session->walk_first;
+}
+
+/* Return the first delivery of the walk's range. It costs no more steps than there are
+ * deliveries, whatever range a peer names. */
+static amqp_delivery_t *find_first(
+  const amqp_session_deliveries_t *session, const amqp_register_t *deliveries) {
+  uint32_t left = session->walk_last - session->walk_first;
+  for (uint32_t tries = 0; tries < deliveries->count; tries++) {
+    amqp_delivery_t *delivery = find(deliveries, session->walk_first + tries);
+    if (delivery) return delivery;
+    if (left-- == 0) return NULL;
+  }
+  amqp_delivery_t *delivery = deliveries->oldest;
+  while (delivery && !is_within(session, delivery)) delivery = delivery->newer;
+  return delivery;
+}
+
+void amqp_walk(
+  amqp_session_deliveries_t *session, enum amqp_role role, uint32_t first, uint32_t last) {
+  session->walk_first = first;
+  session->walk_last = last;
+  session->walk = NULL;
+  /* A range whose end comes before its beginning is empty. */
+  if ((int32_t) (last - first) >= 0) session->walk = find_first(session, &session->registers[role]);
+}
+
+amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session) {
+  amqp_delivery_t *delivery = session->walk;
+  if (!delivery || !is_within(session, delivery)) return NULL;
+  session->walk = delivery->newer;
+  return delivery;
+}
+
+/* ---- Records */
+
+static amqp_delivery_t *new_record(amqp_deliveries_t *all) {
+  amqp_delivery_t *record = all->spare;
+  if (!record) return calloc(1, sizeof *record);
+  all->spare = record->next;
+  all->spare_count--;
+  return record;
+}
+
+/* Keep a record for another delivery, as zeros but for the bytes of what we say. */
+static void spare_record(amqp_deliveries_t *all, amqp_delivery_t *record) {
+  if (record->said_copy) free(record->said_copy);
+  if (record->saying.many) free(record->saying.many);
+  if (all->spare_count == SPARES) {
+    free(record);
+    return;
+  }
+  memset(record, 0, offsetof(amqp_delivery_t, saying) + offsetof(amqp_saying_t, few));
+  record->next = all->spare;
+  all->spare = record;
+  all->spare_count++;
+}
+
+void amqp_deliveries_free(amqp_deliveries_t *all) {
+  while (all->spare) {
+    amqp_delivery_t *record = all->spare;
+    all->spare = record->next;
+    free(record);
+  }
+  all->spare_count = 0;
+  free(all->outcome.many);
+  all->outcome.many = NULL;
+}
+
+static amqp_register_t *register_of(const amqp_link_deliveries_t *link) {
+  return &link->session->registers[link->end->role];
+}
+
+amqp_delivery_t *amqp_delivery_add(amqp_link_deliveries_t *link) {
+  amqp_delivery_t *delivery = new_record(link->all);
+  if (!delivery) return NULL;
+  delivery->next = NULL;
+  delivery->link = link;
+  delivery->prev = link->last;
+  if (link->last) link->last->next = delivery;
+  else link->first = delivery;
+  link->last = delivery;
+  return delivery;
+}
+
+bool amqp_delivery_number(amqp_delivery_t *delivery, uint32_t id) {
+  delivery->id = id;
+  delivery->numbered = enter(register_of(delivery->link), delivery);
+  return delivery->numbered;
+}
+
+static void drop_chunk(amqp_delivery_t *delivery) {
+  amqp_chunk_t *chunk = delivery->chunk;
+  delivery->chunk = chunk->next;
+  if (!chunk->next) delivery->last_chunk = NULL;
+  free(chunk);
+}
+
+static void unread_no_more(amqp_delivery_t *delivery) {
+  delivery->link->session->unread -= delivery->pending;
+  delivery->pending = delivery->run = 0;
+  while (delivery->chunk) drop_chunk(delivery);
+}
+
+/* Take a delivery out of all lists. */
+static void unlist(amqp_delivery_t *delivery) {
+  amqp_link_deliveries_t *link = delivery->link;
+  amqp_delivery_advance(delivery);
+  unread_no_more(delivery);
+  if (link->fresh == delivery) link->fresh = NULL;
+  if (link->session->walk == delivery) link->session->walk = delivery->newer;
+  if (delivery->numbered) leave(register_of(link), delivery);
+  if (delivery->prev) delivery->prev->next = delivery->next;
+  else link->first = delivery->next;
+  if (delivery->next) delivery->next->prev = delivery->prev;
+  else link->last = delivery->prev;
+}
+
+void amqp_delivery_drop(amqp_delivery_t *delivery) {
+  amqp_deliveries_t *all = delivery->link->all;
+  unlist(delivery);
+  spare_record(all, delivery);
+}
+
+void amqp_delivery_owe(amqp_delivery_t *delivery) {
+  amqp_session_deliveries_t *session = delivery->link->session;
+  unlist(delivery);
+  delivery->next = session->owed;
+  session->owed = delivery;
+}
+
+void amqp_delivery_forgive(amqp_delivery_t **owed) {
+  amqp_delivery_t *delivery = *owed;
+  *owed = delivery->next;
+  spare_record(delivery->link->all, delivery);
+}
+
+void amqp_link_deliveries_drop(amqp_link_deliveries_t *link) {
+  amqp_delivery_t **owed = &link->session->owed;
+  while (link->first) amqp_delivery_drop(link->first);
+  while (*owed) {
+    if ((*owed)->link == link) amqp_delivery_forgive(owed);
+    else owed = &(*owed)->next;
+  }
+}
+
+/* ---- What comes */
+
+static void open_arriving(amqp_link_deliveries_t *link, amqp_delivery_t *delivery) {
+  if (!link->current) link->current = delivery;
+  link->untaken++;
+}
+
+/* Have room for `size` bytes in the last chunk; false without memory. */
+static bool make_room(amqp_delivery_t *delivery, size_t size) {
+  const amqp_chunk_t *last = delivery->last_chunk;
+  if (last && last->capacity - last->size >= size) return true;
+  const size_t capacity = delivery->partial && size < LEAST_CHUNK ? LEAST_CHUNK : size;
+  amqp_chunk_t *chunk = malloc(sizeof *chunk + capacity);
+  if (!chunk) return false;
+  chunk->next = NULL;
+  chunk->capacity = capacity;
+  chunk->size = 0;
+  if (delivery->last_chunk) delivery->last_chunk->next = chunk;
+  else delivery->chunk = chunk;
+  delivery->last_chunk = chunk;
+  return true;
+}
+
+/* Put bytes behind those in the chunks. */
+static bool append(amqp_delivery_t *delivery, amqp_bytes_t bytes) {
+  if (!make_room(delivery, bytes.size)) return false;
+  amqp_chunk_t *last = delivery->last_chunk;
+  memcpy(last->bytes + last->size, bytes.start, bytes.size);
+  last->size += bytes.size;
+  if (last == delivery->chunk) delivery->run += bytes.size;
+  delivery->pending += bytes.size;
+  return true;
+}
+
+/* Bytes that follow others are put behind them; else they stay where they are for now. */
+static bool take_payload(
+  amqp_link_deliveries_t *link, amqp_delivery_t *delivery, const amqp_arrival_t *arrival) {
+  if (arrival->aborted) {
+    unread_no_more(delivery);
+    return true;
+  }
+  if (delivery->pending) {
+    if (!append(delivery, arrival->payload)) return false;
+  } else {
+    delivery->at = arrival->payload.start;
+    delivery->run = delivery->pending = arrival->payload.size;
+    link->fresh = delivery;
+  }
+  link->session->unread += arrival->payload.size;
+  return true;
+}
+
+static bool take_state(amqp_delivery_t *delivery, amqp_bytes_t encoded) {
+  amqp_state_t state;
+  if (!encoded.start || amqp_read_state(encoded, &state)) return true;
+  delivery->code = state.code;
+  delivery->said = encoded;
+  return amqp_delivery_keep_said(delivery);
+}
+
+bool amqp_delivery_arrive(amqp_link_deliveries_t *link, const amqp_arrival_t *arrival) {
+  amqp_delivery_t *delivery = link->last;
+  link->fresh = NULL;
+  if (arrival->first) {
+    delivery = amqp_delivery_add(link);
+    if (!delivery) return false;
+    open_arriving(link, delivery);
+    if (!amqp_delivery_number(delivery, arrival->delivery_id)) {
+      amqp_delivery_drop(delivery);
+      return false;
+    }
+  }
+  /* The delivery was dropped before its end: nobody reads the rest. */
+  if (!delivery || delivery->id != arrival->delivery_id) return true;
+  delivery->partial = arrival->more;
+  delivery->aborted = arrival->aborted;
+  delivery->settled |= arrival->settled || arrival->aborted;
+  return take_state(delivery, arrival->state) && take_payload(link, delivery, arrival);
+}
+
+bool amqp_delivery_keep(amqp_link_deliveries_t *link) {
+  amqp_delivery_t *delivery = link->fresh;
+  link->fresh = NULL;
+  if (!delivery || delivery->pending == 0) return true;
+  const amqp_bytes_t rest = {delivery->at, delivery->pending};
+  delivery->pending = delivery->run = 0;
+  if (!append(delivery, rest)) return false;
+  delivery->at = delivery->chunk->bytes;
+  return true;
+}
+
+/* Go on to the next chunk at the end of a run. */
+static void next_run(amqp_delivery_t *delivery) {
+  if (delivery->chunk) drop_chunk(delivery);
+  if (!delivery->chunk) return;
+  delivery->at = delivery->chunk->bytes;
+  delivery->run = delivery->chunk->size;
+}
+
+void amqp_delivery_take(amqp_delivery_t *delivery, size_t size) {
+  delivery->link->session->unread -= size;
+  delivery->pending -= size;
+  while (size) {
+    const size_t taken = size < delivery->run ? size : delivery->run;
+    delivery->at += taken;
+    delivery->run -= taken;
+    size -= taken;
+    if (delivery->run == 0) next_run(delivery);
+  }
+}
+
+size_t amqp_delivery_read(amqp_delivery_t *delivery, void *out, size_t size) {
+  uint8_t *at = out;
+  if (size > delivery->pending) size = delivery->pending;
+  for (size_t left = size; left;) {
+    const size_t taken = left < delivery->run ? left : delivery->run;
+    memcpy(at, delivery->at, taken);
+    at += taken;
+    left -= taken;
+    amqp_delivery_take(delivery, taken);
+  }
+  return size;
+}
+
+void amqp_delivery_advance(amqp_delivery_t *delivery) {
+  amqp_link_deliveries_t *link = delivery->link;
+  if (delivery->taken || link->end->role == AMQP_SENDER) return;
+  delivery->taken = true;
+  link->untaken--;
+  while (link->current && link->current->taken) link->current = link->current->next;
+}
+
+bool amqp_delivery_keep_said(amqp_delivery_t *delivery) {
+  if (delivery->said.size == 0 || delivery->said.start == delivery->said_copy) return true;
+  uint8_t *copy = malloc(delivery->said.size);
+  if (!copy) return false;
+  memcpy(copy, delivery->said.start, delivery->said.size);
+  free(delivery->said_copy);
+  delivery->said_copy = copy;
+  delivery->said.start = copy;
+  return true;
+}

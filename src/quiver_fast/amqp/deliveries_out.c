@@ -1,0 +1,371 @@
+/* Deliveries that go out, and what this side says of deliveries. */
+
+#include "constructors.h"
+#include "deliveries_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A state's descriptor: a described value, a small ulong, the code. */
+#define DESCRIPTOR_SIZE 3
+#define ID_SIZE 8
+
+/* ---- Transfers */
+
+amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link) {
+  amqp_delivery_t *delivery = amqp_delivery_add(link);
+  if (delivery) delivery->partial = true;
+  return delivery;
+}
+
+/* Give a delivery its id and use up credit, before its first frame. */
+static bool count_delivery(amqp_delivery_t *delivery) {
+  amqp_link_end_t *end = delivery->link->end;
+  if (!amqp_delivery_number(delivery, end->session->counts.next_delivery_id)) return false;
+  end->session->counts.next_delivery_id++;
+  return amqp_sender_send(&end->counts);
+}
+
+static uint8_t *copy_part(uint8_t *out, amqp_bytes_t part, size_t from, size_t *size) {
+  if (from >= part.size || *size == 0) return out;
+  const size_t copied = part.size - from < *size ? part.size - from : *size;
+  memcpy(out, part.start + from, copied);
+  *size -= copied;
+  return out + copied;
+}
+
+/* Copy `size` bytes that begin `from` bytes within both parts. */
+static uint8_t *copy_parts(uint8_t *out, const amqp_bytes_t parts[2], size_t from, size_t size) {
+  out = copy_part(out, parts[0], from, &size);
+  return copy_part(out, parts[1], from > parts[0].size ? from - parts[0].size : 0, &size);
+}
+
+/* A transfer that continues a delivery. */
+static amqp_transfer_t next_transfer(const amqp_delivery_t *delivery) {
+  return (amqp_transfer_t) {.handle = delivery->link->end->handle[AMQP_OURS], .has_settled = true};
+}
+
+static amqp_transfer_t first_transfer(const amqp_delivery_t *delivery, amqp_bytes_t tag) {
+  amqp_transfer_t transfer = next_transfer(delivery);
+  transfer.has_delivery_id = transfer.has_message_format = true;
+  transfer.delivery_id = delivery->id;
+  transfer.tag = tag;
+  return transfer;
+}
+
+/* Frame `size` bytes; false without memory. */
+static bool send_frame(amqp_delivery_t *delivery, amqp_transfer_t *transfer,
+  const amqp_bytes_t parts[2], size_t from, size_t size) {
+  amqp_deliveries_t *all = delivery->link->all;
+  amqp_session_end_t *session = delivery->link->end->session;
+  uint8_t *out = amqp_output_room(&all->plane->output, AMQP_FRAME_ROOM + transfer->tag.size + size);
+  if (!out) {
+    all->failed = true;
+    return false;
+  }
+  transfer->payload.size = size;
+  out = amqp_write_transfer(out, session->channel[AMQP_OURS], transfer);
+  amqp_output_add(&all->plane->output, copy_parts(out, parts, from, size));
+  amqp_session_send(&session->counts);
+  delivery->partial = transfer->more;
+  delivery->told |= transfer->settled;
+  return true;
+}
+
+/* How large a payload the peer's frames have room for. A frame that continues a delivery has a
+ * head of 24 bytes at most: so what came in one frame goes out in one, to peers alike. */
+static size_t most_in_frame(const amqp_delivery_t *delivery, size_t tag_size) {
+  const amqp_plane_t *plane = delivery->link->all->plane;
+  const size_t head = delivery->numbered ? 32 : AMQP_FRAME_ROOM + tag_size;
+  return plane->endpoints.opened[AMQP_THEIRS].max_frame_size - head;
+}
+
+size_t amqp_delivery_send(amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t parts[2],
+  bool last, bool settled) {
+  const size_t total = parts[0].size + parts[1].size;
+  size_t sent = 0;
+  amqp_session_deliveries_catch_up(delivery->link->session);
+  while (sent < total || (last && delivery->partial)) {
+    if (!amqp_delivery_may_go(delivery)) return sent;
+    const size_t most = most_in_frame(delivery, tag.size);
+    const size_t size = total - sent < most ? total - sent : most;
+    const bool first = !delivery->numbered;
+    if (first && !count_delivery(delivery)) {
+      delivery->link->all->failed = true;
+      return sent;
+    }
+    amqp_transfer_t transfer = first ? first_transfer(delivery, tag) : next_transfer(delivery);
+    transfer.settled = settled;
+    transfer.more = !last || sent + size < total;
+    if (!send_frame(delivery, &transfer, parts, sent, size)) return sent;
+    sent += size;
+  }
+  return sent;
+}
+
+static uint8_t *put_short_uint(uint8_t *out, uint32_t number) {
+  if (number > 255) {
+    *out = UINT;
+    number = __builtin_bswap32(number);
+    memcpy(out + 1, &number, sizeof number);
+    return out + 1 + sizeof number;
+  }
+  if (number == 0) {
+    *out = UINT0;
+    return out + 1;
+  }
+  out[0] = SMALL_UINT;
+  out[1] = (uint8_t) number;
+  return out + 2;
+}
+
+/* Write what amqp_write_transfer writes for a delivery's only frame: nothing in it varies but
+ * numbers and the tag, of up to 32 bytes. */
+static uint8_t *put_only_transfer(uint8_t *out, const amqp_delivery_t *delivery, amqp_bytes_t tag,
+  bool settled, size_t payload_size) {
+  const amqp_link_end_t *end = delivery->link->end;
+  const uint16_t channel = end->session->channel[AMQP_OURS];
+  uint8_t *const frame = out;
+  const uint8_t head[] = {AMQP_FRAME_HEADER / 4, 0, (uint8_t) (channel >> 8), (uint8_t) channel, 0,
+    SMALL_ULONG, AMQP_CODE_TRANSFER, LIST8};
+  memcpy(frame + 4, head, sizeof head);
+  uint8_t *const list = frame + 4 + sizeof head;
+  list[1] = 6; /* fields */
+  out = put_short_uint(list + 2, end->handle[AMQP_OURS]);
+  out = put_short_uint(out, delivery->id);
+  *out++ = BINARY8;
+  *out++ = (uint8_t) tag.size;
+  memcpy(out, tag.start, tag.size);
+  out += tag.size;
+  *out++ = UINT0; /* message-format */
+  *out++ = settled ? TRUE_ : FALSE_;
+  *out++ = FALSE_; /* more */
+  *list = (uint8_t) (out - list - 1);
+  const uint32_t size = __builtin_bswap32((uint32_t) ((size_t) (out - frame) + payload_size));
+  memcpy(frame, &size, sizeof size);
+  return out;
+}
+
+amqp_delivery_t *amqp_delivery_send_whole(
+  amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, bool settled) {
+  amqp_plane_t *plane = link->all->plane;
+  const size_t room = AMQP_FRAME_ROOM + tag.size + payload.size;
+  /* Aborts that wait for the window go first. */
+  if (!amqp_delivery_may_begin(link) || link->session->owed) return NULL;
+  if (room > plane->endpoints.opened[AMQP_THEIRS].max_frame_size) return NULL;
+  uint8_t *out = amqp_output_room(&plane->output, room);
+  amqp_delivery_t *delivery = out ? amqp_delivery_add(link) : NULL;
+  if (!delivery) return NULL;
+  if (!count_delivery(delivery)) {
+    amqp_delivery_drop(delivery);
+    return NULL;
+  }
+  delivery->told = settled;
+  out = put_only_transfer(out, delivery, tag, settled, payload.size);
+  memcpy(out, payload.start, payload.size);
+  amqp_output_add(&plane->output, out + payload.size);
+  amqp_session_send(&link->end->session->counts);
+  return delivery;
+}
+
+/* Send the abort of a delivery whose first frames went out; false where it has to wait. */
+static bool send_abort(amqp_delivery_t *delivery) {
+  static const amqp_bytes_t NOTHING[2] = {{NULL, 0}, {NULL, 0}};
+  if (!amqp_delivery_may_go(delivery)) return false;
+  amqp_transfer_t transfer = next_transfer(delivery);
+  transfer.aborted = true;
+  send_frame(delivery, &transfer, NOTHING, 0, 0);
+  return true;
+}
+
+/* Say whether a peer is still to be told of a link's deliveries. Its own detach does not matter:
+ * until we answered it, its side may look at what came. */
+static bool is_attached(const amqp_link_end_t *end) {
+  return end->phase[AMQP_OURS] == AMQP_ACTIVE;
+}
+
+void amqp_delivery_abort(amqp_delivery_t *delivery) {
+  const bool shows = delivery->numbered && delivery->partial && is_attached(delivery->link->end);
+  if (shows && !send_abort(delivery)) amqp_delivery_owe(delivery);
+  else amqp_delivery_drop(delivery);
+}
+
+void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session) {
+  while (session->owed) {
+    if (is_attached(session->owed->link->end) && !send_abort(session->owed)) return;
+    amqp_delivery_forgive(&session->owed);
+  }
+}
+
+/* ---- Sayings */
+
+static const uint8_t *bytes_of(const amqp_saying_t *saying) {
+  return saying->many ? saying->many : saying->few;
+}
+
+/* Make room for a saying of `size` bytes; NULL without memory. */
+static uint8_t *room_for(amqp_saying_t *saying, size_t size) {
+  free(saying->many);
+  saying->many = size > AMQP_SHORT_STATE ? malloc(size) : NULL;
+  if (size > AMQP_SHORT_STATE && !saying->many) return NULL;
+  saying->size = size;
+  return saying->many ? saying->many : saying->few;
+}
+
+static void say(amqp_delivery_t *delivery, const amqp_state_t *state) {
+  uint8_t *out = room_for(&delivery->saying, AMQP_SHORT_STATE);
+  delivery->saying.size = (size_t) (amqp_write_state(out, state) - out);
+}
+
+void amqp_delivery_say(amqp_delivery_t *delivery, enum amqp_code code) {
+  say(delivery, &(amqp_state_t) {.code = code});
+}
+
+void amqp_delivery_say_modified(amqp_delivery_t *delivery, bool failed, bool undeliverable) {
+  say(delivery,
+    &(amqp_state_t) {
+      .code = AMQP_CODE_MODIFIED, .delivery_failed = failed, .undeliverable_here = undeliverable});
+}
+
+void amqp_delivery_say_enlisted(amqp_delivery_t *delivery, const void *id, enum amqp_code outcome) {
+  say(delivery,
+    &(amqp_state_t) {.code = AMQP_CODE_TRANSACTIONAL, .outcome = outcome, .txn_id = {id, ID_SIZE}});
+}
+
+static uint8_t *put_descriptor(uint8_t *out, enum amqp_code code) {
+  *out++ = 0;
+  *out++ = SMALL_ULONG;
+  *out++ = (uint8_t) code;
+  return out;
+}
+
+void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id) {
+  uint8_t *out = room_for(&delivery->saying, DESCRIPTOR_SIZE + 5 + ID_SIZE);
+  out = put_descriptor(out, AMQP_CODE_DECLARED);
+  *out++ = LIST8;
+  *out++ = 1 + 2 + ID_SIZE;
+  *out++ = 1;
+  *out++ = BINARY8;
+  *out++ = ID_SIZE;
+  memcpy(out, id, ID_SIZE);
+}
+
+static uint8_t *put32(uint8_t *out, uint32_t number) {
+  number = __builtin_bswap32(number);
+  memcpy(out, &number, sizeof number);
+  return out + sizeof number;
+}
+
+static uint8_t *put_text(uint8_t *out, uint8_t constructor, const char *text, size_t size) {
+  *out++ = constructor;
+  out = put32(out, (uint32_t) size);
+  memcpy(out, text, size);
+  return out + size;
+}
+
+/* A list32 with so many bytes of fields. */
+static uint8_t *put_list(uint8_t *out, size_t size, uint32_t count) {
+  *out++ = LIST32;
+  return put32(put32(out, (uint32_t) size + 4), count);
+}
+
+void amqp_delivery_say_rejected(
+  amqp_delivery_t *delivery, const char *condition, const char *description) {
+  const size_t condition_size = strlen(condition);
+  const size_t description_size = strlen(description);
+  const size_t error = 5 + condition_size + 5 + description_size;
+  const size_t rejected = DESCRIPTOR_SIZE + 9 + error;
+  uint8_t *out = room_for(&delivery->saying, DESCRIPTOR_SIZE + 9 + rejected);
+  if (!out) {
+    amqp_delivery_say(delivery, AMQP_CODE_REJECTED);
+    return;
+  }
+  out = put_list(put_descriptor(out, AMQP_CODE_REJECTED), rejected, 1);
+  out = put_list(put_descriptor(out, AMQP_CODE_ERROR), error, 2);
+  out = put_text(out, SYMBOL32, condition, condition_size);
+  put_text(out, STRING32, description, description_size);
+}
+
+void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state) {
+  uint8_t *out = room_for(&delivery->saying, state.size);
+  if (out) memcpy(out, state.start, state.size);
+  else delivery->link->all->failed = true;
+}
+
+/* ---- Dispositions */
+
+static void write_disposition(amqp_deliveries_t *all, amqp_session_end_t *session,
+  const amqp_saying_t *saying, amqp_disposition_t disposition) {
+  if (session->phase[AMQP_OURS] != AMQP_ACTIVE) return;
+  if (saying->size) disposition.state.encoded = (amqp_bytes_t) {bytes_of(saying), saying->size};
+  if (!amqp_plane_answer(all->plane, session, &disposition)) all->failed = true;
+}
+
+void amqp_deliveries_tell(amqp_deliveries_t *all) {
+  amqp_session_end_t *session = all->session;
+  all->session = NULL;
+  if (!session) return;
+  write_disposition(all, session, &all->outcome,
+    (amqp_disposition_t) {
+      .role = all->role, .first = all->first, .last = all->last, .settled = true});
+}
+
+/* Add an outcome to the run, or begin another one with it. */
+static void settle_in_run(
+  amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id, const amqp_saying_t *saying) {
+  const bool continues = all->session == end->session && all->role == end->role &&
+    id == all->last + 1 && saying->size == all->outcome.size &&
+    !memcmp(saying->few, all->outcome.few, saying->size);
+  all->last = continues ? id : all->last;
+  if (continues) return;
+  amqp_deliveries_tell(all);
+  all->session = end->session;
+  all->role = end->role;
+  all->first = all->last = id;
+  all->accepts = false;
+  all->outcome = *saying;
+}
+
+/* Settle a delivery without a record, with an outcome that has no fields. */
+static void settle_as(
+  amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id, enum amqp_code code) {
+  amqp_saying_t saying = {.many = NULL};
+  const amqp_state_t state = {.code = code};
+  saying.size = (size_t) (amqp_write_state(saying.few, &state) - saying.few);
+  settle_in_run(all, end, id, &saying);
+}
+
+void amqp_deliveries_release(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id) {
+  settle_as(all, end, id, AMQP_CODE_RELEASED);
+}
+
+void amqp_deliveries_accept(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id) {
+  if (all->accepts && all->session == end->session && all->role == AMQP_RECEIVER &&
+    id == all->last + 1) {
+    all->last = id;
+    return;
+  }
+  settle_as(all, end, id, AMQP_CODE_ACCEPTED);
+  all->accepts = true;
+}
+
+static void tell_alone(const amqp_delivery_t *delivery, bool settled) {
+  amqp_deliveries_tell(delivery->link->all);
+  write_disposition(delivery->link->all, delivery->link->end->session, &delivery->saying,
+    (amqp_disposition_t) {.role = delivery->link->end->role,
+      .first = delivery->id,
+      .last = delivery->id,
+      .settled = settled});
+}
+
+void amqp_delivery_tell(amqp_delivery_t *delivery) {
+  if (!delivery->settled) tell_alone(delivery, false);
+}
+
+void amqp_delivery_settle(amqp_delivery_t *delivery) {
+  const bool is_known = delivery->settled || delivery->told;
+  if (!is_known && delivery->saying.many) tell_alone(delivery, true);
+  else if (!is_known)
+    settle_in_run(delivery->link->all, delivery->link->end, delivery->id, &delivery->saying);
+  amqp_delivery_drop(delivery);
+}

@@ -1,0 +1,136 @@
+"""The short way of most messages: whole in one frame, in and out, accepted and settled.
+
+Each function does what the long way does (inlet.pyx, outlet.pyx), or returns False and does
+nothing: then the long way is taken. The tests hold both ways equal.
+"""
+
+from libc.stdint cimport uint8_t
+
+from quiver_fast.amqp.data_plane cimport (
+    amqp_arrival_t, amqp_bytes_t, amqp_deliveries_accept, amqp_delivery_drop,
+    amqp_delivery_send_whole, amqp_delivery_t, amqp_output_waiting,
+)
+from quiver_fast.proton.libproton cimport PN_LOCAL_CLOSED, pn_connection_state
+from quiver_fast.server.addresses.address cimport publish
+from quiver_fast.server.connections.credit cimport note_size
+from quiver_fast.server.messages.message cimport Message, chunk_bytes, message_plain
+from quiver_fast.server.model.limits cimport Limits
+from quiver_fast.server.model.roles cimport CLIENT
+from quiver_fast.server.model.structures cimport (
+    Entry, Inlet, Outlet, Peer, Queue, inlet_wake, peer_dirty,
+)
+from quiver_fast.server.model.traffic cimport went_out
+from quiver_fast.server.model.transaction cimport delivery_hold, delivery_let_go, entry_of
+from quiver_fast.server.transfer.framing cimport OUTGOING_MAX, TAG_MAX, write_tag
+from quiver_fast.server.transfer.outcome cimport entry_done
+
+
+cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil:
+    """Publish a message that came in one frame and accept it, without a record of its delivery."""
+    cdef Message *message
+    if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, arrival.payload.size):
+        return False
+    message = message_plain(arrival.payload.start, arrival.payload.size)
+    if message == NULL:
+        return False
+    message.origin = inlet.origin
+    message.from_trunk = inlet.base.peer.trunk
+    note_size(inlet, message)
+    if not publish(inlet.queue, message):
+        return False
+    if not arrival.settled:
+        amqp_deliveries_accept(
+            inlet.base.deliveries.all, inlet.base.deliveries.end, arrival.delivery_id)
+    inlet_wake(inlet)
+    return True
+
+
+cdef inline bint is_whole(const amqp_arrival_t *arrival) noexcept nogil:
+    """Say whether a transfer is all of a delivery, without a state, a transaction's too."""
+    return arrival.first and not (arrival.more or arrival.aborted) and (
+        arrival.state.start == NULL and has_no_header(arrival.payload))
+
+
+cdef inline bint has_no_header(amqp_bytes_t payload) noexcept nogil:
+    """Say whether a message begins with another section than a header, in the usual encoding.
+
+    So it is not durable, does not expire, and has no priority of its own (part 3.2.1).
+    """
+    cdef const uint8_t *at = payload.start
+    return payload.size >= 3 and at[0] == 0 and at[1] == 0x53 and 0x71 <= at[2] <= 0x78
+
+
+cdef inline bint is_open(const Inlet *inlet) noexcept nogil:
+    """Say whether nothing waits on a client's link to one queue: the next message may be taken."""
+    return inlet.base.deliveries.current == NULL and inlet.base.role == CLIENT and (
+        inlet.receiving == NULL and inlet.blocked_by == NULL and inlet.destination == NULL
+        and inlet.wide and not inlet.base.refused)
+
+
+cdef inline bint is_taken(const Inlet *inlet, size_t size) noexcept nogil:
+    """Say whether the link's queue has room, and takes a message of that size."""
+    cdef const Limits *limits = &inlet.base.peer.container.limits
+    cdef const Queue *queue = inlet.queue
+    return queue != NULL and not queue.multicast and queue.bytes < queue.limit and (
+        size <= limits.message_size and size <= limits.queue_bytes)
+
+
+cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Send an acquired entry's message in one frame, as it came."""
+    cdef Message *message = entry.message
+    cdef char[TAG_MAX] digits
+    cdef amqp_bytes_t tag
+    cdef amqp_bytes_t payload
+    cdef amqp_delivery_t *delivery
+    if not goes_as_it_came(outlet, entry) or not has_room(outlet, message.first.size):
+        return False
+    tag.start = <const uint8_t *>digits
+    tag.size = write_tag(outlet.tag, digits)
+    payload.start = <const uint8_t *>chunk_bytes(message.first)
+    payload.size = message.first.size
+    delivery = amqp_delivery_send_whole(
+        &outlet.base.deliveries, tag, payload, outlet.presettled)
+    if delivery == NULL:
+        return False
+    outlet.tag += 1
+    went_out(&outlet.base.peer.container.traffic, message.size)
+    if outlet.presettled:
+        amqp_delivery_drop(delivery)
+        entry_done(entry)
+    else:
+        delivery_hold(delivery, entry)
+    return True
+
+
+cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexcept nogil:
+    """Say whether all of a message is in its only chunk, and its header is still true.
+
+    Neither is a stream, nor does it go by a link of ours.
+    """
+    cdef const Message *message = entry.message
+    return message.complete and message.first.next == NULL and message.first.size > 0 and (
+        message.stream == NULL and message.chain == NULL and message.expires == 0
+        and not entry.used and outlet.sending == NULL and outlet.base.role == CLIENT)
+
+
+cdef inline bint has_room(const Outlet *outlet, size_t size) noexcept nogil:
+    """Say whether so many bytes may be framed, as `room` in framing.pyx does.
+
+    Whether the peer takes a transfer is asked when that is made.
+    """
+    cdef const Peer *peer = outlet.base.peer
+    return not (peer.full or peer.deliveries.failed or outlet.base.refused) and (
+        amqp_output_waiting(&peer.plane.output) + size <= OUTGOING_MAX
+        and not pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED)
+
+
+cdef bint end_accepted(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
+    """End a delivery that its consumer accepted and settled, after all of it was sent."""
+    cdef Entry *entry = entry_of(delivery)
+    if entry == NULL or outlet.delivery == delivery or entry.message.stream != NULL:
+        return False
+    delivery_let_go(delivery)
+    entry_done(entry)
+    amqp_delivery_drop(delivery)
+    peer_dirty(outlet.base.peer)
+    return True
