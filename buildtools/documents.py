@@ -60,7 +60,8 @@ def options_table(parser: argparse.ArgumentParser, without: Iterable[str] = ()) 
     for action in parser._actions:
         flags = action.option_strings
         if flags and not {*_EVERYWHERE, *without} & set(flags):
-            rows.append((_option_text(action), str(action.help).replace(" (see below)", "")))
+            shown = str(action.help).replace(" (see below)", "").replace("%%", "%")
+            rows.append((_option_text(action), shown))
     return table(("option", "meaning (default)"), rows)
 
 

@@ -12,7 +12,7 @@ what is in a range. Arrivals then go back into the order of the records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
@@ -45,9 +45,9 @@ from spark_analysis.transforms import (
 )
 
 __all__ = [
-    "DELIVERY", "DISTINCT_IDS", "IDS", "TICKS", "TICK_BITS", "cut_at_ranges", "delivery",
-    "distinct_ids", "in_ranges", "own_facts", "reconciled", "reconciled_ranges", "reordered_alone",
-    "tick_bits",
+    "DELIVERED", "DELIVERY", "DISTINCT_IDS", "IDS", "TICKS", "TICK_BITS", "cut_at_ranges",
+    "delivered", "delivery", "distinct_ids", "in_ranges", "own_facts", "reconciled",
+    "reconciled_ranges", "reordered_alone", "tick_bits",
 ]  # fmt: skip
 
 # A fact of a run (arrow ""). text: one of the counts of Reconciliation.result, or
@@ -55,6 +55,8 @@ DELIVERY = "delivery"
 IDS = "ids"  # n is 1 or 0: the method
 TICKS = "ticks"  # n: those of the coarser clock per second
 GAPS = "gaps"  # n: messages not received although one sent later was
+# A fact of a sender of several: n of its messages were received.
+DELIVERED = "delivered"
 # A fact of a receiver without a sender.
 DISTINCT_IDS = "distinct ids"
 
@@ -63,15 +65,19 @@ _ID_BITS = 16
 TICK_BITS = {"ms": 10, "us": 18, "ns": 28}
 
 
-def reconciled(records: DataFrame, receipts: DataFrame, runs: DataFrame) -> DataFrame:
+def reconciled(
+    records: DataFrame, receipts: DataFrame, runs: DataFrame, skew: Column | None = None
+) -> DataFrame:
     """Return the rows of ``RECONCILED``, which are read more than once.
 
     Args:
         records: of runs with both ends.
         receipts: those of messages of the runs, as far as send times tell.
         runs: :func:`.own.ends_of_runs` of them.
+        skew: as of :func:`in_ranges`.
     """
-    return _together(in_ranges(records, receipts, runs), "run").mapInArrow(reconcile, RECONCILED)
+    rows = in_ranges(records, receipts, runs, skew=skew)
+    return _together(rows, "run").mapInArrow(reconcile, RECONCILED)
 
 
 def reconciled_ranges(rows: DataFrame, touched: Mapping[str, Set[int]] | None) -> DataFrame:
@@ -85,7 +91,11 @@ def reconciled_ranges(rows: DataFrame, touched: Mapping[str, Set[int]] | None) -
 
 
 def in_ranges(
-    records: DataFrame, receipts: DataFrame, runs: DataFrame, id_bits: int = _ID_BITS
+    records: DataFrame,
+    receipts: DataFrame,
+    runs: DataFrame,
+    id_bits: int = _ID_BITS,
+    skew: Column | None = None,
 ) -> DataFrame:
     """Return sends and receipts with what they are compared by, cut where ranges of keys meet.
 
@@ -94,7 +104,11 @@ def in_ranges(
         receipts: those of messages of the runs, as far as send times tell.
         runs: :func:`.own.ends_of_runs` of them.
         id_bits: the binary logarithm of the length of a range of ids.
+        skew: of each receipt, how far its receiver's clock is ahead of its sender's, in the
+            unit of its times; None where latencies are not corrected.
     """
+    latency = F.col("received") - F.col("sent")
+    latency = latency if skew is None else latency - skew
     sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
     known = (
         sends.unionByName(receipts)
@@ -110,7 +124,7 @@ def in_ranges(
         receipt.alias("receipt"),
         F.coalesce(F.col("received") > _end(), F.lit(False)).alias("late"),
         F.coalesce(F.col("received"), nothing).alias("received"),
-        F.coalesce(F.col("received") - F.col("sent"), nothing).alias("latency"),
+        F.coalesce(latency, nothing).alias("latency"),
         "ticks",
         F.when(by_ids, F.lit(id_bits)).otherwise(tick_bits()).alias("bits"),
     )  # fmt: skip
@@ -187,13 +201,11 @@ def delivery(found: DataFrame, runs: DataFrame) -> DataFrame:
     """
     counted = found.where(F.col("name").isin(*COUNTS))
     counts = counted.groupBy("run", "name").agg(F.sum("n").alias("n"))
-    arrivals = found.where("name is null")
-    late = _reordered(arrivals, "run", "source").select("run", F.lit(REORDERED).alias("name"), "n")
     how = runs.select(
         "run", F.explode(F.array(_named(IDS, F.col("by_ids").cast("bigint")),
                                  _named(TICKS, F.col("coarse")))).alias("it"),
     ).select("run", "it.name", "it.n")  # fmt: skip
-    rows = counts.unionByName(late).unionByName(how).unionByName(_gaps(found))
+    rows = counts.unionByName(how).unionByName(_gaps(found))
     return as_facts(rows.withColumn("arrow", F.lit("")), DELIVERY, text=F.col("name"), n=F.col("n"))
 
 
@@ -238,7 +250,23 @@ def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
         tables.append(
             as_facts(found_edge, fact, second=F.lit(0).cast("bigint"), value=F.col("value"))
         )
+    # By the order of each sender: who sends at the same time does not send in an order.
+    behind = _reordered(found.where("name is null"), "run", "source", by=("run", "file"))
+    of_arrows = behind.join(F.broadcast(arrows), ["run", "file"])
+    tables.append(as_facts(of_arrows, REORDERED, n=F.col("n")))
     return together(tables)
+
+
+def delivered(found: DataFrame, arrows: DataFrame) -> DataFrame:
+    """Return the facts of how many messages of each sender were received, by ids.
+
+    Args:
+        found: the rows of :func:`reconciled`.
+        arrows: (file, run, arrow) of senders.
+    """
+    arrivals = found.where("name is null").groupBy("run", "source").agg(F.sum("length").alias("n"))
+    named = arrivals.withColumnRenamed("source", "file").join(F.broadcast(arrows), ["run", "file"])
+    return as_facts(named, DELIVERED, n=F.col("n"))
 
 
 def _named(name: str, n: Column) -> Column:
@@ -274,8 +302,8 @@ def distinct_ids(records: DataFrame) -> DataFrame:
     return as_facts(total, DISTINCT_IDS, n=F.col("n"))
 
 
-def _reordered(arrivals: DataFrame, *keys: str) -> DataFrame:
-    """Return (keys, n): messages that were sent before one that had already arrived.
+def _reordered(arrivals: DataFrame, *keys: str, by: Sequence[str] = ()) -> DataFrame:
+    """Return (by, n): messages that were sent before one that had already arrived.
 
     The running maximum is taken within splits, and over the maxima of the splits: no
     task holds a whole file.
@@ -283,7 +311,8 @@ def _reordered(arrivals: DataFrame, *keys: str) -> DataFrame:
     Args:
         arrivals: at ``place`` of the receiver's file: ``length`` arrivals, sent at
             (``send_split``, ``value``), then ``value`` + 1, ..., each ``n`` times.
-        keys: what to count for.
+        keys: what has an order of its own.
+        by: what to count for; by default ``keys``.
     """
     split = [*keys, "file", "split"]
     earlier = Window.unboundedPreceding, -1
@@ -299,4 +328,5 @@ def _reordered(arrivals: DataFrame, *keys: str) -> DataFrame:
         F.col("furthest.send_split") == F.col("send_split"),
         F.greatest(F.lit(0), F.least(F.col("furthest.value") - F.col("value"), F.col("length"))),
     ).when(F.col("furthest.send_split") > F.col("send_split"), F.col("length"))
-    return placed.groupBy(*keys).agg(F.sum(F.coalesce(behind, F.lit(0)) * F.col("n")).alias("n"))
+    total = F.sum(F.coalesce(behind, F.lit(0)) * F.col("n"))
+    return placed.groupBy(*(by or keys)).agg(total.alias("n"))

@@ -18,13 +18,15 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData
 from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.figures.warmup import measured_since
 from quiver_fast.analysis.model.bounds import RunBounds
-from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.discovery import RunFiles, end_of
 from quiver_fast.analysis.read.sources import Progress, Wanted, checked, run_bounds, run_data
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
 from spark_analysis import schema, transforms
+from spark_analysis.ends import ends_and_bounds, ends_run, of_all, with_sides
 from spark_analysis.facts import facts
 from spark_analysis.files import (
     RECEIVER,
@@ -42,7 +44,7 @@ from spark_analysis.results import alone, delivery_of, file_analysis, histogram_
 from spark_analysis.session import SPARK_ERRORS, fit_partitions, make_session, reason
 from spark_analysis.thinning import thinned_facts
 
-__all__ = ["files_elsewhere", "load_run", "run_loader"]
+__all__ = ["analysed", "files_elsewhere", "load_run", "run_loader", "said"]
 
 _RUN = "run"
 # The result of a task for one run: an AnalysedRun, or the error in its records.
@@ -121,13 +123,20 @@ def load_run(
     size = sum(path.stat().st_size for path in files.paths)
     progress(0, size)
     described = _described(files)
-    bounds = run_bounds(files)
+    ends, bounds = ends_and_bounds(files) if files.many else ([], run_bounds(files))
+    places = _absolute(files)
+
+    def analyse(table: pa.Table) -> AnalysedRun:
+        if ends:
+            return said(ends_run(table, files.name, ends, described, bounds), wanted)
+        return _statistics(table, places, described, wanted, bounds)
+
     with _facts(spark, described, split_size, bounds) as found:
-        answer = _analysed(found, _absolute(files), described, wanted, bounds)
-        histogram = _histogram(found, described) if wanted.histogram else None
+        answer = analysed(found, analyse, described, wanted, bounds)
+        histogram = _histogram(found, described, answer) if wanted.histogram else None
     progress(size, size)
     for end, path in ((answer.sender, files.sender), (answer.receiver, files.receiver)):
-        if end is not None:
+        if end is not None and not ends:
             end["file"] = str(path or files.other)
     return AnalysedRun(**(_shallow(answer) | {"histogram": histogram}))
 
@@ -145,6 +154,8 @@ def _facts(
         parts = parts_of(files)
         fit_partitions(spark, parts)
         with facts(read_records(spark, files, split_size), files, runs) as tables:
+            many = any(end_of(file.location) is not None for file in files)
+            tables = with_sides(tables, files) if many else tables
             # A fact is a table with tasks of its own, most of which have next to nothing.
             found = tables.coalesce(max(parts, 1)).persist()
             try:
@@ -153,35 +164,56 @@ def _facts(
                 found.unpersist()
 
 
-def _analysed(
+def analysed(
     found: DataFrame,
-    files: RunFiles,
+    analyse: Callable[[pa.Table], AnalysedRun],
     described: Sequence[RecordFile],
     wanted: Wanted,
     bounds: RunBounds,
 ) -> AnalysedRun:
-    """Have a task make the statistics of the facts."""
+    """Have a task make the statistics of the facts of a run.
+
+    Args:
+        found: rows of ``FACTS``.
+        analyse: makes them of its facts.
+        described: the files of the run, the sender's first.
+        wanted: what will be asked of it.
+        bounds: what is known of it.
+
+    Raises:
+        QuiverError: ``analyse`` did.
+        OSError: likewise.
+        PySparkException: Spark failed.
+    """
 
     def statistics(table: pa.Table) -> AnalysedRun | Exception:
         try:
-            return _statistics(table, files, described, wanted, bounds)
+            return analyse(table)
         except (QuiverError, OSError) as error:
             return error
 
-    def analyse(table: pa.Table) -> pa.Table:
+    def answers(table: pa.Table) -> pa.Table:
         return pa.table({"answer": [pickle.dumps(statistics(table))]})
 
-    with thinned_facts(found, statistics, wanted.window_seconds) as few:
-        rows = few.groupBy("run").applyInArrow(analyse, _ANSWER).collect()
+    since = None if wanted.window_seconds is None else _since(found, described, bounds)
+    with thinned_facts(found, statistics, wanted.window_seconds, since) as few:
+        rows = few.groupBy("run").applyInArrow(answers, _ANSWER).collect()
     if not rows:  # all files are empty
-        return _statistics(
-            schema.to_arrow(schema.FACTS).empty_table(), files, described, wanted, bounds
-        )
+        return analyse(schema.to_arrow(schema.FACTS).empty_table())
     # Our own executor pickled this, as it does with everything that Python computes for Spark.
     answer: AnalysedRun | Exception = pickle.loads(rows[0].answer)  # noqa: S301
     if isinstance(answer, Exception):
         raise answer
     return answer
+
+
+def _since(found: DataFrame, described: Sequence[RecordFile], bounds: RunBounds) -> int | None:
+    """Return the epoch second with which the figures begin; None for the first one."""
+    if not bounds.warmup:
+        return None
+    begins = found.where(F.col("fact") == transforms.FIRST).toArrow()
+    # The sender comes first, where there is one.
+    return measured_since(file_analysis(described[0], begins, bounds), bounds)
 
 
 def _statistics(
@@ -200,22 +232,33 @@ def _statistics(
             receiver, delivery = end, alone(file, end, table, bounds)
     if sender is not None and receiver is not None:
         delivery = delivery_of(table, [sender], [receiver], bounds)
-    run = run_data(files, sender, receiver, delivery, bounds)
-    said = run_statistics(run, wanted.interval_seconds, wanted.window_seconds)
+    return said(run_data(files, sender, receiver, delivery, bounds), wanted)
+
+
+def said(run: RunData, wanted: Wanted) -> AnalysedRun:
+    """Return a run with what is said of it in place of what is large."""
+    statistics = run_statistics(run, wanted.interval_seconds, wanted.window_seconds)
     small = _shallow(run) | {"histogram": None, "settlement": None}
-    return AnalysedRun(**small, statistics=said, figures=run_figures(run))
+    return AnalysedRun(**small, statistics=statistics, figures=run_figures(run))
 
 
 def _shallow(run: RunData) -> dict[str, Any]:
     return {field.name: getattr(run, field.name) for field in fields(run)}
 
 
-def _histogram(found: DataFrame, described: Sequence[RecordFile]) -> Histogram | None:
-    """Bring the histogram of the receiver here: rows of (second, latency)."""
+def _histogram(
+    found: DataFrame, described: Sequence[RecordFile], answer: AnalysedRun
+) -> Histogram | None:
+    """Bring the histogram of the receiver here, from the end of a warm-up on: (second, latency)."""
     receiver = next((file for file in described if file.role == RECEIVER), None)
     if receiver is None:
         return None
+    receiver = of_all(receiver) if answer.ends is not None else receiver
     rows = found.where(F.col("fact") == transforms.LATENCY)
+    warmup = (answer.receiver or {}).get("warmup")
+    if warmup is not None:
+        rows = rows.where(F.col("second") >= warmup["measured_since"])
+    rows = rows.where(F.col("arrow") == receiver.arrow)
     total = rows.groupBy("arrow", "fact", "second", "value").agg(F.sum("n").alias("n"))
     return histogram_of(receiver, total.toArrow())
 
@@ -223,12 +266,19 @@ def _histogram(found: DataFrame, described: Sequence[RecordFile]) -> Histogram |
 def _absolute(files: RunFiles) -> RunFiles:
     """Return the files as tasks find them, whose working directory is another."""
     ends = (files.sender, files.receiver, files.other)
-    return RunFiles(files.name, *(None if path is None else path.absolute() for path in ends))
+    return RunFiles(
+        files.name,
+        *(None if path is None else path.absolute() for path in ends),
+        senders=tuple(path.absolute() for path in files.senders),
+        receivers=tuple(path.absolute() for path in files.receivers),
+    )
 
 
 def _described(files: RunFiles) -> list[RecordFile]:
     ends = ((files.sender, SEND), (files.receiver, RECEIVE), (files.other, None))
     there = [(path.absolute(), operation) for path, operation in ends if path is not None]
+    there += [(path.absolute(), SEND) for path in files.senders]
+    there += [(path.absolute(), RECEIVE) for path in files.receivers]
     return [
         describe(path, number, _RUN, str(number), operation)
         for number, (path, operation) in enumerate(there)

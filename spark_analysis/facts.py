@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.discovery import end_of
 from spark_analysis import schema, transforms
 from spark_analysis.delivery import (
+    delivered,
     delivery,
     distinct_ids,
     own_facts,
@@ -20,6 +22,8 @@ from spark_analysis.delivery import (
 from spark_analysis.files import RECEIVER, SENDER, SPLIT_SIZE, RecordFile, splits_of
 from spark_analysis.fold import foldable_runs, folded_facts
 from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, timely
+
+_ARROWS = "file bigint, run string, arrow string"
 
 __all__ = ["added_up", "all_facts", "facts", "runs_with_both_ends"]
 
@@ -66,7 +70,10 @@ def added_up(rows: DataFrame) -> DataFrame:
 
 @contextmanager
 def facts(
-    records: DataFrame, files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]
+    records: DataFrame,
+    files: Sequence[RecordFile],
+    bounds: Mapping[str, RunBounds],
+    skew: Column | None = None,
 ) -> Iterator[DataFrame]:
     """Give the rows of ``FACTS`` of all arrows and runs.
 
@@ -77,13 +84,14 @@ def facts(
         records: rows of ``RECORDS``.
         files: the files that they are from.
         bounds: what is known of each run.
+        skew: as of :func:`.delivery.in_ranges`, of runs with both ends.
     """
     kept = [records.persist()]
     tables = [transforms.extents(records)]
     if any(file.role == SENDER and file.has_ids for file in files):
         tables.append(transforms.settlements_across(records))
     if any(file.role == RECEIVER for file in files):
-        receipts, found = _receipts(records, files, bounds)
+        receipts, found = _receipts(records, files, bounds, skew)
         kept += found
         tables += receipts
     else:
@@ -97,7 +105,10 @@ def facts(
 
 
 def _receipts(
-    records: DataFrame, files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]
+    records: DataFrame,
+    files: Sequence[RecordFile],
+    bounds: Mapping[str, RunBounds],
+    skew: Column | None,
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """Return the tables of the facts of receivers, and those that are to be kept."""
     runs = ends_of_runs(records, bounds).persist()
@@ -110,11 +121,15 @@ def _receipts(
     if paired:
         both = of_runs.where(F.col("run").isin(paired))
         sends = records.where(F.col("run").isin(paired))
-        found = reconciled(sends, both, runs).persist()
+        found = reconciled(sends, both, runs, skew).persist()
         kept.append(found)
         rows = [(file.number, file.run, file.arrow) for file in files if file.role == RECEIVER]
-        arrows = records.sparkSession.createDataFrame(rows, "file bigint, run string, arrow string")
+        arrows = records.sparkSession.createDataFrame(rows, _ARROWS)
         tables += [delivery(found, runs), own_facts(found, arrows)]
+        many = [file for file in files if file.role == SENDER and end_of(file.location) is not None]
+        if many:
+            senders = [(file.number, file.run, file.arrow) for file in many]
+            tables.append(delivered(found, records.sparkSession.createDataFrame(senders, _ARROWS)))
         # The sender sent nothing then: somebody else sent what was received.
         strange = both.join(F.broadcast(runs.select("run")), "run", "left_anti")
         tables.append(transforms.counted(strange, transforms.FOREIGN))

@@ -10,7 +10,7 @@ from io import FileIO
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from quiver_fast.analysis.read.discovery import matches, role_of, search
+from quiver_fast.analysis.read.discovery import end_of, matches, role_of, search
 from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import UsageError
 from quiver_fast.records import formats
@@ -116,10 +116,16 @@ def discover(paths: Iterable[str], settings: Settings = ()) -> list[RecordFile]:
 
     Raises:
         OSError: a file cannot be read.
-        UsageError: nothing is there, or two files are one arrow of one run.
+        UsageError: nothing is there, two files are one arrow of one run, or a file is of a run of
+            many ends, whose senders would have to be taken for one.
     """
     found: dict[tuple[str, str], AnyPath] = {}
     for top, path in find(paths, settings):
+        if end_of(path) is not None:
+            raise UsageError(
+                f"'{path}' is of a run of many ends, which this job does not analyse: "
+                "quiver-analyze --engine spark does"
+            )
         key = (_pure(path).parent.relative_to(top.parent).as_posix(), _arrow(path))
         if found.setdefault(key, path) != path:
             other = f"'{path}' and '{found[key]}'"

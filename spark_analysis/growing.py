@@ -265,6 +265,9 @@ class _Update:
         shutil.rmtree(part, ignore_errors=True)
         before = _facts_in(self._spark, self._output)
         with ExitStack() as stack:
+            if before is not None:
+                # Several parts of the new table take of it: it is read once.
+                stack.callback(before.persist().unpersist)
             rest = F.col("run").isin(*(self._added | self._near | self._again))
             tables = [] if before is None else [before.where(~rest)]
             if self._again - self._whole:
@@ -408,7 +411,10 @@ def _publish(
     part = output / _PART
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
-    with arrow_statistics(known.where(of_run), mine, bounds_of_runs(mine)) as rows:
+    with ExitStack() as stack:
+        facts_of_runs = known.where(of_run).persist()
+        stack.callback(facts_of_runs.unpersist)
+        rows = stack.enter_context(arrow_statistics(facts_of_runs, mine, bounds_of_runs(mine)))
         if arrows.exists():
             before = spark.read.schema(schema.ARROWS).parquet(str(arrows))
             rows = rows.unionByName(before.where(~of_run))

@@ -34,7 +34,7 @@ _HTTP_PORT, _HTTPS_PORT = 9870, 9871
 def hadoop_settings(spark: SparkSession) -> Settings:
     """Return what the session says of file systems.
 
-    Of a Spark Connect server, whose Hadoop is out of reach, this is what ``spark.hadoop.*``
+    The Hadoop of a Spark Connect server is out of reach: there this is what ``spark.hadoop.*``
     says.
     """
     context = getattr(spark, "_jsc", None)

@@ -1,8 +1,8 @@
 """Facts of runs whose messages meet, kept so that a batch costs what is near its records.
 
 Sends and receipts meet by ranges of keys (:mod:`spark_analysis.delivery`), and what is said of a
-range follows from the records of that range alone. So it is kept range by range. Of new
-records only the ranges that they are in are compared again; the earlier records of these
+range follows from the records of that range alone. So it is kept range by range. Only the
+ranges that new records are in are compared again; the earlier records of these
 come from Parquet, which finds them by their ids or times. Everything else adds up.
 """
 
@@ -58,6 +58,7 @@ _ARROWS = "file bigint, run string, arrow string"
 # Facts of receivers that follow from the ranges.
 _OF_RANGES = (
     transforms.LATENCY, transforms.FOREIGN, transforms.LATE, transforms.FIRST, transforms.LAST,
+    transforms.REORDERED,
 )  # fmt: skip
 _SETTLEMENTS = (schema.SETTLED, schema.UNSETTLED, schema.UNMATCHED)
 
@@ -231,7 +232,7 @@ class Meeting:
             for first, last in _intervals(ranges, _MOST_CONDITIONS // len(touched))
             for condition in self._at_ticks(run, first, last)
         ]
-        # Of very many ranges only some are named.
+        # Where there are very many ranges, only some are named.
         conditions += [
             F.col("run") == run for run, found in touched.items() if len(found) > MOST_RANGES
         ]

@@ -71,14 +71,21 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
     ends = splits.select(
         "run", "role", *PLACE, "id", "sent", "received", ticks_per_second().alias("ticks")
     )
-    send = F.col("role") == "sender"
-    place = F.when(send, F.struct(*PLACE))
-    found = ends.groupBy("run").agg(
+    place = F.struct("split", "position")
+    files = ends.groupBy("run", "role", "file").agg(
         F.every(F.col("id").isNotNull()).alias("by_ids"),
-        F.min("ticks").alias("coarse"),
+        F.min("ticks").alias("ticks"),
         F.min_by("sent", place).alias("first"),
         F.max_by("received", place).alias("last"),
-        F.min_by("ticks", place).alias("end_ticks"),
+    )
+    send = F.col("role") == "sender"
+    # Several senders begin with the first of them, and end with the last.
+    found = files.groupBy("run").agg(
+        F.every("by_ids").alias("by_ids"),
+        F.min("ticks").alias("coarse"),
+        F.min(F.when(send, F.col("first"))).alias("first"),
+        F.max(F.when(send, F.col("last"))).alias("last"),
+        F.min(F.when(send, F.col("ticks"))).alias("end_ticks"),
         F.bool_or(send).alias("sends"),
         F.bool_or(~send).alias("receives"),
     )

@@ -274,7 +274,7 @@ def _by_ticks(sends: Columns, receipts: Columns) -> _Compared:
 def _in_order(own: Columns) -> Columns:
     """Return arrivals by ticks; those that follow each other in order are one row.
 
-    Of a range of ticks all arrivals are here. What overtook one of them is among them, or was
+    All arrivals of a range of ticks are here. What overtook one of them is among them, or was
     sent after all of the range. So a row that is cut where arrivals begin or cease to be
     behind an earlier one is behind as a whole or not at all, and its last tick stands for it.
     """

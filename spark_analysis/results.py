@@ -24,6 +24,7 @@ from quiver_fast.analysis.figures.run_data import RunData, RunFigures
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.analysis.figures.streams import Streams
+from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.model.distribution import Distribution, Int64Array
@@ -39,13 +40,13 @@ from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.analysis.tables.told import Extent, ToldDistribution, ToldHistogram
 from quiver_fast.records import formats
 from spark_analysis import transforms
-from spark_analysis.delivery import DELIVERY, DISTINCT_IDS, IDS, TICKS
+from spark_analysis.delivery import DELIVERED, DELIVERY, DISTINCT_IDS, IDS, TICKS
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
 from spark_analysis.thinning import ALL_SETTLED, WHOLE, part_named
 
 __all__ = [
-    "alone", "arrow_rows", "bounds_of_runs", "delivery_of", "figures_from_json", "figures_to_json",
-    "file_analysis", "histogram_of",
+    "alone", "arrow_rows", "bounds_of_runs", "delivered_of", "delivery_of",
+    "figures_from_json", "figures_to_json", "file_analysis", "histogram_of",
 ]  # fmt: skip
 
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
@@ -163,7 +164,8 @@ def file_analysis(
         late=int(late[2].sum()),
         latest=int(late[1].max()) if len(late[1]) else None,
     )
-    return with_missing(file.remote or file.path, found)
+    # A plain file tells of nothing that it lacks, and may be on the disk of another host.
+    return with_missing(file.remote or file.path, found) if file.compressed else found
 
 
 def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
@@ -234,12 +236,18 @@ def delivery_of(
     counts = {name: values.get(name, 0) for name in _COUNTS}
     counts["older"] = sum(receiver.older for receiver in receivers)
     counts["foreign"] = sum(receiver.foreign for receiver in receivers)
+    counts["reordered"] = sum(receiver.reordered for receiver in receivers)
     if not values:  # an end has no records: nothing to compare with
         sent = sum(sender.count for sender in senders)
         counts |= {"sent": sent, "unreceived": sent}
         return delivery_section(counts, by_ids=False, unit="ms", run=run)
     unit = _UNITS[values[TICKS]]
     return delivery_section(counts, by_ids=bool(values[IDS]), unit=unit, run=run)
+
+
+def delivered_of(file: RecordFile, table: pa.Table) -> int:
+    """Return how many messages of a sender of several were received."""
+    return _Facts(table, file.arrow).total(DELIVERED)
 
 
 def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds) -> dict[str, Any]:
@@ -254,7 +262,7 @@ def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds
 def bounds_of_runs(files: Sequence[RecordFile]) -> dict[str, RunBounds]:
     """Return what the summaries beside the records know of each run, by its name.
 
-    Of several senders or receivers of a run the first ones tell.
+    Where a run has several senders or receivers, the first ones tell.
 
     Raises:
         OSError: a summary cannot be read.
@@ -292,13 +300,15 @@ def arrow_rows(
     for sender in senders:
         run_files = _files(_name(sender), {SENDER: sender})
         run = run_data(run_files, found[sender], None, None, bounds)
-        yield _row(sender, found[sender], run, in_series=not receivers)
+        measured = without_warmup(found[sender], measured_since(found[sender], bounds))
+        yield _row(sender, measured, run, in_series=not receivers)
     pair = senders[0] if len(senders) == len(receivers) == 1 else None
     for receiver in receivers:
         delivery = both or alone(receiver, found[receiver], table, bounds)
         run_files = _files(_name(receiver), {RECEIVER: receiver} | ({SENDER: pair} if pair else {}))
         run = run_data(run_files, found[pair] if pair else None, found[receiver], delivery, bounds)
-        yield _row(receiver, found[receiver], run, in_series=True)
+        since = measured_since(found[pair or receiver], bounds)
+        yield _row(receiver, without_warmup(found[receiver], since), run, in_series=True)
 
 
 def _files(name: str, ends: Mapping[str, RecordFile]) -> RunFiles:

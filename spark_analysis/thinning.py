@@ -110,7 +110,10 @@ def part_named(name: str) -> tuple[str, Extent]:
 
 @contextmanager
 def thinned_facts(
-    found: DataFrame, analyse: Analyse, window_seconds: int | None = None
+    found: DataFrame,
+    analyse: Analyse,
+    window_seconds: int | None = None,
+    since: int | None = None,
 ) -> Iterator[DataFrame]:
     """Give facts of which the last step of no run has many rows, kept while the context lasts.
 
@@ -118,6 +121,7 @@ def thinned_facts(
         found: rows of ``FACTS``, which are read several times.
         analyse: the last step.
         window_seconds: the length of the windows that it makes; None for none.
+        since: the epoch second with which they begin; None for the first.
     """
     rows = found.where(F.col("fact").isin(*_LARGE))
     runs = _large_runs(rows)
@@ -127,7 +131,7 @@ def thinned_facts(
     of_runs = F.col("run").isin(*runs)
     rest = found.where(~(of_runs & F.col("fact").isin(*_LARGE)))
     latencies = rows.where(of_runs).persist()
-    few = _by_seconds(latencies, window_seconds).persist()
+    few = _by_seconds(latencies, window_seconds, since).persist()
     kept = [latencies, few]
     try:
         parts = _asked(rest.unionByName(few).where(of_runs), latencies, analyse)
@@ -147,7 +151,7 @@ def _large_runs(rows: DataFrame) -> list[str]:
     return [row.run for row in counts.collect()]
 
 
-def _by_seconds(latencies: DataFrame, window_seconds: int | None) -> DataFrame:
+def _by_seconds(latencies: DataFrame, window_seconds: int | None, since: int | None) -> DataFrame:
     """Return thinned latencies of each second, and of each window."""
     seconds = latencies.where(F.col("fact") == LATENCY).select(
         *ARROW, F.lit(THINNED).alias("fact"), "second", "value", "n", "text"
@@ -156,7 +160,9 @@ def _by_seconds(latencies: DataFrame, window_seconds: int | None) -> DataFrame:
     if window_seconds is not None:
         length = F.lit(window_seconds)
         start = F.col("second") - F.pmod(F.col("second"), length)
-        windows = seconds.withColumn("fact", F.lit(WINDOWED)).withColumn("second", start)
+        # A window that begins within a warm-up has what came after it.
+        measured = seconds if since is None else seconds.where(F.col("second") >= since)
+        windows = measured.withColumn("fact", F.lit(WINDOWED)).withColumn("second", start)
         tables.append(windows)
     keys = [*ARROW, "fact", "second"]
     sorted_rows = together(tables).repartition(*keys).sortWithinPartitions(*keys)

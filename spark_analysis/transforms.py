@@ -73,12 +73,12 @@ UNMATCHED = "unmatched"
 MALFORMED = "malformed"
 OLDER = "older"  # receipts of messages that were sent before the run
 FOREIGN = "foreign"  # receipts of messages that others sent meanwhile
-REORDERED = "reordered"  # receipts of a receiver without a sender
+REORDERED = "reordered"  # of a receiver: receipts of messages sent before one received earlier
 TRUNCATED = "truncated"
 BODY_BYTES = "body bytes"  # of streaming mode
 FIRST_BYTE = "first byte"  # value: first byte minus send time
-# Facts of each split; its place in the file stands as the second. Of a receiver, FIRST and
-# LAST are of the run's own messages.
+# Facts of each split; its place in the file stands as the second. A receiver's FIRST and
+# LAST are those of the run's own messages.
 LINES = "lines"
 FIRST = "first"  # own time of the first transfer
 LAST = "last"  # own time of the last transfer

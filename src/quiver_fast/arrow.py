@@ -14,22 +14,25 @@ from typing import TYPE_CHECKING
 from quiver_fast.arguments import endpoint
 from quiver_fast.contract import ArrowConfig, parse, usage
 from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.receiver import Receiver
 from quiver_fast.engine.security.security import Security
-from quiver_fast.engine.sender import Sender
-from quiver_fast.engine.stream_receiver import StreamReceiver
-from quiver_fast.engine.template import MessageTemplate
 from quiver_fast.errors import QuiverError
 from quiver_fast.loop import interrupt
 from quiver_fast.management.addresses import node_address
 from quiver_fast.program import describe, run_program, warn_of_unknown
+from quiver_fast.rate_steps import schedule_of
+from quiver_fast.records.formats import IDS_OF_AN_END
 from quiver_fast.records.writer import RecordWriter
 from quiver_fast.run import sockets
 from quiver_fast.run.control import Control
 from quiver_fast.run.course import Limits
 
 if TYPE_CHECKING:
+    from socket import socket
+
+    from quiver_fast.engine.ends import Ends
     from quiver_fast.engine.purger import Purger
+    from quiver_fast.engine.receiver import Receiver
+    from quiver_fast.engine.sender import Sender
     from quiver_fast.remote.arrow.receiver import Receiver as RemoteReceiver
     from quiver_fast.remote.arrow.sender import Sender as RemoteSender
 
@@ -68,13 +71,13 @@ def run(config: ArrowConfig) -> None:
     """
     interrupt.install()
     writer = RecordWriter(STDOUT)
-    endpoint: Sender | Receiver | Purger | RemoteSender | RemoteReceiver | None = None
+    endpoint: Sender | Receiver | Purger | RemoteSender | RemoteReceiver | Ends | None = None
     connection: Connection | None = None
     reason: str | None = None
     limits = Limits(
         count=config.count,
         duration=config.duration,
-        rate=config.rate,
+        schedule=schedule_of(config.rate, config.rate_steps),
         run_start=config.run_start,
         control=Control(config.control_fd),
     )
@@ -82,6 +85,12 @@ def run(config: ArrowConfig) -> None:
         if config.scheme == "csp":
             endpoint = make_remote_endpoint(config, writer, limits)
             endpoint.transfer(SETUP_TIMEOUT)
+        elif config.has_many_ends:
+            endpoint = make_ends(config, writer, limits)
+            try:
+                run_ends(endpoint)
+            finally:
+                connection = endpoint.connection
         else:
             connection = open_connection(config, limits.control)
             endpoint = make_endpoint(config, connection, writer, limits)
@@ -105,7 +114,31 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
     Raises:
         QuiverError: see :mod:`quiver_fast.errors`.
     """
-    security = Security(
+    # Before anything is connected: its files may be missing.
+    security = security_of(config)
+    if config.server:
+        sock = sockets.accept(config.host, config.port, patience_of(config), SETUP_TIMEOUT, control)
+    else:
+        sock = sockets.connect(config.host, config.port, SETUP_TIMEOUT)
+    place = endpoint(config.host, config.port)
+    connection = make_connection(config, sock, place, config.id, security, control)
+    try:
+        connection.open(SETUP_TIMEOUT)
+    except QuiverError:
+        connection.close()
+        raise
+    return connection
+
+
+def patience_of(config: ArrowConfig) -> float | None:
+    """Return how many seconds a side that listens waits for its peers; None for ever."""
+    # A run that has an end also bounds the wait for its peer.
+    return max(float(config.duration), PEER_TIMEOUT) if config.duration else None
+
+
+def security_of(config: ArrowConfig) -> Security:
+    """Return what secures the connections."""
+    return Security(
         tls=config.scheme == "amqps",
         username=config.username,
         password=config.password,
@@ -115,16 +148,30 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
         verify=config.tls_verify,
         mechanisms=config.sasl_mechanisms,
     )
-    if config.server:
-        # A run that has an end also bounds the wait for its peer.
-        patience = max(float(config.duration), PEER_TIMEOUT) if config.duration else None
-        sock = sockets.accept(config.host, config.port, patience, SETUP_TIMEOUT, control)
-    else:
-        sock = sockets.connect(config.host, config.port, SETUP_TIMEOUT)
-    connection = Connection(
+
+
+def make_connection(
+    config: ArrowConfig,
+    sock: socket,
+    place: str,
+    container: str,
+    security: Security,
+    control: Control,
+) -> Connection:
+    """Return the connection of a socket, which is not open yet.
+
+    Args:
+        config: what the arrow is to do.
+        sock: a connected socket.
+        place: how messages name the peer.
+        container: this side's container id.
+        security: see `security_of`.
+        control: what the wrapper says.
+    """
+    return Connection(
         sock,
-        peer=endpoint(config.host, config.port),
-        container_id=config.id,
+        peer=place,
+        container_id=container,
         hostname=config.host,
         server=config.server,
         security=security,
@@ -135,12 +182,61 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
         run_id=config.run_id,
         capability="qd.streaming-links" if config.streaming and not config.sends else "",
     )
+
+
+def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends:
+    """Return the ends of a process with several of them, which are not connected yet.
+
+    Raises:
+        QuiverError: the process may not have so many connections.
+    """
+    from quiver_fast.engine.ends import Ends, EndsShape, allow_files
+
+    allow_files(config.connections)
+    security = security_of(config)
+    # Peers share a count among themselves, and connect in any order: receivers that they connect
+    # to have all of it together, and none a share that it knows.
+    joint = config.passive and not config.sends
+    shape = EndsShape(
+        connections=config.connections,
+        links=config.links,
+        sends=config.sends,
+        listens=config.server,
+        passive=config.passive,
+        host=config.host,
+        port=config.port,
+        place=endpoint(config.host, config.port),
+        goal=config.count if joint else 0,
+        exact=config.pacing == "exact" and bool(config.rate or config.rate_steps),
+        patience=patience_of(config),
+    )
+    if joint:
+        limits = limits.share_of_none()
+
+    def connect(sock: socket, place: str, number: int) -> Connection:
+        container = f"{config.id}-{number}"
+        return make_connection(config, sock, place, container, security, limits.control)
+
+    def attach(connection: Connection, share: Limits, number: int) -> Sender | Receiver:
+        end = config.first_end + number
+        address = address_at(config, connection, str(end % config.queues))
+        make = make_sender if config.sends else make_receiver
+        made = make(config, connection, writer, share, address, end)
+        made.be_one_of_many(number)
+        return made
+
+    return Ends(shape, writer, limits, connect, attach)
+
+
+def run_ends(ends: Ends) -> None:
+    """Open all connections, run to the end, and close, whatever happens between."""
+    ended = False
     try:
-        connection.open(SETUP_TIMEOUT)
-    except QuiverError:
-        connection.close()
-        raise
-    return connection
+        ends.open(SETUP_TIMEOUT)
+        ends.run()
+        ended = True
+    finally:
+        ends.close(ended=ended)
 
 
 def make_endpoint(
@@ -159,34 +255,87 @@ def make_endpoint(
             name=config.id,
             credit_window=config.credit_window,
         )
-    if not config.sends:
-        kind = StreamReceiver if config.streaming else Receiver
-        return kind(
-            connection,
-            writer,
-            limits,
-            address=address,
-            name=config.id,
-            credit_window=config.credit_window,
-            with_ids=config.with_ids,
-            id_prefix=config.id_prefix,
-            time_unit=config.time_unit,
-            transaction_size=config.transaction_size,
-            selector=config.filter or "",
-        )
+    make = make_sender if config.sends else make_receiver
+    return make(config, connection, writer, limits, address)
+
+
+def make_receiver(
+    config: ArrowConfig,
+    connection: Connection,
+    writer: RecordWriter,
+    limits: Limits,
+    address: str,
+    end: int | None = None,
+) -> Receiver:
+    """Return the receiving end; a sender's start does not pay for its import.
+
+    Args:
+        config: what the arrow is to do.
+        connection: an open connection.
+        writer: where the records go.
+        limits: when to stop.
+        address: the node to receive from.
+        end: which of many ends it is; None where there is one.
+    """
+    from quiver_fast.engine.receiver import Receiver
+
+    kind = Receiver
+    if config.streaming:
+        from quiver_fast.engine.stream_receiver import StreamReceiver
+
+        kind = StreamReceiver
+    return kind(
+        connection,
+        writer,
+        limits,
+        address=address,
+        name=config.id if end is None else f"{config.id}-{end}",
+        credit_window=config.credit_window,
+        with_ids=config.with_ids,
+        id_prefix=config.id_prefix,
+        time_unit=config.time_unit,
+        transaction_size=config.transaction_size,
+        selector=config.filter or "",
+    )
+
+
+def make_sender(
+    config: ArrowConfig,
+    connection: Connection,
+    writer: RecordWriter,
+    limits: Limits,
+    address: str,
+    end: int | None = None,
+) -> Sender:
+    """Return the sending end; a receiver's start does not pay for its import.
+
+    The arguments are those of `make_receiver`.
+    """
+    from quiver_fast.engine.message_fields import MessageFields
+    from quiver_fast.engine.sender import Sender
+    from quiver_fast.engine.template import MessageTemplate
+
     template = MessageTemplate(
         config.body_size,
-        durable=config.durable,
         with_id=config.set_message_id or config.with_ids,
         id_prefix=config.id_prefix,
+        first_id=config.first_id + (end or 0) * IDS_OF_AN_END,
         streaming=config.streaming,
+        fields=MessageFields(
+            durable=config.durable,
+            priority=config.priority,
+            ttl=config.ttl,
+            subject=config.subject,
+            group_id=config.group_id,
+            properties=config.properties,
+        ),
     )
     return Sender(
         connection,
         writer,
         limits,
         address=address,
-        name=config.id,
+        name=config.id if end is None else f"{config.id}-{end}",
         template=template,
         with_ids=config.with_ids,
         settlement=config.settlement,
@@ -197,15 +346,22 @@ def make_endpoint(
     )
 
 
-def address_at(config: ArrowConfig, connection: Connection) -> str:
-    """Return the address that the configuration means to the peer."""
+def address_at(config: ArrowConfig, connection: Connection, queue: str = "%d") -> str:
+    """Return the address that the configuration means to the peer.
+
+    Args:
+        config: what the arrow is to do.
+        connection: an open connection.
+        queue: what %d stands for.
+    """
     if config.address is not None:
-        return config.address
+        return config.address.replace("%d", queue)
+    path = config.path.replace("%d", queue)
     if config.server:
         # A peer that connects to us is not a broker.
-        return config.path
+        return path
     peer = connection.identity()
-    return node_address(config.path, peer["product"], peer["version"])
+    return node_address(path, peer["product"], peer["version"])
 
 
 def make_remote_endpoint(
@@ -285,6 +441,9 @@ def write_report(
     report["queue_empty"] = getattr(endpoint, "queue_empty", None)
     report["peer"] = connection.identity() if connection else UNKNOWN_PEER
     report["address"] = getattr(endpoint, "address", None)
+    if config.has_many_ends:
+        counts = getattr(endpoint, "counts", [])
+        report["ends"] = {"first": config.first_end, "counts": counts}
     if config.purge:
         report["purged"] = getattr(endpoint, "purged", 0)
     if config.streaming:
@@ -293,7 +452,7 @@ def write_report(
     if delays is not None:
         late = {f"p{percent:g}": delays.percentile(percent) / 1000 for percent in (50, 99, 99.9)}
         report["schedule"] = {
-            "rate": config.rate,
+            "rate": config.rate or None,
             "late_us": {**late, "max": delays.largest / 1000},
         }
     staged = f"{path}.{os.getpid()}"

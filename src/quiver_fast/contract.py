@@ -15,10 +15,12 @@ from __future__ import annotations
 import os
 
 from quiver_fast import arguments
+from quiver_fast.engine.message_fields import parse_properties
 from quiver_fast.errors import UsageError
 from quiver_fast.options import option
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import keys
+from quiver_fast.rate_steps import RateStep, parse_rate_steps
 
 __all__ = ["CSP_BODY_LIMIT", "DEFAULT_PORTS", "ArrowConfig", "parse", "usage"]
 
@@ -75,6 +77,7 @@ class ArrowConfig:
     duration: int
     count: int
     rate: int
+    rate_steps: tuple[RateStep, ...]
     body_size: int
     credit_window: int
     transaction_size: int
@@ -84,6 +87,11 @@ class ArrowConfig:
     set_message_id: bool
     settlement: bool
     presettled: bool
+    priority: int
+    ttl: int
+    subject: str
+    group_id: str
+    properties: dict[str, str | int | bool]
     streaming: bool
     spin: bool
     tls_verify: bool
@@ -103,7 +111,12 @@ class ArrowConfig:
     run_start: int
     control_fd: int
     run_id: str
+    first_id: int
     report_file: str | None
+    connections: int
+    links: int
+    queues: int
+    first_end: int
 
     def __init__(self, revision: str, values: dict[str, object], unknown: tuple[str, ...]) -> None:
         self.revision = revision
@@ -120,6 +133,16 @@ class ArrowConfig:
     def passive(self) -> bool:
         """Whether the peer opens session and link."""
         return self.channel_mode == "passive"
+
+    @property
+    def ends(self) -> int:
+        """How many links the process has."""
+        return self.connections * self.links
+
+    @property
+    def has_many_ends(self) -> bool:
+        """Whether links have numbers."""
+        return self.ends > 1 or self.queues > 1 or self.first_end > 0
 
     @property
     def sends(self) -> bool:
@@ -156,6 +179,8 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     values["password"] = arguments.password(given)
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
+    values["rate-steps"] = parse_rate_steps(given.get("rate-steps", ""))
+    values["properties"] = parse_properties(given.get("properties", ""))
     values["record-format"] = values["record-format"] or revision
     # Milliseconds do not show what a sleep adds; finer records do.
     values["pacing"] = values["pacing"] or ("sleep" if values["time-unit"] == "ms" else "exact")
@@ -172,9 +197,11 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("presettled=1 leaves no settlement to record")
     if config.presettled and config.transaction_size:
         raise UsageError("presettled=1 and transactions exclude each other")
-    if config.rate and not config.sends:
+    if config.rate and config.rate_steps:
+        raise UsageError("rate and rate-steps exclude each other")
+    if not config.sends:
         # Wrappers pass the rate to both ends; it is the sender's.
-        config.rate = 0
+        config.rate, config.rate_steps = 0, ()
     if config.server and config.scheme == "amqps" and config.cert is None:
         raise UsageError("scheme=amqps with connection-mode=server needs cert (and key)")
     if config.scheme != "amqps" and (config.cert or config.key or config.trust_store):
@@ -185,12 +212,31 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("purge is the receiver's")
     if config.filter and (config.sends or config.passive or config.purge):
         raise UsageError("filter is for a receiver that attaches by itself, and does not purge")
+    if config.has_many_ends:
+        _check_many_ends(config)
     if config.scheme == "csp":
         _check_csp(config)
     elif config.tail_from != "start":
         raise UsageError("tail-from needs scheme=csp")
     if not config.run_id.isascii() or len(config.run_id) > 64:
         raise UsageError("run-id must be ASCII text of at most 64 characters")
+
+
+def _check_many_ends(config: ArrowConfig) -> None:
+    """Refuse what several links of a process have no counterpart of."""
+    one_only = {
+        "scheme=csp": config.scheme == "csp",
+        "transaction-size": config.transaction_size,
+        "streaming": config.streaming,
+        "purge": config.purge,
+    }
+    unfit = [key for key, given in one_only.items() if given]
+    if unfit:
+        raise UsageError(f"connections, links and queues do not go with {', '.join(unfit)}")
+    if 0 < config.count < config.ends and (config.sends or not config.passive):
+        raise UsageError(f"count={config.count} is less than 1 for each of {config.ends} links")
+    if config.queues > 1 and "%d" not in (config.address or config.path):
+        raise UsageError("queues needs a path with %d for their number")
 
 
 def _check_csp(config: ArrowConfig) -> None:
@@ -202,6 +248,12 @@ def _check_csp(config: ArrowConfig) -> None:
         "durable": config.durable,
         "streaming": config.streaming,
         "presettled": config.presettled,
+        "priority": config.priority != DEFAULTS["priority"],
+        "ttl": config.ttl,
+        "subject": config.subject,
+        "group-id": config.group_id,
+        "properties": config.properties,
+        "first-id": config.first_id != DEFAULTS["first-id"],
         "purge": config.purge,
         "address": config.address,
         "filter": config.filter,

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import zstandard
+from support.documents import parsed
 
 from quiver_fast.cli.analyze.command import main
 
@@ -58,7 +59,7 @@ def test_text_has_the_layout_of_the_summary(run, capsys):
 
 def test_json_has_the_wrappers_shape(run, capsys):
     code, out, _ = analyze(capsys, run, "--json")
-    document = json.loads(out)
+    document = parsed(out)
     assert code == 0
     wrappers = ["peer_to_peer", "run_id", "output_dir", "complete", "reason", "results",
                 "delivery", "sender", "receiver"]  # fmt: skip
@@ -72,7 +73,7 @@ def test_json_has_the_wrappers_shape(run, capsys):
 
 def test_windows_are_as_long_as_asked_for(run, capsys):
     code, out, _ = analyze(capsys, run, "--window", "10s", "--json")
-    windows = json.loads(out)["analysis"]["windows"]
+    windows = parsed(out)["analysis"]["windows"]
     assert (code, windows["seconds"], windows["count"]) == (0, 10, [1999, 1001])
     assert windows["start"] == [EPOCH // 1000, EPOCH // 1000 + 10]
     assert windows["latency_max"] == [11, 11]
@@ -106,7 +107,7 @@ def test_a_run_with_a_step_is_not_steady_in_all_that_is_said(tmp_path, capsys):
     assert "<td>not steady</td>" in page
     assert "<td>step at 10.0 s from 200 to 2,000 messages/s</td>" in page
     assert "Latency of the whole run" in page
-    document = json.loads(analyze(capsys, step, "--compare", even, "--json")[1])
+    document = parsed(analyze(capsys, step, "--compare", even, "--json")[1])
     steady = document["analysis"]["steady_state"]
     assert (steady["verdict"], steady["figures_of"]) == ("not steady", "whole run")
     assert (steady["message_count"], steady["message_rate"]) == (22_000, 1100)
@@ -126,7 +127,7 @@ def test_mixed_files_of_all_kinds(tmp_path, capsys):
     write_run(tmp_path / "all" / "zstd", unit="us", compressed=True)
     (tmp_path / "all" / "v1-transfers.csv").write_text(f"a,{EPOCH},{EPOCH + 3}\n")
     code, out, _ = analyze(capsys, tmp_path / "al[l]", tmp_path / "all" / "plain", "--json")
-    runs = json.loads(out)["runs"]
+    runs = parsed(out)["runs"]
     assert code == 0
     found = [(end["records"]["format"], end["records"]["time_unit"])
              for end in (run["receiver"] for run in runs)]  # fmt: skip
@@ -154,13 +155,13 @@ def test_comparison(tmp_path, capsys):
     )
     assert re.search(r"message rate +200/s +200/s +~ .* no difference\n", out)
     assert "Verdict ............................................... worse" in out
-    document = json.loads(analyze(capsys, base, "--compare", slower, "--json")[1])
+    document = parsed(analyze(capsys, base, "--compare", slower, "--json")[1])
     assert document["comparison"]["verdict"] == "better"
     code, out, _ = analyze(capsys, slower / "0", "--compare", base)
     assert code == 0
     assert "Verdict .................... too few runs: at least 5 of each" in out
     each = [word for number in range(5) for word in ("--compare", slower / str(number))]
-    again = json.loads(analyze(capsys, base, *each, "--json")[1])
+    again = parsed(analyze(capsys, base, *each, "--json")[1])
     assert again["comparison"] == document["comparison"]
 
 
@@ -198,14 +199,14 @@ def test_an_incomplete_run_is_marked_everywhere(failed, run, tmp_path, capsys):
     assert f"\nINCOMPLETE\n\n{REASON}\n" in out
     assert '<p class="breached">Incomplete: the peer closed &lt;b&gt;</p>' in report.read_text()
     assert "Throughput (incomplete run)" in (images / "throughput.svg").read_text()
-    document = json.loads(analyze(capsys, failed, "--json")[1])
+    document = parsed(analyze(capsys, failed, "--json")[1])
     assert (document["complete"], document["reason"]) == (False, REASON)
     for words in ((run, "--compare", failed), (failed, "--compare", run)):
         _, out, err = analyze(capsys, *words, "--html", report)
         assert f"\nINCOMPLETE: {failed}\n" in out
         assert f"<th>incomplete</th><td>{failed}</td>" in report.read_text()
         assert f"{failed} is incomplete" in err
-    comparison = json.loads(analyze(capsys, failed, "--compare", run, "--json")[1])["comparison"]
+    comparison = parsed(analyze(capsys, failed, "--compare", run, "--json")[1])["comparison"]
     assert comparison["incomplete"] == [failed]
 
 
@@ -275,7 +276,7 @@ def test_usage_errors(run, capsys, words):
 
 
 def test_numpy_is_local(run, capsys):
-    assert json.loads(analyze(capsys, run, "--engine", "numpy", "--json")[1])["engine"] == "local"
+    assert parsed(analyze(capsys, run, "--engine", "numpy", "--json")[1])["engine"] == "local"
 
 
 @pytest.mark.parametrize(
@@ -455,7 +456,7 @@ def test_a_series_is_drawn_with_its_change_points(tmp_path, capsys, form):
     words = [tmp_path / "runs", "--json", f"--{form}", target]
     code, out, _ = analyze(capsys, *words)
     assert code == 0
-    changes = json.loads(out)["change_points"]["figures"]["latency_p50"]["change_points"]
+    changes = parsed(out)["change_points"]["figures"]["latency_p50"]["change_points"]
     assert [change["run"] for change in changes] == [str(tmp_path / "runs" / "7")]
     names = {f"series-{name}" for name in
              ("message-rate", "latency-p50", "latency-p99", "latency-max")}  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.arrows import arguments, pyfast, run_pair, run_pyfast
+from support.documents import parsed
 from support.judgement import assert_clean, assert_error
 from support.measured import Figure
 from support.processes import Finished, Running, free_port, run, wait_until
@@ -42,7 +42,7 @@ def test_signal_ends_the_run_with_its_records(
     assert "Traceback" not in end.stderr
     assert len(end.stderr.splitlines()) <= 1
     assert end.stdout.endswith("\n"), "the last record is cut"
-    told = json.loads(report.read_text())
+    told = parsed(report.read_text())
     assert told["complete"] is False
     assert told["reason"]
     assert told["sent" if operation == "send" else "received"] == len(end.lines)
@@ -234,6 +234,20 @@ def test_rate_is_kept(rate: int, figure: Figure) -> None:
     figure("time of a second's messages", elapsed, at_least=0.9, at_most=1.5, unit="s")
 
 
+@pytest.mark.measured
+def test_rate_steps_are_kept() -> None:
+    """Records have the times at which messages were due: the second at 50/s, then 1,000/s."""
+    with ScriptedPeer() as peer:
+        end = run_pyfast(
+            *arguments("send", peer.port, rate_steps="50:1s,1000:1s", count=0, duration=2)
+        )
+    assert_clean(end)
+    assert 1040 <= len(end.lines) <= 1051
+    times = [int(line.split(",")[0]) for line in end.lines]
+    assert sum(time - times[0] < 1000 for time in times) in (50, 51)
+    assert times[150] - times[50] in (99, 100, 101)
+
+
 def test_received_times_are_not_before_sent_times() -> None:
     pair = run_pair("pyfast", "pyfast", count=500)
     pair.check(500)
@@ -354,7 +368,7 @@ def test_report_of_a_complete_run(operation: str, tmp_path: Path) -> None:
     with ScriptedPeer() as peer:
         end = run_pyfast(*arguments(operation, peer.port, report_file=report))
     assert_clean(end)
-    told = json.loads(report.read_text())
+    told = parsed(report.read_text())
     assert told["complete"] is True
     assert told["sent" if operation == "send" else "received"] == 100
     assert (told["rejected"], told["released"], told["modified"]) == (0, 0, 0)
@@ -367,7 +381,7 @@ def test_report_of_refused_messages(tmp_path: Path) -> None:
     with ScriptedPeer(outcome=lambda n: "rejected" if n == 3 else "accepted") as peer:
         end = run_pyfast(*arguments("send", peer.port, report_file=report))
     assert_error(end, "1 rejected")
-    told = json.loads(report.read_text())
+    told = parsed(report.read_text())
     assert (told["complete"], told["accepted"], told["rejected"]) == (False, 99, 1)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 
 import pytest
 from support.arrows import arguments, pyfast, run_pyfast
 from support.clients import Clients
+from support.documents import parsed
 from support.judgement import assert_clean, assert_error
 from support.processes import Running, wait_until
 from support.scripted_peer import ScriptedPeer, detach
@@ -21,7 +21,7 @@ def purge(port: int, report: Path, **keys: object) -> dict[str, object]:
     end = run_pyfast(*words)
     assert_clean(end)
     assert end.stdout == ""
-    read: dict[str, object] = json.loads(report.read_text())
+    read: dict[str, object] = parsed(report.read_text())
     assert read["complete"] is True
     return read
 
@@ -75,7 +75,7 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
             running.send_signal(signal.SIGINT)
             end = running.wait()
     assert end.code == 130
-    assert json.loads(report.read_text())["purged"] >= 100
+    assert parsed(report.read_text())["purged"] >= 100
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from proton import Message
 from support.arrows import arguments, arguments_v2, run_pyfast
 from support.control import controlled
+from support.documents import parsed
 from support.examples import examples
 from support.judgement import assert_clean, assert_error
 from support.processes import Finished
@@ -95,7 +95,7 @@ def receive(
                 },
             )
         )
-    return end, json.loads(report.read_text()), peer
+    return end, parsed(report.read_text()), peer
 
 
 def check(end: Finished, report: dict[str, Any], kinds: list[str]) -> None:
@@ -206,7 +206,7 @@ def test_what_a_run_left_is_older_in_the_next(tmp_path: Path) -> None:
             *arguments("receive", server.port, count=200, run_start=start, report_file=report)
         )
     assert_clean(end)
-    counts = json.loads(report.read_text())
+    counts = parsed(report.read_text())
     assert (counts["received"], counts["older"], len(end.lines)) == (200, 5000, 5200)
 
 
@@ -228,7 +228,7 @@ def test_bodies_of_older_messages_are_not_looked_at(tmp_path: Path) -> None:
             )
         )
     assert_clean(end)
-    counts = json.loads(report.read_text())
+    counts = parsed(report.read_text())
     assert (counts["received"], counts["older"], counts["bytes"]) == (5, 10, 5000)
     assert sum(line.startswith("F,") for line in end.lines) == 5
     assert len(end.lines) == 20
@@ -262,7 +262,7 @@ def test_entries_of_others_over_csp(tmp_path: Path, make: Callable[..., list[str
             )
         )  # fmt: skip
     assert_clean(end)
-    counts = json.loads(report.read_text())
+    counts = parsed(report.read_text())
     assert (counts["received"], counts["older"], counts["foreign"]) == (10, 30, 7)
     # Without ids a foreign entry's record would be one of ours.
     assert len(end.lines) == (47 if make is arguments_v2 else 40)
@@ -279,5 +279,5 @@ def test_older_entries_are_told_by_time_over_csp(tmp_path: Path) -> None:
             *arguments("receive", port, count=10, scheme="csp", run_start=start, report_file=report)
         )
     assert_clean(end)
-    counts = json.loads(report.read_text())
+    counts = parsed(report.read_text())
     assert (counts["received"], counts["older"], len(end.lines)) == (10, 30, 40)

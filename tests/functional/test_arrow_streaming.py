@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -21,6 +20,7 @@ from support.arrow_streams import (
 from support.arrows import Pair, arguments, arguments_v2, pyfast, run_pair, run_pyfast
 from support.certificates import Certificates
 from support.control import controlled
+from support.documents import parsed
 from support.judgement import assert_clean, assert_error
 from support.measured import Figure
 from support.processes import Running, free_port, wait_until
@@ -243,7 +243,7 @@ def test_a_signal_aborts_the_body(number: signal.Signals, code: int, tmp_path: P
         assert_error(receiver.wait(), "1 deliveries were aborted", within=60)
     assert ended.code == code
     assert "Traceback" not in ended.stderr
-    told = json.loads(report.read_text())
+    told = parsed(report.read_text())
     assert (told["complete"], told["sent"], told["aborted"]) == (False, 1, 1)
     assert told["bytes"] >= Recorded.by(ended).body_bytes > 0
 

@@ -8,7 +8,6 @@ their targets must exist.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import signal
@@ -21,6 +20,7 @@ from pathlib import Path
 import pytest
 import trustme
 from support.arrows import COMMANDS
+from support.documents import parsed
 from support.measured import Figure
 from support.namespace import Namespace, namespace
 from support.processes import REPOSITORY, Finished, wait_until
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.slow
 
 DOCUMENTS = (
     "README.md", "docs/analysis.md", "docs/comparing.md", "docs/queues.md", "docs/bench.md",
+    "docs/load.md",
 )  # fmt: skip
 PROGRAMS = ("quiver", "quiver-arrow", "quiver-server", "quiver-bench", "quiver-queue",
             "quiver-analyze", "make", "pip")  # fmt: skip
@@ -97,6 +98,9 @@ VERDICT = (
     r"Verdict \.+ (better|mixed)",
 )
 
+STEPPED = "quiver //localhost/q0 --rate-steps 10k:30s,50k:10s,10k:30s --output burst"
+WINDOWS = "quiver-analyze burst --window 5s"
+
 EXAMPLES = {
     "quiver": Example(says=(r"URL \.+ amqp://localhost:\d+/quiver", *DELIVERED)),
     "quiver //localhost/q0": Example((BROKER,), DELIVERED),
@@ -118,6 +122,9 @@ EXAMPLES = {
     bare("quiver --runs 5 --baseline='--credit 10'"): Example(says=VERDICT),
     bare("quiver --runs 5 --duration 2s --baseline='--credit 10'"): Example(says=VERDICT),
     "quiver-bench --duration 5s": Example(says=("pyfast -> pyfast -> pyfast", "Test failures: 0")),
+    "quiver //localhost/q0 --priority 7 --ttl 60000 --properties color=blue,size=3": Example(
+        (BROKER,), DELIVERED
+    ),
     "quiver --output base": Example(),
     "quiver --output next": Example(),
     "quiver-server --impl rabbitmq --info": Example(says=("Starts: RabbitMQ",)),
@@ -153,7 +160,7 @@ def present(table: Container[str]) -> list[str]:
 
 
 def test_every_command_has_its_test() -> None:
-    tested = {*EXAMPLES, *ANALYSES, *SERVERS, *ENDLESS}
+    tested = {*EXAMPLES, *ANALYSES, *SERVERS, *ENDLESS, STEPPED, WINDOWS}
     others = ("make ", "pip ", *ELSEWHERE)
     assert [x for x in EVERYTHING if x not in tested and not x.startswith(others)] == []
     assert tested - {*EVERYTHING} <= {*ANALYSES}, "the documents have them no more"
@@ -237,8 +244,20 @@ def test_analyses(place: Namespace) -> None:
             assert "<svg" in (place.directory / command.split()[-1]).read_text()
         if "--fail-if" in command:
             file = place.directory / command.split()[1] / "receiver-summary.json"
-            p99 = json.loads(file.read_text())["latency"]["p99_us"] / 1000
+            p99 = parsed(file.read_text())["latency"]["p99_us"] / 1000
             assert end.code == (99 if p99 > 5 else 0), (p99, end)
+
+
+def test_rate_steps(place: Namespace) -> None:
+    with ExitStack() as stack:
+        serve(stack, place, BROKER)
+        end = finish(place, STEPPED)
+    assert end.code == 0, end
+    for pattern in (r"Rate steps \.+ 10k:30s,", r"Target rate \.+ 10,000 messages/s", *DELIVERED):
+        assert re.search(pattern, end.stdout, re.MULTILINE), (pattern, end)
+    end = finish(place, WINDOWS)
+    assert end.code == 0, end
+    assert "WINDOWS OF 5 s" in end.stdout
 
 
 def test_append_and_tail(place: Namespace) -> None:

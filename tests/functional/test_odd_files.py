@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.documents import parsed
 from support.summaries import config
 
 EPOCH = 1_700_000_000_000
@@ -107,7 +108,7 @@ def test_links_are_not_followed(run, tmp_path):
     (run / "d").symlink_to(run / "c")
     done = analyse(run, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["receiver"]["results"]["message_count"] == 300
+    assert parsed(done.stdout)["receiver"]["results"]["message_count"] == 300
     assert "no such file" in error_line(analyse(run / "c"), 2)
 
 
@@ -119,7 +120,7 @@ def test_a_loop_of_directories_is_one_line(run):
     for words in ([run], [run / "**"]):
         assert f" is a loop: it leads back to {run}" in error_line(analyse(*words), 1)
     done = analyse(run / "**" / "*.csv", "--json")
-    assert json.loads(done.stdout)["receiver"]["results"]["message_count"] == 300
+    assert parsed(done.stdout)["receiver"]["results"]["message_count"] == 300
 
 
 def test_what_is_not_there(tmp_path):
@@ -150,7 +151,7 @@ def test_a_bad_line_is_named_with_its_reason(run, line, why):
     (warning,) = done.stderr.splitlines()
     assert f"{path}: 4 lines are not records; the first is line 301: " in warning
     assert f"({why}" in warning
-    found = json.loads(done.stdout)
+    found = parsed(done.stdout)
     assert found["receiver"]["records"]["malformed"] == 4
     assert found["receiver"]["results"]["message_count"] == 300
 
@@ -161,6 +162,6 @@ def test_lines_without_an_id(tmp_path):
     path.write_bytes(b"1,%d\n" % EPOCH + b",5\n" * 4)
     done = analyse(path, "--json")
     assert "the first is line 2: ,5 (its id is empty)" in done.stderr
-    found = json.loads(done.stdout)
+    found = parsed(done.stdout)
     assert found["sender"]["results"]["message_count"] == 1
     assert found["sender"]["records"]["malformed"] == 4

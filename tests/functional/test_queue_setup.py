@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 from support.arrows import arguments, run_pyfast
+from support.documents import parsed
 from support.judgement import assert_clean, assert_error
 from support.management_node import ManagementNode
 from support.processes import Finished, Running, run, wait_until
@@ -27,7 +27,7 @@ def quiver(*words: str) -> Finished:
 
 
 def document(end: Finished) -> dict[str, object]:
-    read: dict[str, object] = json.loads(end.stdout)
+    read: dict[str, object] = parsed(end.stdout)
     return read
 
 

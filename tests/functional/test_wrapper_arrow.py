@@ -1,6 +1,5 @@
 """`quiver-arrow` with a foreign implementation: files, failures, signals."""
 
-import json
 import re
 import signal
 import subprocess
@@ -8,6 +7,7 @@ import sys
 
 import psutil
 import pytest
+from support.documents import parsed
 from support.processes import wait_until
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
@@ -53,7 +53,7 @@ def test_summary_and_json(fake):
     assert shown.stdout.startswith("\nCONFIGURATION\n\nReceiver ....")
     assert number_field("Count", 500, "messages") in shown.stdout.splitlines()
     both = fake.run("arrow", "receive", "q", "-c", "500", "--summary", "--json")
-    assert json.loads(both.stdout)["results"]["message_count"] == 500
+    assert parsed(both.stdout)["results"]["message_count"] == 500
     assert "CONFIGURATION" in both.stderr
     quiet = fake.run("arrow", "receive", "q", "-c", "500", "--summary", "--quiet")
     assert (quiet.stdout, quiet.stderr) == ("", "")

@@ -4,6 +4,7 @@ import json
 import signal
 
 import pytest
+from support.documents import parsed
 from support.processes import wait_until
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
@@ -147,7 +148,7 @@ def test_a_bench_of_before_an_option_was_added_is_resumed(fake, tmp_path):
     out = tmp_path / "out"
     words = ("bench", *SERVED, "--output", str(out), "-c", "200", "--peer-to-peer")
     assert fake.run(*words).returncode == 0
-    document = json.loads((out / "bench.json").read_text())
+    document = parsed((out / "bench.json").read_text())
     del document["options"]["streaming"]
     (out / "bench.json").write_text(json.dumps(document))
     assert fake.run(*words, "--resume").returncode == 0
@@ -183,7 +184,7 @@ def test_an_interruption_leaves_what_is_finished(fake, tmp_path, signum, code):
 
 def test_json_is_one_document(fake):
     done = fake.run("bench", *SERVED, "--peer-to-peer", "-c", "100", "--json")
-    document = json.loads(done.stdout)
+    document = parsed(done.stdout)
     assert [one["name"] for one in document["results"]] == ["fake -> fake"]
     assert "Test failures: 0" in done.stderr
 

@@ -1,9 +1,9 @@
 """A run that fills the disk of its output directory leaves its summaries, and nothing hidden."""
 
-import json
 import subprocess
 
 import pytest
+from support.documents import parsed
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
 SIZE = 4 << 20
@@ -47,7 +47,7 @@ def test_a_pair_of_ours(fake, disk, words):
     assert done.returncode == 1
     assert "No space left on device" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
-    document = json.loads(done.stdout)
+    document = parsed(done.stdout)
     assert document["complete"] is False
     assert "No space left on device" in document["reason"]
     for role in ("sender", "receiver"):
@@ -74,6 +74,6 @@ def test_a_set_of_ours(fake, disk):
     assert "No space left on device" in done.stderr.splitlines()[-1]
     assert done.stderr.splitlines()[-1].endswith("; 0 of 3 runs are complete")
     assert "Traceback" not in done.stderr
-    document = json.loads(done.stdout)
+    document = parsed(done.stdout)
     assert (document["complete"], len(document["order"])) == (False, 1)
     assert load(out / "run-01", "receiver-summary.json")["complete"] is False

@@ -1,11 +1,11 @@
 """`quiver` with a foreign implementation: peer-to-peer, through a server, failures."""
 
-import json
 import signal
 from itertools import pairwise
 
 import psutil
 import pytest
+from support.documents import parsed
 from support.processes import wait_until
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
@@ -47,7 +47,7 @@ def test_two_runs_at_once_do_not_meet(fake):
     runs = [fake.start("pair", "-c", "500", "--json") for _ in range(3)]
     for run in runs:
         output, _ = run.communicate(timeout=40)
-        delivery = json.loads(output)["delivery"]
+        delivery = parsed(output)["delivery"]
         assert (run.returncode, delivery["received"], delivery["foreign"]) == (0, 500, 0)
 
 
@@ -60,7 +60,7 @@ def test_another_port_is_tried_when_one_is_taken(fake):
 
 def test_json_is_one_document(fake):
     done = fake.run("pair", "-c", "100", "--json")
-    document = json.loads(done.stdout)
+    document = parsed(done.stdout)
     assert document["complete"] is True
     assert document["results"]["message_count"] == 100
     assert document["sender"]["results"]["message_count"] == 100
@@ -145,7 +145,7 @@ def test_signals_reach_both_and_leave_nothing_running(fake, tmp_path, signum, co
     output, errors = process.communicate(timeout=20)
     assert process.returncode == code
     assert "Traceback" not in errors
-    document = json.loads(output)
+    document = parsed(output)
     assert (document["complete"], document["reason"]) == (
         False, f"interrupted by {signal.Signals(signum).name}",
     )  # fmt: skip

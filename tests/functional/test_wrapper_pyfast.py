@@ -1,6 +1,5 @@
 """`quiver` and `quiver-arrow` with our own arrow: every option, real messages over TCP."""
 
-import json
 import os
 import re
 import signal
@@ -12,6 +11,7 @@ import time
 import psutil
 import pytest
 import trustme
+from support.documents import parsed
 
 from quiver_fast.records.parser import read_transfers
 
@@ -37,7 +37,7 @@ def measure(*words):
     """Run `quiver --json`, demand success and a perfect delivery; return the document."""
     done = run("pair", "--json", *words)
     assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    document = parsed(done.stdout)
     assert document["complete"] is True
     assert [document["delivery"][key] for key in KEYS] == [0] * len(KEYS)
     return document
@@ -86,6 +86,7 @@ def test_a_thousand_messages():
         ["--durable"],
         ["--set-message-id"],
         ["--presettled"],
+        ["--priority", "7", "--ttl", "60k", "--subject", "s", "--properties", "a=1,b=x"],
         ["--max-frame-size", "600"],
         ["--sasl-mechanisms", "ANONYMOUS"],
         ["--time-unit", "us"],
@@ -141,6 +142,57 @@ def test_rate_is_achieved(figure):
     figure("messages of two seconds", count, at_least=1900, at_most=2010)
 
 
+@pytest.mark.measured
+def test_rate_steps_report_their_schedule(tmp_path):
+    document = measure("--rate-steps", "500:1s,500..1500:1s", "--output", str(tmp_path / "out"))
+    sender = document["sender"]
+    assert (sender["config"]["duration"], sender["config"]["rate_steps"]) == (
+        2,
+        "500:1s,500..1500:1s",
+    )
+    assert sender["schedule"]["rate"] == pytest.approx(750, rel=0.02)
+    assert sender["schedule"]["achieved"] == pytest.approx(750, rel=0.02)
+    assert 1400 <= document["results"]["message_count"] <= 1510
+    # The files say the same later on, and to who reads them without the run.
+    found = run("analyze", str(tmp_path / "out"), "--json")
+    again = parsed(found.stdout)["sender"]
+    assert again["schedule"] == sender["schedule"]
+
+
+def test_a_warm_up_is_in_the_records_and_in_no_figure(tmp_path):
+    out = tmp_path / "out"
+    # By count: the schedule, and no clock of ours, says when they are sent.
+    document = measure("--warmup", "1s", "--rate", "500", "-c", "1500", "--output", str(out))
+    delivery = document["delivery"]
+    assert (delivery["sent"], delivery["received"]) == (1500, 1500)
+    for role in ("sender", "receiver"):
+        warmup, results = document[role]["warmup"], document[role]["results"]
+        assert warmup["seconds"] == 1
+        assert warmup["message_count"] + results["message_count"] == 1500
+    records = read_transfers(out / "sender-transfers.csv.zst")
+    since = document["sender"]["warmup"]["measured_since"]
+    early = sum(int(time) < since * 10**6 for time in records.sent)
+    assert 500 <= early == document["sender"]["warmup"]["message_count"] <= 1000
+    done = run("analyze", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    found = parsed(done.stdout)
+    for role in ("sender", "receiver"):
+        for section in ("results", "warmup", "series"):
+            assert found[role][section] == document[role][section]
+
+
+def test_a_run_that_ends_within_its_warm_up_fails():
+    done = run("pair", "--warmup", "1m", "--duration", "2m", "-c", "100")
+    assert done.returncode == 1
+    assert "no transfers after the warm-up, and 100 within it" in done.stderr
+
+
+def test_a_warm_up_leaves_time_to_measure():
+    done = run("pair", "--warmup", "5s", "--duration", "6s")
+    assert done.returncode == 2
+    assert "with --warmup 5 it takes 7 s at least" in done.stderr
+
+
 def test_duration():
     started = time.monotonic()
     document = measure("-d", "2")
@@ -172,7 +224,7 @@ def table_of(seconds, out):
 def test_the_table_has_real_figures(tmp_path):
     rows = table_of("3", tmp_path / "out")
     assert int(rows[1][3]) > 0
-    summary = json.loads((tmp_path / "out/receiver-summary.json").read_text())
+    summary = parsed((tmp_path / "out/receiver-summary.json").read_text())
     assert int(rows[-1][6].replace(",", "")) == summary["results"]["message_count"]
 
 
@@ -216,11 +268,11 @@ def test_signals_drain_both_ends(tmp_path, signum, code):
     output, errors = process.communicate(timeout=20)
     assert process.returncode == code
     assert "Traceback" not in errors
-    document = json.loads(output)
+    document = parsed(output)
     assert document["complete"] is False
     assert document["reason"] == f"interrupted by {signal.Signals(signum).name}"
     for role in ("sender", "receiver"):
-        summary = json.loads((out / f"{role}-summary.json").read_text())
+        summary = parsed((out / f"{role}-summary.json").read_text())
         assert summary["complete"] is False
         assert summary["results"]["message_count"] > 0
 
@@ -265,8 +317,8 @@ def test_tls(certificates, tmp_path, insecure):
     client = ["--tls-insecure"] if insecure else ["--trust-store", f"{certificates}/ca.pem"]
     sender, receiver = exchange(url, server, client, tmp_path)
     assert (sender.returncode, receiver.returncode) == (0, 0), sender.stderr + receiver.stderr
-    assert json.loads(sender.stdout)["config"]["tls_verify"] is not insecure
-    assert json.loads(receiver.stdout)["results"]["message_count"] == 100
+    assert parsed(sender.stdout)["config"]["tls_verify"] is not insecure
+    assert parsed(receiver.stdout)["results"]["message_count"] == 100
 
 
 def test_passwords_reach_the_arrow_unseen(tmp_path):
@@ -335,7 +387,7 @@ def test_streaming(tmp_path, large):
     assert done.stdout.splitlines()[0].endswith("--- Bodies [MB/s] ----")
     assert re.search(r"^Throughput \.+ [\d,]+\.\d MB/s$", done.stdout, re.MULTILINE)
     for role in ("sender", "receiver"):
-        summary = json.loads((output / f"{role}-summary.json").read_text())
+        summary = parsed((output / f"{role}-summary.json").read_text())
         assert summary["results"]["message_count"] == 2
         assert summary["records"]["malformed"] == 0
         assert summary["streaming"]["body_bytes"] == 2 * body_size

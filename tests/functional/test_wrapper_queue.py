@@ -1,6 +1,5 @@
 """`quiver` through our own server: what is of the run, what is left, what still comes."""
 
-import json
 import os
 import re
 import signal
@@ -10,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from support.documents import parsed
 from support.network import Proxy
 from support.remote import serving
 from support.server import running_server
@@ -74,7 +74,7 @@ def measure(*words, program=None):
     done = ended([*(program or command("pair")), "--json", *words])
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    return json.loads(done.stdout), done.stderr
+    return parsed(done.stdout), done.stderr
 
 
 def reckoning(document):
@@ -192,7 +192,7 @@ def test_a_signal_ends_the_drain(url, slow, tmp_path):
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
-    document = json.loads(output)
+    document = parsed(output)
     assert (document["complete"], document["reason"]) == (False, "interrupted by SIGINT")
     assert document["receiver"]["results"]["message_count"] > 0
 
@@ -206,7 +206,7 @@ def test_a_run_of_others_messages_only_has_failed(fake, url):
         timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    document = json.loads(done.stdout)
+    document = parsed(done.stdout)
     assert document["complete"] is False
     assert reckoning(document)[:3] == (10, 0, 50)
     reason = "receiver (pyfast) failed: no transfers of this run, but 50 others"
@@ -236,7 +236,7 @@ def test_settlement_is_shown_while_the_sender_runs(url, tmp_path):
     assert 0 < float(shown) < 1e6
     assert re.search(r"^Sampled \.+ \d+ messages$", done.stdout, re.MULTILINE)
     assert "\nSETTLEMENT\n\nLatency 50% ..." in done.stdout
-    summary = json.loads((out / "sender-summary.json").read_text())
+    summary = parsed((out / "sender-summary.json").read_text())
     sent = summary["results"]["message_count"]
     assert summary["settlement"]["sampled"]["count"] == (sent + 255) // 256
 
@@ -270,7 +270,7 @@ def run_beside_each_other(count):
     for pair in pairs:
         output, errors = pair.communicate(timeout=90)
         assert pair.returncode == 0, errors
-        document = json.loads(output)
+        document = parsed(output)
         assert reckoning(document)[2:] == (0, 0, 0)
         found.append(document["delivery"]["sent"])
     return found

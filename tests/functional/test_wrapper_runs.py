@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.documents import parsed
 from support.processes import Finished, Running, run, wait_until
 from support.server import Server, running_server
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
@@ -36,7 +36,7 @@ def measure(*words: str) -> Finished:
 def document(*words: str) -> dict:
     end = measure("--json", *words)
     assert end.code == 0, end
-    return json.loads(end.stdout)
+    return parsed(end.stdout)
 
 
 def first_sent(directory: Path) -> int:
@@ -84,14 +84,14 @@ def test_the_clock_shows_abba(compared: tuple[Path, Finished]) -> None:
         "baseline/run-01", "candidate/run-01", "candidate/run-02",
         "baseline/run-02", "baseline/run-03", "candidate/run-03",
     ]  # fmt: skip
-    assert [run["name"] for run in json.loads(end.stdout)["order"]] == order
+    assert [run["name"] for run in parsed(end.stdout)["order"]] == order
     lines = re.findall(r"^\[(\d)/6\] (\S+): rate [\d,]+/s, p50 .*, max ", end.stderr, re.MULTILINE)
     assert lines == [(str(number), name) for number, name in enumerate(order, start=1)]
 
 
 def test_the_report_has_runs_medians_and_a_verdict(compared: tuple[Path, Finished]) -> None:
     out, end = compared
-    told = json.loads(end.stdout)
+    told = parsed(end.stdout)
     assert told == load(out, "set.json")
     assert (told["complete"], told["asked_runs"], told["complete_runs"]) == (True, 6, 6)
     assert [len(told["runs"]), len(told["baseline_runs"])] == [3, 3]
@@ -124,12 +124,12 @@ def without_places(comparison: dict) -> dict:
 
 def test_quiver_analyze_says_the_same(compared: tuple[Path, Finished]) -> None:
     out, end = compared
-    told = json.loads(end.stdout)["comparison"]
+    told = parsed(end.stdout)["comparison"]
     named = run([*ANALYZE, str(out / "candidate"), "--compare", str(out / "baseline"), "--json"])
     whole = run([*ANALYZE, str(out), "--json"])
     for each in (named, whole):
         assert each.code == 0, each
-        found = json.loads(each.stdout)["comparison"]
+        found = parsed(each.stdout)["comparison"]
         assert without_places(found) == without_places(told)
 
 
@@ -153,7 +153,7 @@ def test_quiver_analyze_takes_a_set_without_a_baseline(tmp_path: Path) -> None:
     assert [each["name"] for each in told["runs"]] == ["run-01", "run-02"]
     found = run([*ANALYZE, str(out), "--json"])
     assert found.code == 0, found
-    names = [each["name"] for each in json.loads(found.stdout)["runs"]]
+    names = [each["name"] for each in parsed(found.stdout)["runs"]]
     assert names == [str(out / "run-01"), str(out / "run-02")]
 
 
@@ -188,7 +188,7 @@ def test_another_program_is_a_baseline(tmp_path: Path) -> None:
         "--runs", "2", "--credit", "500", "--baseline", program, "--output", str(out), "--json"
     )
     assert end.code == 0, end
-    told = json.loads(end.stdout)
+    told = parsed(end.stdout)
     assert told["sides"]["baseline"] == program
     for side, credit in (("candidate", 500), ("baseline", 10)):
         for name in ("run-01", "run-02"):
@@ -247,7 +247,7 @@ def test_a_run_that_fails_ends_the_set(fake, tmp_path) -> None:
         "quiver: error: candidate/run-01: sender (fake) failed: fake: no such queue (exit code 1)"
     )
     assert done.stderr.splitlines()[-1].endswith("; 1 of 6 runs are complete")
-    told = json.loads(done.stdout)
+    told = parsed(done.stdout)
     assert (told["complete"], told["complete_runs"]) == (False, 1)
     assert [run["complete"] for run in told["order"]] == [True, False]
     # What the failed run measured is kept, and is in no figure.
@@ -260,7 +260,7 @@ def test_incomplete_runs_count_if_wanted(fake) -> None:
     done = fake.run("pair", *COUNT, "--runs", "2", "--allow-incomplete", "--json",
                     FAKE_SENDER="fail")  # fmt: skip
     assert done.returncode == 0, done
-    told = json.loads(done.stdout)
+    told = parsed(done.stdout)
     assert (told["complete"], told["complete_runs"], told["summary"]["candidate"]["runs"]) == (
         False, 0, 2,
     )  # fmt: skip
@@ -336,7 +336,7 @@ def test_a_signal_ends_the_set_and_keeps_the_runs(
         # A hundred runs take two minutes.
         end = running.wait(SECONDS)
     assert end.code == code
-    told = json.loads(end.stdout)
+    told = parsed(end.stdout)
     complete = told["complete_runs"]
     assert 1 <= complete < 100
     name = signal.Signals(signum).name
@@ -355,7 +355,7 @@ def test_a_signal_ends_the_set_and_keeps_the_runs(
         assert summary["results"]["message_count"] == len(lines)
     analysed = run([*ANALYZE, str(out), "--json"])
     assert analysed.code == 0, analysed
-    ends = [each["complete"] for each in json.loads(analysed.stdout)["runs"]]
+    ends = [each["complete"] for each in parsed(analysed.stdout)["runs"]]
     assert ends == [True] * complete + [False]
     assert "Traceback" not in end.stderr
     assert not any(psutil.pid_exists(child.pid) for child in tree)

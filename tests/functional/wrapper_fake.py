@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.documents import parsed
 
 # It knows upstream's contract only. Through a server the messages of a pair go by a file in
 # FAKE_QUEUES, one for each address; an arrow alone makes up what it receives. FAKE_SENDER
@@ -225,4 +226,4 @@ if mode in ("stay", "die", "grudge"):
 
 
 def load(directory, name):
-    return json.loads((Path(directory) / name).read_text())
+    return parsed((Path(directory) / name).read_text())

@@ -49,7 +49,7 @@ def build_wheel(engine_sdist: Path, quick_compiler: Path) -> Callable[..., Path]
         source: Path, output: Path, python: str = sys.executable, *options: str, **changes: str
     ) -> Path:
         # The wheel that make builds is fast; these need not take its time.
-        quick = {"CC": str(quick_compiler), "QUIVER_FAST_PGO": "0"}
+        quick = {"CC": str(quick_compiler)}
         given = {"QUIVER_FAST_PROTON_SDIST": str(engine_sdist)}
         environment = {**os.environ, **given, **quick, **changes}
         environment.pop("PYTHONPATH", None)

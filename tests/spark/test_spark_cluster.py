@@ -7,68 +7,30 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from support.peers import why_missing
-from support.processes import Finished, Running, free_port, run, wait_until
+from support.processes import Finished, run
 from support.record_files import Traffic, receiver_lines, write, write_pair
+from support.spark_cluster import JAVA, SETTINGS, cluster, program
 
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 
 if why_missing("spark") is None:
-    import pyspark
-
     from spark_analysis import jobs
 
 LIMIT = 200
 # A master, its workers and their executors are Java machines, each of which starts for seconds.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LIMIT)]
-# Small Java machines on a small computer.
-JAVA = {
-    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "SPARK_DAEMON_MEMORY": "256m",
-}
-SETTINGS = [
-    "spark.driver.host=127.0.0.1",
-    "spark.executor.memory=512m",
-    "spark.sql.shuffle.partitions=2",
-    # As in conftest.py: nothing here pays the compiling of a query back.
-    "spark.sql.codegen.wholeStage=false",
-    "spark.sql.adaptive.enabled=false",
-]
-
-
-def program(name: str) -> str:
-    return str(Path(pyspark.__file__).parent / "bin" / name)
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a cluster with two workers of one core each."""
-    port, work = free_port(), tmp_path_factory.mktemp("cluster")
-    where = ["--host", "127.0.0.1", "--webui-port", "0"]
-    environment = JAVA | {"PYSPARK_PYTHON": sys.executable}
-    deploy = [program("spark-class"), "org.apache.spark.deploy"]
-    with ExitStack() as stack:
-
-        def start(kind: str, *words: str) -> Running:
-            command = [deploy[0], f"{deploy[1]}.{kind}", *where, *words]
-            return stack.enter_context(Running(command, env=environment))
-
-        url = f"spark://127.0.0.1:{port}"
-        first = start("master.Master", "--port", str(port))
-        wait_until(
-            lambda: first.listens_on(port) or first.process.poll() is not None,
-            "the master listens",
-            LIMIT,
-        )
-        for number in range(2):
-            room = ["--cores", "1", "--memory", "1g", "--work-dir", str(work / f"{number}")]
-            start("worker.Worker", *room, url)
+    with cluster(tmp_path_factory.mktemp("cluster"), 1) as url:
         yield url
 
 

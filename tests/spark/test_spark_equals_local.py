@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -23,16 +22,14 @@ from support.record_files import (
     write,
     write_pair,
 )
+from support.spark_runs import as_json, comparable, ignore, the_run
 from support.summaries import config as configured
 
 from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.statistics import run_statistics
-from quiver_fast.analysis.model.columns import listed
-from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.analysis.read.sources import load_run as load_here
 from quiver_fast.analysis.tables.latencies import COARSE_BINS
-from quiver_fast.analysis.tables.spilled import SpilledHistogram
 from quiver_fast.cli.analyze.command import main as quiver_analyze
 from quiver_fast.errors import RecordError
 
@@ -67,27 +64,6 @@ def crowd(traffic: Traffic) -> None:
         times[(times >= first) & (times <= last)] = first
 
 
-def ignore(_done: int, _total: int) -> None:
-    """Show no progress."""
-
-
-def comparable(value: Any) -> Any:
-    """Return what `==` can compare: arrays as lists. Even floats are bit for bit the same."""
-    if isinstance(value, SpilledHistogram):
-        return [row.tolist() for rows in value.rows.chunks() for row in rows]
-    if dataclasses.is_dataclass(value):
-        return {f.name: comparable(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {name: comparable(item) for name, item in value.items()}
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return value
-
-
-def as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=listed))
-
-
 def check(spark: SparkSession, run: RunFiles, split_size: int = SPLIT) -> dict[str, Any]:
     """Hold equal all that users of a run find in it; return the local engine's."""
     here = load_here(run, ignore)
@@ -108,11 +84,6 @@ def bad_lines(traffic: Traffic, record_format: str) -> list[str]:
     if record_format == "v3":
         return times
     return [f"5,{line}" for line in times]
-
-
-def the_run(folder: Path) -> RunFiles:
-    [run] = find_runs([str(folder)])
-    return run
 
 
 def faults(folder: Path, record_format: str, unit: str, seed: int) -> Judge:
@@ -188,6 +159,21 @@ def strangers(folder: Path, record_format: str) -> Judge:
         assert sections["drain"]["messages"] > 1000
         assert sections["drain"]["seconds"] > 3
         assert sections["queue_growth"]["messages"] > 1000
+
+    return judge
+
+
+def warmed_up(folder: Path, record_format: str) -> Judge:
+    """A pair with a warm-up."""
+    write_pair(folder, Traffic(11, COUNT, rate=4000), record_format)
+    write_summaries(folder, duration=5, count=0, warmup=2)
+
+    def judge(found: dict[str, Any]) -> None:
+        for end in ("sender", "receiver"):
+            warmup, results = found[end]["warmup"], found[end]["results"]
+            assert 7900 < warmup["message_count"] < 8100
+            assert abs(warmup["message_count"] + results["message_count"] - COUNT) < 100
+        assert found["delivery"]["sent"] == COUNT
 
     return judge
 
@@ -322,6 +308,8 @@ CASES: dict[str, Callable[[Path], Judge]] = {
     "faults-v3": partial(faults, record_format="v3", unit="ms", seed=3),
     "strangers-v1": partial(strangers, record_format="v1"),
     "strangers-v3": partial(strangers, record_format="v3"),
+    "warmed-up-v1": partial(warmed_up, record_format="v1"),
+    "warmed-up-v3": partial(warmed_up, record_format="v3"),
     "known-start-v1": partial(known_start, record_format="v1"),
     "known-start-v3": partial(known_start, record_format="v3"),
     "in-frames-v1": partial(in_frames, record_format="v1"),
@@ -373,7 +361,7 @@ def test_a_run(spark: SparkSession, judges: tuple[Path, dict[str, Judge]], name:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["jittered", "faults-v2-us"])
+@pytest.mark.parametrize("name", ["jittered", "faults-v2-us", "warmed-up-v3"])
 def test_a_run_of_many_latencies(
     spark: SparkSession,
     judges: tuple[Path, dict[str, Judge]],

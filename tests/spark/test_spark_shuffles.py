@@ -26,6 +26,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
     [
         ("receiver alone, v3", 0.0),
         pytest.param("pair with ids, v1, 500/s", 0.8, marks=pytest.mark.slow),
+        pytest.param("pair with ids and settlements, v2, 500/s", 0.8, marks=pytest.mark.slow),
         pytest.param("pair without ids, v3, 500/s", 0.8, marks=pytest.mark.slow),
     ],
 )

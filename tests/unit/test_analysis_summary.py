@@ -15,6 +15,7 @@ from quiver_fast.analysis.figures.summary import receiver_sections, sender_secti
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.errors import RecordError
+from quiver_fast.rate_steps import parse_rate_steps, schedule_of
 
 UPSTREAM_KEYS = [
     "first_send_time", "last_send_time", "first_receive_time", "last_receive_time",
@@ -94,8 +95,10 @@ def test_latency_is_signed():
 
 def test_sections_are_json():
     sender = analysis([EPOCH, EPOCH + 1], ids=[1, 2], settled=[(1, EPOCH + 3, True)])
-    text = json.dumps([sender_sections(sender, 10), receiver_sections(analysis([1], [2]))],
-                      default=listed)  # fmt: skip
+    sections = [
+        sender_sections(sender, schedule_of(10)), receiver_sections(analysis([1], [2])),
+    ]  # fmt: skip
+    text = json.dumps(sections, default=listed)
     assert json.loads(text)[0]["records"] == {
         "format": "v2", "time_unit": "ms", "ids": "exact", "malformed": 0,
         "first_malformed": None, "truncated": False, "missing_bytes": None,
@@ -108,7 +111,10 @@ def test_a_senders_records_are_no_receivers():
 
 
 def test_a_run_without_messages_has_every_section():
-    sender, receiver = sender_sections(analysis([]), 10), receiver_sections(analysis([], []))
+    sender, receiver = (
+        sender_sections(analysis([]), schedule_of(10)),
+        receiver_sections(analysis([], [])),
+    )
     nothing = dict.fromkeys(UPSTREAM_KEYS) | {"message_count": 0}
     assert sender["results"] == receiver["results"] == nothing
     assert receiver["latency"]["mean"] is None
@@ -186,7 +192,7 @@ def test_settlement(ids, settled):
 def test_schedule(gap_ms, late_p50, missed):
     sender = analysis(range(EPOCH, EPOCH + 1000 * gap_ms, gap_ms))
     late = None if late_p50 is None else {"late_us": {"p50": late_p50}}
-    ours = send_schedule(sender, 100, late)
+    ours = send_schedule(sender, schedule_of(100), late)
     assert ours["missed"] is missed
     assert ours["achieved"] == pytest.approx(1000 / gap_ms)
 
@@ -195,11 +201,21 @@ def test_schedule_allows_for_the_clocks_resolution():
     """50 messages at 100,000/s take half a millisecond, which may look like 0 or 1 ms."""
     for span in (0, 1):
         sender = analysis([EPOCH] * 49 + [EPOCH + span])
-        assert send_schedule(sender, 100_000, None)["missed"] is False
+        assert send_schedule(sender, schedule_of(100_000), None)["missed"] is False
+
+
+@pytest.mark.parametrize(("count", "missed"), [(300, False), (308, True), (296, True)])
+def test_a_schedule_of_steps(count, missed):
+    """100 messages in the first second, 200 in the next: the mean rate is that of both."""
+    sent = [EPOCH + index * 2000 // (count - 1) for index in range(count)]
+    ours = send_schedule(analysis(sent), schedule_of(0, parse_rate_steps("100:1s,200:9s")), None)
+    assert ours["missed"] is missed
+    assert ours["rate"] == 150
+    assert ours["achieved"] == pytest.approx((count - 1) / 2)
 
 
 def test_one_message_has_no_rate():
-    assert send_schedule(analysis([EPOCH]), 100, None)["missed"] is None
+    assert send_schedule(analysis([EPOCH]), schedule_of(100), None)["missed"] is None
 
 
 def test_environment_is_about_this_host():

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quiver_fast.engine.body import check
+from quiver_fast.engine.message_fields import MessageFields
 from quiver_fast.engine.scanner import scan
 from quiver_fast.engine.template import MAX_BODY_SIZE, MAX_STREAM_SIZE, MessageTemplate
 
@@ -150,7 +151,9 @@ def test_one_wrong_byte_is_found(size: int, place: int, change: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 65_535, 65_536, 65_537, 200_000])
 def test_a_streaming_template_is_whole_and_announces_its_body(size: int) -> None:
-    encoded = MessageTemplate(size, durable=True, with_id=True, streaming=True).encode(77)
+    encoded = MessageTemplate(
+        size, with_id=True, streaming=True, fields=MessageFields(durable=True)
+    ).encode(77)
     assert check([encoded]) == ("fine", size, True)
     assert scan(encoded)[:2] == ("found", 77)
     message = proton.Message()

@@ -57,6 +57,11 @@ def test_every_upstream_option():
 EXTENSIONS = [
     (["--presettled"], ["presettled=1"]),
     (["--streaming"], ["streaming=1"]),
+    (["--priority", "7"], ["priority=7"]),
+    (["--ttl", "5k"], ["ttl=5000"]),
+    (["--subject", "s"], ["subject=s"]),
+    (["--group-id", "g"], ["group-id=g"]),
+    (["--properties", "a=1,b=x"], ["properties=a=1,b=x"]),
     (["--record-format", "v1"], ["record-format=v1"]),
     (["--time-unit", "us"], ["time-unit=us"]),
     (["--max-frame-size", "64k"], ["max-frame-size=64000"]),

@@ -261,3 +261,14 @@ def test_the_verdict_in_words(verdicts: dict[str, str], overall: str, words: str
     lines = comparison_text(comparison(verdicts, overall)).splitlines()
     assert lines[-2:] == [lines[-2], words]
     assert lines[-2].endswith(f" {overall}")
+
+
+def test_no_cell_of_the_table_touches_another() -> None:
+    """Rates from a million on filled their columns."""
+    document = comparison({"message_rate": "no difference"}, "no difference")
+    rate = {"unit": "/s", "effect": -0.2}
+    rates = {"base": 2_332_747.0, "candidate": 223_245_690.0, "raw_base": 2_332_747.0}
+    document["figures"]["message_rate"] |= rate | rates | {"raw_candidate": 2_245_690.0}
+    [line] = [one for one in comparison_text(document).splitlines() if "message rate" in one]
+    cells = ["2,332,747/s", "223,245,690/s", "~", "0.01", "-0.20", "2,332,747/s", "2,245,690/s"]
+    assert line.split() == ["message", "rate", *cells, "no", "difference"]

@@ -162,6 +162,8 @@ def test_a_password_can_come_through_a_descriptor() -> None:
 
 def test_the_rate_is_the_senders() -> None:
     assert parse(words(operation="receive", rate="5")).rate == 0
+    assert parse(words(operation="receive", rate_steps="5:1s")).rate_steps == ()
+    assert parse(words(rate_steps="5:1s,5..9:2m")).rate_steps == ((5, 5, 1), (5, 9, 120))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +173,8 @@ def test_the_rate_is_the_senders() -> None:
         (words(host=None), "missing argument: host"),
         (words(host=None, path=None), "missing arguments: host, path"),
         ([*words(), "host=b"], "host is given twice"),
+        (words(rate="5", rate_steps="5:1s"), "rate and rate-steps exclude each other"),
+        (words(rate_steps="5"), "rate-steps: '5' is not RATE:DURATION"),
         (words(operation="sned"), "operation must be send or receive, not 'sned'"),
         (words(connection_mode="both"), "connection-mode must be client or server"),
         (words(channel_mode=""), "channel-mode must be active or passive"),

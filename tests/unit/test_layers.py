@@ -24,7 +24,15 @@ PROJECT = "quiver_fast"
 HOUSE: tuple[tuple[str, ...], ...] = (
     # "": quiver_fast/__init__.py, the version and the features, of which TLS is one.
     ("", "errors", "proton", "amqp.tls"),
-    ("arguments", "process", "program", "ready_file", "records", "queuefile"),
+    (
+        "arguments",
+        "process",
+        "program",
+        "rate_steps",
+        "ready_file",
+        "records",
+        "queuefile",
+    ),
     ("loop", "options"),
     ("run",),
     ("amqp",),

@@ -20,7 +20,7 @@ from quiver_fast.cli.server import command as server
 from quiver_fast.cli.shared.common import initial_text
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import parse_url
-from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, PAIR, SECURITY
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, SECURITY
 from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, Option, keys, usage, values
 from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.server import config as server_config
@@ -44,7 +44,8 @@ def test_a_configuration_has_what_is_declared(declared, config) -> None:
 
 
 def test_the_options_of_both_arrows_are_what_is_declared() -> None:
-    expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in (LOAD, SECURITY)}
+    groups = (LOAD, MESSAGE, SECURITY)
+    expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in groups}
     fields = {field.name for field in dataclasses.fields(ArrowOptions)}
     assert fields == expected | {"password", "expose_password", "pacing"}
 
@@ -56,7 +57,8 @@ def test_a_summary_has_every_option_that_is_no_secret() -> None:
         "send", Implementation("x", ("x",)), url, ArrowOptions.from_arguments(args, url), "id"
     )
     config = summary_config(plan, Path("out"))
-    expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in (LOAD, PAIR)}
+    groups = (LOAD, MESSAGE, PAIR)
+    expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in groups}
     assert expected <= config.keys()
 
 
@@ -90,7 +92,9 @@ def test_help_tells_the_default_of_every_declared_option(module) -> None:
         if option is None or (module is bench and option.name in ("cert", "key")):
             continue
         seen += 1
-        assert action.default == (False if option.kind == SWITCH else option.initial)
+        text_of_a_number = option.kind == NUMBER and isinstance(action.default, str)
+        initial = action.type(action.default) if text_of_a_number else action.default
+        assert initial == (False if option.kind == SWITCH else option.initial)
         text = initial_text(option)
         if text and option.kind != SWITCH:
             assert f"default {text}" in action.help

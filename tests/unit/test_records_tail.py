@@ -81,6 +81,23 @@ def test_percentiles_are_near_the_twins_whatever_the_latencies(latencies):
 
 
 @given(
+    st.lists(latencies_of_all_sizes, max_size=50),
+    st.lists(st.integers(0, 2**40), min_size=1, max_size=8),
+)
+def test_counts_up_to_bounds_are_near_the_twins(latencies, bounds):
+    """What is within a cell of a bound may be on either side."""
+    histogram = LogHistogram()
+    histogram.add(numpy.array(latencies, numpy.int64))
+    bounds = sorted(bounds)
+    counts = histogram.counts_up_to(bounds)
+    assert counts == sorted(counts)
+    for bound, found in zip(bounds, counts, strict=True):
+        below = sum(latency <= bound * 0.996 for latency in latencies)
+        above = sum(latency <= bound * 1.004 for latency in latencies)
+        assert below <= found <= above
+
+
+@given(
     st.lists(st.lists(receipts, max_size=20), min_size=1, max_size=3),
     st.sampled_from(sorted(TICKS)),
     st.booleans(),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from quiver_fast.engine.message_fields import MessageFields
 from quiver_fast.engine.scanner import scan, scan_row
 from quiver_fast.engine.template import MessageTemplate
 
@@ -25,6 +26,12 @@ VALUES = st.one_of(
     st.integers(-128, 127).map(proton.byte),
 )
 IDS = st.one_of(st.none(), st.text(min_size=1, max_size=300), st.uuids(), st.integers(0, 2**64 - 1))
+
+
+def durable() -> bytes:
+    """Return a message with a header and an id."""
+    template = MessageTemplate(40, with_id=True, fields=MessageFields(durable=True))
+    return template.encode(77)
 
 
 @st.composite
@@ -92,7 +99,9 @@ def test_any_bytes_get_an_answer(data: bytes) -> None:
 
 @given(st.data())
 def test_a_damaged_message_gets_an_answer(data: st.DataObject) -> None:
-    encoded = bytearray(MessageTemplate(40, durable=True, with_id=True).encode(77))
+    encoded = bytearray(
+        MessageTemplate(40, with_id=True, fields=MessageFields(durable=True)).encode(77)
+    )
     at = data.draw(st.integers(0, len(encoded) - 1))
     encoded[at] = data.draw(st.integers(0, 255))
     result, _, _, _ = scan(bytes(encoded))
@@ -100,7 +109,7 @@ def test_a_damaged_message_gets_an_answer(data: st.DataObject) -> None:
 
 
 def test_every_part_of_a_message_asks_for_more_until_send_time_is_there() -> None:
-    encoded = MessageTemplate(40, durable=True, with_id=True).encode(77)
+    encoded = durable()
     results = [scan(encoded[:size])[0] for size in range(len(encoded) + 1)]
     found = results.index("found")
     assert set(results[:found]) == {"more"}

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver_fast.engine.message_fields import MessageFields, parse_properties
 from quiver_fast.engine.template import MAX_BODY_SIZE, MessageTemplate
+from quiver_fast.errors import UsageError
 
+OURS = ("SendTime", "BodySize")
 PREFIXES = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40)
 
 
@@ -28,13 +31,74 @@ def decode(data: bytes) -> proton.Message:
 def test_decodes_to_what_was_meant(
     body_size: int, durable: bool, with_id: bool, prefix: str, times: list[int]
 ) -> None:
-    template = MessageTemplate(body_size, durable=durable, with_id=with_id, id_prefix=prefix)
+    template = MessageTemplate(
+        body_size, with_id=with_id, id_prefix=prefix, fields=MessageFields(durable=durable)
+    )
     for sequence, time in enumerate(times, 1):
         message = decode(template.encode(time))
         assert bytes(message.body) == b"x" * body_size
         assert message.durable is durable
         assert message.id == (f"{prefix}{sequence}" if with_id else None)
         assert message.properties == {"SendTime": time}
+
+
+VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.text(st.characters(codec="utf-8"), max_size=300),
+)
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=300)
+FIELDS = st.builds(
+    MessageFields,
+    durable=st.booleans(),
+    priority=st.integers(0, 9),
+    ttl=st.integers(0, 2**32 - 1),
+    subject=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=300),
+    group_id=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=300),
+    properties=st.dictionaries(NAMES.filter(lambda name: name not in OURS), VALUES, max_size=150),
+)
+
+
+@given(fields=FIELDS, with_id=st.booleans(), streaming=st.booleans())
+def test_fields_are_those_that_were_meant(
+    fields: MessageFields, with_id: bool, streaming: bool
+) -> None:
+    template = MessageTemplate(7, with_id=with_id, streaming=streaming, fields=fields)
+    for sequence in range(1, 12):
+        message = decode(template.encode(77))
+        assert message.durable is fields.durable
+        assert message.priority == fields.priority
+        assert round(message.ttl * 1000) == fields.ttl
+        assert (message.subject or "") == fields.subject
+        assert (message.group_id or "") == fields.group_id
+        assert message.id == (str(sequence) if with_id else None)
+        size = {"BodySize": 7} if streaming else {}
+        assert message.properties == {**size, "SendTime": 77, **fields.properties}
+        assert bytes(message.body) == b"x" * 7
+
+
+def test_properties_as_people_write_them() -> None:
+    properties = parse_properties("color=blue,size=-3,urgent=true,empty=,sum=1=1,big=9" + "9" * 19)
+    assert properties == {
+        "color": "blue", "size": -3, "urgent": True, "empty": "", "sum": "1=1", "big": "9" * 20,
+    }  # fmt: skip
+    assert parse_properties("") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("color", "'color' of the properties is not NAME=VALUE"),
+        ("=blue", "'=blue' of the properties is not NAME=VALUE"),
+        ("a=1,", "'' of the properties is not NAME=VALUE"),
+        ("a=1,a=2", "the property a is given twice"),
+        ("SendTime=1", "the property SendTime is set by the sender itself"),
+        ("a=" + "x" * 5000, "the properties take more than 4096 bytes"),
+    ],
+)
+def test_properties_that_are_none(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        parse_properties(text)
 
 
 def encoded_type_of_send_time(data: bytes) -> int:
@@ -64,3 +128,10 @@ def test_limits_are_errors() -> None:
         MessageTemplate(MAX_BODY_SIZE + 1)
     with pytest.raises(ValueError, match="prefix"):
         MessageTemplate(1, with_id=True, id_prefix="p" * 201)
+
+
+@pytest.mark.parametrize("first", [1, 7, 9, 10, 99_999, 10**13 + 1])
+def test_ids_count_up_from_the_first(first: int) -> None:
+    template = MessageTemplate(3, with_id=True, id_prefix="run-", first_id=first)
+    ids = [decode(template.encode(1)).id for _ in range(102)]
+    assert ids == [f"run-{first + place}" for place in range(102)]

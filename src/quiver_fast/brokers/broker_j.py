@@ -124,7 +124,7 @@ def _port(config: ServerConfig) -> dict[str, Any]:
 def _stores(config: ServerConfig, directory: Path) -> dict[str, Any]:
     """Return the entities that hold certificates.
 
-    Of keys in PEM, the broker reads those of RSA alone.
+    The broker reads no keys in PEM but those of RSA.
     """
     stores: dict[str, Any] = {}
     if config.scheme == "amqps":

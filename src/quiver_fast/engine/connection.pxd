@@ -16,6 +16,8 @@ cdef str error_text(amqp_bytes_t name, amqp_bytes_t description)
 
 cdef class Connection(Wire):
     cdef bint server
+    # The peer may be a broker on this machine.
+    cdef bint beside_broker
     cdef bint closing
     cdef readonly str peer
     cdef readonly str run_id
@@ -25,6 +27,7 @@ cdef class Connection(Wire):
     cdef bytes hostname
 
     cdef int step(self, int64_t deadline) except -1
+    cdef int await_messages(self, int64_t wake) except -1 nogil
     cdef int judge(self, int64_t deadline, str purpose) except -1
     cdef int end_sessions(self, int64_t deadline) except -1 nogil
     cdef PeerState check(self) except? PEER_CLOSED nogil

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 import os
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_bytes_t, amqp_plane_init, amqp_timers_init, amqp_wait_init,
+    AMQP_THEIRS, amqp_bytes_t, amqp_plane_init, amqp_timers_init, amqp_wait_init,
 )
 from quiver_fast.amqp.tls cimport tls_close, tls_established, tls_failure
 from quiver_fast.engine.security.security cimport conclude_sasl, peer_is_loopback
@@ -93,7 +93,10 @@ cdef class Connection(Wire):
         self.control = control
         self.container_id = container_id.encode()
         self.hostname = hostname.encode()
-        self.sasl = SaslExchange(security, server, peer_is_loopback(self.fd))
+        is_local = peer_is_loopback(self.fd)
+        # No broker is our client, and a server on this machine may be one.
+        self.beside_broker = is_local and not server
+        self.sasl = SaslExchange(security, server, is_local)
         # State is polled between exchanges, so the engine need not make events.
         pn_connection_collect(self.connection, NULL)
         if server:
@@ -132,13 +135,23 @@ cdef class Connection(Wire):
             SecurityError: TLS or SASL failed, or the peer belongs to another run.
         """
         cdef int64_t deadline = monotonic_ns() + <int64_t>(timeout * 1e9)
-        while pn_connection_state(self.connection) & PN_REMOTE_UNINIT:
+        while not self.try_open():
             self.advance(deadline, "open the connection")
+
+    def try_open(self) -> bool:
+        """Say whether both open frames are there, by what has come.
+
+        Raises:
+            SecurityError: see `open`.
+        """
+        if pn_connection_state(self.connection) & PN_REMOTE_UNINIT:
+            return False
         if self.server and not conclude_sasl(self.transport):
             raise SecurityError(f"{self.peer}: SASL: the peer skipped authentication")
         theirs = self.remote_property(RUN_ID)
         if self.run_id and theirs and theirs != self.run_id:
             raise SecurityError(f"{self.peer}: the peer belongs to another run ({theirs})")
+        return True
 
     def advance(self, deadline: int, purpose: str) -> None:
         """Exchange once, within ``deadline`` (monotonic ns).
@@ -150,6 +163,34 @@ cdef class Connection(Wire):
         self.step(deadline)
         self.judge(deadline, purpose)
 
+    def serve(self) -> bool:
+        """Write and read what can be now; return whether output waits for the socket."""
+        with nogil:
+            self.tick()
+            self.write()
+            while self.read():
+                self.pump()
+            # The engine judges what is left when nothing more comes.
+            self.pump()
+            self.write()
+        return self.blocked
+
+    def confirm(self, deadline: int, purpose: str) -> None:
+        """Raise PeerError if the peer closed, or if the time (monotonic ns) is over."""
+        self.judge(deadline, purpose)
+
+    def sessions_allowed(self) -> int:
+        """Return how many sessions the peer takes, by its open frame (part 2.7.1)."""
+        return 1 + self.plane.endpoints.opened[<int>AMQP_THEIRS].channel_max
+
+    def abandon(self) -> None:
+        """Close without waiting for anything."""
+        self.closing = True
+        pn_connection_close(self.connection)
+        with nogil:
+            self.write()
+        self.sock.close()
+
     cdef int step(self, int64_t deadline) except -1:
         """Exchange once; a caller with a link judges the link before it calls `judge`.
 
@@ -160,6 +201,15 @@ cdef class Connection(Wire):
             self.exchange(deadline)
             self.pump()
         return 0
+
+    cdef int await_messages(self, int64_t wake) except -1 nogil:
+        """Exchange, and wait for a sender until ``wake`` (monotonic ns).
+
+        A broker on this machine needs the CPU that a spin would take.
+        """
+        if self.beside_broker:
+            return self.exchange(wake)
+        return self.exchange_spinning(wake)
 
     cdef int judge(self, int64_t deadline, str purpose) except -1:
         """Raise PeerError if the peer closed, or if the time is over; see `check` as well."""

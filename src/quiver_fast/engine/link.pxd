@@ -6,6 +6,10 @@ from quiver_fast.engine.transaction cimport Coordinator
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t
 from quiver_fast.run.course cimport Course
 
+cdef enum:
+    # What `turn` returns of an end that has nothing more to do.
+    OVER = -2
+
 cdef class Endpoint(Course):
     cdef Connection connection
     # Transactions of this many messages; 0 and None when there are none.
@@ -21,7 +25,16 @@ cdef class Endpoint(Course):
     cdef readonly str address
     cdef readonly str name
 
+    # Other ends have sessions of their own on the same connection.
+    cdef bint is_one_of_many
+    # Which end of the process it is.
+    cdef readonly int64_t number
+
     cdef int begin(self) noexcept nogil
+    cdef int64_t turn(self, int64_t now) except? -1 nogil
+    cdef int confirm_attach(self) except -1
+    cdef bint find_session(self) except -1
+    cdef bint find_link(self) except -1
     cdef void *user(self) noexcept
     cdef int open_session(self, int64_t deadline) except -1
     cdef int advance(self, int64_t deadline, str purpose) except -1

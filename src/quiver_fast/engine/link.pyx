@@ -10,9 +10,10 @@ from quiver_fast.proton.libproton cimport (
     PN_UNSPECIFIED, pn_condition_is_set, pn_condition_set_description, pn_condition_set_name,
     pn_condition_t, pn_data_clear, pn_link_close, pn_link_condition, pn_link_head,
     pn_link_is_sender, pn_link_next, pn_link_open, pn_link_remote_condition,
-    pn_link_remote_source, pn_link_remote_target, pn_link_source, pn_link_state, pn_link_t,
-    pn_link_target, pn_receiver, pn_sender, pn_session, pn_session_head, pn_session_open,
-    pn_session_remote_condition, pn_session_state, pn_terminus_copy, pn_terminus_get_type,
+    pn_link_remote_source, pn_link_remote_target, pn_link_session, pn_link_source,
+    pn_link_state, pn_link_t, pn_link_target, pn_receiver, pn_sender, pn_session,
+    pn_session_head, pn_session_open, pn_session_remote_condition, pn_session_state,
+    pn_terminus_copy, pn_terminus_get_type,
     pn_terminus_filter, pn_terminus_set_address,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
@@ -64,12 +65,64 @@ cdef class Endpoint(Course):
         else:
             self.open_session(deadline)
             self.attach_actively(deadline)
+        self.confirm_attach()
+
+    def begin_attach(self, *, passive: bool) -> None:
+        """Begin what `attach` does, without waiting for the peer; `try_attach` goes on.
+
+        Args:
+            passive: see `attach`.
+        """
+        if not passive:
+            self.open_session(0)
+            self.send_attach()
+
+    def try_attach(self, *, passive: bool) -> bool:
+        """Say whether the link is attached, by what has come of the peer's frames.
+
+        Call it again after each exchange, while it is false.
+
+        Args:
+            passive: see `attach`.
+
+        Raises:
+            LinkError: see `attach`.
+        """
+        self.ended_by_reason()
+        if passive:
+            if not (self.find_session() and self.find_link()):
+                return False
+        elif not self.usable():
+            if self.closed_by_peer():
+                self.refused()
+            return False
+        else:
+            self.is_doubtful = self.is_refusal()
+        self.confirm_attach()
+        return True
+
+    def check_end(self) -> None:
+        """Raise what the peer says of a session or link that it has ended."""
+        self.ended_by_reason()
+
+    def be_one_of_many(self, number: int) -> None:
+        """Share the connection with other ends, each of which has a session of its own.
+
+        Args:
+            number: which end of the process this is.
+        """
+        self.is_one_of_many = True
+        self.number = number
+
+    cdef int confirm_attach(self) except -1:
+        """Make use of a link that both sides have attached, and begin the run."""
         self.end = self.connection.end_of(self.link)
         self.end.user = self.user()
         if self.batch_size:
             self.coordinator = Coordinator(self.connection)
             self.coordinator.attach(self.session, f"{self.name}-coordinator")
         self.begin()
+        return 0
 
     @property
     def transactions(self) -> int:
@@ -87,17 +140,34 @@ cdef class Endpoint(Course):
         return 0
 
     cdef int await_session(self, int64_t deadline) except -1:
-        cdef int fresh = PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE
-        while True:
-            self.session = pn_session_head(self.connection.connection, fresh)
-            if self.session != NULL:
-                break
+        while not self.find_session():
             self.advance(deadline, "begin a session")
-        self.prepare_session()
-        pn_session_open(self.session)
         return 0
 
+    cdef bint find_session(self) except -1:
+        """Take the first session that the peer has begun and we have not; say whether we have one.
+        """
+        if self.session != NULL:
+            return True
+        self.session = pn_session_head(
+            self.connection.connection, PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE)
+        if self.session == NULL:
+            return False
+        self.prepare_session()
+        pn_session_open(self.session)
+        return True
+
     cdef int attach_actively(self, int64_t deadline) except -1:
+        self.send_attach()
+        while not self.usable():
+            self.advance(deadline, f"attach the link to '{self.address}'")
+            if self.closed_by_peer():
+                self.refused()
+        self.is_doubtful = self.is_refusal()
+        return 0
+
+    def send_attach(self) -> None:
+        """Open our end of the link."""
         name = self.name.encode()
         address = self.address.encode()
         if self.is_sender:
@@ -108,12 +178,6 @@ cdef class Endpoint(Course):
             pn_terminus_set_address(pn_link_source(self.link), address)
         self.prepare()
         pn_link_open(self.link)
-        while not self.usable():
-            self.advance(deadline, f"attach the link to '{self.address}'")
-            if self.closed_by_peer():
-                self.refused()
-        self.is_doubtful = self.is_refusal()
-        return 0
 
     cdef int advance(self, int64_t deadline, str purpose) except -1:
         """Exchange once, within ``deadline``; raise the first reason that the peer names."""
@@ -141,18 +205,21 @@ cdef class Endpoint(Course):
             f"{self.connection.peer}: the peer refused the link to '{self.address}'")
 
     cdef int attach_passively(self, int64_t deadline) except -1:
-        cdef int fresh = PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE
-        cdef pn_link_t *link
-        cdef pn_link_t *following
-        while self.link == NULL:
-            link = pn_link_head(self.connection.connection, fresh)
-            while link != NULL:
-                following = pn_link_next(link, fresh)
-                self.answer(link)
-                link = following
-            if self.link == NULL:
-                self.advance(deadline, "attach a link")
+        while not self.find_link():
+            self.advance(deadline, "attach a link")
         return 0
+
+    cdef bint find_link(self) except -1:
+        """Answer the links that the peer attached in our session; say whether one is ours."""
+        cdef int fresh = PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE
+        cdef pn_link_t *link = pn_link_head(self.connection.connection, fresh)
+        cdef pn_link_t *following
+        while link != NULL:
+            following = pn_link_next(link, fresh)
+            if pn_link_session(link) == self.session or not self.is_one_of_many:
+                self.answer(link)
+            link = following
+        return self.link != NULL
 
     cdef int answer(self, pn_link_t *link) except -1:
         """Confirm the one link that we are here for; refuse any other."""
@@ -173,6 +240,14 @@ cdef class Endpoint(Course):
         self.prepare()
         pn_link_open(link)
         return 0
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        """Do what is to be done now, after what the peer sent was taken.
+
+        Returns until when there is nothing more to do unless the peer sends something (monotonic
+        ns): 0 for more at once, and OVER at the end of the run.
+        """
+        return OVER
 
     cdef int begin(self) noexcept nogil:
         """Begin the clock of the run, or the step before it. The link is attached."""

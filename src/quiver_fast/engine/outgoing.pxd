@@ -18,7 +18,7 @@ cdef class Outgoing(Endpoint):
     # Most messages differ in time, id and number alone: one frame is written for all.
     cdef amqp_stamp_t stamp
     cdef bint is_stamped
-    # Of the present message, what is not on its way: its head or that of a section, the body,
+    # What of the present message is not on its way: its head or that of a section, the body,
     # and the part of the body that is in the present Data section.
     cdef const uint8_t *lead
     cdef size_t lead_left

@@ -6,8 +6,7 @@ cdef class Purger(Endpoint):
     cdef int64_t credit_window
     cdef bint drainable
     cdef bint was_drained
-    # How long the peer may be silent, and when that is over.
-    cdef int64_t patience
+    # When the peer has been silent for too long.
     cdef int64_t silence_end
     cdef readonly int64_t purged
     # How many there were when the last drain was asked for.

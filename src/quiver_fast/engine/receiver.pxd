@@ -40,8 +40,6 @@ cdef class Receiver(Endpoint):
     # Messages taken when the peer was last asked to drain, and whether that was the second time.
     cdef int64_t taken_before
     cdef bint confirming
-    # How long the peer may be silent before it has nothing more on its way.
-    cdef int64_t patience
     cdef readonly int64_t received
     # Messages that are not of this run: sent before it, and sent during it by others.
     cdef readonly int64_t older

@@ -12,7 +12,8 @@ from quiver_fast.engine.connection cimport PEER_CLOSED
 from quiver_fast.engine.inflow cimport (
     LARGEST_HEAD, Inflow, free_inflow, keep_head, new_inflow,
 )
-from quiver_fast.engine.link cimport Endpoint
+from quiver_fast.engine.link cimport OVER, Endpoint
+from quiver_fast.engine.message_ids import flaw_of_id, id_as_text
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, is_alike,
     scan_alike, time_field,
@@ -26,9 +27,6 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 from quiver_fast.run.course import UNIT_FACTOR
-
-# The constructors of ulong, uuid and binary (part 1.6): message-ids that are no strings.
-ID_CODES = frozenset((0x44, 0x53, 0x80, 0x98, 0xA0, 0xB0))
 
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.
@@ -110,7 +108,7 @@ cdef class Receiver(Endpoint):
             LinkError: the peer's source does not name the selector (part 2.6.3).
         """
         cdef pn_terminus_t *source = pn_link_remote_source(self.link)
-        # Who attaches without a source refuses the link, and says why at once.
+        # A peer that attaches without a source refuses the link, and its detach says why.
         if self.selector and not self.is_refusal() and not has_selector(source):
             raise LinkError(f"{self.connection.peer}: the peer does not filter '{self.address}'")
 
@@ -155,39 +153,46 @@ cdef class Receiver(Endpoint):
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now
-        cdef int64_t end
-        cdef bint closed
-        cdef bint ending
+        cdef int64_t wake
         while True:
             now = monotonic_ns()
             # First what came before the end of the link, then the end.
             self.take_messages()
-            if self.batch_size:
-                self.coordinator.poll(now)
-                self.take_backlog()
-            closed = self.closed_by_peer()
-            self.flush_records(now)
-            self.notice_wrapper(now)
-            self.notice_signals(now)
-            ending = self.is_ending(closed, now)
-            if closed and ending and self.received < self.goal():
-                with gil:
-                    self.ended_by_peer(now)
-            if (self.batch_size == 0 or self.is_committed(ending, now)) and ending:
-                self.stopping = True
+            wake = self.turn(now)
+            if wake == OVER:
                 return 0
-            if ending:
-                # Only the answer to the last discharge is waited for.
-                end = self.next_flush
-            elif self.stopping:
-                end = self.drain_deadline
-            elif self.is_over(now):
-                self.start_draining(now)
-                end = self.drain_deadline
-            else:
-                self.top_up()
-                end = self.deadline
-            self.connection.exchange(min(self.next_flush, end))
+            self.connection.await_messages(wake)
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        cdef int64_t end
+        cdef bint closed
+        cdef bint ending
+        if self.batch_size:
+            self.coordinator.poll(now)
+            self.take_backlog()
+        closed = self.closed_by_peer()
+        self.flush_records(now)
+        self.notice_wrapper(now)
+        self.notice_signals(now)
+        ending = self.is_ending(closed, now)
+        if closed and ending and self.received < self.goal():
+            with gil:
+                self.ended_by_peer(now)
+        if (self.batch_size == 0 or self.is_committed(ending, now)) and ending:
+            self.stopping = True
+            return OVER
+        if ending:
+            # Only the answer to the last discharge is waited for.
+            end = self.next_flush
+        elif self.stopping:
+            end = self.drain_deadline
+        elif self.is_over(now):
+            self.start_draining(now)
+            end = self.drain_deadline
+        else:
+            self.top_up()
+            end = self.deadline
+        return min(self.next_flush, end)
 
     cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil:
         """Say whether nothing more is to be taken."""
@@ -463,27 +468,13 @@ cdef class Receiver(Endpoint):
     cdef int record_with_other_id(self, Inflow *flow, bint is_own) except -1:
         raw = (<const char *>flow.message.id)[:flow.message.id_size]
         # A sender of another run need not give an id that records can hold.
-        known = is_own or flow.message.id_code in ID_CODES
-        other = self.id_of_other_type(flow.message.id_code, raw) if known else b""
+        other = id_as_text(flow.message.id_code, raw)
+        if other is None and is_own:
+            flaw = flaw_of_id(flow.message.id_code)
+            raise MessageError(f"{self.connection.peer}: message {self.taken()} {flaw}")
+        other = other or b""
         return self.writer.received_with_id(
             other, len(other), flow.message.send_time, self.now)
-
-    def id_of_other_type(self, code: int, raw: bytes) -> bytes:
-        """Return an id that is not a string (part 3.2.11 to 3.2.13) as text."""
-        if code == 0:
-            raise MessageError(
-                f"{self.connection.peer}: message {self.taken()} has no message-id, which the "
-                "records of revisions v1 and v2 need (record-format=v3 does without)")
-        if code == 0x98:
-            import uuid
-            return str(uuid.UUID(bytes=raw)).encode()
-        if code in (0xA0, 0xB0):
-            return raw.hex().encode()
-        if code in (0x44, 0x53, 0x80):
-            return str(int.from_bytes(raw, "big")).encode()
-        raise MessageError(
-            f"{self.connection.peer}: message {self.taken()} has a message-id of AMQP type "
-            f"{code:#04x}, which is no string, ulong, uuid or binary")
 
     cdef int refuse_head(self) except -1:
         raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} has no "
@@ -542,8 +533,9 @@ cdef class Receiver(Endpoint):
         if self.base.head_size and not self.interrupted:
             raise LinkError(f"{self.connection.peer}: the peer closed the link within message "
                             f"{self.taken() + 1}")
-        if self.interrupted or self.stopping or not self.limits.count and (
-                self.near_the_end(now) or self.limits.duration_ns == 0):
+        if self.interrupted or self.stopping or self.received >= self.control.total:
+            return 0
+        if not self.limits.count and (self.near_the_end(now) or self.limits.duration_ns == 0):
             return 0
         goal = f" of {self.limits.count}" if self.limits.count else ""
         raise LinkError(f"{self.connection.peer}: the peer closed the link after "

@@ -30,7 +30,7 @@ cdef enum:
 cdef struct ScanLikeness:
     uint64_t[LIKENESS_WORDS] words
     uint64_t[LIKENESS_WORDS] masks
-    # Of words; 0 for what is like nothing.
+    # How many words there are; 0 for what is like nothing.
     size_t count
     size_t time_at
     size_t id_at

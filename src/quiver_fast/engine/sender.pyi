@@ -5,6 +5,8 @@ from quiver_fast.records.writer import RecordWriter
 from quiver_fast.run.course import Limits
 from quiver_fast.run.pacer import DelayHistogram
 
+def not_accepted(peer: str, sent: object) -> str: ...
+
 class Sender(Endpoint):
     delays: DelayHistogram | None
     sent: int

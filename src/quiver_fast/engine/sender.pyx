@@ -11,6 +11,7 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_state_t, amqp_unsettled_clip, amqp_unsettled_settle, amqp_unsettled_settle_all,
 )
 from quiver_fast.engine.connection cimport error_text, put_symbol
+from quiver_fast.engine.link cimport OVER
 from quiver_fast.engine.outgoing cimport MOST_UNSETTLED, Outgoing
 from quiver_fast.engine.template cimport MessageTemplate
 from quiver_fast.engine.wire cimport no_memory
@@ -42,6 +43,20 @@ cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
 cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
 
 
+def not_accepted(peer: str, sent: object) -> str:
+    """Say how many messages were not accepted, and why the first was not.
+
+    Args:
+        peer: what the messages were sent to.
+        sent: a sender, or the sum of several.
+    """
+    refused = sent.rejected + sent.released + sent.modified
+    why = f" (first: {sent.first_refusal})" if sent.first_refusal else ""
+    return (
+        f"{peer}: {refused} of {sent.sent} messages were not accepted: {sent.rejected} rejected, "
+        f"{sent.released} released, {sent.modified} modified{why}")
+
+
 cdef class Sender(Outgoing):
     """Send ``x``-filled messages and account for every one of them.
 
@@ -64,8 +79,9 @@ cdef class Sender(Outgoing):
         self.with_ids = with_ids
         self.settlement = settlement
         self.first_refusal = ""
-        if self.limits.rate:
-            self.schedule = Schedule(self.limits.rate)
+        self.patience = DRAIN_TIMEOUT
+        if self.limits.pacer is not None:
+            self.schedule = Schedule(self.limits.pacer)
             self.is_exact = exact
         if time_unit != "ms" and self.template.body_size > SMALL_BODY:
             # Four of these take longer than a microsecond.
@@ -98,10 +114,7 @@ cdef class Sender(Outgoing):
             self.loop()
         refused = self.rejected + self.released + self.modified
         if refused:
-            raise OutcomeError(
-                f"{self.connection.peer}: {refused} of {self.sent} messages were not accepted: "
-                f"{self.rejected} rejected, {self.released} released, {self.modified} modified"
-                + (f" (first: {self.first_refusal})" if self.first_refusal else ""))
+            raise OutcomeError(not_accepted(self.connection.peer, self))
 
     @property
     def delays(self) -> DelayHistogram | None:
@@ -131,50 +144,57 @@ cdef class Sender(Outgoing):
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now
-        cdef bint closed
+        cdef int64_t wake
         while True:
             now = monotonic_ns()
             # First the outcomes that came before the end of the link, then the end.
             self.collect_outcomes()
-            closed = self.closed_by_peer()
-            self.flush_records(now)
-            self.notice_wrapper(now)
-            self.notice_signals(now)
-            if self.started == 0 and not self.stopping:
-                self.await_credit(now)
-            if self.interrupted and self.is_open and not self.is_aborting and (
-                    self.streaming or now >= self.drain_deadline):
-                self.aborted += 1
-                self.settled += 1
-                amqp_unsettled_settle(&self.waiting, self.delivery_id)
-                self.abort_delivery()
-            if not self.stopping and self.is_done(now):
-                self.start_draining(now)
-            if closed:
-                with gil:
-                    return self.ended_by_peer(now)
-            self.feed_body(now)
-            if self.stopping and not self.is_open:
-                self.give_back()
-            if self.batch_size:
-                self.transact(now)
-            if not self.stopping:
-                self.burst(now)
-            elif self.is_settled():
+            wake = self.turn(now)
+            if wake == OVER:
                 return 0
-            elif now >= self.drain_deadline:
-                if self.interrupted:
-                    return 0
-                with gil:
-                    self.fail_silent()
-            self.await_next(self.next_wake(now))
+            self.await_next(wake)
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        cdef bint closed = self.closed_by_peer()
+        self.flush_records(now)
+        self.notice_wrapper(now)
+        self.notice_signals(now)
+        if self.started == 0 and not self.stopping:
+            self.await_credit(now)
+        if self.interrupted and self.is_open and not self.is_aborting and (
+                self.streaming or now >= self.drain_deadline):
+            self.aborted += 1
+            self.settled += 1
+            amqp_unsettled_settle(&self.waiting, self.delivery_id)
+            self.abort_delivery()
+        if not self.stopping and self.is_done(now):
+            self.start_draining(now)
+        if closed:
+            with gil:
+                self.ended_by_peer(now)
+            return OVER
+        self.feed_body(now)
+        if self.stopping and not self.is_open:
+            self.give_back()
+        if self.batch_size:
+            self.transact(now)
+        if not self.stopping:
+            self.burst(now)
+        elif self.is_settled():
+            return OVER
+        elif now >= self.drain_deadline:
+            if self.interrupted:
+                return OVER
+            with gil:
+                self.fail_silent()
+        return self.next_wake(now)
 
     cdef int await_next(self, int64_t wake) except -1 nogil:
         """Exchange with the peer, and wait for it or for the next message's time."""
         if wake == 0 or self.stopping:
             return self.connection.exchange(wake)
         if self.schedule is None and not self.is_open:
-            return self.connection.exchange(0 if self.connection.linger() else wake)
+            return self.connection.exchange_spinning(wake)
         if self.is_exact and not self.is_open:
             return self.connection.exchange_awake(wake)
         return self.connection.exchange(wake)
@@ -187,11 +207,6 @@ cdef class Sender(Outgoing):
     cdef bint is_done(self, int64_t now) noexcept nogil:
         return self.control.stopped or self.time_is_over(now) or (
             self.limits.count and self.sent >= self.limits.count)
-
-    cdef int start_draining(self, int64_t now) except -1 nogil:
-        self.stopping = True
-        self.drain_deadline = now + DRAIN_TIMEOUT
-        return 0
 
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more messages count and schedule allow now."""
@@ -322,7 +337,7 @@ cdef class Sender(Outgoing):
             self.send_frame()
             if self.stopping and not self.interrupted:
                 # The last message is on its way, however long that takes.
-                self.drain_deadline = now + DRAIN_TIMEOUT
+                self.drain_deadline = now + self.patience
             if amqp_output_waiting(&self.connection.plane.output) >= WAITING_LIMIT:
                 self.connection.write()
         return 0
@@ -427,7 +442,7 @@ cdef class Sender(Outgoing):
                 # The latest delivery's id is one before the next, and is that of message `sent`:
                 # the coordinator's own come only when all of ours are settled.
                 sequence = self.sent - <uint32_t>(self.waiting.next - 1 - id)
-                end = put_decimal(digits, sequence)
+                end = put_decimal(digits, self.template.before + sequence)
                 self.writer.settled(
                     digits, end - digits, time, sequence % SETTLEMENT_SAMPLE == 1)
             if id == last:

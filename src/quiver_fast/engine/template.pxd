@@ -2,10 +2,12 @@ from libc.stdint cimport int64_t, uint64_t
 
 cdef class MessageTemplate:
     cdef readonly uint64_t body_size
-    cdef readonly bint durable
     cdef readonly bint with_id
     cdef readonly bint streaming
     cdef bytes prefix
+    cdef object fields
+    # The user's application properties, encoded.
+    cdef bytes entries
     # One allocation: the head, right-aligned against `body`, then x bytes.
     cdef char *memory
     cdef char *head
@@ -16,7 +18,8 @@ cdef class MessageTemplate:
     # The id's decimal digits, inside the head.
     cdef char *digits
     cdef int digit_count
-    cdef int64_t sequence
+    # The number before that of the first message.
+    cdef int64_t before
     # The largest of the body's Data sections; the first one is in the head.
     cdef uint64_t section_size
     cdef char[8] section

@@ -1,9 +1,10 @@
+from quiver_fast.engine.message_fields import MessageFields
+
 MAX_BODY_SIZE: int
 MAX_STREAM_SIZE: int
 
 class MessageTemplate:
     body_size: int
-    durable: bool
     with_id: bool
     streaming: bool
     size: int
@@ -11,9 +12,10 @@ class MessageTemplate:
         self,
         body_size: int,
         *,
-        durable: bool = False,
         with_id: bool = False,
         id_prefix: str = "",
+        first_id: int = 1,
         streaming: bool = False,
+        fields: MessageFields = ...,
     ) -> None: ...
     def encode(self, send_time: int) -> bytes: ...

@@ -1,7 +1,7 @@
 """A message encoded once, whose id and SendTime are patched in place.
 
-    [header] [properties: message-id] application-properties: SendTime  body: x x x ...
-    ^ head                                                              ^ body
+    [header] [properties: message-id] application-properties: SendTime …  body: x x x ...
+    ^ head                                                                ^ body
 
 A streaming message announces its size in the application property BodySize, and a body
 that no Data section can hold is a row of them.
@@ -13,9 +13,12 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from quiver_fast.engine.message_fields import MessageFields
+
 cdef size_t BLOCK = 65536
-cdef size_t HEAD_LIMIT = 512
 cdef int MAX_PREFIX = 200
+# What the head's own sections, an id and SendTime take at most, beside the user's fields.
+cdef size_t HEAD_LIMIT = 512
 
 # AMQP 1.0 part 1.6: vbin32 carries its length in 32 bits.
 MAX_BODY_SIZE = 0xFFFFFFFF
@@ -31,16 +34,26 @@ cdef inline void put_big_endian(char *field, uint64_t value, int width) noexcept
         field[i] = <char>((value >> (8 * (width - 1 - i))) & 0xFF)
 
 
+cdef bytes application_properties(int count, bytes entries):
+    """Encode the section of a map with so many keys and values (part 1.6.23)."""
+    if count < 256 and len(entries) < 255:
+        head = b"\xc1" + bytes([len(entries) + 1, count])
+    else:
+        head = b"\xd1" + (len(entries) + 4).to_bytes(4, "big") + count.to_bytes(4, "big")
+    return b"\x00\x53\x74" + head + entries
+
+
 cdef class MessageTemplate:
     """The one message that a sender sends again and again.
 
     Args:
         body_size: number of ``x`` bytes in the body, one Data section; a streaming
             message beyond 4 GiB has several.
-        durable: set the header's durable flag.
-        with_id: set a string message-id: ``id_prefix`` and the decimal sequence from 1.
+        with_id: set a string message-id: ``id_prefix`` and a decimal that counts up.
         id_prefix: ASCII text that makes ids unique among runs.
+        first_id: the number in the first message's id.
         streaming: announce the body's size in the application properties.
+        fields: what all messages have alike.
 
     Raises:
         ValueError: the body or the prefix is too long.
@@ -50,53 +63,57 @@ cdef class MessageTemplate:
     def __cinit__(self) -> None:
         self.memory = NULL
 
-    def __init__(self, body_size: int, *, durable: bool = False, with_id: bool = False,
-                 id_prefix: str = "", streaming: bool = False) -> None:
+    def __init__(
+            self, body_size: int, *, with_id: bool = False, id_prefix: str = "",
+            first_id: int = 1, streaming: bool = False,
+            fields: MessageFields = MessageFields()) -> None:
         most = MAX_STREAM_SIZE if streaming else MAX_BODY_SIZE
         if not 0 <= body_size <= most:
             raise ValueError(f"body-size must be 0 to {most}, not {body_size}")
         if len(id_prefix) > MAX_PREFIX:
             raise ValueError(f"an id prefix has at most {MAX_PREFIX} characters")
         self.body_size = body_size
-        self.durable = durable
+        self.fields = fields
+        self.entries = fields.entries()
         self.with_id = with_id
         self.streaming = streaming
         self.section_size = self.body_size if body_size <= MAX_BODY_SIZE else SECTION_SIZE
         self.prefix = id_prefix.encode("ascii")
         self.block_size = min(<size_t>self.body_size, BLOCK)
-        self.sequence = 0
-        self.digit_count = 1
+        self.before = first_id - 1
+        digits = str(self.before).encode()
+        self.digit_count = len(digits)
         free(self.memory)
-        self.memory = <char *>malloc(HEAD_LIMIT + self.block_size)
+        limit = HEAD_LIMIT + len(self.entries) + len(fields.message_properties(b"")[0])
+        self.memory = <char *>malloc(limit + self.block_size)
         if self.memory == NULL:
             raise MemoryError(f"no memory for a message body of {body_size} bytes")
-        self.body = self.memory + HEAD_LIMIT
+        self.body = self.memory + <size_t>limit
         memset(self.body, c"x", self.block_size)
         self.lay_out()
+        if self.with_id:
+            # The next message counts up.
+            memcpy(self.digits, <const char *>digits, <size_t>self.digit_count)
 
     def __dealloc__(self) -> None:
         free(self.memory)
 
     cdef int lay_out(self) except -1:
         """Encode the head for the present number of digits."""
-        cdef size_t digits_at = 0
+        cdef size_t digits_at
         cdef size_t time_at
-        digits = b"0" * self.digit_count
-        head = b"\x00\x53\x70\xc0\x02\x01\x41" if self.durable else b""
-        if self.with_id:
-            text = self.prefix + digits
-            head += b"\x00\x53\x73\xc0" + bytes([len(text) + 3, 1]) + b"\xa1" + bytes([len(text)])
-            digits_at = len(head) + len(self.prefix)
-            head += text
+        head = self.fields.header()
+        text = self.prefix + b"0" * self.digit_count if self.with_id else b""
+        properties, id_at = self.fields.message_properties(text)
+        digits_at = len(head) + id_at + len(self.prefix)
+        head += properties
+        ours = b"\xa1\x08SendTime\x81" + bytes(8)
         if self.streaming:
             # Before SendTime, where a scanner that stops there has seen it.
-            size = (<uint64_t>self.body_size).to_bytes(8, "big")
-            head += b"\x00\x53\x74\xc1\x27\x04\xa1\x08BodySize\x81" + size
-        else:
-            head += b"\x00\x53\x74\xc1\x14\x02"
-        head += b"\xa1\x08SendTime\x81"
-        time_at = len(head)
-        head += bytes(8)
+            ours = b"\xa1\x08BodySize\x81" + self.body_size.to_bytes(8, "big") + ours
+        count = 2 * (1 + self.streaming + len(self.fields.properties))
+        head += application_properties(count, ours + self.entries)
+        time_at = len(head) - len(self.entries) - 8
         if self.body_size < 256:
             head += b"\x00\x53\x75\xa0" + bytes([self.body_size])
         else:
@@ -116,7 +133,6 @@ cdef class MessageTemplate:
         """
         cdef int i
         cdef int is_new = 0
-        self.sequence += 1
         if self.with_id:
             i = self.digit_count - 1
             while i >= 0 and self.digits[i] == c"9":

@@ -30,7 +30,7 @@ cdef class Coordinator:
     cdef bint declare_next
     cdef Question discharging
     cdef Question declaring
-    # Of the last answer: the transaction that it declares, or why it refuses.
+    # What the last answer says: the transaction that it declares, or why it refuses.
     cdef bytes declared_id
     cdef str why
     # When the peer is given up.

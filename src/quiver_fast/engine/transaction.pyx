@@ -127,7 +127,7 @@ cdef class Coordinator:
         name = (<const char *>self.id)[:self.id_size]
         # amqp-value of discharge, [txn-id, fail = false] (part 4.5.3).
         fields = b"\x02\xa0" + bytes([len(name)]) + name + b"\x42"
-        # What is part of the transaction is told before its end.
+        # Outcomes of the transaction are sent before its discharge.
         self.connection.tell_run()
         self.discharge_next = True
         self.discharge_body = b"\x00\x53\x77\x00\x53\x32\xc0" + bytes([len(fields)]) + fields

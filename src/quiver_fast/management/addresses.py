@@ -25,7 +25,7 @@ def node_address(path: str, product: str | None, version: str | None) -> str:
     """Return the address of the node that ``path``, the path of a URL, means to a peer.
 
     A URL's path loses its first "/", which RabbitMQ 4 wants: there ``queues/q0`` means
-    ``/queues/q0``. So does ``q0``: RabbitMQ takes that for an address of its first kind,
+    ``/queues/q0``. ``q0`` means that too: RabbitMQ takes it for an address of its first kind,
     which it calls deprecated. An address that begins with "/" stays as it is.
     """
     if path.startswith("/") or not has_paths(product, version):

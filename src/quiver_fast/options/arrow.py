@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, TEXT, Option
 
-__all__ = ["ARROW_OPTIONS", "LOAD", "PAIR", "SECURITY"]
+__all__ = ["ARROW_OPTIONS", "LOAD", "MESSAGE", "PAIR", "SECURITY"]
 
 # Headings of the usage text, and of the help of the commands.
 _REQUIRED, _BESIDES = "Required", "What wrappers pass besides (default)"
 _LIMITS, _SAFETY = "Limits and load (default)", "Security (default)"
 _PROTOCOL = "Records and limits of the protocol (default)"
-LOAD, PAIR, SECURITY = "test options", "pair options", "security options"
+LOAD, MESSAGE, PAIR = "test options", "message options", "pair options"
+SECURITY = "security options"
 
 ARROW_OPTIONS = (
     Option("connection-mode", CHOICE, choices=("client", "server"), section=_REQUIRED,
@@ -35,6 +36,15 @@ ARROW_OPTIONS = (
         zero="no limit", most=1_000_000_000, section=_LIMITS, flag="--rate", metavar="COUNT",
         initial=0, group=LOAD,
         help="Send COUNT messages per second; latency counts from the time at which each is due"),
+    Option("rate-steps", TEXT, "RATE:TIME,…",
+        "rates that follow each other, such as 10k:30s, or ramps: 1k..10k:1m; the last one goes on",
+        "", shown="none", section=_LIMITS, extension=True, flag="--rate-steps",
+        metavar="RATE:TIME,…", side="send", group=LOAD,
+        help="Send at rates that follow each other, such as 10k:30s,10k..50k:1m for 30 seconds at "
+        "10k/s and a ramp to 50k/s within a minute; the duration is theirs, unless it is given"),
+    Option("", NUMBER, "SECONDS", zero="none", flag="--warmup", metavar="DURATION", initial=0,
+        most=2**31, group=LOAD,
+        help="Leave the first DURATION out of all figures but the reckoning; the records have it"),
     Option("body-size", NUMBER, "BYTES", "what a message carries", 100, section=_LIMITS,
         flag="--body-size", metavar="COUNT", initial=100, group=LOAD,
         help="Send message bodies of COUNT bytes"),
@@ -59,6 +69,24 @@ ARROW_OPTIONS = (
     Option("presettled", SWITCH, "", "send settled: at most once, no outcomes", False,
         section=_LIMITS, extension=True, flag="--presettled", side="send", group=LOAD,
         help="Send messages settled: at most once, no outcomes"),
+    Option("priority", NUMBER, "", "priority of the messages", 4, most=9, section=_LIMITS,
+        extension=True, flag="--priority", metavar="0-9", side="send", group=MESSAGE,
+        help="Send messages of this priority"),
+    Option("ttl", NUMBER, "MILLISECONDS", "servers drop messages that are older", 0, zero="never",
+        most=2**32 - 1, section=_LIMITS, extension=True, flag="--ttl", metavar="MILLISECONDS",
+        side="send", group=MESSAGE, help="Have servers drop messages that are older"),
+    Option("subject", TEXT, "TEXT", "the messages' subject", "", shown="none", section=_LIMITS,
+        extension=True, flag="--subject", metavar="TEXT", side="send", group=MESSAGE,
+        help="Send messages with this subject"),
+    Option("group-id", TEXT, "TEXT", "the group of the messages, whose order servers keep", "",
+        shown="none", section=_LIMITS, extension=True, flag="--group-id", metavar="TEXT",
+        side="send", group=MESSAGE, help="Send messages of this group"),
+    Option("properties", TEXT, "NAME=VALUE,…",
+        "application properties; whole numbers become longs, true and false booleans", "",
+        shown="none", section=_LIMITS, extension=True, flag="--properties",
+        metavar="NAME=VALUE,…", side="send", group=MESSAGE,
+        help="Send messages with these application properties; whole numbers are sent as such, "
+        "and so are true and false"),
     Option("record-format", CHOICE, "", "revision of the records",
         shown="v3, or as the arguments are", choices=("v1", "v2", "v3"),
         section=_PROTOCOL, extension=True, flag="--record-format", group=LOAD,
@@ -84,6 +112,18 @@ ARROW_OPTIONS = (
     Option("", NUMBER, "SECONDS", zero="the rest stays in the queue", extension=True,
         flag="--drain-timeout", metavar="DURATION", initial=30, group=PAIR,
         help="When the sender has ended, receive what it sent for up to DURATION"),
+    Option("connections", NUMBER, "COUNT",
+        "so many connections in this process; count and rate are of all together", 1, least=1,
+        most=100_000, section=_LIMITS, extension=True),
+    Option("links", NUMBER, "COUNT",
+        "so many links on each connection, each with a session and a credit-window of its own", 1,
+        least=1, most=10_000, section=_LIMITS, extension=True),
+    Option("queues", NUMBER, "COUNT",
+        "links take turns at so many queues, whose numbers from 0 are put for %d in the path", 1,
+        least=1, most=100_000, section=_LIMITS, extension=True),
+    Option("first-end", NUMBER, "NUMBER",
+        "the number of the first link; the ids of link N begin with first-id + N * 10^13", 0,
+        most=400_000, section=_LIMITS, extension=True),
     Option("scheme", CHOICE, "", "AMQP, AMQP within TLS, or a remote queue", "amqp",
         choices=("amqp", "amqps", "csp"), section=_SAFETY),
     Option("username", TEXT, "TEXT", "authenticate as this user", section=_SAFETY,
@@ -124,6 +164,10 @@ ARROW_OPTIONS = (
         most=2**63 // 10**6, section=_PROTOCOL),
     Option("run-id", TEXT, "TEXT", "what the ids of this run's messages begin with", "",
         shown="none", section=_PROTOCOL),
+    # So that the last of its ids still fits 63 bits.
+    Option("first-id", NUMBER, "NUMBER",
+        "senders: the number in the id of the first message, from which the others count up", 1,
+        least=1, most=2**62, section=_PROTOCOL, extension=True, side="send"),
     Option("pacing", CHOICE, "", "keep a rate awake, or asleep", choices=("exact", "sleep"),
         extension=True, side="send",
         shown="sleep with ms, else exact", section=_PROTOCOL),

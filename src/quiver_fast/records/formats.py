@@ -11,6 +11,7 @@ This module is imported when an arrow starts and therefore imports nothing.
 from __future__ import annotations
 
 __all__ = [
+    "IDS_OF_AN_END",
     "LARGEST_TIME",
     "OPERATIONS",
     "RECEIVE",
@@ -65,6 +66,9 @@ STREAMED_LINES = {
 }
 # "for the first message and for every 256th message thereafter prefixed with 'S'"
 SETTLEMENT_SAMPLE_INTERVAL = 256
+
+IDS_OF_AN_END = 10**13
+"""Of many ends, the ids of sender K are K times this + 1, + 2 and so on: what leads tells it."""
 
 TIME_DIGITS = {"ms": 13, "us": 16, "ns": 19}
 UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

@@ -78,7 +78,7 @@ def write_frames(
 ) -> None:
     """Compress the lines of ``source`` into ``out`` as frames with an index.
 
-    Memory stays constant. Of an empty source nothing is written. A last line without a
+    Memory stays constant. Nothing is written for an empty source. A last line without a
     newline stays so.
 
     Args:

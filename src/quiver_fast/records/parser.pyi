@@ -2,6 +2,7 @@ import os
 from collections.abc import Callable
 from types import TracebackType
 
+from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.records.transfers import TailBatch, Transfers
 
 def read_transfers(
@@ -30,4 +31,6 @@ class TransferTail:
         traceback: TracebackType | None,
     ) -> None: ...
     def close(self) -> None: ...
+    @property
+    def latencies(self) -> LogHistogram: ...
     def read(self) -> TailBatch: ...

@@ -257,6 +257,11 @@ cdef class TransferTail:
         """Close the file."""
         self._file.close()
 
+    @property
+    def latencies(self):
+        """The latencies of the last :meth:`read`, in ticks; until the next one."""
+        return self._latencies
+
     def read(self):
         """Parse the lines that became whole since the last call.
 

@@ -35,7 +35,7 @@ class ByteSource(Protocol):
 
     truncated: bool
     descriptor: int | None
-    """Of a plain file, whose bytes may be read from it directly."""
+    """That of a plain file, whose bytes may be read from it directly; None for others."""
 
     @property
     def missing(self) -> int | None:

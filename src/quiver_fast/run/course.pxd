@@ -2,11 +2,13 @@ from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.run.control cimport Control
+from quiver_fast.run.pacer cimport Pacer
 
 cdef class Limits:
     cdef readonly int64_t count
     cdef readonly int64_t duration_ns
-    cdef readonly int64_t rate
+    # When messages are due; None for as fast as can be.
+    cdef readonly Pacer pacer
     cdef readonly int64_t run_start_ms
     cdef readonly Control control
 
@@ -30,7 +32,8 @@ cdef class Course:
     # When to look next at what the wrapper says, if nothing wakes us before.
     cdef int64_t next_look
     cdef int64_t next_flush
-    # When to stop waiting for what is still on its way.
+    # How long to wait for what is still on its way, and until when.
+    cdef int64_t patience
     cdef int64_t drain_deadline
 
     cdef inline bint is_timely(self, int64_t send_time) noexcept nogil:
@@ -40,6 +43,7 @@ cdef class Course:
     cdef bint is_older(self, int64_t send_time) noexcept nogil
     cdef int prepare_clock(self) noexcept nogil
     cdef int start_clock(self) noexcept nogil
+    cdef int join_clock(self, int64_t start) noexcept nogil
     cdef bint time_is_over(self, int64_t now) noexcept nogil
     cdef bint near_the_end(self, int64_t now) noexcept nogil
     cdef int start_draining(self, int64_t now) except -1 nogil

@@ -1,10 +1,14 @@
+from collections.abc import Sequence
+
+from quiver_fast.rate_steps import Piece
 from quiver_fast.records.writer import RecordWriter
 from quiver_fast.run.control import Control
+from quiver_fast.run.pacer import Pacer
 
 class Limits:
     count: int
     duration_ns: int
-    rate: int
+    pacer: Pacer | None
     run_start_ms: int
     control: Control
     def __init__(
@@ -12,10 +16,12 @@ class Limits:
         *,
         count: int,
         duration: float,
-        rate: int,
+        schedule: Sequence[Piece],
         run_start: int,
         control: Control,
     ) -> None: ...
+    def share_of_none(self) -> Limits: ...
+    def share(self, number: int, ends: int, control: Control) -> Limits: ...
 
 class Course:
     stopping: bool

@@ -6,6 +6,7 @@ from quiver_fast.loop.interrupt cimport pending_count, pending_signal
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.formats import UNITS_PER_SECOND
 from quiver_fast.run.control cimport Control
+from quiver_fast.run.pacer cimport Pacer, SharePacer, SteppedPacer
 
 cdef int64_t SECOND = 1000000000
 # A live wrapper polls the records every two seconds; half a second keeps it current.
@@ -32,19 +33,48 @@ cdef class Limits:
     Args:
         count: messages to transfer; 0 for no limit.
         duration: seconds to run, from when both ends are ready; 0 for no limit.
-        rate: messages per second of the open-loop schedule; 0 for as fast as can be.
+        schedule: when messages are due, as `quiver_fast.rate_steps.schedule_of` has it; empty
+            for as fast as can be.
         run_start: epoch milliseconds; a message with an earlier SendTime is not of this run.
             0 when nobody knows.
         control: what the wrapper says.
     """
 
-    def __init__(self, *, count: int, duration: float, rate: int, run_start: int,
+    def __init__(self, *, count: int, duration: float, schedule, run_start: int,
                  control: Control) -> None:
         self.count = count
         self.duration_ns = <int64_t>(duration * SECOND)
-        self.rate = rate
+        if len(schedule) > 1:
+            self.pacer = SteppedPacer(schedule)
+        elif schedule:
+            self.pacer = Pacer(schedule[0].rate)
         self.run_start_ms = run_start
         self.control = control
+
+    def share_of_none(self) -> Limits:
+        """Return these limits without the count."""
+        cdef Limits part = self.share(0, 1, self.control)
+        part.count = 0
+        return part
+
+    def share(self, number: int, ends: int, control: Control) -> Limits:
+        """Return the limits of one of several ends, which together do what these say.
+
+        Shares of a count differ by one at most, the first ones being larger. Of a schedule, the
+        ends take its messages in turns: message ``i`` is that of end ``i % ends``.
+
+        Args:
+            number: which end, from 0.
+            ends: how many there are; a count is 0 or at least so many.
+            control: what the end is told.
+        """
+        cdef Limits part = Limits(
+            count=self.count // ends + (number < self.count % ends), duration=0, schedule=(),
+            run_start=self.run_start_ms, control=control)
+        part.duration_ns = self.duration_ns
+        if self.pacer is not None:
+            part.pacer = SharePacer(self.pacer, number, ends)
+        return part
 
 
 cdef class Course:
@@ -99,6 +129,18 @@ cdef class Course:
             self.deadline = self.started + self.limits.duration_ns
         return 0
 
+    cdef int join_clock(self, int64_t start) noexcept nogil:
+        """Have the run begin at ``start`` (monotonic ns), as those of other ends do.
+
+        Their loop flushes the records and listens to the wrapper for all of them.
+        """
+        self.started = start
+        self.next_flush = INT64_MAX
+        self.next_look = INT64_MAX
+        if self.limits.duration_ns and self.deadline != INT64_MAX:
+            self.deadline = start + self.limits.duration_ns
+        return 0
+
     cdef bint time_is_over(self, int64_t now) noexcept nogil:
         return now >= self.deadline
 
@@ -108,8 +150,9 @@ cdef class Course:
             now >= self.started + self.limits.duration_ns - END_TOLERANCE)
 
     cdef int start_draining(self, int64_t now) except -1 nogil:
-        """Begin to end the run; each end says what it waits for."""
+        """Begin to end the run; each end says how long it waits, and for what."""
         self.stopping = True
+        self.drain_deadline = now + self.patience
         return 0
 
     cdef int notice_signals(self, int64_t now) except -1 nogil:

@@ -7,6 +7,28 @@ cdef class Pacer:
     cdef int64_t intended(self, int64_t index) noexcept nogil
 
 
+cdef struct PieceStart:
+    # When it begins, in nanoseconds, and its rate.
+    int64_t begin
+    int64_t rate
+    # The messages before it: whole ones, and billionths of the next.
+    int64_t whole
+    int64_t part
+
+
+cdef class SteppedPacer(Pacer):
+    cdef PieceStart *pieces
+    cdef Py_ssize_t count
+    # The piece that was looked at last: time and messages rarely go back.
+    cdef Py_ssize_t place
+
+
+cdef class SharePacer(Pacer):
+    cdef Pacer whole
+    cdef int64_t number
+    cdef int64_t ends
+
+
 cdef class DelayHistogram:
     cdef int64_t[2048] counts
     cdef readonly int64_t total
@@ -17,11 +39,13 @@ cdef class DelayHistogram:
 
 cdef class Schedule:
     cdef Pacer pacer
-    cdef readonly DelayHistogram delays
+    # Of the schedules of many ends, all have the same.
+    cdef public DelayHistogram delays
     # When it began: monotonic, and the same moment since the epoch; 0 before.
     cdef int64_t start
     cdef int64_t epoch
 
+    cdef int begin(self, int64_t now) noexcept nogil
     cdef int64_t due(self, int64_t now) noexcept nogil
     cdef int64_t send_time(self, int64_t index) noexcept nogil
     cdef int64_t wake(self, int64_t index) noexcept nogil

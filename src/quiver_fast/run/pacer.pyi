@@ -1,8 +1,16 @@
+from collections.abc import Sequence
+
 class Pacer:
     rate: int
     def __init__(self, rate: int) -> None: ...
     def messages_due(self, elapsed_ns: int) -> int: ...
     def intended_ns(self, index: int) -> int: ...
+
+class SteppedPacer(Pacer):
+    def __init__(self, pieces: Sequence[tuple[int, int]]) -> None: ...
+
+class SharePacer(Pacer):
+    def __init__(self, whole: Pacer, number: int, ends: int) -> None: ...
 
 class DelayHistogram:
     total: int

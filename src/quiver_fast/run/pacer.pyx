@@ -4,6 +4,8 @@ A schedule is a pure function of the time elapsed. It does not know what was
 sent, so a stalled sender cannot stretch it (no coordinated omission).
 """
 
+from libc.stdlib cimport calloc, free
+
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 
 cdef int64_t SECOND = 1000000000
@@ -45,6 +47,99 @@ cdef class Pacer:
     def intended_ns(self, index: int) -> int:
         """Return when message ``index`` (from 0) is due, in nanoseconds after the start."""
         return self.intended(index)
+
+
+cdef class SteppedPacer(Pacer):
+    """A rate that changes: `due` and `intended` are those of pieces of constant rate.
+
+    Messages are counted in billionths, so that no piece rounds what the pieces before it left.
+
+    Args:
+        pieces: (begin in nanoseconds, messages per second) of each, the first at 0; see
+            `quiver_fast.rate_steps`. The last one goes on.
+    """
+
+    def __cinit__(self, pieces) -> None:
+        self.count = len(pieces)
+        self.pieces = <PieceStart *>calloc(self.count, sizeof(PieceStart))
+        if self.pieces == NULL:
+            raise MemoryError("no memory for a schedule")
+
+    def __init__(self, pieces) -> None:
+        for number, (begin, rate) in enumerate(pieces):
+            super().__init__(rate)
+            self.pieces[number].begin = begin
+            self.pieces[number].rate = rate
+            if number:
+                count_before(&self.pieces[number], &self.pieces[number - 1])
+
+    def __dealloc__(self) -> None:
+        free(self.pieces)
+
+    cdef int64_t due(self, int64_t elapsed) noexcept nogil:
+        cdef const PieceStart *piece
+        cdef int64_t seconds
+        cdef int64_t rest
+        while self.place + 1 < self.count and self.pieces[self.place + 1].begin <= elapsed:
+            self.place += 1
+        while self.place and self.pieces[self.place].begin > elapsed:
+            self.place -= 1
+        piece = &self.pieces[self.place]
+        seconds = (elapsed - piece.begin) // SECOND
+        rest = (elapsed - piece.begin) - seconds * SECOND
+        return piece.whole + seconds * piece.rate + (piece.part + rest * piece.rate) // SECOND + 1
+
+    cdef int64_t intended(self, int64_t index) noexcept nogil:
+        cdef const PieceStart *piece
+        cdef int64_t seconds
+        cdef int64_t rest
+        while self.place + 1 < self.count and is_reached(&self.pieces[self.place + 1], index):
+            self.place += 1
+        while self.place and not is_reached(&self.pieces[self.place], index):
+            self.place -= 1
+        piece = &self.pieces[self.place]
+        seconds = (index - piece.whole) // piece.rate
+        rest = (index - piece.whole - seconds * piece.rate) * SECOND - piece.part
+        # A message is due at the first nanosecond at which due() counts it.
+        return piece.begin + seconds * SECOND + (
+            (rest + piece.rate - 1) // piece.rate if rest > 0 else -(-rest // piece.rate))
+
+
+cdef class SharePacer(Pacer):
+    """One end's share of a schedule: of all messages those whose number is its own, modulo `ends`.
+
+    Args:
+        whole: the schedule of all ends.
+        number: which end, from 0.
+        ends: how many there are.
+    """
+
+    def __init__(self, whole: Pacer, number: int, ends: int) -> None:
+        super().__init__(whole.rate)
+        self.whole = whole
+        self.number = number
+        self.ends = ends
+
+    cdef int64_t due(self, int64_t elapsed) noexcept nogil:
+        cdef int64_t all_due = self.whole.due(elapsed)
+        return (all_due - self.number + self.ends - 1) // self.ends if all_due > 0 else 0
+
+    cdef int64_t intended(self, int64_t index) noexcept nogil:
+        return self.whole.intended(index * self.ends + self.number)
+
+
+cdef inline void count_before(PieceStart *piece, const PieceStart *last) noexcept nogil:
+    """Count the messages before a piece, which follows ``last``."""
+    cdef int64_t seconds = (piece.begin - last.begin) // SECOND
+    cdef int64_t rest = (piece.begin - last.begin) - seconds * SECOND
+    cdef int64_t parts = last.part + rest * last.rate
+    piece.whole = last.whole + seconds * last.rate + parts // SECOND
+    piece.part = parts % SECOND
+
+
+cdef inline bint is_reached(const PieceStart *piece, int64_t index) noexcept nogil:
+    """Say whether message ``index`` is due after the begin of a piece."""
+    return index > piece.whole or (index == piece.whole and piece.part == 0)
 
 
 cdef inline int bucket_of(int64_t delay) noexcept nogil:
@@ -97,20 +192,26 @@ cdef class Schedule:
     """A pacer that runs. It begins when it is first asked what is due.
 
     Args:
-        rate: messages per second.
+        pacer: says when each message is due.
     """
 
-    def __init__(self, rate: int) -> None:
-        self.pacer = Pacer(rate)
+    def __init__(self, pacer: Pacer) -> None:
+        self.pacer = pacer
         self.delays = DelayHistogram()
 
-    cdef int64_t due(self, int64_t now) noexcept nogil:
-        """Return how many messages are due at ``now`` (monotonic ns), since the start."""
+    cdef int begin(self, int64_t now) noexcept nogil:
+        """Begin at ``now`` (monotonic ns), unless it began before."""
         if self.start == 0:
             self.start = now
             # Both clocks begin at ``now``, which was read a moment ago: otherwise messages would go
             # out before the time that they tell, and seem faster than they are.
             self.epoch = realtime_ns() - (monotonic_ns() - now)
+        return 0
+
+    cdef int64_t due(self, int64_t now) noexcept nogil:
+        """Return how many messages are due at ``now`` (monotonic ns), since the start."""
+        if self.start == 0:
+            self.begin(now)
         return self.pacer.due(now - self.start)
 
     cdef int64_t send_time(self, int64_t index) noexcept nogil:

@@ -13,7 +13,10 @@ from quiver_fast.errors import PeerError
 from quiver_fast.loop import interrupt
 from quiver_fast.run.control import Control
 
-__all__ = ["accept", "connect", "free_port", "listen", "resolve"]
+__all__ = [
+    "accept", "begin_connect", "connect", "free_port", "has_spoken", "listen", "resolve",
+    "take_peers",
+]  # fmt: skip
 
 
 def _wait(fds: list[tuple[int, int]], deadline: float | None) -> bool:
@@ -86,6 +89,49 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
         except OSError as error:
             reason = error.strerror or str(error)
     raise PeerError(f"cannot connect to {endpoint(host, port)}: {reason}")
+
+
+def begin_connect(family: int, address: tuple[object, ...]) -> socket.socket:
+    """Return a socket that begins to connect; it is writable when that is done, or has failed.
+
+    Raises:
+        OSError: it fails at once.
+    """
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        _tune(sock)
+        code = sock.connect_ex(address)
+        if code not in (0, errno.EINPROGRESS):
+            raise OSError(code, os.strerror(code))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def take_peers(listener: socket.socket, most: int) -> list[socket.socket]:
+    """Accept peers that wait, at most so many."""
+    peers: list[socket.socket] = []
+    while len(peers) < most:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            break
+        peers.append(_tune(sock))
+    return peers
+
+
+def has_spoken(sock: socket.socket) -> bool | None:
+    """Say whether a peer sent its first byte; None while it may do so yet.
+
+    A probe of the port closes without one.
+    """
+    try:
+        return sock.recv(1, socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return None
+    except OSError:
+        return False
 
 
 def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:

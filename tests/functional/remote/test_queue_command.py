@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.documents import parsed
 from support.processes import Finished, Running, free_port, run, wait_until
 from support.remote import serving
 
@@ -37,13 +37,13 @@ def test_a_directory_without_a_server(tmp_path: Path) -> None:
     appended = queue("append", tmp_path / "q", *VALUES)
     assert appended.code == 0, appended.stderr
     shown = queue("dump", "--json", tmp_path / "q", "--from", appended.lines[1])
-    assert [json.loads(line) for line in shown.lines[:2]] == [
+    assert [parsed(line) for line in shown.lines[:2]] == [
         {"index": int(appended.lines[1]), "base64": "AQID/w=="},
         {"index": int(appended.lines[2]), "text": '"hello, world"'},
     ]
     checked = queue("verify", "--json", tmp_path / "q")
     assert checked.code == 0
-    found = json.loads(checked.stdout)
+    found = parsed(checked.stdout)
     assert (found["entries"], found["faults"]) == (5, [])
     (file,) = found["files"]
     assert (file["entries"], file["ended"], file["faults"]) == (5, False, [])
@@ -142,7 +142,7 @@ def test_values_come_from_standard_input(tmp_path: Path) -> None:
     ended = subprocess.run(
         command, input="one\n{ two: 2 }\n", capture_output=True, text=True, timeout=20, check=True
     )
-    indexes = [json.loads(line)["index"] for line in ended.stdout.splitlines()]
+    indexes = [parsed(line)["index"] for line in ended.stdout.splitlines()]
     assert queue("dump", tmp_path).lines == [f"{indexes[0]}\tone", f"{indexes[1]}\t{{ two: 2 }}"]
 
 

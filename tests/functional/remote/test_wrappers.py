@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.documents import parsed
 from support.measured import Figure
 from support.processes import Finished, Running, free_port, run, wait_until
 from support.remote import serving
@@ -40,7 +40,7 @@ def document_of(*words: str | Path) -> dict[str, Any]:
     """Run `quiver --json` and demand success."""
     ended = tool("pair", "--json", *words)
     assert ended.code == 0, ended.stderr
-    document: dict[str, Any] = json.loads(ended.stdout)
+    document: dict[str, Any] = parsed(ended.stdout)
     assert document["complete"] is True
     return document
 
@@ -125,7 +125,7 @@ def test_the_ends_apart(server: str, tmp_path: Path) -> None:
     for role, folder in (("sender", "s"), ("receiver", "r")):
         names = sorted(path.name for path in (tmp_path / folder).iterdir())
         assert [name.removeprefix(f"{role}-") for name in names] == ARROW_FILES
-        summary = json.loads((tmp_path / folder / f"{role}-summary.json").read_text())
+        summary = parsed((tmp_path / folder / f"{role}-summary.json").read_text())
         assert (summary["complete"], summary["config"]["scheme"]) == (True, "csp")
 
 
@@ -153,7 +153,7 @@ def test_a_receiver_that_begins_at_the_end(server: str, tmp_path: Path) -> None:
     transfers = read_transfers(out / "receiver-transfers.csv.zst", record_format="v1")
     sent = read_transfers(tmp_path / "s" / "sender-transfers.csv.zst", record_format="v1")
     assert list(transfers.ids) == list(sent.ids)
-    summary = json.loads((out / "receiver-summary.json").read_text())
+    summary = parsed((out / "receiver-summary.json").read_text())
     assert summary["config"]["tail_from"] == "end"
     every = tool("arrow", "receive", url, "--tail-from", "start", "-c", "25", "--summary")
     assert "25 messages" in every.stdout

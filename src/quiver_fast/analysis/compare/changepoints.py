@@ -149,7 +149,7 @@ def separation_limit(runs: int) -> float:
 
 
 def detectable_step(values: Float64Array, starts: Sequence[int]) -> float:
-    """Return the step in the midst of such a series that is found in four of five.
+    """Return the step in the middle of such a series that is found in four of five.
 
     Args:
         values: float64[n], n at least 6.

@@ -4,8 +4,8 @@ A recorded latency is the true one-way delay plus the offset, which is the recei
 clock minus the sender's: r - s = delay + offset, with delay >= 0.
 
 Drift: queues only ever add delay, so the smallest latency of each second lies near the line
-offset(t) = a + b * t. Of all lines below every minimum the one closest to them in the sum of
-vertical distances is the estimate; it contains the edge of the lower convex hull above or
+offset(t) = a + b * t. The estimate is the line below every minimum that is closest to them in the
+sum of vertical distances; it contains the edge of the lower convex hull above or
 below the mean of the times (Moon, Skelly and Towsley, "Estimation and Removal of Clock Skew
 from Network Delay Measurements", INFOCOM 1999; Zhang, Liu and Xia, "Clock Synchronization
 Algorithms for Network Measurements", INFOCOM 2002). Without independent knowledge a drift of
@@ -14,8 +14,8 @@ the clocks cannot be told from a floor of delay that rises or falls.
 Its interval is Sen's ("Estimates of the Regression Coefficient Based on Kendall's Tau", JASA
 63, 1968), which asks nothing of the shape of the noise: the seconds are cut into seven windows of
 equally many, and of the 21 slopes between the minima of two windows, each at its own second,
-the second smallest and the second largest are the ends. Of the 5,040 orders that the seven errors
-can have, 7 leave less than two slopes below the truth and 7 above it: where chance orders them,
+the second smallest and the second largest are the ends. The seven errors can have 5,040 orders:
+7 of them leave less than two slopes below the truth, and 7 above it; where chance orders them,
 the ends hold the truth in 99.7 %. Six windows would give 98.3 %, of which some hundreds of runs
 have less than 95 by chance. A seventh of a run outlasts most bursts. The interval is widened
 by what the records do not show: a minimum is off by less than a tick, so that the difference of

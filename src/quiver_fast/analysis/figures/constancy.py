@@ -209,7 +209,7 @@ def change(counts: NDArray[np.int64]) -> Step | Trend | None:
 
 
 def detectable(counts: NDArray[np.int64]) -> float:
-    """Return the step in the midst, as a share of the mean, that is found in four of five runs.
+    """Return the step in the middle, as a share of the mean, that is found in four of five runs.
 
     Args:
         counts: int64[n] of neighbouring seconds of one level, n at least 6, not all 0.

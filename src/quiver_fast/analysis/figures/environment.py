@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +16,19 @@ import numpy as np
 import quiver_fast
 from quiver_fast.proton import info
 
-__all__ = ["environment"]
+__all__ = ["environment", "shown_command"]
+
+_CPU_INFO = Path("/proc/cpuinfo")
+_CPU_NAME = r"(?m)^(?:model name|Hardware|Model)\s*:\s*(.+)$"
+_HIDDEN = "***"
+# Expressions are compiled when a summary is written, not when a command starts.
+# An option is known by its beginning, and may have its value within the word.
+_HIDING_OPTION = r"(?s)--pass[a-z]*(?:=.*)?"
+_USER_INFO = r"(?<=//)([^/@:\s]*):[^/\s]*@"
 
 
 def environment() -> dict[str, Any]:
-    """Return versions of the tool and what it stands on, and facts of the host."""
+    """Return versions of the tool and what it stands on, facts of the host, and the command."""
     return {
         "quiver_fast": quiver_fast.__version__,
         "proton": info.engine_version(),
@@ -24,4 +37,38 @@ def environment() -> dict[str, Any]:
         "kernel": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "cpu_count": os.cpu_count(),
+        "cpu": _cpu_name(),
+        "host": platform.node() or None,
+        "command": shown_command(sys.argv),
     }
+
+
+def shown_command(words: Sequence[str]) -> str:
+    """Return a command line as a shell takes it, with ``***`` for each password."""
+    return shlex.join(_shown_words(words))
+
+
+def _shown_words(words: Sequence[str]) -> Iterator[str]:
+    secret_follows = False
+    for number, word in enumerate(words):
+        if secret_follows:
+            yield _HIDDEN
+            secret_follows = False
+        elif re.fullmatch(_HIDING_OPTION, word):
+            option, equals, _ = word.partition("=")
+            secret_follows = not equals
+            yield f"{option}={_HIDDEN}" if equals else option
+        elif number == 0:
+            yield Path(word).name
+        else:
+            yield re.sub(_USER_INFO, rf"\1:{_HIDDEN}@", word)
+
+
+def _cpu_name() -> str | None:
+    """Return what the processor calls itself; None where the system does not tell."""
+    try:
+        text = _CPU_INFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or None
+    found = re.search(_CPU_NAME, text)
+    return found[1].strip() if found else platform.processor() or None

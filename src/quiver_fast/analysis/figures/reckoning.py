@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.units import PER_SECOND
 
 if TYPE_CHECKING:
@@ -66,9 +67,15 @@ def pair_sections(
         ``results``: ``message_count`` (received), ``duration`` in seconds, ``sender_rate``,
         ``receiver_rate`` and ``end_to_end_rate`` in messages/s; what cannot be known is
         None. ``drain`` and ``queue_growth``: None, or what :func:`_drain` and
-        :func:`_growth` return.
+        :func:`_growth` return; a warm-up is part of these two.
     """
     end = end_of_sending(sender, run)
+    growth = None
+    if end is not None:
+        whole = _duration(sender, receiver, end)
+        growth = _growth(sender.count, receiver.count - receiver.late, whole, run)
+    since = measured_since(sender, run)
+    sender, receiver = without_warmup(sender, since), without_warmup(receiver, since)
     duration = _duration(sender, receiver, end)
     within = receiver.count - receiver.late
     return {
@@ -80,7 +87,7 @@ def pair_sections(
             "end_to_end_rate": within / duration if duration and duration > 0 else None,
         },
         "drain": None if end is None else _drain(receiver),
-        "queue_growth": None if end is None else _growth(sender.count, within, duration, run),
+        "queue_growth": growth,
     }
 
 

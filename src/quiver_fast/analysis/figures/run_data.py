@@ -57,6 +57,10 @@ class RunData:
         settlement: settlement latencies, in the unit of the sender's records.
         sections: ``results``, ``drain`` and ``queue_growth``, what both ends say together
             (:func:`.reckoning.pair_sections`); each None where an end is missing.
+        ends: of a run of many ends, the summary of each: senders, then receivers; else None.
+            ``sender`` and ``receiver`` are of all together then.
+        fairness: of such a run, how evenly its messages are spread, by "senders" and "receivers"
+            (:func:`.ends.fairness`).
     """
 
     name: str
@@ -68,9 +72,11 @@ class RunData:
     sends: Distribution | None
     settlement: Latencies | None
     sections: dict[str, Any]
+    ends: list[dict[str, Any]] | None = None
+    fairness: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AnalysedRun(RunData):
     """A run that was analysed where its records are: what is large stayed there.
 

@@ -33,8 +33,8 @@ def run_statistics(
     """Return the section ``analysis`` of a run's document.
 
     Args:
-        run: what an engine read. Of one that was analysed elsewhere what was said there
-            comes back, whatever the next two are.
+        run: what an engine read. If it was analysed elsewhere, what was said there comes
+            back, whatever the next two are.
         interval_seconds: the expected interval between messages, for the correction of
             coordinated omission; None for the one that the run's configuration implies.
         window_seconds: the length of the windows in ``windows``; None for no windows.
@@ -87,7 +87,9 @@ def sending_end(run: RunData) -> float | None:
         return None
     results = run.sender["results"]
     duration = int(run.sender["config"]["duration"]) * PER_SECOND["ms"]
-    end = planned_end(results["first_send_time"], results["last_send_time"], duration)
+    # The sending began before what is measured, where there is a warm-up.
+    begin = (run.sender.get("warmup") or {}).get("first_time", results["first_send_time"])
+    end = planned_end(begin, results["last_send_time"] or begin, duration)
     return end / PER_SECOND["ms"]
 
 
@@ -206,11 +208,11 @@ def _settlement_bound(run: RunData, latencies: Latencies) -> int | None:
 def expected_interval(run: RunData) -> float | None:
     """Return the expected seconds between a message and the next in its place, or None.
 
-    Under a rate that is 1 / rate. Otherwise every unit of the credit window is a place
-    that a message takes until it is received, so that each place gets its next message
-    after credit window / message rate (Little's law). None where neither is known.
+    Under a schedule that is 1 / its rate, or mean rate. Otherwise every unit of the credit
+    window is a place that a message takes until it is received, so that each place gets its
+    next message after credit window / message rate (Little's law). None where neither is known.
     """
-    rate = _asked_rate(run)
+    rate = _asked_rate(run) or _mean_rate(run)
     if rate:
         return 1 / rate
     credit = _configured(run.receiver, "credit_window") or _configured(run.sender, "credit_window")
@@ -221,6 +223,12 @@ def expected_interval(run: RunData) -> float | None:
 def _asked_rate(run: RunData) -> float:
     """Return the messages/s that were asked for; 0 for none."""
     return _configured(run.sender, "rate") or _configured(run.receiver, "rate")
+
+
+def _mean_rate(run: RunData) -> float:
+    """Return the messages/s of the sender's schedule on average; 0 where it had none."""
+    schedule = {} if run.sender is None else run.sender.get("schedule") or {}
+    return float(schedule.get("rate") or 0)
 
 
 def _configured(end: dict[str, Any] | None, key: str) -> float:

@@ -1,10 +1,10 @@
 """The steady part of a run, without its warm-up and ramp-down, if it has one; and stalls.
 
-Of the whole seconds of the run (the first and the last are cut by its ends), up to the end
-of the sending: what is drained afterwards is no part of it.
+It consists of whole seconds of the run (the first and the last are cut by its ends), up to the
+end of the sending: what is drained afterwards is no part of it.
 
 A run that keeps the rate it was asked for is steady. Seconds at its ends are left out
-only while they are more than 10 % off that rate. Of any other run MSER decides how many
+only while they are more than 10 % off that rate. For any other run MSER decides how many
 seconds to leave out. MSER (White, "An Effective Truncation Heuristic for Bias Reduction
 in Simulation Output", Simulation 69(6), 1997) removes the d first observations that
 minimise the squared standard error of the mean of the others,
@@ -18,8 +18,8 @@ transient, and its answer is rejected (White's rule): then the whole must keep i
 
 MSER always has an answer. Whether what it left keeps its level is another question, which
 :mod:`quiver_fast.analysis.figures.constancy` answers: with a trend or a step in it the run is not
-steady. Nor is one that is silent in most of its seconds. Fewer than six whole seconds are too
-short to tell.
+steady. A run that is silent in most of its seconds is not steady either. Fewer than six whole
+seconds are too short to tell.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ def _off_rate(counts: NDArray[np.int64], rate: float, limit: int) -> int:
 def _truncation(counts: NDArray[np.int64], limit: int) -> tuple[int, bool]:
     """Return the d up to ``limit`` that minimises MSER(d), and whether that is at the limit.
 
-    Of equals the smallest. At the limit is also one that is better beyond, within the first
-    half of the counts.
+    The smallest of equals is returned. A d that is better beyond the limit, within the first
+    half of the counts, counts as at the limit.
     """
     half = max(len(counts) // 2, limit)
     within = beyond = (np.inf, 0)

@@ -8,6 +8,7 @@ from quiver_fast.analysis.figures.delivery import receiver_alone
 from quiver_fast.analysis.figures.latency import exact_latency, upstream_latency
 from quiver_fast.analysis.figures.schedule import send_schedule
 from quiver_fast.analysis.figures.series import per_second
+from quiver_fast.analysis.figures.warmup import measured_since, warmup_section, without_warmup
 from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.errors import RecordError
@@ -16,70 +17,90 @@ from quiver_fast.records.ids import how_compared
 from quiver_fast.records.layout import line_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+    from quiver_fast.rate_steps import Piece
 
 __all__ = ["receiver_sections", "sender_sections", "unread_sections"]
 
 
 def sender_sections(
-    sender: FileAnalysis, rate: int = 0, schedule: dict[str, Any] | None = None
+    sender: FileAnalysis,
+    asked: Sequence[Piece] = (),
+    schedule: dict[str, Any] | None = None,
+    run: RunBounds = NOTHING_KNOWN,
 ) -> dict[str, Any]:
     """Return the sections of a sender's summary.
 
     Args:
         sender: what the sender recorded.
-        rate: the rate asked for in messages/s; 0 for none.
+        asked: the schedule that was asked for, as `quiver_fast.rate_steps.schedule_of` has it;
+            empty for none.
         schedule: the arrow's own report on the schedule, if it gave one.
+        run: what is known of the run.
 
     Returns:
         ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` =
         count / (last - first send), rounded), ``series``,
-        ``records``, and where they apply ``settlement``, ``schedule`` and ``streaming``.
+        ``records``, and where they apply ``settlement``, ``schedule``, ``streaming`` and
+        ``warmup``.
     """
+    since = measured_since(sender, run)
+    measured = without_warmup(sender, since)
     results = _no_results()
-    _put_extent(results, "send", sender)
+    _put_extent(results, "send", measured)
     sections: dict[str, Any] = {
         "results": results,
-        "series": per_second(sender.seconds, None),
+        "series": per_second(measured.seconds, None),
         "records": _records(sender),
-    }
+    } | warmup_section(sender, since, run)
     if sender.settlement is not None:
         sections["settlement"] = sender.settlement.section(sender.time_unit)
-    if rate > 0:
-        sections["schedule"] = send_schedule(sender, rate, schedule)
+    if asked:
+        sections["schedule"] = send_schedule(sender, asked, schedule)
     return sections | _streaming(sender)
 
 
-def receiver_sections(receiver: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dict[str, Any]:
+def receiver_sections(
+    receiver: FileAnalysis, run: RunBounds = NOTHING_KNOWN, sender: FileAnalysis | None = None
+) -> dict[str, Any]:
     """Return the sections of a receiver's summary.
 
     Args:
         receiver: the run's own messages in what the receiver recorded.
         run: what is known of the run.
+        sender: what its sender recorded; None where it has none.
 
     Returns:
         ``results`` in upstream's shape (``message_rate`` = count / (last - first receive),
         or until the end of the sending where the run was ended by its duration, rounded;
         latencies in milliseconds), ``latency`` (exact, in the clock's unit),
         ``delivery`` (as far as the receiver alone can tell), ``series``, ``records``, and
-        ``streaming`` where it applies.
+        ``streaming`` and ``warmup`` where they apply.
 
     Raises:
         RecordError: the records are a sender's.
     """
     if receiver.histogram is None:
         raise RecordError("the receiver's records have no receive times")
-    unit, latencies = receiver.time_unit, receiver.latencies
+    since = measured_since(sender or receiver, run)
+    measured = without_warmup(receiver, since)
+    unit, latencies = receiver.time_unit, measured.latencies
     results = _no_results()
-    _put_extent(results, "receive", receiver)
+    _put_extent(results, "receive", measured)
     results.update(upstream_latency(latencies, unit))
-    return {
-        "results": results,
-        "latency": exact_latency(latencies, unit),
-        "delivery": receiver_alone(receiver, run),
-        "series": per_second(receiver.seconds, receiver.histogram),
-        "records": _records(receiver),
-    } | _streaming(receiver)
+    return (
+        {
+            "results": results,
+            "latency": exact_latency(latencies, unit),
+            "delivery": receiver_alone(receiver, run),
+            "series": per_second(measured.seconds, measured.histogram),
+            "records": _records(receiver),
+        }
+        | _streaming(receiver)
+        | warmup_section(receiver, since, run)
+    )
 
 
 def unread_sections(count: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ class RunBounds:
         complete: whether both ends ended in order; None where that is not known.
         queue_empty: whether the receiver read the queue to its end; None likewise.
         peer_to_peer: whether no server was between the ends; None likewise.
+        warmup: seconds from the first message that are in no figure; 0 for none.
     """
 
     run_start: int | None = None
@@ -30,6 +31,7 @@ class RunBounds:
     complete: bool | None = None
     queue_empty: bool | None = None
     peer_to_peer: bool | None = None
+    warmup: float = 0
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -52,6 +54,7 @@ class RunBounds:
             complete=False if False in flags else None if None in flags else True,
             queue_empty=report.get("queue_empty"),
             peer_to_peer=None if mode is None else mode == "server",
+            warmup=send.get("warmup") or receive.get("warmup") or 0,
         )
 
     @property

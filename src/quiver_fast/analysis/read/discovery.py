@@ -3,15 +3,18 @@
 A file is taken as it is. A directory is searched, with those below it, for files that
 end in ``transfers.csv`` or ``transfers.csv.zst``, as the wrappers name them. Anything
 else is expanded as a glob. Two files whose paths differ in nothing but ``sender`` and
-``receiver`` in the file's name are the two ends of one run.
+``receiver`` in the file's name are the two ends of one run. Files such as
+``sender.3-transfers.csv``, with the number of an end, are one run of many ends.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -19,7 +22,7 @@ from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import RecordError, UsageError
 
 __all__ = [
-    "RECORD_FILES", "RunFiles", "find_runs", "is_url", "matches", "role_of", "search",
+    "RECORD_FILES", "RunFiles", "end_of", "find_runs", "is_url", "matches", "role_of", "search",
     "without_remainders",
 ]  # fmt: skip
 
@@ -28,6 +31,7 @@ RECORD_FILES = ("*transfers.csv", "*transfers.csv.zst")
 
 _COMPRESSED = ".zst"
 _ROLES = ("sender", "receiver")
+_END = re.compile(r"(sender|receiver)\.(\d{1,9})-transfers\.csv(?:\.zst)?", re.ASCII)
 
 
 class Named(Protocol):
@@ -52,17 +56,27 @@ class RunFiles:
         name: what to call the run: the directory of the wrapper's files, else the file.
         sender, receiver: the file of each end, where there is one; None where not.
         other: the one file of a run whose name does not tell the end it is of.
+        senders, receivers: the files of a run of many ends, by their numbers; the others are
+            None then.
     """
 
     name: str
     sender: Path | None = None
     receiver: Path | None = None
     other: Path | None = None
+    senders: tuple[Path, ...] = field(default=(), kw_only=True)
+    receivers: tuple[Path, ...] = field(default=(), kw_only=True)
+
+    @property
+    def many(self) -> bool:
+        """Whether this is a run of many ends."""
+        return bool(self.senders or self.receivers)
 
     @property
     def paths(self) -> list[Path]:
         """The files that there are."""
-        return [path for path in (self.sender, self.receiver, self.other) if path is not None]
+        single = [path for path in (self.sender, self.receiver, self.other) if path is not None]
+        return [*single, *self.senders, *self.receivers]
 
 
 def find_runs(
@@ -87,9 +101,23 @@ def find_runs(
     runs: dict[str, dict[str, Path]] = {}
     for path in files:
         role = role_of(path)
+        if end_of(path) is not None:
+            # All of a folder are one run.
+            runs.setdefault(str(path.parent), {})[path.name] = path
+            continue
         key = str(path) if role is None else str(path.with_name(path.name.replace(role, "*")))
         runs.setdefault(key.removesuffix(_COMPRESSED), {})[role or "other"] = path
-    return [RunFiles(_name(list(ends.values())), **ends) for ends in runs.values()]
+    return [_run(ends) for ends in runs.values()]
+
+
+def _run(ends: dict[str, Path]) -> RunFiles:
+    name = _name(list(ends.values()))
+    numbered = sorted(filter(itemgetter(0), ((end_of(path), path) for path in ends.values())))
+    if not numbered:
+        return RunFiles(name, ends.get("sender"), ends.get("receiver"), ends.get("other"))
+    senders = tuple(path for end, path in numbered if end is not None and end[0] == "sender")
+    receivers = tuple(path for end, path in numbered if end is not None and end[0] != "sender")
+    return RunFiles(name, senders=senders, receivers=receivers)
 
 
 def is_url(word: str) -> bool:
@@ -183,6 +211,12 @@ def role_of(path: Named) -> str | None:
     """Return ``sender`` or ``receiver`` as the file's name tells it, or None."""
     named = [role for role in _ROLES if role in path.name]
     return named[0] if len(named) == 1 else None
+
+
+def end_of(path: Named) -> tuple[str, int] | None:
+    """Return the role and the number of the end that a file of a run of many ends is of."""
+    match = _END.fullmatch(path.name)
+    return None if match is None else (match[1], int(match[2]))
 
 
 def _name(paths: list[Path]) -> str:

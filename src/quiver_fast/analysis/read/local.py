@@ -38,6 +38,7 @@ from quiver_fast.records.splits import scan_file
 from quiver_fast.records.transfers import RunBatch
 
 __all__ = [
+    "Fold",
     "PairAnalysis",
     "analyze_file",
     "analyze_pair",
@@ -77,7 +78,7 @@ class PairAnalysis:
 
 
 @dataclass
-class _Fold:
+class Fold:
     """Sums over the batches of a file, in the file's order."""
 
     time_unit: str | None = None
@@ -106,6 +107,7 @@ class _Fold:
         self._histogram: HistogramRows | None = None
 
     def add(self, batch: RunBatch) -> None:
+        """Add the next batch of the file."""
         self.last = batch
         self.malformed += batch.malformed
         self.first_malformed = self.first_malformed or batch.first_malformed
@@ -239,7 +241,7 @@ def analyze_runs(
         run: what is known of the run; of a receiver, messages from before its start are
             older ones.
     """
-    fold = _Fold(time_unit=unit, keep_ticks=reconcilable)
+    fold = Fold(time_unit=unit, keep_ticks=reconcilable)
     sieve = Sieve(run)
     for batch in batches:
         fold.add(sieve.own(batch, fold.unit_of(batch)))
@@ -336,13 +338,13 @@ def reconcile_runs(
     end = end_of_sending(sender, run)
     ending = None if end is None else (end, sender.time_unit)
     # The ids of both ends say more than the receiver's alone, so the fold need not keep those.
-    fold = _Fold(time_unit=unit, keep_ids=False, ending=ending)
+    fold = Fold(time_unit=unit, keep_ids=False, ending=ending)
     reconciliation = Reconciliation(sender, run)
     for batch in scan():
         fold.add(reconciliation.own(batch, fold.unit_of(batch)))
     sieve = reconciliation.sieve()
     if reconciliation.mixed:
-        fold = _Fold(time_unit=unit, keep_ids=False, ending=ending)
+        fold = Fold(time_unit=unit, keep_ids=False, ending=ending)
         for batch in scan():
             fold.add(sieve.own(batch, fold.unit_of(batch)))
     return PairAnalysis(sender, fold.result(sieve), reconciliation.result(), run)

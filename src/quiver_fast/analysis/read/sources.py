@@ -11,11 +11,14 @@ from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.reckoning import pair_sections
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.ends import load_ends
 from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
 from quiver_fast.errors import RecordError
+from quiver_fast.rate_steps import parse_rate_steps, schedule_of
 from quiver_fast.records.formats import RECEIVE, SEND, shown_line
 from quiver_fast.records.frames import lost_end
 from quiver_fast.records.layout import line_fault
@@ -51,6 +54,8 @@ def load_run(files: RunFiles, progress: Progress) -> RunData:
             beside the records is damaged.
         OSError: a file cannot be read.
     """
+    if files.many:
+        return load_ends(files, progress)
     run = run_bounds(files)
     if files.other is not None:
         found = checked(files.other, analyze_file(files.other, progress=progress, run=run))
@@ -106,13 +111,17 @@ def run_data(
     summaries: dict[str, dict[str, Any]] = {}
     sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth"))
     if sender is not None:
-        summaries["sender"] = _sender_summary(_path(files, files.sender), sender)
+        summaries["sender"] = _sender_summary(_path(files, files.sender), sender, run)
     if receiver is not None:
-        summaries["receiver"] = _receiver_summary(_path(files, files.receiver), receiver, run)
+        path = _path(files, files.receiver)
+        summaries["receiver"] = _receiver_summary(path, receiver, run, sender)
         delivery = summaries["receiver"]["delivery"] = delivery or summaries["receiver"]["delivery"]
     if sender is not None and receiver is not None:
         sections = pair_sections(sender, receiver, run)
     settlement = None if sender is None else sender.settlement
+    since = measured_since(sender or receiver, run)
+    sender = None if sender is None else without_warmup(sender, since)
+    receiver = None if receiver is None else without_warmup(receiver, since)
     return RunData(
         name=files.name,
         sender=summaries.get("sender"),
@@ -171,6 +180,7 @@ def _cut_text(path: Path, found: FileAnalysis) -> str:
     place, text = summary_path(path), f"{path} is cut short"
     summary = {} if place is None else summary_document(place)
     counted = (summary.get("results") or {}).get("message_count")
+    warmup = (summary.get("warmup") or {}).get("message_count") or 0
     if counted is None:
         if found.missing_bytes is not None:
             return f"{text}: {left:,} records are left, {found.missing_bytes:,} bytes are missing"
@@ -178,19 +188,23 @@ def _cut_text(path: Path, found: FileAnalysis) -> str:
     delivery = summary.get("delivery") or {}
     # Before there was ``older``, the count was of all records.
     others = (delivery.get("foreign") or 0) if "older" in delivery else 0
-    whole = counted + others + (delivery.get("older") or 0)
+    whole = counted + warmup + others + (delivery.get("older") or 0)
     return f"{text}: {left:,} of {whole:,} records are left, {whole - left:,} are missing"
 
 
-def _sender_summary(path: Path, found: FileAnalysis) -> dict[str, Any]:
+def _sender_summary(path: Path, found: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     kept = _wrapper_summary(path)
-    rate = (kept["config"] or {}).get("rate", 0)
+    config = kept["config"] or {}
+    steps = parse_rate_steps(config.get("rate_steps") or "")
     schedule = (kept["arrow"] or {}).get("schedule")
-    return _summary(path, kept, sender_sections(found, rate, schedule))
+    asked = schedule_of(config.get("rate") or 0, steps)
+    return _summary(path, kept, sender_sections(found, asked, schedule, run))
 
 
-def _receiver_summary(path: Path, found: FileAnalysis, run: RunBounds) -> dict[str, Any]:
-    return _summary(path, _wrapper_summary(path), receiver_sections(found, run))
+def _receiver_summary(
+    path: Path, found: FileAnalysis, run: RunBounds, sender: FileAnalysis | None
+) -> dict[str, Any]:
+    return _summary(path, _wrapper_summary(path), receiver_sections(found, run, sender))
 
 
 def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.errors import RecordError
+from quiver_fast.errors import RecordError, UsageError
+from quiver_fast.rate_steps import parse_rate_steps
 
-__all__ = ["check_regular", "summary_document", "summary_path"]
+__all__ = ["check_regular", "read_document", "summary_document", "summary_path"]
 
 _TRANSFERS = ("transfers.csv", "transfers.csv.zst")
 # A summary has a row per second: this is years.
@@ -50,6 +51,14 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_steps(value: Any) -> bool:
+    try:
+        parse_rate_steps(value)
+    except (TypeError, UsageError):
+        return False
+    return True
+
+
 def _is_schedule(value: Any) -> bool:
     """Say whether it has how late messages left: null, or percentiles."""
     if not _is_object(value) or "late_us" not in value:
@@ -83,7 +92,9 @@ _CONFIG: dict[str, Check] = {
 _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("config",): _is_object,
     ("config", "rate"): _is_number,
+    ("config", "rate_steps"): _is_steps,
     ("config", "run_start"): _is_count,
+    ("config", "warmup"): _is_number,
     ("config", "run_id"): _is_text,
     ("complete",): _is_flag,
     ("reason",): _is_text,
@@ -94,6 +105,8 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("arrow", "schedule"): _is_schedule,
     ("results",): _is_object,
     ("results", "message_count"): _is_count,
+    ("warmup",): _is_object,
+    ("warmup", "message_count"): _is_count,
     ("delivery",): _is_object,
     ("delivery", "older"): _is_count,
     ("delivery", "foreign"): _is_count,
@@ -128,19 +141,34 @@ def summary_document(place: Path) -> dict[str, Any]:
         RecordError: it is damaged, or no summary.
         OSError: it cannot be read.
     """
+    return read_document(place, "summary", _fault)
+
+
+def read_document(place: Path, kind: str, fault_of: Callable[[Any], str | None]) -> dict[str, Any]:
+    """Return the JSON document in the file at ``place``.
+
+    Args:
+        place: the file.
+        kind: what it should be, in a word.
+        fault_of: says what a document lacks of one, None for nothing.
+
+    Raises:
+        RecordError: it is damaged, or something else.
+        OSError: it cannot be read.
+    """
     check_regular(place)
     size = place.stat().st_size
     if size > _LARGEST:
-        raise RecordError(f"{place} is no summary: it has {size:,} bytes")
+        raise RecordError(f"{place} is no {kind}: it has {size:,} bytes")
     try:
         document = json.loads(place.read_bytes())
     except ValueError as error:
         raise RecordError(f"{place} is damaged: {error}") from None
     except RecursionError:
-        raise RecordError(f"{place} is no summary: it is nested too deep") from None
-    fault = _fault(document)
+        raise RecordError(f"{place} is no {kind}: it is nested too deep") from None
+    fault = fault_of(document)
     if fault is not None:
-        raise RecordError(f"{place} is no summary: {fault}")
+        raise RecordError(f"{place} is no {kind}: {fault}")
     found: dict[str, Any] = document
     return found
 

@@ -164,9 +164,7 @@ def _lines_of(
 ) -> Iterator[tuple[tuple[str, ...], _Lines]]:
     """Yield (run, role, unit, kind) and the lines of all batches that have some."""
     for run in runs:
-        for path, operation in ((run.sender, SEND), (run.receiver, RECEIVE), (run.other, None)):
-            if path is None:
-                continue
+        for path, operation in _ends_of(run):
             for batch in scan_runs(path, operation=operation, progress=progress, keep_texts=True):
                 role = "sender" if batch.received is None else "receiver"
                 for kind, times, lines in (
@@ -176,6 +174,13 @@ def _lines_of(
                     if len(lines.count):
                         unit = time_unit(int((batch.sent if times is None else times)[0]))
                         yield (_shown(run.name), role, unit, kind), lines
+
+
+def _ends_of(run: RunFiles) -> Iterator[tuple[Path, str | None]]:
+    yield from ((path, SEND) for path in (run.sender, *run.senders) if path is not None)
+    yield from ((path, RECEIVE) for path in (run.receiver, *run.receivers) if path is not None)
+    if run.other is not None:
+        yield run.other, None
 
 
 def _transfers(batch: RunBatch) -> _Lines:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.model.distinct import distinct
 from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, split_at
 from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, aligned
@@ -86,7 +87,7 @@ def _combined(rows: Rows) -> Rows:
     (firsts,), lengths = keys_of(rows), rows[:, _LENGTH].view(np.uint64)
     if bool(np.all(firsts[1:] >= firsts[:-1] + lengths[:-1])):
         return rows
-    borders = np.unique(np.concatenate((firsts, firsts + lengths)))
+    borders = distinct(np.concatenate((firsts, firsts + lengths)))
     pieces, sizes, origin = split_at(firsts, lengths, borders)
     cut = _cut(rows, origin, pieces - firsts[origin], sizes)
     ascending = np.argsort(pieces, kind="stable")
@@ -167,6 +168,11 @@ class IdTable:
         orders = orders[origin] + offset
         self._rows.add(block, firsts.view(np.int64), lengths.view(np.int64), orders, ones, flags)
 
+    def mark(self) -> int:
+        """Return how many ids have been added; no run goes on from them to what is added next."""
+        self._take_waiting()
+        return self._seen
+
     def _all(self) -> SortedRows:
         self._take_waiting()
         return self._rows
@@ -189,7 +195,7 @@ class IdTable:
 def _cut_at(rows: Rows, keys: UInt64Array, others: Rows, others_keys: UInt64Array) -> Rows:
     """Cut rows where those of another table begin and end."""
     ends = others_keys + others[:, _LENGTH].view(np.uint64)
-    borders = np.unique(np.concatenate((others_keys, ends)))
+    borders = distinct(np.concatenate((others_keys, ends)))
     pieces, sizes, origin = split_at(keys, rows[:, _LENGTH].view(np.uint64), borders)
     return _cut(rows, origin, pieces - keys[origin], sizes)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.model.distinct import distinct
+
 __all__ = ["UInt64Array", "as_keys", "disjoint", "split_at"]
 
 Int64Array = NDArray[np.int64]
@@ -61,7 +63,7 @@ def disjoint(
     """
     if np.all(firsts[1:] >= firsts[:-1] + lengths[:-1]):
         return firsts, lengths, np.arange(len(firsts)), np.zeros(len(firsts), np.uint64)
-    borders = np.unique(np.concatenate((firsts, firsts + lengths)))
+    borders = distinct(np.concatenate((firsts, firsts + lengths)))
     # Cut at every border, pieces are equal or do not overlap.
     pieces, sizes, origin = split_at(firsts, lengths, borders)
     _, earliest = np.unique(pieces, return_index=True)

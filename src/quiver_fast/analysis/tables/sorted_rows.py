@@ -14,6 +14,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.model.distinct import distinct
+
 __all__ = ["ROOM", "Rows", "SortedLookup", "SortedRows", "aligned", "summed"]
 
 Int64Array = NDArray[np.int64]
@@ -283,7 +285,7 @@ class SortedLookup:
         """Return the second column of the rows with these keys, 0 where there is none."""
         found = np.zeros(len(keys), np.int64)
         numbers = np.searchsorted(np.array(self._firsts, np.int64), keys, "right") - 1
-        for number in np.unique(numbers[numbers >= 0]).tolist():
+        for number in distinct(numbers[numbers >= 0]).tolist():
             chunk = self._read(number)
             chosen = np.flatnonzero(numbers == number)
             wanted = keys[chosen]

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from quiver_fast.analysis.model.distinct import distinct
 from quiver_fast.analysis.model.distribution import (
     Distribution,
     Int64Array,
@@ -26,7 +27,7 @@ from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, summed
 __all__ = ["HistogramRows", "LatencyRows", "SpilledDistribution", "SpilledHistogram"]
 
 
-# So few values are added up with those of other calls.
+# Up to this many values are added up with those of other calls.
 _FEW_VALUES = 64
 
 
@@ -89,7 +90,7 @@ class SpilledDistribution:
 
     def order_statistics(self, indices: Iterable[int]) -> dict[int, int]:
         """Return the samples at ``indices`` (from 0) in ascending order."""
-        wanted = np.unique(np.array(list(indices), np.int64))
+        wanted = distinct(np.array(list(indices), np.int64))
         found: dict[int, int] = {}
         before = 0
         for part in self.parts():

@@ -37,7 +37,7 @@ def run_document(
         "sender": run.sender,
         "receiver": run.receiver,
         "analysis": run_statistics(run, interval_seconds, window_seconds),
-    }
+    } | ({} if run.ends is None else {"ends": run.ends, "fairness": run.fairness})
 
 
 def whole_document(
@@ -58,5 +58,6 @@ def whole_document(
         "comparison": comparison,
         "change_points": change_points,
         "thresholds": thresholds,
-        "analysed_with": environment(),
+        # The command is of whoever analyses, not of what was found: both engines say the same.
+        "analysed_with": {k: v for k, v in environment().items() if k != "command"},
     }

@@ -47,9 +47,9 @@ def run_text(document: dict[str, Any]) -> Iterator[str]:
 
 def comparison_text(comparison: dict[str, Any]) -> str:
     """Return the verdict on a candidate against its base, figure by figure."""
-    heads = f"{'':<13}{'base':>11}{'candidate':>11}{'change':>9}{'p':>9}{'effect':>7}"
+    heads = ("", "base", "candidate", "change", "p", "effect", "raw base", "raw cand.", "verdict")
     lines = [
-        f"{heads}{'raw base':>11}{'raw cand.':>11}  verdict",
+        _comparison_line(*heads),
         *(_figure_line(name, figure) for name, figure in comparison["figures"].items()),
         "",
         *_intervals(comparison["figures"]),
@@ -100,17 +100,24 @@ def _intervals(figures: dict[str, Any]) -> list[str]:
 def _figure_line(name: str, figure: dict[str, Any]) -> str:
     unit = figure["unit"]
     change = _or_dash(figure["change"], "+.1%")
-    cells = [
-        f"{name.replace('_', ' '):<13}",
-        f"{average_text(figure['base'], unit):>11}",
-        f"{average_text(figure['candidate'], unit):>11}",
-        f"{'~' if figure['verdict'] == NO_DIFFERENCE else change:>9}",
-        f"{_or_dash(figure['adjusted_p_value'], '.2g'):>9}",
-        f"{_or_dash(figure['effect'], '+.2f'):>7}",
-        f"{average_text(figure['raw_base'], unit):>11}",
-        f"{average_text(figure['raw_candidate'], unit):>11}",
-    ]
-    return "".join(cells) + f"  {figure['verdict']}"
+    return _comparison_line(
+        name.replace("_", " "),
+        average_text(figure["base"], unit),
+        average_text(figure["candidate"], unit),
+        "~" if figure["verdict"] == NO_DIFFERENCE else change,
+        _or_dash(figure["adjusted_p_value"], ".2g"),
+        _or_dash(figure["effect"], "+.2f"),
+        average_text(figure["raw_base"], unit),
+        average_text(figure["raw_candidate"], unit),
+        figure["verdict"],
+    )
+
+
+def _comparison_line(name: str, *cells: str) -> str:
+    """Return a line of the table; a blank stands before each cell, however wide the cell is."""
+    *figures, verdict = cells
+    padded = zip(figures, (11, 11, 8, 8, 6, 11, 11), strict=True)
+    return f"{name:<13}{''.join(f' {cell:>{width}}' for cell, width in padded)}  {verdict}"
 
 
 def change_point_text(changes: dict[str, Any]) -> str:

@@ -18,8 +18,9 @@ from quiver_fast.cli.shared.credentials import (
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.contract import CSP_BODY_LIMIT
+from quiver_fast.engine.message_fields import parse_properties
 from quiver_fast.errors import UsageError
-from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, SECURITY
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, SECURITY
 from quiver_fast.options.option import SWITCH, Option
 
 __all__ = [
@@ -33,9 +34,11 @@ __all__ = [
 
 # Options that both arrows of a pair get; the others belong to one arrow's plan.
 _OF_BOTH = tuple(
-    option for option in ARROW_OPTIONS if option.flag and option.group in (LOAD, SECURITY)
+    option for option in ARROW_OPTIONS if option.flag and option.group in (LOAD, MESSAGE, SECURITY)
 )
 _EXTENSION_SCHEMES = ("amqp", "amqps", "csp")
+# Figures begin with a whole second after the warm-up, and take some time.
+_LEAST_MEASURED = 2
 _JMS_PORT = 61616
 _JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
 
@@ -51,6 +54,8 @@ class ArrowOptions:
     duration: int
     count: int
     rate: int
+    rate_steps: str | None
+    warmup: int
     body_size: int
     credit_window: int
     transaction_size: int
@@ -59,6 +64,11 @@ class ArrowOptions:
     timeout: int
     streaming: bool
     presettled: bool
+    priority: int | None
+    ttl: int | None
+    subject: str | None
+    group_id: str | None
+    properties: str | None
     record_format: str | None
     settlement: bool
     time_unit: str | None
@@ -85,6 +95,14 @@ class ArrowOptions:
             raise UsageError("--settlement needs --record-format v2")
         if args.settlement and args.presettled:
             raise UsageError("--presettled leaves no settlement to record")
+        if args.rate and args.rate_steps:
+            raise UsageError("--rate and --rate-steps exclude each other")
+        if args.warmup and args.duration and args.duration < args.warmup + _LEAST_MEASURED:
+            raise UsageError(
+                f"--duration is {args.duration} s: with --warmup {args.warmup} it takes "
+                f"{args.warmup + _LEAST_MEASURED} s at least"
+            )
+        parse_properties(args.properties or "")
         check_certificate(args.cert, args.key)
         tls_only = {
             "--cert": args.cert,
@@ -119,6 +137,21 @@ class ArrowOptions:
 
 
 @dataclass(frozen=True)
+class EndsPart:
+    """The ends of one process, of which each has a connection.
+
+    Attributes:
+        first: the number of the first of them, among all of their side.
+        count: how many they are.
+        queues: at how many queues the ends of the run take turns.
+    """
+
+    first: int
+    count: int
+    queues: int
+
+
+@dataclass(frozen=True)
 class ArrowPlan:
     """One arrow of a run. Creating it checks that the implementation can do what is asked.
 
@@ -128,6 +161,10 @@ class ArrowPlan:
             no queue can hold such messages, and for one arrow alone.
         drain_timeout: seconds that a pair's receiver has after the end of the sender; None
             for one arrow alone.
+        number: which end of its side it is, in a run of many ends; else None.
+        ends: what is asked of all ends of such a run, and what is this one's of it.
+        first_id: the number in a sender's first message id.
+        part: which ends the process has, where it has several; then ``number`` is the process's.
 
     Raises:
         UsageError: the implementation lacks an option, or would expose a password.
@@ -147,6 +184,10 @@ class ArrowPlan:
     run_start: int | None = None
     drain_timeout: int | None = None
     verbose: bool = False
+    number: int | None = None
+    ends: dict[str, Any] | None = None
+    first_id: int | None = None
+    part: EndsPart | None = None
 
     def __post_init__(self) -> None:
         if self.operation == "receive" and self.server and self.implementation.client_only:
@@ -180,6 +221,7 @@ class ArrowPlan:
             "--durable": options.durable,
             "--streaming": options.streaming,
             "--presettled": options.presettled,
+            **{flag: value is not None for flag, value in _message_flags(options).items()},
             "--max-frame-size": options.max_frame_size,
             "--sasl-mechanisms": options.sasl_mechanisms,
             "a user": options.username,
@@ -220,6 +262,18 @@ class ArrowPlan:
         return role_of(self.operation)
 
     @property
+    def title(self) -> str:
+        """The role, with the number of the end in a run of many ends."""
+        if self.part is not None:
+            return title_of_part(self.role, self.part.first, self.part.count)
+        return self.role if self.number is None else f"{self.role} {self.number}"
+
+    @property
+    def file_name(self) -> str:
+        """What the names of the arrow's files begin with."""
+        return self.role if self.number is None else f"{self.role}.{self.number}"
+
+    @property
     def port(self) -> int:
         """The port to use: upstream's JMS arrows have a default of their own."""
         if self.implementation.name in _JMS_IMPLEMENTATIONS and not self.url.explicit_port:
@@ -230,6 +284,18 @@ class ArrowPlan:
 def role_of(operation: str) -> str:
     """Return "sender" for "send" and "receiver" for "receive"."""
     return {"send": "sender", "receive": "receiver"}[operation]
+
+
+def title_of_part(role: str, first: int, count: int) -> str:
+    """Return what to call some ends of one side, such as ``senders 0 to 9``."""
+    return f"{role} {first}" if count == 1 else f"{role}s {first} to {first + count - 1}"
+
+
+def _part_arguments(part: EndsPart | None) -> dict[str, Any]:
+    if part is None:
+        return {}
+    queues = {"queues": part.queues} if part.queues > 1 else {}
+    return {"connections": part.count, "first-end": part.first} | queues
 
 
 def new_id(operation: str) -> str:
@@ -311,7 +377,14 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "trust_store": options.trust_store,
         "tls_verify": options.tls_verify if plan.url.secure else None,
         "sasl_mechanisms": options.sasl_mechanisms,
+        "rate_steps": options.rate_steps,
+        "warmup": options.warmup,
         "presettled": options.presettled,
+        "priority": options.priority,
+        "ttl": options.ttl,
+        "subject": options.subject,
+        "group_id": options.group_id,
+        "properties": parse_properties(options.properties or ""),
         "streaming": options.streaming,
         "record_format": plan.record_format,
         "settlement": options.settlement,
@@ -324,6 +397,12 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "run_id": plan.run_id,
         "run_start": plan.run_start,
         "drain_timeout": plan.drain_timeout,
+    } | ({} if plan.ends is None else {"ends": plan.ends})
+
+
+def _message_flags(options: ArrowOptions) -> dict[str, Any]:
+    return {
+        option.flag: getattr(options, option.name) for option in _OF_BOTH if option.group == MESSAGE
     }
 
 
@@ -355,5 +434,7 @@ def _extension_arguments(plan: ArrowPlan, values: Mapping[str, Any]) -> dict[str
     return arguments | {
         "address": plan.url.path if plan.url.verbatim else None,
         "run-id": plan.run_id,
+        "first-id": plan.first_id,
+        **_part_arguments(plan.part),
         "run-start": plan.run_start if plan.operation == "receive" else None,
     }

@@ -261,8 +261,9 @@ class QueueSetup:
         """Return the plan of an arrow of ours that gets to the queue as the run's own does."""
         plan = self._plan
         options = dataclasses.replace(
-            plan.options, duration=0, count=0, rate=0, transaction_size=0, settlement=False,
-            streaming=False, presettled=False, record_format=None, time_unit=None,
+            plan.options, duration=0, count=0, rate=0, rate_steps=None, transaction_size=0,
+            settlement=False, streaming=False, presettled=False, record_format=None,
+            time_unit=None,
         )  # fmt: skip
         purger = ArrowPlan(
             operation="receive",

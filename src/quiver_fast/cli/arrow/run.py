@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
@@ -24,8 +24,10 @@ from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child, exit_text
+from quiver_fast.rate_steps import parse_rate_steps, schedule_of
+from quiver_fast.records.log_histogram import LogHistogram
 
-__all__ = ["ArrowRun", "Ending"]
+__all__ = ["ArrowRun", "Companion", "Ending"]
 
 # What our own arrow says of its failure is in its report: the command's last line has it.
 _OWN_ERRORS = "quiver-arrow-pyfast: error: "
@@ -46,6 +48,18 @@ class Ending:
     at_fault: bool = False
 
 
+class Companion(Protocol):
+    """Who else moves messages of the same queue."""
+
+    @property
+    def running(self) -> bool:
+        """Whether any of them runs."""
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last of those that run moved something."""
+
+
 class ArrowRun:
     """Runs one arrow. The order of calls is start, poll until it ends, close, analyse, save."""
 
@@ -59,7 +73,7 @@ class ArrowRun:
         """
         self.plan = plan
         self._errors = errors
-        self.files = ArrowFiles(output_dir, plan.role)
+        self.files = ArrowFiles(output_dir, plan.file_name)
         self._output_dir = output_dir
         self.records: FileAnalysis | None = None
         self.both: PairAnalysis | None = None
@@ -68,7 +82,7 @@ class ArrowRun:
         self._taker: SnapshotTaker | None = None
         self._stopped: Ending | None = None
         self._tolerant = False
-        self._companion: ArrowRun | None = None
+        self._companion: Companion | None = None
         self._size = 0
         self._moved = 0.0
 
@@ -127,7 +141,7 @@ class ArrowRun:
         """Seconds since records came, as of the last poll."""
         return time.monotonic() - self._moved
 
-    def accompany(self, other: ArrowRun) -> None:
+    def accompany(self, other: Companion) -> None:
         """Hold this arrow's silence against it only where ``other`` moves nothing either.
 
         A sender waits for the outcomes of what a broker has yet to take from a long queue,
@@ -152,6 +166,16 @@ class ArrowRun:
         if self.running:
             self.child.usage.sample()
         return self._snapshots.take(self.child.usage)
+
+    @property
+    def last_snapshot(self) -> Snapshot:
+        """The last snapshot that was taken."""
+        return self._snapshots.last
+
+    @property
+    def period_latencies(self) -> LogHistogram:
+        """The latencies of the period of the last snapshot, in ticks."""
+        return self._snapshots.latencies
 
     @property
     def _snapshots(self) -> SnapshotTaker:
@@ -238,7 +262,8 @@ class ArrowRun:
             self.both = analyze_receiver(
                 path, sender, record_format=record_format, progress=progress, run=run
             )
-            return receiver_sections(self.both.receiver, run) | {"delivery": self.both.delivery}
+            sections = receiver_sections(self.both.receiver, run, sender)
+            return sections | {"delivery": self.both.delivery}
         self.records = analyze_file(
             path,
             record_format=record_format,
@@ -248,7 +273,8 @@ class ArrowRun:
             run=run,
         )
         if self.plan.operation == "send":
-            return sender_sections(self.records, options.rate, self._report.get("schedule"))
+            schedule = schedule_of(options.rate, parse_rate_steps(options.rate_steps or ""))
+            return sender_sections(self.records, schedule, self._report.get("schedule"), run)
         return receiver_sections(self.records, run)
 
     def unread_summary(self) -> dict[str, Any]:
@@ -268,7 +294,7 @@ class ArrowRun:
         """Compress the records. Return in one line why they are not, or None if they are."""
         source, target = self.files.transfers, self.files.compressed
         try:
-            with Progress(f"Compressing {self.plan.role} records", enabled=not quiet) as progress:
+            with Progress(f"Compressing {self.plan.title} records", enabled=not quiet) as progress:
                 compress(source, target, progress.update)
         except OSError as error:
             return f"cannot compress {source}: {error.strerror}; it stays as it is"

@@ -10,6 +10,7 @@ from pathlib import Path
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.process import Usage
+from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.records.parser import TransferTail
 
 __all__ = ["Snapshot", "SnapshotTaker", "now_ms"]
@@ -26,8 +27,8 @@ class Snapshot:
         period: milliseconds since the snapshot before, or since the start.
         count: records since the start; every record is counted.
         period_count: records in this period.
-        latency: mean milliseconds of the period, signed; 0 without any. Of a receiver it is
-            the latency of messages; of a sender that of settlements, as ``settlement_us``.
+        latency: mean milliseconds of the period, signed; 0 without any. A receiver's
+            is the latency of messages; a sender's that of settlements, as ``settlement_us``.
         cpu_time: CPU milliseconds since the start.
         period_cpu_time: CPU milliseconds in this period.
         rss: resident bytes.
@@ -84,8 +85,15 @@ class SnapshotTaker:
         self._file.write_bytes(b"")
         self.last = Snapshot(now_ms(), 0, 0, 0, 0, 0, 0, 0)
         """The last one taken."""
+        self.time_unit = "ms"
+        """That of the last snapshot's latencies."""
         self.problem: str | None = None
         """Why the file does not have all of them, or None."""
+
+    @property
+    def latencies(self) -> LogHistogram:
+        """The latencies of the last snapshot's period, in ticks."""
+        return self._tail.latencies
 
     def close(self) -> None:
         """Close the transfers file."""
@@ -95,6 +103,7 @@ class SnapshotTaker:
         """Take a snapshot of the records so far and of ``usage`` as it stands, and write it."""
         batch = self._tail.read()
         last, timestamp = self.last, now_ms()
+        self.time_unit = batch.time_unit
         settlement = _mean_us(batch.sampled_sum, batch.sampled, batch.time_unit)
         latency = _mean_us(batch.latency_sum, batch.count, batch.time_unit) or 0.0
         snapshot = Snapshot(

@@ -17,6 +17,14 @@ __all__ = [
     "text_field",
 ]
 
+# Fields of the messages, where they were asked for.
+_FIELDS = {
+    "rate_steps": "Rate steps",
+    "priority": "Priority",
+    "ttl": "Time to live (ms)",
+    "subject": "Subject",
+    "group_id": "Group",
+}
 _DELIVERY_LINES = {
     "Sent": "sent",
     "Received": "received",
@@ -73,6 +81,8 @@ def pair_summary_text(document: dict[str, Any]) -> str:
     sections.append(_results(figures, receiver["latency"]))
     sections.append(_delivery(document["delivery"], document))
     sections += _additions(sender, receiver.get("streaming"))
+    if document.get("fairness") is not None:
+        sections.append(section("FAIRNESS", _fairness_lines(document["fairness"])))
     return "".join(sections)
 
 
@@ -115,15 +125,24 @@ def _configuration(summaries: list[dict[str, Any]]) -> str:
         return ""
     config = configs[0]
     roles = {"send": "Sender", "receive": "Receiver"}
+    ends = config.get("ends") or {}
+    names = {"send": ends.get("senders"), "receive": ends.get("receivers")}
     lines = [
-        *(text_field(roles[one["operation"]], one["impl"]) for one in configs),
+        *(
+            text_field(roles[one["operation"]], _implementation(one, names[one["operation"]]))
+            for one in configs
+        ),
         text_field("URL", config["url"]),
         text_field("Output files", config["output_dir"]),
     ]
+    if ends.get("queues") and config["connection_mode"] == "client":
+        lines.append(text_field("Queues", f"{ends['queues']:,}"))
     if config["count"]:
         lines.append(number_field("Count", config["count"], "messages"))
     if config["duration"]:
         lines.append(number_field("Duration", config["duration"], "seconds"))
+    if config.get("warmup"):
+        lines.append(number_field("Warm-up", config["warmup"], "seconds"))
     lines.append(number_field("Body size", config["body_size"], "bytes"))
     lines.append(number_field("Credit window", config["credit_window"], "messages"))
     if config["transaction_size"]:
@@ -132,7 +151,19 @@ def _configuration(summaries: list[dict[str, Any]]) -> str:
         lines.append(text_field("Durable", "Yes"))
     if config["set_message_id"]:
         lines.append(text_field("Set message ID", "Yes"))
+    lines += [
+        text_field(title, str(config[key])) for key, title in _FIELDS.items() if config.get(key)
+    ]
+    properties = config.get("properties") or {}
+    if properties:
+        shown = ", ".join(f"{name}={value}" for name, value in properties.items())
+        lines.append(text_field("Properties", shown))
     return section("CONFIGURATION", lines)
+
+
+def _implementation(config: dict[str, Any], ends: int | None) -> str:
+    """Return what an end is, and of many ends how many there are."""
+    return f"{config['impl']}" if ends is None else f"{ends:,} x {config['impl']}"
 
 
 def _results(figures: list[str], latency: dict[str, Any] | None) -> str:
@@ -184,6 +215,20 @@ def _additions(sender: dict[str, Any], streaming: dict[str, Any] | None) -> list
     if streaming is not None:
         sections.append(section("STREAMING", _streaming_lines(streaming)))
     return sections
+
+
+def _fairness_lines(fairness: dict[str, Any]) -> list[str]:
+    """Return how evenly the messages are spread over the ends of each side."""
+    lines = []
+    for side, name in (("senders", "Senders"), ("receivers", "Receivers")):
+        found = fairness[side]
+        if found is not None:
+            shares = f"{100 * found['least']:.1f} % to {100 * found['most']:.1f} %"
+            lines += [
+                text_field(f"{name}, shares", shares),
+                text_field(f"{name}, Jain", f"{found['index']:.3f}"),
+            ]
+    return lines
 
 
 def _settlement_lines(settlement: dict[str, Any]) -> list[str]:

@@ -134,9 +134,12 @@ class Supervisor:
 
     def _take_snapshots(self) -> None:
         self._on_snapshot({run.plan.role: run.snapshot() for run in self._runs})
+        self._schedule_next()
+
+    def _schedule_next(self) -> None:
         while self._next_snapshot <= time.monotonic():
             self._next_snapshot += SNAPSHOT_PERIOD
 
     def _stop_others(self, failed: ArrowRun) -> None:
         for run in self._runs:
-            run.stop(f"stopped because the {failed.plan.role} failed")
+            run.stop(f"stopped because the {failed.plan.title} failed")

@@ -17,7 +17,7 @@ def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
     A summary without a message of the run is marked as incomplete, whatever the arrow reports.
     """
     ending = run.ending()
-    who = f"{run.plan.role} ({run.plan.implementation.name})"
+    who = f"{run.plan.title} ({run.plan.implementation.name})"
     if not ending.complete:
         return f"{who} failed: {ending.reason}{_advice(ending.reason)}"
     if summary["results"]["message_count"]:
@@ -33,6 +33,9 @@ def _advice(reason: str | None) -> str:
 
 def _why_nothing(summary: dict[str, Any]) -> str:
     delivery = summary.get("delivery") or {}
+    early = (summary.get("warmup") or {}).get("message_count")
+    if early:
+        return f"no transfers after the warm-up, and {early:,} within it"
     others = (delivery.get("older") or 0) + (delivery.get("foreign") or 0)
     return f"no transfers of this run, but {others:,} others" if others else "no transfers"
 

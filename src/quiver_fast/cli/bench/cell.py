@@ -111,9 +111,12 @@ class _CellRun:
         self._progress = progress
 
     def run(self) -> dict[str, Any]:
-        """Return the pair's ``document`` and the server's ``server_cpu_ms`` (None without one)."""
+        """Return the pair's ``document``, and of the server ``server_cpu_ms`` and its ``command``.
+
+        The latter two are None without a server.
+        """
         if self._cell.server is None:
-            return {"document": self._pair(None), "server_cpu_ms": None}
+            return {"document": self._pair(None), "server_cpu_ms": None, "command": None}
         url = self._url()
         server = ServerRun(self._server_plan(url), self._directory / "server" / "output.txt")
         server.start()
@@ -129,7 +132,7 @@ class _CellRun:
             problem = server.end()
         if problem is not None:
             raise QuiverError(problem)
-        return {"document": document, "server_cpu_ms": used}
+        return {"document": document, "server_cpu_ms": used, "command": server.shown_command}
 
     def _url(self) -> AddressUrl:
         scheme = "amqps" if self._args.cert else "amqp"
@@ -181,7 +184,8 @@ def _result(
     """Return the result of a cell.
 
     Keys: ``name``, ``sender``, ``server`` (None peer-to-peer), ``receiver``, ``status``,
-    ``reason``, ``output_dir``, and, None where not known: ``count`` (messages received),
+    ``reason``, ``output_dir``, and, None where not known: ``broker`` (``product`` and ``version``
+    as its open frame has them, and the ``command`` that started it), ``count`` (messages received),
     ``duration`` (seconds), ``rate`` (messages/s, end to end), ``latency_ms`` by percentile,
     ``cpu_us`` per message by role, and numbers of messages: ``unreceived`` (sent, and still
     in the queue, or lost, when the receiver ended), ``lost`` (those of them that are proven
@@ -195,6 +199,7 @@ def _result(
         "status": PASSED if reason is None else FAILED,
         "reason": reason,
         "output_dir": str(directory),
+        "broker": None if cell.server is None else _broker(measured),
         **_figures(measured.get("document") or {}, measured.get("server_cpu_ms")),
     }
 
@@ -212,6 +217,13 @@ def _figures(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, A
         "older": delivery.get("older"),
         "duplicate": delivery.get("duplicate"),
     }
+
+
+def _broker(measured: dict[str, Any]) -> dict[str, str | None]:
+    receiver = (measured.get("document") or {}).get("receiver") or {}
+    peer = (receiver.get("arrow") or {}).get("peer") or {}
+    named = {key: peer.get(key) for key in ("product", "version")}
+    return {**named, "command": measured.get("command")}
 
 
 def _latency(receiver: dict[str, Any] | None) -> dict[str, float] | None:

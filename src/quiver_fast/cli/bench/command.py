@@ -163,8 +163,13 @@ class _Bench:
     def _failures(self) -> list[dict[str, Any]]:
         return [result for result in self._results if result["status"] == FAILED]
 
+    @property
+    def _at_a_rate(self) -> bool:
+        """Say whether all pairs had the same load, so that latency ranks them."""
+        return bool(self._args.rate or self._args.rate_steps)
+
     def _document(self) -> dict[str, Any]:
-        order = ranked(self._results, bool(self._args.rate))
+        order = ranked(self._results, self._at_a_rate)
         return {
             "complete": len(self._results) == len(self._cells),
             "reason": self._signals.reason,
@@ -176,7 +181,7 @@ class _Bench:
         }
 
     def _text(self) -> str:
-        return bench_text(self._results, bool(self._args.rate))
+        return bench_text(self._results, self._at_a_rate)
 
     def _save(self) -> None:
         """Save all results so far, so that a killed bench can be resumed."""

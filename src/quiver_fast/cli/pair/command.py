@@ -12,13 +12,14 @@ from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.baseline import read_baseline
+from quiver_fast.cli.pair.ends_run import make_plans, make_run
 from quiver_fast.cli.pair.options import (
     BASELINE_HELP,
     add_measuring_options,
     add_set_options,
     check_set_options,
 )
-from quiver_fast.cli.pair.run import ROLES, PairPlans, PairRun
+from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.cli.pair.run_set import RunSet
 from quiver_fast.cli.pair.set_sides import make_sides
 from quiver_fast.cli.shared import help_text
@@ -30,7 +31,7 @@ from quiver_fast.cli.shared.common import (
     run_command,
 )
 from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
-from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
+from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, remove_ends
 from quiver_fast.cli.shared.thresholds import THRESHOLD_HELP, breach_text
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
 
@@ -51,6 +52,7 @@ example usage:
   $ quiver                              # Test peer-to-peer
   $ quiver amqp://example.net/queue0    # Test through a server
   $ quiver --runs 10 --baseline=--durable   # Compare ten runs with ten durable ones
+  $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
 
 Options marked (pyfast) need implementations with our extensions.
 
@@ -72,13 +74,15 @@ def _run(argv: list[str]) -> int:
 
 
 def _run_once(args: argparse.Namespace) -> int:
-    plans = PairPlans(args)
+    plans = make_plans(args)
     check_output_dir(args.output, ROLES, args.force)
     if args.init_only:
         return EXIT_OK
     console = Console(args)
     signals = SignalWatch()
-    run = PairRun(plans, make_output_dir(args.output), console, signals)
+    directory = make_output_dir(args.output)
+    remove_ends(directory)
+    run = make_run(plans, directory, console, signals)
     with signals:
         run.run()
     document = run.analyse()

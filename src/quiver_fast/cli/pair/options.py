@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from quiver_fast.cli.arrow.queue_setup import add_queue_options
+from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.shared.common import (
     add_arrow_options,
     add_pair_options,
@@ -52,6 +53,7 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     add("--receiver", metavar="IMPL", help="Use IMPL to receive")
     add_arrow_options(parser)
     add_pair_options(parser)
+    add_ends_options(parser)
     add_queue_options(parser).add_argument(
         "--unique-queue",
         action="store_true",

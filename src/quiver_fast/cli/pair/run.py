@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import secrets
-import time
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -24,20 +22,16 @@ from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot, now_ms
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.arrow.verdict import judge
+from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.pair.table import UpstreamView
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
-from quiver_fast.run.sockets import free_port
 
-__all__ = ["ROLES", "PairPlans", "PairRun"]
+__all__ = ["ROLES", "PairPlans", "PairRun", "View", "make_view"]
 
 ROLES = ("sender", "receiver")
-
-_PORT_ATTEMPTS = 5
-_START_PATIENCE = 30.0
-_START_TICK = 0.01
 
 
 class PairPlans:
@@ -148,7 +142,7 @@ class PairRun:
         self._plans = plans
         self._output_dir = output_dir
         self._console = console
-        self._view = _make_view(console, plans)
+        self._view = make_view(console, plans)
         self._signals = signals
         self._on_snapshot = on_snapshot
         self._supervisor = Supervisor(signals, self._take, self._go_on)
@@ -196,7 +190,11 @@ class PairRun:
 
     def _start(self) -> None:
         """Start the receiver, and the sender as soon as nothing that it sends can be missed."""
-        started = self._start_listener() if self._plans.peer_to_peer else self._start_client()
+        starting = ReceiverStart(self._look, lambda: bool(self._signals.count))
+        if self._plans.peer_to_peer:
+            started = starting.listen(partial(self._start_arrow, "receive"), self._drop)
+        else:
+            started = self._start_client(starting)
         if started is not None:
             receiver, port = started
             sender = self._start_arrow("send", port)
@@ -212,48 +210,23 @@ class PairRun:
         self._console.note(f"Started the {run.plan.role} ({run.plan.implementation.name})")
         return run
 
-    def _start_client(self) -> tuple[ArrowRun, int] | None:
+    def _start_client(self, starting: ReceiverStart) -> tuple[ArrowRun, int] | None:
         """Start the receiver of a server, and return it once it is ready.
 
         None if the receiver ended or must end. A foreign one cannot say that it is ready.
         """
         receiver = self._start_arrow("receive")
         control = receiver.control
-        ready = control is None or self._wait_for(receiver, control.is_ready, "not ready")
+        ready = control is None or starting.wait_for(receiver, control.is_ready, "not ready")
         return (receiver, 0) if ready else None
 
-    def _start_listener(self) -> tuple[ArrowRun, int] | None:
-        """Start the receiver on a free port and return both once it listens there.
+    def _drop(self, receiver: ArrowRun, port: int) -> None:
+        self._console.note(f"Port {port} is in use; trying another")
+        self._runs.remove(receiver)
 
-        Between our finding of a free port and the receiver's taking of it another process
-        may take it: then the next one is tried. None if the receiver ended or must end.
-        """
-        for attempt in range(1, _PORT_ATTEMPTS + 1):
-            port = free_port()
-            receiver = self._start_arrow("receive", port)
-            # Connecting to the port to see would be taken for the one sender that it waits for.
-            listens = partial(receiver.child.listens_on, port)
-            if self._wait_for(receiver, listens, f"not listening on port {port}"):
-                return receiver, port
-            in_use = "in use" in receiver.child.last_error_line.lower()
-            if not in_use or attempt == _PORT_ATTEMPTS:
-                return None
-            self._console.note(f"Port {port} is in use; trying another")
-            receiver.close()
-            self._runs.remove(receiver)
-        return None
-
-    def _wait_for(self, receiver: ArrowRun, condition: Callable[[], bool], otherwise: str) -> bool:
-        deadline = time.monotonic() + _START_PATIENCE
-        while not receiver.poll():
-            self._supervisor.forwarder.forward([receiver])
-            self._view.tick()
-            if condition():
-                return not self._signals.count
-            if time.monotonic() > deadline:
-                receiver.stop(f"{otherwise} after {_START_PATIENCE:.0f} seconds", at_fault=True)
-            time.sleep(_START_TICK)
-        return False
+    def _look(self, receiver: ArrowRun) -> None:
+        self._supervisor.forwarder.forward([receiver])
+        self._view.tick()
 
     def analyse(self) -> dict[str, Any]:
         """Summarise and save both ends, and return the document of the whole run.
@@ -337,7 +310,7 @@ class PairRun:
         return problems
 
 
-class _View(Protocol):
+class View(Protocol):
     """What shows a run while it goes on."""
 
     def open(self) -> None:
@@ -359,7 +332,7 @@ class _View(Protocol):
         """Show the snapshots of one moment, by role."""
 
 
-def _make_view(console: Console, plans: PairPlans) -> _View:
+def make_view(console: Console, plans: PairPlans) -> View:
     """Return a view for the terminal, or upstream's table where there is none."""
     terminal = console.terminal
     if terminal is None:

@@ -22,7 +22,7 @@ from quiver_fast.cli.pair.set_sides import Measured, Place, Side
 from quiver_fast.cli.pair.set_text import progress_text, set_text
 from quiver_fast.cli.shared.common import error_text, report_error, report_warning
 from quiver_fast.cli.shared.console import Console
-from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, write_json
+from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, remove_ends, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import breach_text
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, QuiverError
@@ -267,6 +267,7 @@ def _remove_set(directory: Path) -> None:
         if entry.suffix == _LOG:
             entry.unlink()
         elif entry.is_dir():
+            remove_ends(entry)
             for role in ROLES:
                 ArrowFiles(entry, role).remove()
             if entry != directory and not any(entry.iterdir()):

@@ -24,7 +24,8 @@ from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.baseline import Baseline
-from quiver_fast.cli.pair.run import PairPlans, PairRun
+from quiver_fast.cli.pair.ends_run import make_plans, make_run
+from quiver_fast.cli.pair.run import PairPlans
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import QuiverError, UsageError
@@ -93,7 +94,7 @@ def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Sid
     Raises:
         UsageError: a side cannot do what is asked.
     """
-    plans = PairPlans(args)
+    plans = make_plans(args)
     candidate = _label(args, plans)
     if baseline is None:
         return _OwnSide(candidate, args), None
@@ -101,7 +102,7 @@ def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Sid
         return _OwnSide(candidate, args), _ProgramSide(baseline.label, baseline.command or ())
     base = baseline.args
     try:
-        base_plans = PairPlans(base)
+        base_plans = make_plans(base)
     except UsageError as error:
         raise UsageError(f"--baseline: {error}") from None
     if plans.both_extended and not base_plans.both_extended:
@@ -136,9 +137,9 @@ class _OwnSide:
 
     def _run(self, place: Place, log: TextIO, signals: SignalWatch, progress: Progress) -> Measured:
         # Each run has an id and a start of its own, and with --unique-queue a queue.
-        plans, console = PairPlans(self._args), Console(self._args, log)
+        plans, console = make_plans(self._args), Console(self._args, log)
         shown = RunProgress(progress, self._args.count, self._args.duration)
-        run = PairRun(plans, place.directory, console, signals, shown)
+        run = make_run(plans, place.directory, console, signals, shown)
         run.run()
         if signals.count:
             # An interrupted run counts for nothing, so its records are not read and compressed.

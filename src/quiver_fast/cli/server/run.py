@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -55,6 +56,16 @@ class ServerRun:
         if self._child is None:
             raise RuntimeError("the server has not been started")
         return self._child
+
+    @property
+    def shown_command(self) -> str:
+        """The command line that starts the server, as a shell takes it; without passwords."""
+        plan = self.plan
+        arguments = [
+            "password=***" if word.startswith("password=") else word
+            for word in server_arguments(plan)
+        ]
+        return shlex.join([*plan.prelude, *plan.implementation.command, *arguments])
 
     def wait_until_ready(self, forwarder: SignalForwarder, patience: float) -> bool:
         """Wait for the ready file; say whether the server serves, False if it was told to end.

@@ -17,6 +17,7 @@ from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverEr
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import NUMBER, SWITCH, Option, default_text
+from quiver_fast.rate_steps import parse_rate_steps, total_seconds
 
 __all__ = [
     "ArgumentParser",
@@ -147,6 +148,7 @@ def add_completion_option(group: argparse._ActionsContainer) -> None:
 def add_arrow_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a measurement: how much, how fast, of what kind."""
     add_options(parser, arrow.LOAD, ARROW_OPTIONS)
+    add_options(parser, arrow.MESSAGE, ARROW_OPTIONS)
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
@@ -183,14 +185,30 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
     if option.kind == SWITCH:
         group.add_argument(*flags, action="store_true", help=_help(option))
         return
+    text_until_given = option.key == "duration"
     group.add_argument(
         *flags,
+        action=_RateSteps if option.key == "rate-steps" else "store",
         metavar=option.metavar or None,
         choices=option.choices or None,
         type=_type(option),
-        default=option.initial,
+        # Makes no difference but for `_RateSteps`: argparse parses a default that is a text last.
+        default=str(option.initial) if text_until_given else option.initial,
         help=_help(option),
     )
+
+
+class _RateSteps(argparse.Action):
+    """Checks the steps, and makes their length the duration, unless one is given."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object,
+        option_string: str | None = None,
+    ) -> None:  # fmt: skip
+        steps = parse_rate_steps(str(values))
+        setattr(namespace, self.dest, values)
+        if steps and not isinstance(namespace.duration, int):
+            namespace.duration = total_seconds(steps)
 
 
 def _type(option: Option) -> Callable[[str], int | str]:

@@ -17,12 +17,20 @@ __all__ = [
     "check_output_dir",
     "compress",
     "make_output_dir",
+    "remove_ends",
     "reserve_space",
     "write_json",
     "write_text",
 ]
 
 
+# The files of numbered ends, as `ArrowFiles` has them; hidden ones only a running arrow needs.
+_OF_ENDS = tuple(
+    f"{hidden}{role}.[0-9]*-{kind}*"
+    for role in ("sender", "receiver")
+    for hidden, kinds in (("", ("transfers", "snapshots", "summary")), (".", ("report", "reserve")))
+    for kind in kinds
+)
 # The series of a summary have some numbers for each second.
 _SUMMARY_SIZE = 1 << 20
 _SECOND_SIZE = 128
@@ -58,6 +66,13 @@ class ArrowFiles:
         reports = self.report.parent.glob(f"{self.report.name}*")
         for file in (self.reserve, *reports):
             file.unlink(missing_ok=True)
+
+
+def remove_ends(directory: Path) -> None:
+    """Remove the files of an earlier run of many ends, so that none is taken for this run's."""
+    for pattern in _OF_ENDS:
+        for file in directory.glob(pattern):
+            file.unlink()
 
 
 def reserve_space(file: Path, seconds: int) -> None:

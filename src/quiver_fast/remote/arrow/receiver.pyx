@@ -42,6 +42,7 @@ cdef class Receiver(Endpoint):
         self.from_end = from_end
         self.next_tid = 1
         self.queue_end = INT64_MAX
+        self.patience = DRAIN_TIMEOUT
 
     def attach(self, timeout: float) -> None:
         """Create the tailer, and ask for the first entries; see `Endpoint.attach`."""
@@ -96,11 +97,6 @@ cdef class Receiver(Endpoint):
         """Say whether the run's time is over, or the wrapper wants it to end."""
         return self.control.stopped or self.received >= self.control.total or (
             self.time_is_over(now))
-
-    cdef int start_draining(self, int64_t now) except -1 nogil:
-        self.stopping = True
-        self.drain_deadline = now + DRAIN_TIMEOUT
-        return 0
 
     cdef int ask_for_end(self) except -1:
         """Ask where the queue ends: the reply to a new tailer says so."""

@@ -57,8 +57,9 @@ cdef class Sender(Endpoint):
         self.window = window
         self.settlement = settlement
         self.first_refusal = ""
-        if self.limits.rate:
-            self.schedule = Schedule(self.limits.rate)
+        self.patience = DRAIN_TIMEOUT
+        if self.limits.pacer is not None:
+            self.schedule = Schedule(self.limits.pacer)
 
     def attach(self, timeout: float) -> None:
         """Create the appender; see `Endpoint.attach`."""
@@ -121,11 +122,6 @@ cdef class Sender(Endpoint):
     cdef bint is_done(self, int64_t now) noexcept nogil:
         return self.control.stopped or self.time_is_over(now) or (
             self.limits.count and self.sent >= self.limits.count)
-
-    cdef int start_draining(self, int64_t now) except -1 nogil:
-        self.stopping = True
-        self.drain_deadline = now + DRAIN_TIMEOUT
-        return 0
 
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more submits window, count and schedule allow now."""

@@ -1,0 +1,146 @@
+"""A run of many ends: its files are read on Spark, and merged as the local engine merges them.
+
+What adds up to many rows, the latencies and settlements of a side, is added up by many tasks: as
+those of one more arrow. The rest is small, and :mod:`quiver_fast.analysis` adds it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
+
+from quiver_fast.analysis.figures.delivery import BY_IDS
+from quiver_fast.analysis.figures.ends import Owners, Shares, all_of
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.ends import (
+    EndRecords,
+    MergedEnds,
+    ReceivedEnds,
+    SentEnds,
+    end_records,
+    is_shared,
+    known_bounds,
+    of_both_sides,
+    sent_alone,
+)
+from quiver_fast.errors import RecordError
+from spark_analysis import schema, transforms
+from spark_analysis.files import RECEIVER, SENDER, RecordFile
+from spark_analysis.results import delivered_of, delivery_of, file_analysis, histogram_of
+
+__all__ = ["ends_and_bounds", "ends_run", "of_all", "with_sides"]
+
+# What a side adds up to, and the arrow that has it.
+_OF_SIDES = {
+    RECEIVER: (transforms.LATENCY,),
+    SENDER: (transforms.SETTLED, transforms.SAMPLED),
+}
+
+
+def of_all(file: RecordFile) -> RecordFile:
+    """Return all files of the side of ``file``, as one."""
+    return replace(file, arrow=file.role)
+
+
+def ends_and_bounds(files: RunFiles) -> tuple[list[EndRecords], RunBounds]:
+    """Return the ends of a run, and what the summaries beside their records know of it.
+
+    Raises:
+        RecordError: one side has no file, a summary is damaged, or a process had several ends.
+        OSError: a summary cannot be read.
+    """
+    ends = [end_records(path) for path in files.paths]
+    for end in ends:
+        if end.members > 1:
+            raise RecordError(
+                f"{end.path}: its process had {end.members} ends, which Spark does not tell "
+                "apart: use --engine local, or measure with --processes of one for each end"
+            )
+    return ends, known_bounds(*of_both_sides(files.name, ends))
+
+
+def with_sides(facts: DataFrame, files: Sequence[RecordFile]) -> DataFrame:
+    """Return facts with what each side adds up to.
+
+    Args:
+        facts: rows of ``FACTS`` of one run.
+        files: its files.
+    """
+    tables = [facts]
+    for role, names in _OF_SIDES.items():
+        arrows = [file.arrow for file in files if file.role == role]
+        rows = facts.where(F.col("arrow").isin(arrows) & F.col("fact").isin(*names))
+        total = rows.groupBy("run", "fact", "second", "value").agg(F.sum("n").alias("n"))
+        every = total.select(
+            "run", F.lit(role).alias("arrow"), "fact", "second", "value", "n",
+            F.lit(None).cast("string").alias("text"),
+        )  # fmt: skip
+        tables.append(every.select(*schema.FACTS.fieldNames()))
+    return transforms.together(tables)
+
+
+def ends_run(
+    table: pa.Table,
+    name: str,
+    ends: Sequence[EndRecords],
+    described: Sequence[RecordFile],
+    run: RunBounds,
+) -> RunData:
+    """Return a run of many ends, as :func:`.ends.load_ends` does.
+
+    Args:
+        table: the facts of the run, :func:`with_sides`.
+        name: what to call the run.
+        ends: its ends: senders, then receivers.
+        described: the file of each of them.
+        run: what the summaries of all ends know of it.
+
+    Raises:
+        RecordError: the records of the ends do not fit each other.
+        OSError: a file cannot be read.
+    """
+    senders, receivers = of_both_sides(name, ends)
+    sends, receipts = ([f for f in described if f.role == role] for role in (SENDER, RECEIVER))
+    sent = _sent(table, senders, sends, run)
+    found = [file_analysis(file, table, run, sent.all) for file in receipts]
+    every = replace(all_of(found), histogram=histogram_of(of_all(receipts[0]), table))
+    delivery = delivery_of(table, sent.each, found, run)
+    by_ids = delivery["method"] == BY_IDS
+    if not run.read_to_end and is_shared(receivers):
+        # Another receiver may have had the message in hand: a gap proves nothing.
+        delivery["lost"] = 0
+    if not by_ids and not sent.alone:
+        delivery["reordered"] = None
+    shares = None
+    if by_ids:
+        arrived = {
+            end.first: delivered_of(file, table) for end, file in zip(senders, sends, strict=True)
+        }
+        shares = Shares(arrived, [one.reordered for one in found])
+    received = ReceivedEnds(found, every, delivery, shares)
+    return MergedEnds(name, senders, receivers, sent, received, run).data()
+
+
+def _sent(
+    table: pa.Table, senders: Sequence[EndRecords], files: Sequence[RecordFile], run: RunBounds
+) -> SentEnds:
+    found = [file_analysis(file, table, run) for file in files]
+    every = all_of(found)
+    if every.settlement is not None:
+        told = _settlements(files[0], table, run)
+        if told.settlement is not None:
+            parts = told.settlement.all, told.settlement.sampled
+            settlement = replace(every.settlement, all=parts[0], sampled=parts[1])
+            every = replace(every, settlement=settlement)
+    return SentEnds(found, every, Owners(), sent_alone(senders))
+
+
+def _settlements(file: RecordFile, table: pa.Table, run: RunBounds) -> FileAnalysis:
+    return file_analysis(of_all(file), table, run)

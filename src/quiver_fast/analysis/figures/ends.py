@@ -1,0 +1,362 @@
+"""A run of many ends: what the files of its senders, or of its receivers, say together.
+
+Counts, histograms and ids add up, so that every figure of the sum is that of one file with the
+records of all: percentiles are equal bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quiver_fast.analysis.figures.delivery import Reconciliation
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.settlement import Settlement
+from quiver_fast.analysis.figures.streams import Streams
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.model.distribution import Int64Array
+from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.tables.id_table import IdBalance
+from quiver_fast.analysis.tables.latencies import Histogram, Latencies
+from quiver_fast.analysis.tables.order import Order
+from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
+from quiver_fast.errors import RecordError
+from quiver_fast.records.formats import IDS_OF_AN_END, V3
+from quiver_fast.records.transfers import RunBatch
+
+__all__ = [
+    "EndsReconciliation", "Owners", "Shares", "all_of", "bounds_of_ends", "fairness",
+    "schedule_of_ends",
+]  # fmt: skip
+
+
+def all_of(found: Sequence[FileAnalysis]) -> FileAnalysis:
+    """Return what the files of all ends of one side say together.
+
+    Args:
+        found: of each file, one or more; of senders, ids and ticks are in tables that all share.
+
+    Raises:
+        RecordError: they record in different units or formats.
+    """
+    told = [one for one in found if one.record_format is not None] or list(found[:1])
+    for differing in ({one.time_unit for one in told}, {one.record_format == V3 for one in told}):
+        if len(differing) > 1:
+            raise RecordError(f"the {told[0].operation} records of the ends {_how(differing)}")
+    firsts = [one.first_time for one in told if one.first_time is not None]
+    lasts = [one.last_time for one in told if one.last_time is not None]
+    latest = [one.latest for one in told if one.latest is not None]
+    missing = [one.missing_bytes for one in found if one.missing_bytes is not None]
+    first = told[0]
+    return FileAnalysis(
+        record_format=max((one.record_format for one in told if one.record_format), default=None)
+        if first.record_format != V3
+        else first.record_format,
+        operation=first.operation,
+        time_unit=first.time_unit,
+        count=_sum(one.count for one in found),
+        first_time=min(firsts, default=None),
+        last_time=max(lasts, default=None),
+        seconds=_added(one.seconds for one in told).in_memory(),
+        histogram=_histogram([one.histogram for one in told], first.time_unit),
+        ids=next((one.ids for one in told if one.ids is not None), None),
+        ids_hashed=any(one.ids_hashed for one in found),
+        send_ticks=first.send_ticks,
+        reordered=_sum(one.reordered for one in found),
+        settlement=_settlement([one.settlement for one in told], told),
+        malformed=_sum(one.malformed for one in found),
+        first_malformed=next((one.first_malformed for one in found if one.first_malformed), None),
+        truncated=any(one.truncated for one in found),
+        streams=_streams([one.streams for one in told if one.streams is not None]),
+        older=_sum(one.older for one in found),
+        foreign=_sum(one.foreign for one in found),
+        end=first.end,
+        late=_sum(one.late for one in found),
+        latest=max(latest, default=None),
+        missing_bytes=sum(missing) if missing else None,
+    )
+
+
+def _how(differing: set[Any]) -> str:
+    if differing == {True, False}:
+        return "differ: some have ids, some have not"
+    return f"have times in {' and '.join(sorted(differing))}"
+
+
+def _sum(numbers: Iterable[int]) -> int:
+    return sum(numbers)
+
+
+def _added(distributions: Iterable[Latencies]) -> Latencies:
+    rows = LatencyRows()
+    for distribution in distributions:
+        for part in distribution.parts():
+            rows.add(part.values, part.counts)
+    return rows.total()
+
+
+def _histogram(histograms: Sequence[Histogram | None], unit: str) -> Histogram | None:
+    if None in histograms:
+        return None
+    rows = HistogramRows(unit)
+    for histogram in histograms:
+        for part in () if histogram is None else histogram.parts():
+            _add_part(rows, part)
+    return rows.total()
+
+
+def _add_part(rows: HistogramRows, part: SecondHistogram) -> None:
+    rows.add(part.seconds, part.latencies, part.counts)
+
+
+def _settlement(
+    settlements: Sequence[Settlement | None], ends: Sequence[FileAnalysis]
+) -> Settlement | None:
+    """Add up settlements; of an end that has none, no message was settled."""
+    some = [one for one in settlements if one is not None]
+    if not some:
+        return None
+    without = (end.count for end, one in zip(ends, settlements, strict=True) if one is None)
+    return Settlement(
+        _added(one.all for one in some),
+        _added(one.sampled for one in some),
+        _sum(one.unsettled for one in some) + sum(without),
+        _sum(one.unmatched for one in some),
+    )
+
+
+def _streams(streams: Sequence[Streams]) -> Streams | None:
+    if not streams:
+        return None
+    return Streams(
+        _sum(one.body_bytes for one in streams),
+        min(one.start for one in streams),
+        max(one.end for one in streams),
+        _added(one.first_byte for one in streams),
+    )
+
+
+def bounds_of_ends(
+    senders: Sequence[dict[str, Any]], receivers: Sequence[dict[str, Any]]
+) -> RunBounds:
+    """Return what the summaries of all ends know of their run, as :meth:`.RunBounds.of` does.
+
+    Args:
+        senders: of each, at least its ``config``, ``complete`` and ``arrow``; values may be None.
+        receivers: likewise.
+    """
+    pairs = [RunBounds.of(one, None) for one in senders]
+    others = [RunBounds.of(None, one) for one in receivers]
+    flags = [one.get("complete") for one in (*senders, *receivers)]
+    starts = [one.run_start for one in others if one.run_start is not None]
+    counts = [one.count for one in pairs]
+    peers = {one.peer_to_peer for one in others}
+    complete = False if False in flags else None if None in flags else True
+    # A receiver that does not end in order may have had messages in hand when another one saw
+    # an empty queue.
+    emptied = complete is True and all(one.queue_empty is True for one in others)
+    return RunBounds(
+        run_start=min(starts, default=None),
+        duration=max((one.duration for one in pairs), default=0),
+        count=sum(counts) if all(counts) else 0,
+        credit_window=sum(one.credit_window for one in others),
+        complete=complete,
+        queue_empty=True if others and emptied else None,
+        peer_to_peer=peers.pop() if len(peers) == 1 else None,
+    )
+
+
+class Owners:
+    """Which sender each place in the table of the sent ids is of."""
+
+    def __init__(self) -> None:
+        self._firsts: list[Int64Array] = []
+        self._numbers: list[Int64Array] = []
+        self._last = -1
+
+    def add(self, place: int, number: int) -> None:
+        """Note that the ids from a place on are those of a sender, until the next call."""
+        self._firsts.append(np.array([place], np.int64))
+        self._numbers.append(np.array([number], np.int64))
+        self._last = number
+
+    def add_ids(self, place: int, batch: RunBatch) -> None:
+        """Note the senders of the ids of a process that has several; the ids tell them.
+
+        Args:
+            place: of the first of them.
+            batch: what that process recorded next.
+        """
+        if batch.ids is None or not len(batch.ids):
+            return
+        numbers = (batch.ids - 1) // IDS_OF_AN_END
+        firsts = place + np.cumsum(batch.count) - batch.count
+        fresh = np.append(numbers[:1] != self._last, numbers[1:] != numbers[:-1])
+        self._firsts.append(firsts[fresh])
+        self._numbers.append(numbers[fresh])
+        self._last = int(numbers[-1])
+
+    def of(self, places: Int64Array) -> Int64Array:
+        """Return the number of the sender of each place."""
+        firsts, numbers = self._joined()
+        found: Int64Array = numbers[np.searchsorted(firsts, places, "right") - 1]
+        return found
+
+    @property
+    def most(self) -> int:
+        """One more than the largest number of a sender."""
+        return 1 + max((int(some.max()) for some in self._numbers if len(some)), default=0)
+
+    def _joined(self) -> tuple[Int64Array, Int64Array]:
+        if len(self._firsts) != 1:
+            nothing = np.zeros(1, np.int64)
+            self._firsts = [np.concatenate(self._firsts or [nothing])]
+            self._numbers = [np.concatenate(self._numbers or [nothing])]
+        return self._firsts[0], self._numbers[0]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What each sender and each receiver has to do with the deliveries, where there are ids.
+
+    Attributes:
+        delivered: by the number of a sender, how many of its messages were received.
+        reordered: of each receiver, first receipts of messages that were sent, by the same sender,
+            before one that it had already received.
+    """
+
+    delivered: dict[int, int]
+    reordered: list[int]
+
+
+class EndsReconciliation(Reconciliation):
+    """Compares the records of all receivers, one after another, with those of all senders.
+
+    Args:
+        sender: what all senders say together, kept for reconciling.
+        run: what is known of the run.
+        sent: whose the places in the table of sent ids are.
+        shared: whether some queue had several receivers.
+    """
+
+    def __init__(self, sender: FileAnalysis, run: RunBounds, sent: Owners, *, shared: bool) -> None:
+        super().__init__(sender, run)
+        self._sent = sent
+        self._received_marks: list[int] = []
+        self._shared = shared
+
+    def own(self, batch: RunBatch, time_unit: str) -> RunBatch:
+        """See :meth:`Reconciliation.own`; a file without records does not tell its format."""
+        return super().own(batch, time_unit) if len(batch) or batch.streamed else batch
+
+    @property
+    def left_out(self) -> tuple[int, int]:
+        """The receipts so far of messages of an earlier run, and of others."""
+        return self._sieve.older, self._sieve.foreign
+
+    def end_receiver(self) -> None:
+        """Note that the next records are of the next receiver."""
+        self._received_marks.append(self._received_ids.mark())
+
+    def shares(self) -> Shares | None:
+        """Return the shares; None where messages have no ids."""
+        if not self._by_ids:
+            return None
+        found = self._ids()
+        delivered = np.zeros(self._sent.most, np.int64)
+        for rows in found.arrivals.chunks():
+            np.add.at(delivered, self._sent.of(rows[:, 1]), rows[:, 2])
+        return Shares(dict(enumerate(delivered.tolist())), self._reordered_by_receiver(found))
+
+    def result_of(self, reordered: int | None) -> dict[str, Any]:
+        """Return what became of the messages (:meth:`Reconciliation.result`).
+
+        ``reordered`` and gaps are by the order of each sender. Where receivers share a queue, a
+        gap proves no loss: another receiver may have had the message in hand.
+
+        Args:
+            reordered: arrivals out of order; None where they cannot be told.
+        """
+        found = self.result()
+        if not self._run.read_to_end:
+            by_gaps = self._by_ids and not self._shared
+            found["lost"] = self._gaps(self._ids()) if by_gaps else 0
+        return found | {"reordered": reordered}
+
+    def _reordered_by_receiver(self, found: IdBalance) -> list[int]:
+        marks = np.array(self._received_marks, np.int64)
+        orders: dict[tuple[int, int], Order] = {}
+        for rows in found.arrivals.chunks():
+            receivers = np.searchsorted(marks, rows[:, 0], "right")
+            senders = self._sent.of(rows[:, 1])
+            # Those of a pair together, in their order.
+            sorting = np.lexsort((senders, receivers))
+            rows, receivers, senders = rows[sorting], receivers[sorting], senders[sorting]
+            changes = (receivers[1:] != receivers[:-1]) | (senders[1:] != senders[:-1])
+            begins = np.flatnonzero(np.append(True, changes))[: len(rows)]
+            for begin, of_both in zip(begins, np.split(rows, begins[1:]), strict=False):
+                pair = int(receivers[begin]), int(senders[begin])
+                order = orders.setdefault(pair, Order())
+                order.add(of_both[:, 1].copy(), of_both[:, 2].copy(), None)
+        return [
+            sum(order.behind for (receiver, _), order in orders.items() if receiver == number)
+            for number in range(len(marks))
+        ]
+
+    def _gaps(self, found: IdBalance) -> int:
+        """Count messages of which nothing was received, but of a later one of the same sender."""
+        latest = np.zeros(self._sent.most, np.int64)
+        for rows in found.arrivals.chunks():
+            np.maximum.at(latest, self._sent.of(rows[:, 1]), rows[:, 1] + rows[:, 2])
+        gaps = 0
+        for rows in found.missing.chunks():
+            last = latest[self._sent.of(rows[:, 0])]
+            gaps += int(np.clip(last - rows[:, 0], 0, rows[:, 1]).sum())
+        return gaps
+
+
+def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
+    """Return how evenly messages are spread over the ends of one side.
+
+    Keys: ``shares``: of each end, its part of all; ``least`` and ``most`` of them; ``index``:
+    Jain's, (sum x)^2 / (n * sum x^2): 1 where all are equal, 1/n where one has all. None without
+    messages.
+    """
+    total = sum(counts)
+    if not total:
+        return None
+    shares = [count / total for count in counts]
+    squares = sum(count * count for count in counts)
+    return {
+        "index": total * total / (len(counts) * squares),
+        "least": min(shares),
+        "most": max(shares),
+        "shares": shares,
+    }
+
+
+def schedule_of_ends(schedules: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return how all senders kept their schedules (:func:`.schedule.send_schedule`).
+
+    Rates add up. Of ``late_us``, each percentile is that of the sender that has the largest.
+    ``missed``: some sender missed its schedule.
+    """
+    lates = [one["late_us"] for one in schedules]
+    flags = [one["missed"] for one in schedules]
+    late = None
+    if all(one is not None for one in lates):
+        late = {rank: max(one[rank] for one in lates) for rank in lates[0]}
+    return {
+        "rate": _all([one["rate"] for one in schedules]),
+        "achieved": _all([one["achieved"] for one in schedules]),
+        "late_us": late,
+        "missed": True if True in flags else None if None in flags else False,
+    }
+
+
+def _all(rates: Sequence[float | None]) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if len(known) == len(rates) else None

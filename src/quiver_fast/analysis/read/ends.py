@@ -1,0 +1,408 @@
+"""Reading a run of many ends: each file once, and all together as one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.figures.ends import (
+    EndsReconciliation,
+    Owners,
+    Shares,
+    all_of,
+    bounds_of_ends,
+    fairness,
+    schedule_of_ends,
+)
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.reckoning import end_of_sending, pair_sections
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.discovery import RunFiles, end_of
+from quiver_fast.analysis.read.local import Fold, with_missing
+from quiver_fast.analysis.read.summary_file import summary_document, summary_path
+from quiver_fast.analysis.tables.id_table import IdTable
+from quiver_fast.analysis.tables.ticks import Ticks
+from quiver_fast.errors import RecordError
+from quiver_fast.rate_steps import parse_rate_steps, schedule_of
+from quiver_fast.records.formats import RECEIVE, SEND
+from quiver_fast.records.splits import scan_file
+
+__all__ = [
+    "EndRecords", "MergedEnds", "Progress", "ReceivedEnds", "SentEnds", "analyse_ends",
+    "end_records", "is_shared", "known_bounds", "load_ends", "of_both_sides", "sent_alone",
+]  # fmt: skip
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read of the current file, and its size."""
+
+_KEPT = ("complete", "reason", "exit_code", "arrow", "environment")
+
+
+@dataclass(frozen=True)
+class EndRecords:
+    """One end, as it is to be read.
+
+    Attributes:
+        role: "sender" or "receiver".
+        number: which of them, from 0.
+        path: its records.
+        known: what its summary says besides them: ``config``, ``complete``, ``reason`` and
+            so on; what is missing is None.
+    """
+
+    role: str
+    number: int
+    path: Path
+    known: dict[str, Any]
+
+    @property
+    def title(self) -> str:
+        """What to call it, or the ends that it has."""
+        if self.members == 1:
+            return f"{self.role} {self.first}"
+        return f"{self.role}s {self.first} to {self.first + self.members - 1}"
+
+    @property
+    def first(self) -> int:
+        """The number of the first end of its process, among all of its side."""
+        return int(self.in_all.get("first", self.number))
+
+    @property
+    def members(self) -> int:
+        """How many ends its process has."""
+        return int(self.in_all.get("members", 1))
+
+    def counts(self, count: int) -> list[int] | None:
+        """Return the messages of each end of its process; None where nobody told them.
+
+        Args:
+            count: those of all of them.
+        """
+        if self.members == 1:
+            return [count]
+        report = (self.known.get("arrow") or {}).get("ends")
+        return None if report is None else list(report["counts"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its configuration; empty where no summary tells."""
+        return self.known.get("config") or {}
+
+    @property
+    def in_all(self) -> dict[str, Any]:
+        """What was asked of all ends; empty likewise."""
+        return self.config.get("ends") or {}
+
+
+def load_ends(files: RunFiles, progress: Progress) -> RunData:
+    """Read the records of a run of many ends in this process.
+
+    Raises:
+        RecordError: records or a summary are damaged, or do not fit each other.
+        OSError: a file cannot be read.
+    """
+    ends = [end_records(path) for path in files.paths]
+    return analyse_ends(files.name, ends, progress)
+
+
+def end_records(path: Path) -> EndRecords:
+    """Return the end that a file of records is of, with what the summary beside it says.
+
+    Raises:
+        RecordError: the summary is damaged.
+        OSError: it cannot be read.
+    """
+    role, number = end_of(path) or ("", 0)
+    place = summary_path(path)
+    return EndRecords(role, number, path, {} if place is None else summary_document(place))
+
+
+def analyse_ends(name: str, ends: Sequence[EndRecords], progress: Progress) -> RunData:
+    """Return a run of many ends.
+
+    Args:
+        name: what to call it.
+        ends: all of them.
+        progress: called as each file is read.
+
+    Raises:
+        As :func:`load_ends`.
+    """
+    senders, receivers = of_both_sides(name, ends)
+    run = known_bounds(senders, receivers)
+    sent = _read_senders(senders, progress)
+    got = _read_receivers(receivers, sent, run, progress, shared=is_shared(receivers))
+    return MergedEnds(name, senders, receivers, sent, got, run).data()
+
+
+def of_both_sides(
+    name: str, ends: Sequence[EndRecords]
+) -> tuple[list[EndRecords], list[EndRecords]]:
+    """Return the senders and the receivers of a run of many ends.
+
+    Raises:
+        RecordError: one side is missing.
+    """
+    senders = [end for end in ends if end.role == "sender"]
+    receivers = [end for end in ends if end.role == "receiver"]
+    if not senders or not receivers:
+        missing = "receivers" if senders else "senders"
+        raise RecordError(f"{name} has no {missing}: a run of many ends has both")
+    return senders, receivers
+
+
+def known_bounds(senders: Sequence[EndRecords], receivers: Sequence[EndRecords]) -> RunBounds:
+    """Return what the summaries of all ends know of their run."""
+    return bounds_of_ends([end.known for end in senders], [end.known for end in receivers])
+
+
+def is_shared(receivers: Sequence[EndRecords]) -> bool:
+    """Say whether some queue had several receivers; where no summary tells, it may have."""
+    if any(end.members > 1 for end in receivers):
+        return not _have_own_queues(receivers, "receivers")
+    queues = [end.in_all.get("queue") for end in receivers]
+    return len(receivers) > 1 and (None in queues or len({*queues}) < len(queues))
+
+
+def _have_own_queues(ends: Sequence[EndRecords], side: str) -> bool:
+    """Say whether each end of a side, several of which may share a process, has a queue alone."""
+    asked = ends[0].in_all
+    return bool(asked.get(side) == asked.get("queues"))
+
+
+@dataclass(frozen=True, eq=False)
+class SentEnds:
+    """What the senders' files say.
+
+    Attributes:
+        each: of each file.
+        all: of all together.
+        owners: which sender each place in the table of ids is of; empty where none is kept.
+        alone: whether one sender alone sent to each queue.
+    """
+
+    each: list[FileAnalysis]
+    all: FileAnalysis
+    owners: Owners
+    alone: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ReceivedEnds:
+    """What the receivers' files say, and what became of the messages."""
+
+    each: list[FileAnalysis]
+    all: FileAnalysis
+    delivery: dict[str, Any]
+    shares: Shares | None
+
+
+def _read_senders(senders: Sequence[EndRecords], progress: Progress) -> SentEnds:
+    ids, ticks = IdTable(), Ticks()
+    found, owners = [], Owners()
+    for end in senders:
+        fold = Fold(keep_ticks=True, ids=ids, ticks=ticks)
+        begin = ids.mark()
+        for batch in scan_file(end.path, operation=SEND, progress=progress):
+            fold.unit_of(batch)
+            if end.members > 1:
+                owners.add_ids(ids.mark(), batch)
+            fold.add(batch)
+        found.append(with_missing(end.path, fold.result()))
+        if end.members == 1 and ids.mark() > begin:
+            owners.add(begin, end.first)
+    return SentEnds(found, all_of(found), owners, sent_alone(senders))
+
+
+def sent_alone(senders: Sequence[EndRecords]) -> bool:
+    """Say whether one sender alone sent to each queue, as far as the summaries tell."""
+    queues = [end.in_all.get("queue") for end in senders]
+    single = all(end.members == 1 for end in senders)
+    alone = len(senders) == 1 or (None not in queues and len({*queues}) == len(queues))
+    return alone and single
+
+
+def _read_receivers(
+    receivers: Sequence[EndRecords],
+    sent: SentEnds,
+    run: RunBounds,
+    progress: Progress,
+    *,
+    shared: bool,
+) -> ReceivedEnds:
+    end = end_of_sending(sent.all, run)
+    ending = None if end is None else (end, sent.all.time_unit)
+    reconciliation = EndsReconciliation(sent.all, run, sent.owners, shared=shared)
+    found = []
+    for one in receivers:
+        before = reconciliation.left_out
+        fold = Fold(keep_ids=False, ending=ending)
+        for batch in scan_file(one.path, operation=RECEIVE, progress=progress):
+            fold.add(reconciliation.own(batch, fold.unit_of(batch)))
+        reconciliation.end_receiver()
+        older, foreign = reconciliation.left_out
+        whole = with_missing(one.path, fold.result())
+        found.append(replace(whole, older=older - before[0], foreign=foreign - before[1]))
+    if reconciliation.mixed:
+        found = [_read_again(one, reconciliation, ending) for one in receivers]
+    shares = reconciliation.shares()
+    # Without ids nothing tells the senders of a queue apart.
+    by_times = sum(one.reordered for one in found) if sent.alone else None
+    reordered = by_times if shares is None else sum(shares.reordered)
+    if shared and any(one.members > 1 for one in receivers):
+        # The records of a process do not tell its receivers of one queue apart.
+        reordered = None
+    return ReceivedEnds(found, all_of(found), reconciliation.result_of(reordered), shares)
+
+
+def _read_again(
+    end: EndRecords, reconciliation: EndsReconciliation, ending: tuple[int, str] | None
+) -> FileAnalysis:
+    """Read a receiver's file without the messages of others, whose ids are known now."""
+    sieve = reconciliation.sieve()
+    fold = Fold(keep_ids=False, ending=ending)
+    for batch in scan_file(end.path, operation=RECEIVE):
+        fold.add(sieve.own(batch, fold.unit_of(batch)))
+    return with_missing(end.path, fold.result(sieve))
+
+
+class MergedEnds:
+    """Makes one run of what all files say."""
+
+    def __init__(
+        self,
+        name: str,
+        senders: Sequence[EndRecords],
+        receivers: Sequence[EndRecords],
+        sent: SentEnds,
+        received: ReceivedEnds,
+        run: RunBounds,
+    ) -> None:
+        self._name = name
+        self._senders, self._receivers = senders, receivers
+        self._sent, self._received = sent, received
+        self._run = run
+
+    def data(self) -> RunData:
+        """Return the run."""
+        sent, received = self._sent.all, self._received.all
+        ends = [*self._sender_ends(), *self._receiver_ends()]
+        sender = self._of_all(self._senders, sender_sections(sent))
+        schedules = [end["schedule"] for end in ends if "schedule" in end]
+        if schedules:
+            sender["schedule"] = schedule_of_ends(schedules)
+        receiver = self._of_all(self._receivers, receiver_sections(received, self._run))
+        receiver["delivery"] = self._received.delivery
+        settlement = sent.settlement
+        return RunData(
+            name=self._name,
+            sender=sender,
+            receiver=receiver,
+            delivery=self._received.delivery,
+            histogram=received.histogram,
+            receipts=received.seconds,
+            sends=sent.seconds,
+            settlement=None if settlement is None else settlement.all,
+            sections=pair_sections(sent, received, self._run),
+            ends=ends,
+            fairness={
+                "senders": fairness(_counts_of(self._senders, self._sent.each)),
+                "receivers": fairness(_counts_of(self._receivers, self._received.each)),
+            },
+        )
+
+    def _sender_ends(self) -> list[dict[str, Any]]:
+        shares = self._received.shares
+        found = []
+        for end, one in zip(self._senders, self._sent.each, strict=True):
+            report = (end.known.get("arrow") or {}).get("schedule")
+            steps = parse_rate_steps(end.config.get("rate_steps") or "")
+            asked = schedule_of(end.config.get("rate") or 0, steps)
+            sections = sender_sections(one, asked, report)
+            members = range(end.first, end.first + end.members)
+            delivered = None if shares is None else [shares.delivered.get(n, 0) for n in members]
+            received = None if delivered is None else sum(delivered)
+            sections["delivery"] = {"sent": one.count, "received": received}
+            if end.members > 1:
+                sections["members"] = _members(end, sent=end.counts(one.count), received=delivered)
+            found.append(_end_summary(end, sections))
+        return found
+
+    def _receiver_ends(self) -> list[dict[str, Any]]:
+        shares = self._received.shares
+        found = []
+        for place, (end, one) in enumerate(zip(self._receivers, self._received.each, strict=True)):
+            sections = receiver_sections(one, self._run)
+            alone = one.reordered if self._sent.alone else None
+            if end.members > 1:
+                sections["members"] = _members(end, received=end.counts(one.count))
+            told = not (end.members > 1 and is_shared(self._receivers))
+            sections["delivery"] = {
+                "received": one.count,
+                "older": one.older,
+                "foreign": one.foreign,
+                "reordered": alone if shares is None else shares.reordered[place] if told else None,
+                "negative_latency": one.latencies.below(0),
+            }
+            found.append(_end_summary(end, sections))
+        return found
+
+    def _of_all(self, ends: Sequence[EndRecords], sections: dict[str, Any]) -> dict[str, Any]:
+        """Return the summary of all ends of one side, in the wrappers' shape."""
+        flags = [end.known.get("complete") for end in ends]
+        reasons = [f"{end.title}: {end.known['reason']}" for end in ends if end.known.get("reason")]
+        codes = [end.known.get("exit_code") for end in ends]
+        return {
+            "config": _config_of_all(ends),
+            **sections,
+            "complete": False if False in flags else None if None in flags else True,
+            "reason": "; ".join(reasons) or None,
+            "exit_code": next((code for code in codes if code), codes[0]),
+            "arrow": None,
+            "environment": ends[0].known.get("environment"),
+            "file": str(ends[0].path.parent),
+        }
+
+
+def _counts_of(ends: Sequence[EndRecords], found: Sequence[FileAnalysis]) -> list[int]:
+    """Return the messages of each end; of each process where a process does not tell its ends'."""
+    counts = [end.counts(one.count) for end, one in zip(ends, found, strict=True)]
+    if None in counts:
+        return [one.count for one in found]
+    return [count for some in counts for count in some or ()]
+
+
+def _members(end: EndRecords, **counts: list[int] | None) -> dict[str, Any]:
+    """Return what is known of each end of a process, in the order of their numbers."""
+    return {"first": end.first, "count": end.members, **counts}
+
+
+def _end_summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary of one end: as it is in its file, and what it is called."""
+    return {
+        "name": end.title,
+        "role": end.role,
+        "number": end.number,
+        "config": end.known.get("config"),
+        **sections,
+        **{key: end.known.get(key) for key in _KEPT},
+        "file": str(end.path),
+    }
+
+
+def _config_of_all(ends: Sequence[EndRecords]) -> dict[str, Any] | None:
+    """Return the configuration of the first end, with what was asked of all."""
+    first = ends[0]
+    if not first.config:
+        return None
+    asked = {key: value for key, value in first.in_all.items() if key not in ("number", "queue")}
+    names = ("url", "path", "count", "rate", "rate_steps")
+    return first.config | {
+        "id": None,
+        **{key: asked[key] for key in names if asked.get(key) is not None},
+        "ends": {key: asked.get(key) for key in ("senders", "receivers", "queues")},
+    }

@@ -1,0 +1,332 @@
+"""What the ends of `quiver --senders N --receivers M --queues Q` are to do."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, EndsPart, new_id
+from quiver_fast.cli.pair.ends_parts import Processes, halves_of, parts_of, share_of, usable_cpus
+from quiver_fast.cli.pair.run import PairPlans
+from quiver_fast.cli.shared.quantities import positive_count, within
+from quiver_fast.errors import UsageError
+from quiver_fast.rate_steps import parse_rate_steps
+from quiver_fast.records.formats import IDS_OF_AN_END
+
+__all__ = ["FIRST_IDS", "EndsPlans", "add_ends_options", "has_ends", "part_of"]
+
+FIRST_IDS = IDS_OF_AN_END
+
+_MOST_ENDS = 100_000
+_MOST_PROCESSES = 1000
+_NUMBER = "%d"
+
+
+def add_ends_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run of many ends."""
+    group = parser.add_argument_group("options of many ends")
+    number = within(positive_count, 1, _MOST_ENDS)
+    processes = within(positive_count, 1, _MOST_PROCESSES)
+    group.add_argument(
+        "--senders",
+        metavar="COUNT",
+        type=number,
+        help="Run COUNT senders at once, each with a connection; --rate, --rate-steps and --count "
+        "are of all together (default 1)",
+    )
+    group.add_argument(
+        "--receivers",
+        metavar="COUNT",
+        type=number,
+        help="Run COUNT receivers at once, each with a --credit of its own (default 1; without "
+        "a URL as many as senders)",
+    )
+    group.add_argument(
+        "--queues",
+        metavar="COUNT",
+        type=number,
+        help="Spread the ends over COUNT queues in turns: where the URL has %%d, that is their "
+        "number from 0; else they are the URL's with -0, -1 and so on (default 1: the URL's)",
+    )
+
+    group.add_argument(
+        "--processes",
+        metavar="COUNT",
+        type=processes,
+        help="Spread the ends over COUNT processes, half of them for each side (default: one for "
+        "each CPU, at least one for each side); an end of a foreign implementation, or one with "
+        "transactions or --streaming, is a process of its own",
+    )
+
+
+def has_ends(args: argparse.Namespace) -> bool:
+    """Say whether a run of many ends is asked for."""
+    values = (getattr(args, name, None) for name in ("senders", "receivers", "queues", "processes"))
+    return any(value is not None for value in values)
+
+
+def part_of(total: int, number: int, ends: int) -> int:
+    """Return the part of one end: parts differ by one at most, and their sum is ``total``."""
+    return total // ends + (number < total % ends)
+
+
+class EndsPlans(PairPlans):
+    """The checked plans of all ends."""
+
+    def __init__(self, args: argparse.Namespace, *, share_processes: bool = True) -> None:
+        """Check what is asked for.
+
+        Args:
+            args: those of :class:`PairPlans`, and of :func:`add_ends_options`.
+            share_processes: ends may share a process; else each is a process of its own.
+
+        Raises:
+            UsageError: it cannot be done.
+        """
+        self.senders: int = args.senders or (args.receivers if args.url is None else None) or 1
+        self.receivers: int = args.receivers or (self.senders if args.url is None else 1)
+        self.queues: int = self.senders if args.url is None else args.queues or 1
+        self._paths: dict[int, str] = {}
+        _check(args, self.senders, self.receivers, self.queues)
+        super().__init__(args)
+        self._base_path = "" if self.peer_to_peer else self._url(0).path
+        if not self.peer_to_peer and self._url(0).scheme == "csp":
+            raise UsageError(
+                "a csp URL does not go with --senders, --receivers and --queues: each of its "
+                "receivers gets all messages"
+            )
+        self._check_foreign_receivers()
+        self.processes = self._spread(args) if share_processes else Processes()
+        _check_parts(args, self)
+        # Whether each end can do its part.
+        for number in range(self.process_count("send")):
+            self.end("send", number)
+
+    def _check_foreign_receivers(self) -> None:
+        """Refuse receivers that nobody can tell when their queue has no more for them."""
+        receiver = self.plan("receive").implementation
+        if not receiver.extensions and self._args.count and self.receivers > self.queues:
+            raise UsageError(
+                f"implementation '{receiver.name}' cannot share a queue with --count: give "
+                "--duration, or a queue for each receiver"
+            )
+
+    def _spread(self, args: argparse.Namespace) -> Processes:
+        """Return which ends share a process.
+
+        Raises:
+            UsageError: they cannot, and that was asked for.
+        """
+        one_each = self._reason_for_one_each(args)
+        if one_each and args.processes and args.processes < self.senders + self.receivers:
+            raise UsageError(f"--processes does not go with {one_each}: each end is a process")
+        if one_each:
+            return Processes()
+        counts = (self.senders, self.receivers)
+        halves = halves_of(args.processes or usable_cpus(), *counts, alike=self.peer_to_peer)
+        return Processes(
+            self._parts("send", self.senders, halves[0]),
+            self._parts("receive", self.receivers, halves[1]),
+        )
+
+    def _reason_for_one_each(self, args: argparse.Namespace) -> str:
+        if args.transaction_size or args.streaming:
+            return "--transaction-size" if args.transaction_size else "--streaming"
+        foreign = [
+            self.plan(side).implementation
+            for side in ("send", "receive")
+            if not self.plan(side).implementation.extensions
+        ]
+        # Between peers, both sides have as many processes.
+        if foreign and (self.peer_to_peer or len(foreign) == 2):
+            return f"implementation '{foreign[0].name}'"
+        return ""
+
+    def _parts(self, operation: str, ends: int, processes: int) -> list[EndsPart] | None:
+        own = self.plan(operation).implementation.extensions
+        queues = 1 if self.peer_to_peer else self.queues
+        return parts_of(ends, processes, queues) if own and processes < ends else None
+
+    def process_count(self, operation: str) -> int:
+        """Return how many processes a side has."""
+        parts = self.processes.side(operation)
+        if parts is not None:
+            return len(parts)
+        return self.senders if operation == "send" else self.receivers
+
+    def queue_of(self, number: int) -> int:
+        """Return the queue of the end with this number, on either side."""
+        return number % self.queues
+
+    def learn_path(self, queue: int, path: str) -> None:
+        """Note the address that the broker has for a queue."""
+        self._paths[queue] = path
+
+    def queue_plan(self, queue: int) -> ArrowPlan:
+        """Return a plan of an arrow at a queue, to get there as the arrows do."""
+        return self._at_queue(self.plan("receive"), queue)
+
+    def end(self, operation: str, number: int, port: int = 0) -> ArrowPlan:
+        """Return the plan of one end, or of a process that has several of them.
+
+        Args:
+            operation: of which side.
+            number: which end, or which process of the side.
+            port: for peer-to-peer runs.
+        """
+        parts = self.processes.side(operation)
+        if parts is not None:
+            return self._part(operation, number, parts[number], port)
+        queue = self.queue_of(number)
+        plan = self._at_queue(self.plan(operation, port), queue)
+        sends = operation == "send"
+        options = self._sender_part(plan.options, number) if sends else self._receiver_part(
+            plan.options, queue, plan.implementation.extensions
+        )  # fmt: skip
+        return dataclasses.replace(
+            plan,
+            options=options,
+            id=new_id(operation),
+            number=number,
+            ends=self._in_all(number, queue),
+            first_id=number * FIRST_IDS + 1 if sends and self.both_extended else None,
+        )
+
+    def _part(self, operation: str, number: int, part: EndsPart, port: int) -> ArrowPlan:
+        plan = self.plan(operation, port)
+        if not self.peer_to_peer:
+            path = self._path_of_all(plan.url.path)
+            plan = dataclasses.replace(plan, url=dataclasses.replace(plan.url, path=path))
+        options = self._options_of_part(operation, plan.options, part)
+        in_all = self._in_all(number, 0 if self.queues == 1 else None)
+        return dataclasses.replace(
+            plan,
+            options=options,
+            id=new_id(operation),
+            number=number,
+            ends=in_all | {"first": part.first, "members": part.count},
+            part=part,
+        )
+
+    def _path_of_all(self, path: str) -> str:
+        """Return the path of all queues, in which %d is the number of each."""
+        if self.queues == 1:
+            return self._paths.get(0) or self._queue_name(path, 0)
+        return path if _NUMBER in path else f"{path}-{_NUMBER}"
+
+    def _options_of_part(
+        self, operation: str, options: ArrowOptions, part: EndsPart
+    ) -> ArrowOptions:
+        count = sum(
+            part_of(options.count, number, self.senders)
+            for number in range(part.first, part.first + part.count)
+        )
+        if operation == "receive":
+            # From a server no receiver knows how many there are for it: we tell it when to end.
+            count = count if self.peer_to_peer else 0
+            return dataclasses.replace(options, count=count, rate=0, rate_steps=None)
+        return dataclasses.replace(
+            options,
+            count=count,
+            rate=share_of(options.rate, part, self.senders),
+            rate_steps=_steps_share(
+                options.rate_steps, lambda rate: share_of(rate, part, self.senders)
+            ),
+        )
+
+    def _at_queue(self, plan: ArrowPlan, queue: int) -> ArrowPlan:
+        if self.peer_to_peer:
+            return plan
+        path = self._paths.get(queue) or self._queue_name(plan.url.path, queue)
+        url = dataclasses.replace(plan.url, path=path)
+        return dataclasses.replace(plan, url=url)
+
+    def _queue_name(self, path: str, queue: int) -> str:
+        if _NUMBER in path:
+            return path.replace(_NUMBER, str(queue))
+        return path if self.queues == 1 else f"{path}-{queue}"
+
+    def _sender_part(self, options: ArrowOptions, number: int) -> ArrowOptions:
+        return dataclasses.replace(
+            options,
+            count=part_of(options.count, number, self.senders),
+            rate=part_of(options.rate, number, self.senders),
+            rate_steps=_steps_share(
+                options.rate_steps, lambda rate: part_of(rate, number, self.senders)
+            ),
+        )
+
+    def _receiver_part(self, options: ArrowOptions, queue: int, extended: bool) -> ArrowOptions:
+        """Return a receiver's options: where we tell it when to end, no count does."""
+        of_queue = 0 if extended and not self.peer_to_peer else sum(
+            part_of(options.count, number, self.senders)
+            for number in range(queue, self.senders, self.queues)
+        )  # fmt: skip
+        # The rate is the senders'.
+        return dataclasses.replace(options, count=of_queue, rate=0, rate_steps=None)
+
+    def _in_all(self, number: int, queue: int | None) -> dict[str, Any]:
+        args = self._args
+        return {
+            "number": number,
+            "queue": queue,
+            "senders": self.senders,
+            "receivers": self.receivers,
+            "queues": self.queues,
+            "url": self.shown_url,
+            "path": self._base_path or None,
+            "count": args.count,
+            "rate": args.rate,
+            "rate_steps": args.rate_steps,
+        }
+
+
+def _check(args: argparse.Namespace, senders: int, receivers: int, queues: int) -> None:
+    """Refuse what cannot be spread.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if args.url is None and args.queues is not None:
+        raise UsageError("--queues needs a URL: no queue is between peers")
+    if args.url is None and senders != receivers:
+        raise UsageError("without a URL there are pairs: give as many --senders as --receivers")
+    if args.warmup:
+        raise UsageError("--warmup does not go with several senders or receivers")
+    for flag, ends in (("--senders", senders), ("--receivers", receivers)):
+        if ends < queues:
+            raise UsageError(f"--queues {queues} are more than {flag} {ends}: a queue needs both")
+    if 0 < args.count < senders:
+        raise UsageError(f"--count {args.count} is less than 1 for each of {senders} senders")
+
+
+def _check_parts(args: argparse.Namespace, plans: EndsPlans) -> None:
+    """Refuse rates of which a process would have no part.
+
+    Raises:
+        UsageError: there are such.
+    """
+    processes = plans.process_count("send")
+    what = "processes" if plans.processes.senders is not None else "senders"
+    for operation in ("send", "receive"):
+        count = plans.process_count(operation)
+        if count > _MOST_PROCESSES:
+            raise UsageError(f"{count} processes of one side are more than {_MOST_PROCESSES}")
+    if 0 < args.rate < processes:
+        raise UsageError(f"--rate {args.rate} is less than 1 for each of {processes} {what}")
+    for step in parse_rate_steps(args.rate_steps or ""):
+        if min(step.first, step.last) < processes:
+            raise UsageError(f"--rate-steps: less than 1 message/s for each of {processes} {what}")
+
+
+def _steps_share(text: str | None, share: Callable[[int], int]) -> str | None:
+    """Return the steps of one process: the share of each rate."""
+    if text is None:
+        return None
+    parts: Sequence[str] = [
+        f"{share(step.first)}..{share(step.last)}:{step.seconds}s"
+        for step in parse_rate_steps(text)
+    ]
+    return ",".join(parts)

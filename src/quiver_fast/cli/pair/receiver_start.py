@@ -1,0 +1,79 @@
+"""Starting receivers: waiting until one is ready, and finding it a port to listen on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.run.sockets import free_port
+
+__all__ = ["ReceiverStart"]
+
+_PORT_ATTEMPTS = 5
+_PATIENCE = 30.0
+_TICK = 0.01
+
+
+class ReceiverStart:
+    """Starts the receivers of a run, and looks at the run meanwhile."""
+
+    def __init__(self, look: Callable[[ArrowRun], None], must_end: Callable[[], bool]) -> None:
+        """Prepare to start receivers.
+
+        Args:
+            look: called again and again with the receiver that is waited for.
+            must_end: says whether the run was told to end meanwhile.
+        """
+        self._look, self._must_end = look, must_end
+
+    def wait_for(self, run: ArrowRun, condition: Callable[[], bool], otherwise: str) -> bool:
+        """Wait until a receiver fulfils a condition; one that does not in 30 s is stopped.
+
+        Args:
+            run: the receiver.
+            condition: says whether it is ready.
+            otherwise: what it is without that, such as "not ready".
+
+        Returns:
+            Whether the run goes on: False if the receiver ended, or the run must end.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while not run.poll():
+            self._look(run)
+            if condition():
+                return not self._must_end()
+            if time.monotonic() > deadline:
+                run.stop(f"{otherwise} after {_PATIENCE:.0f} seconds", at_fault=True)
+            time.sleep(_TICK)
+        return False
+
+    def listen(
+        self, start: Callable[[int], ArrowRun], drop: Callable[[ArrowRun, int], None]
+    ) -> tuple[ArrowRun, int] | None:
+        """Start a receiver on a free port and return both once it listens there.
+
+        Between our finding of a free port and the receiver's taking of it another process
+        may take it: then the next one is tried.
+
+        Args:
+            start: starts the receiver on a port.
+            drop: forgets a receiver whose port was taken.
+
+        Returns:
+            None if the receiver ended or must end.
+        """
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            port = free_port()
+            run = start(port)
+            # Connecting to the port to see would be taken for the one sender that it waits for.
+            listens = partial(run.child.listens_on, port)
+            if self.wait_for(run, listens, f"not listening on port {port}"):
+                return run, port
+            in_use = "in use" in run.child.last_error_line.lower()
+            if not in_use or attempt == _PORT_ATTEMPTS:
+                return None
+            run.close()
+            drop(run, port)
+        return None

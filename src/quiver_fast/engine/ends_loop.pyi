@@ -1,0 +1,30 @@
+from collections.abc import Sequence
+
+from quiver_fast.engine.connection import Connection
+from quiver_fast.engine.link import Endpoint
+from quiver_fast.records.writer import RecordWriter
+from quiver_fast.run.control import Control
+from quiver_fast.run.pacer import DelayHistogram
+
+class EndsLoop:
+    line_count: int
+    end_count: int
+    live: int
+    transferred: int
+    def __init__(
+        self,
+        writer: RecordWriter,
+        control: Control,
+        inner: Control,
+        *,
+        connections: int,
+        links: int,
+        sends: bool,
+        goal: int = 0,
+        exact: bool = False,
+    ) -> None: ...
+    def fileno(self) -> int: ...
+    def add(self, connection: Connection, endpoints: Sequence[Endpoint]) -> None: ...
+    def serve(self) -> None: ...
+    def run(self, delays: DelayHistogram | None = None) -> None: ...
+    def close(self, *, ended: bool = False) -> None: ...

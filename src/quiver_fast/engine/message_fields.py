@@ -1,0 +1,144 @@
+"""What a sender's messages carry besides their body: encoded once, for the template.
+
+The sections are those of AMQP 1.0 part 3: the header (3.2.1), the properties (3.2.4) and the
+application properties (3.2.5). Types are those of part 1.6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from quiver_fast.errors import UsageError
+
+__all__ = ["DEFAULT_PRIORITY", "MessageFields", "parse_properties"]
+
+DEFAULT_PRIORITY = 4
+"""The priority of a message whose header has none."""
+
+_NULL, _TRUE, _FALSE = b"\x40", b"\x41", b"\x42"
+_HEADER, _PROPERTIES = b"\x00\x53\x70", b"\x00\x53\x73"
+# Fields of the properties between message-id and subject, and between subject and group-id.
+_BEFORE_SUBJECT, _BEFORE_GROUP = 2, 6
+# Compiled when it is used: few senders have properties.
+_WHOLE_NUMBER = r"[+-]?[0-9]{1,19}"
+_OURS = ("SendTime", "BodySize")
+_LARGEST = 4096
+
+
+class MessageFields(NamedTuple):
+    """The fields that all messages of a sender have alike.
+
+    Attributes:
+        durable: a server has to store the message.
+        priority: 0 to 9.
+        ttl: milliseconds after which servers drop the message; 0 for never.
+        subject: for filters; empty for none.
+        group_id: of the group whose order a server keeps; empty for none.
+        properties: application properties besides our own; values are str, int or bool.
+    """
+
+    durable: bool = False
+    priority: int = DEFAULT_PRIORITY
+    ttl: int = 0
+    subject: str = ""
+    group_id: str = ""
+    properties: Mapping[str, str | int | bool] = MappingProxyType({})
+
+    def header(self) -> bytes:
+        """Return the header section; nothing where all of it is as a missing one says."""
+        if self.ttl:
+            fields = [self._durable, self._priority, b"\x70" + self.ttl.to_bytes(4, "big")]
+        elif self.priority != DEFAULT_PRIORITY:
+            fields = [self._durable, self._priority]
+        else:
+            fields = [_TRUE] if self.durable else []
+        return _HEADER + _list(fields) if fields else b""
+
+    @property
+    def _durable(self) -> bytes:
+        return _TRUE if self.durable else _FALSE
+
+    @property
+    def _priority(self) -> bytes:
+        return b"\x50" + bytes([self.priority])
+
+    def message_properties(self, message_id: bytes) -> tuple[bytes, int]:
+        """Return the properties section and where in it the id begins.
+
+        Args:
+            message_id: text; empty for none.
+        """
+        fields = [_text(message_id) if message_id else _NULL]
+        if self.subject or self.group_id:
+            fields += [_NULL] * _BEFORE_SUBJECT
+            fields.append(_text(self.subject.encode()) if self.subject else _NULL)
+        if self.group_id:
+            fields += [_NULL] * _BEFORE_GROUP + [_text(self.group_id.encode())]
+        if fields == [_NULL]:
+            return b"", 0
+        section = _PROPERTIES + _list(fields)
+        return section, len(section) - sum(map(len, fields[1:])) - len(message_id)
+
+    def entries(self) -> bytes:
+        """Return the keys and values of the application properties, without a map's head."""
+        return b"".join(
+            _text(name.encode()) + _value(value) for name, value in self.properties.items()
+        )
+
+
+def parse_properties(text: str) -> dict[str, str | int | bool]:
+    """Parse application properties such as ``color=blue,size=3,urgent=true``.
+
+    A whole number of 64 bits becomes a long, ``true`` and ``false`` booleans, and all else text.
+
+    Raises:
+        UsageError: a part is not NAME=VALUE, a name is empty, ours or given twice, or all of
+            them are too long.
+    """
+    properties: dict[str, str | int | bool] = {}
+    for part in text.split(",") if text else ():
+        name, equals, value = part.partition("=")
+        if not name or not equals:
+            raise UsageError(f"'{part}' of the properties is not NAME=VALUE")
+        if name in _OURS:
+            raise UsageError(f"the property {name} is set by the sender itself")
+        if name in properties:
+            raise UsageError(f"the property {name} is given twice")
+        properties[name] = _typed(value)
+    if len(MessageFields(properties=properties).entries()) > _LARGEST:
+        raise UsageError(f"the properties take more than {_LARGEST} bytes")
+    return properties
+
+
+def _typed(value: str) -> str | int | bool:
+    if value in ("true", "false"):
+        return value == "true"
+    if re.fullmatch(_WHOLE_NUMBER, value) and -(2**63) <= int(value) < 2**63:
+        return int(value)
+    return value
+
+
+def _value(value: str | int | bool) -> bytes:
+    if isinstance(value, bool):
+        return _TRUE if value else _FALSE
+    if isinstance(value, int):
+        return b"\x81" + value.to_bytes(8, "big", signed=True)
+    return _text(value.encode())
+
+
+def _text(data: bytes) -> bytes:
+    """Encode UTF-8 as a string: str8, or str32 where it is too long for one."""
+    if len(data) < 256:
+        return b"\xa1" + bytes([len(data)]) + data
+    return b"\xb1" + len(data).to_bytes(4, "big") + data
+
+
+def _list(fields: Sequence[bytes]) -> bytes:
+    """Encode fields as a list: list8, or list32 where they are too long for one."""
+    data = b"".join(fields)
+    if len(data) < 255:
+        return b"\xc0" + bytes([len(data) + 1, len(fields)]) + data
+    return b"\xd0" + (len(data) + 4).to_bytes(4, "big") + len(fields).to_bytes(4, "big") + data

@@ -1,0 +1,124 @@
+"""A rate that changes during a run: its text, and the pieces of constant rate that it consists of.
+
+    10k:30s,10k..50k:1m,50k:30s
+
+is 10,000 messages/s for 30 seconds, then a ramp to 50,000 within a minute, and 50,000 from there
+on. A ramp rises, or falls, in a thousand steps of equal length.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quiver_fast.errors import UsageError
+
+__all__ = ["Piece", "RateStep", "messages_due", "parse_rate_steps", "schedule_of", "total_seconds"]
+
+_SECOND = 10**9
+_FASTEST = 10**9
+_LONGEST = 2**31
+_MOST_STEPS = 1000
+_RAMP_PIECES = 1000
+_RATE_UNITS = {"": 1, "k": 1000, "m": 10**6}
+_TIME_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+# Compiled when it is used: every arrow imports this module, and few change their rate.
+_STEP = r"([0-9]{1,10})([km]?)(?:\.\.([0-9]{1,10})([km]?))?:([0-9]{1,10})([smh]?)"
+
+
+class RateStep(NamedTuple):
+    """One step.
+
+    Attributes:
+        first: messages/s at its begin.
+        last: messages/s at its end; the same but for a ramp.
+        seconds: how long it takes.
+    """
+
+    first: int
+    last: int
+    seconds: int
+
+
+class Piece(NamedTuple):
+    """A part of the schedule that has one rate.
+
+    Attributes:
+        begin: nanoseconds since the start of the schedule.
+        rate: messages/s.
+    """
+
+    begin: int
+    rate: int
+
+
+def parse_rate_steps(text: str) -> tuple[RateStep, ...]:
+    """Return the steps that a text such as ``10k:30s,10k..50k:1m`` says; none for no text.
+
+    Raises:
+        UsageError: it says none; the message names the step.
+    """
+    if not text:
+        return ()
+    steps = tuple(map(_step, text.split(",")))
+    if len(steps) > _MOST_STEPS:
+        raise UsageError(f"rate-steps are {len(steps)}, more than {_MOST_STEPS}")
+    if total_seconds(steps) > _LONGEST:
+        raise UsageError(f"rate-steps take {total_seconds(steps)} s, more than {_LONGEST}")
+    return steps
+
+
+def _step(text: str) -> RateStep:
+    match = re.fullmatch(_STEP, text)
+    if match is None:
+        raise UsageError(
+            f"rate-steps: '{text}' is not RATE:DURATION or RATE..RATE:DURATION, such as 10k:30s"
+        )
+    first, first_unit, last, last_unit, time, time_unit = match.groups()
+    begin = int(first) * _RATE_UNITS[first_unit]
+    end = begin if last is None else int(last) * _RATE_UNITS[last_unit]
+    if not 1 <= min(begin, end) <= max(begin, end) <= _FASTEST:
+        raise UsageError(f"rate-steps: '{text}': a rate is 1 to {_FASTEST} messages per second")
+    seconds = int(time) * _TIME_UNITS[time_unit]
+    if seconds < 1:
+        raise UsageError(f"rate-steps: '{text}': a step takes a second or more")
+    return RateStep(begin, end, seconds)
+
+
+def total_seconds(steps: Sequence[RateStep]) -> int:
+    """Return how long all steps take."""
+    return sum(step.seconds for step in steps)
+
+
+def schedule_of(rate: int, steps: Sequence[RateStep] = ()) -> list[Piece]:
+    """Return the schedule of a rate, or of steps if there are any; of neither it is empty.
+
+    The last rate goes on. A rate of 0 is none.
+    """
+    if not steps:
+        return [Piece(0, rate)] if rate else []
+    found = []
+    begin = 0
+    for step in steps:
+        span = step.seconds * _SECOND
+        change = step.last - step.first
+        count = min(_RAMP_PIECES, max(1, abs(change)))
+        for number in range(count):
+            # The rate of a piece of a ramp is that of its middle.
+            rate = step.first + change * (2 * number + 1) // (2 * count)
+            found.append(Piece(begin + span * number // count, rate))
+        begin += span
+    if steps[-1].last != steps[-1].first:
+        found.append(Piece(begin, steps[-1].last))
+    return found
+
+
+def messages_due(schedule: Sequence[Piece], elapsed: int) -> int:
+    """Return how many messages are due ``elapsed`` nanoseconds after the start."""
+    begins = [piece.begin for piece in schedule]
+    passed = bisect_right(begins, elapsed)
+    ends = [*begins[1:passed], elapsed]
+    spans = zip(schedule[:passed], ends, strict=True)
+    return sum((end - piece.begin) * piece.rate for piece, end in spans) // _SECOND + 1

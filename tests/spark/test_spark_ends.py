@@ -1,0 +1,141 @@
+"""A run of many ends: Spark says of its folder what the local engine does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.ends_records import Ends
+from support.peers import why_missing
+from support.spark_runs import as_json, comparable, ignore, the_run
+from support.summaries import config as configured
+
+from quiver_fast.analysis.compare.sets import run_figures
+from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.analysis.read.sources import load_run as load_here
+from quiver_fast.cli.analyze.command import main as quiver_analyze
+from quiver_fast.errors import RecordError
+
+if why_missing("spark") is None:
+    from spark_analysis import thinning
+    from spark_analysis.ends import ends_and_bounds
+    from spark_analysis.engine import load_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A minute each on an idle machine; a busy one takes ten.
+pytestmark = pytest.mark.timeout(1800)
+
+# Several splits to a file.
+SPLIT = 9000
+
+
+def write_summaries(folder: Path, senders: int, receivers: int, queues: int) -> None:
+    """Say of each end which queue it had, and that its queue was not read to its end."""
+    for role, count in (("sender", senders), ("receiver", receivers)):
+        for number in range(count):
+            ends = {
+                "number": number, "queue": number % queues, "senders": senders,
+                "receivers": receivers, "queues": queues, "url": "//localhost/q", "path": "q",
+                "count": 0, "rate": 0, "rate_steps": None,
+            }  # fmt: skip
+            document = {
+                "config": configured(credit_window=10, duration=60, count=0) | {"ends": ends},
+                "complete": False,
+                "reason": "stopped" if number else None,
+                "exit_code": 0,
+                "arrow": {"queue_empty": False} if role == "receiver" else None,
+            }
+            (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
+
+
+def test_a_process_of_several_ends_is_refused(tmp_path: Path) -> None:
+    for role in ("sender", "receiver"):
+        (tmp_path / f"{role}.0-transfers.csv").touch()
+    write_summaries(tmp_path, 1, 1, 1)
+    path = tmp_path / "sender.0-summary.json"
+    document = json.loads(path.read_text())
+    document["config"]["ends"] |= {"first": 0, "members": 4}
+    path.write_text(json.dumps(document))
+    with pytest.raises(RecordError, match="its process had 4 ends") as error:
+        ends_and_bounds(the_run(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def check(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """Hold equal all that users of a run find in it; return the local engine's."""
+    run = the_run(folder)
+    here = load_here(run, ignore)
+    there = load_run(spark, run, ignore, Wanted(0.001, 2, histogram=True), SPLIT)
+    fields = [name for name in comparable(here) if name not in ("settlement", "histogram")]
+    for name in fields:
+        assert comparable(getattr(there, name)) == comparable(getattr(here, name)), name
+    assert comparable(there.statistics) == comparable(run_statistics(here, 0.001, 2))
+    assert comparable(there.figures) == comparable(run_figures(here))
+    mine, other = (
+        [row.tolist() for part in run.histogram.parts() for row in
+         (part.seconds, part.latencies, part.counts)]
+        for run in (there, here) if run.histogram is not None
+    )  # fmt: skip
+    assert mine == other
+    return {name: comparable(getattr(here, name)) for name in fields}
+
+
+def test_ends_with_ids(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six ends of two queues; what is large is looked at by many tasks."""
+    monkeypatch.setattr(thinning, "MOST_ROWS", 0)
+    Ends(5, 4, 2).write(tmp_path / "run")
+    write_summaries(tmp_path / "run", 4, 2, 2)
+    found = check(spark, tmp_path / "run")
+    delivery = found["delivery"]
+    assert min(delivery[name] for name in ("unreceived", "duplicate", "reordered", "lost")) > 0
+    assert sum(end["delivery"]["received"] or 0 for end in found["ends"][:4]) == (
+        delivery["sent"] - delivery["unreceived"]
+    )
+    assert found["sender"]["settlement"]["all"]["count"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("senders", "receivers", "ids"), [(3, 2, False), (1, 3, False), (2, 3, True)]
+)
+def test_ends_without_summaries(
+    spark: SparkSession, tmp_path: Path, senders: int, receivers: int, ids: bool
+) -> None:
+    Ends(6, senders, receivers).write(tmp_path / "run", ids)
+    found = check(spark, tmp_path / "run")
+    assert (found["delivery"]["reordered"] is None) == (senders > 1 and not ids)
+
+
+def test_an_end_without_records(spark: SparkSession, tmp_path: Path) -> None:
+    """A receiver that got nothing: others of its queue took all."""
+    Ends(7, 1, 1).write(tmp_path / "run")
+    (tmp_path / "run" / "receiver.1-transfers.csv").write_text("")
+    found = check(spark, tmp_path / "run")
+    assert [end["results"]["message_count"] for end in found["ends"]][2] == 0
+
+
+def test_one_side_alone_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "sender.0-transfers.csv").write_text("1,1700000000000\n")
+    with pytest.raises(RecordError, match="has no receivers"):
+        load_run(spark, the_run(tmp_path), ignore, Wanted())
+
+
+def test_the_command(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Ends(8, 2, 2).write(tmp_path / "run")
+    documents = []
+    for engine in ("local", "spark"):
+        words = [str(tmp_path / "run"), "--json", "--quiet", "--engine", engine]
+        assert quiver_analyze(words) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+    here, there = documents
+    assert (here.pop("engine"), there.pop("engine")) == ("local", "spark")
+    assert there == as_json(here)

@@ -1,0 +1,89 @@
+"""The records of a run of many ends, made up: some messages are lost, doubled or disturbed."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.read.discovery import find_runs
+from quiver_fast.analysis.read.sources import load_run
+
+START = 1_700_000_000_000_000
+FIRST_IDS = 10**13
+
+
+class Receipt(NamedTuple):
+    """One line of a receiver."""
+
+    id: int
+    sent: int
+    received: int
+
+
+class Ends:
+    """The records of some senders and receivers of one queue; some messages are lost or doubled."""
+
+    def __init__(self, seed: int, senders: int, receivers: int) -> None:
+        chance = random.Random(seed)
+        self.sent = [
+            [(number * FIRST_IDS + 1 + i, START + 40 * i + number) for i in range(700)]
+            for number in range(senders)
+        ]
+        self.settled = [
+            [(key, time + chance.randrange(1, 900)) for key, time in sends] for sends in self.sent
+        ]
+        self.received: list[list[Receipt]] = [[] for _ in range(receivers)]
+        for key, time in sorted(chain.from_iterable(self.sent), key=lambda send: send[1]):
+            if chance.random() < 0.02:
+                continue
+            for _ in range(2 if chance.random() < 0.02 else 1):
+                receipt = Receipt(key, time, time + chance.randrange(-200, 5000))
+                self.received[chance.randrange(receivers)].append(receipt)
+        for lines in self.received:
+            self._disturb(lines, chance)
+
+    @staticmethod
+    def _disturb(lines: list[Receipt], chance: random.Random) -> None:
+        for _ in range(20):
+            place = chance.randrange(len(lines) - 1)
+            lines[place], lines[place + 1] = lines[place + 1], lines[place]
+
+    def sender_text(self, number: int, ids: bool = True) -> str:
+        if not ids:
+            return "".join(f"{time},0\n" for _, time in self.sent[number])
+        lines = [f"{key},{time}\n" for key, time in self.sent[number]]
+        settled = [f"s{key},{time}\n" for key, time in self.settled[number]]
+        settled[0] = "S" + settled[0][1:]
+        return "".join(lines + settled)
+
+    def receiver_text(self, number: int, ids: bool = True) -> str:
+        return "".join(
+            f"{one.id},{one.sent},{one.received}\n" if ids else f"{one.sent},{one.received}\n"
+            for one in self.received[number]
+        )
+
+    def write(self, folder: Path, ids: bool = True) -> RunData:
+        folder.mkdir()
+        for number in range(len(self.sent)):
+            (folder / f"sender.{number}-transfers.csv").write_text(self.sender_text(number, ids))
+        for number in range(len(self.received)):
+            text = self.receiver_text(number, ids)
+            (folder / f"receiver.{number}-transfers.csv").write_text(text)
+        return loaded(folder)
+
+    def write_as_one(self, folder: Path, ids: bool = True) -> RunData:
+        """Write a pair whose files are all records of each side, one end after another."""
+        folder.mkdir()
+        texts = [self.sender_text(number, ids) for number in range(len(self.sent))]
+        (folder / "sender-transfers.csv").write_text("".join(texts))
+        texts = [self.receiver_text(number, ids) for number in range(len(self.received))]
+        (folder / "receiver-transfers.csv").write_text("".join(texts))
+        return loaded(folder)
+
+
+def loaded(folder: Path) -> RunData:
+    (run,) = find_runs([str(folder)])
+    return load_run(run, lambda _done, _total: None)

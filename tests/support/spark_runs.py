@@ -1,0 +1,38 @@
+"""What tests of Spark and of the local engine compare."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.model.columns import listed
+from quiver_fast.analysis.read.discovery import RunFiles, find_runs
+from quiver_fast.analysis.tables.spilled import SpilledHistogram
+
+
+def ignore(_done: int, _total: int) -> None:
+    """Show no progress."""
+
+
+def comparable(value: Any) -> Any:
+    """Return what `==` can compare: arrays as lists. Even floats are bit for bit the same."""
+    if isinstance(value, SpilledHistogram):
+        return [row.tolist() for rows in value.rows.chunks() for row in rows]
+    if dataclasses.is_dataclass(value):
+        return {f.name: comparable(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {name: comparable(item) for name, item in value.items()}
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=listed))
+
+
+def the_run(folder: Path) -> RunFiles:
+    [run] = find_runs([str(folder)])
+    return run

@@ -1,0 +1,202 @@
+"""A run of many ends against one file with all its records, and against slow twins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.ends_records import FIRST_IDS, START, Ends, Receipt, loaded
+
+from quiver_fast.analysis.figures.ends import bounds_of_ends, fairness, schedule_of_ends
+from quiver_fast.analysis.read.discovery import RunFiles, find_runs
+from quiver_fast.errors import RecordError
+from quiver_fast.records.log_histogram import LogHistogram
+
+
+def reordered_of(lines: list[Receipt]) -> int:
+    """Return the first receipts of an id after a later one of the same sender: a slow twin."""
+    furthest: dict[int, int] = {}
+    count, seen = 0, set()
+    for one in lines:
+        if one.id in seen:
+            continue
+        seen.add(one.id)
+        sender = one.id // FIRST_IDS
+        count += one.id < furthest.get(sender, 0)
+        furthest[sender] = max(one.id, furthest.get(sender, 0))
+    return count
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize(("seed", "senders", "receivers"), [(1, 4, 4), (2, 1, 3), (3, 5, 1)])
+def test_all_together_are_as_one_file(
+    seed: int, senders: int, receivers: int, ids: bool, tmp_path: Path
+) -> None:
+    ends = Ends(seed, senders, receivers)
+    many, one = ends.write(tmp_path / "many", ids), ends.write_as_one(tmp_path / "one", ids)
+    assert many.sender is not None
+    assert one.sender is not None
+    assert many.receiver is not None
+    assert one.receiver is not None
+    # Bit for bit, floats and all.
+    assert many.receiver["latency"] == one.receiver["latency"]
+    assert many.receiver["latency"]["count"] == sum(map(len, ends.received))
+    for key in ("latency_average", "latency_quartiles", "latency_nines", "message_count"):
+        assert many.receiver["results"][key] == one.receiver["results"][key]
+    assert many.sender.get("settlement") == one.sender.get("settlement")
+    assert ("settlement" in many.sender) == ids
+    for mine, other in ((many.sends, one.sends), (many.receipts, one.receipts)):
+        assert mine is not None
+        assert other is not None
+        assert mine.values.tolist() == other.values.tolist()
+        assert mine.counts.tolist() == other.counts.tolist()
+    assert many.delivery is not None
+    assert one.delivery is not None
+    of_order = ("reordered", "lost", "negative_latency")
+    assert {k: v for k, v in many.delivery.items() if k not in of_order} == {
+        k: v for k, v in one.delivery.items() if k not in of_order
+    }
+    assert many.delivery["negative_latency"] == one.delivery["negative_latency"] > 0
+
+
+def test_times_reach_from_the_first_of_all_to_the_last_of_all(tmp_path: Path) -> None:
+    ends = Ends(4, 3, 2)
+    run = ends.write(tmp_path / "many")
+    assert run.sender is not None
+    times = [time for sends in ends.sent for _, time in sends]
+    assert run.sender["results"]["first_send_time"] == min(times) // 1000
+    assert run.sender["results"]["last_send_time"] == max(times) // 1000
+
+
+def test_order_and_shares_are_by_sender(tmp_path: Path) -> None:
+    ends = Ends(5, 3, 4)
+    run = ends.write(tmp_path / "many")
+    assert run.ends is not None
+    assert run.delivery is not None
+    senders, receivers = run.ends[:3], run.ends[3:]
+    # A message's first receipt is that in the file of the lowest number.
+    seen: set[int] = set()
+    expected = []
+    for lines in ends.received:
+        fresh = [one for one in lines if one.id not in seen]
+        expected.append(reordered_of(fresh))
+        seen |= {one.id for one in lines}
+    assert [end["delivery"]["reordered"] for end in receivers] == expected
+    assert run.delivery["reordered"] == sum(expected) > 0
+    delivered = Counter(key // FIRST_IDS for key in seen)
+    assert [end["delivery"]["received"] for end in senders] == [delivered[n] for n in range(3)]
+    assert [end["name"] for end in run.ends][2:5] == ["sender 2", "receiver 0", "receiver 1"]
+
+
+def test_what_others_sent_is_left_out_of_each_receiver(tmp_path: Path) -> None:
+    ends = Ends(6, 2, 2)
+    clean = ends.write(tmp_path / "clean")
+    strange = [Receipt(9077, START + 500, START + 501), Receipt(9078, START - 10, START + 502)]
+    ends.received[1] = [*strange, *ends.received[1]]
+    run = ends.write(tmp_path / "many")
+    assert run.receiver is not None
+    assert clean.receiver is not None
+    assert run.ends is not None
+    assert run.receiver["latency"] == clean.receiver["latency"]
+    assert run.delivery == (clean.delivery or {}) | {"foreign": 1, "older": 1}
+    of_receivers = [end["delivery"] for end in run.ends[2:]]
+    assert [(one["older"], one["foreign"]) for one in of_receivers] == [(0, 0), (1, 1)]
+
+
+def test_without_ids_senders_of_one_queue_are_not_told_apart(tmp_path: Path) -> None:
+    run = Ends(7, 2, 2).write(tmp_path / "many", ids=False)
+    assert run.delivery is not None
+    assert (run.delivery["reordered"], run.delivery["lost"]) == (None, 0)
+
+
+def test_an_end_that_recorded_nothing(tmp_path: Path) -> None:
+    ends = Ends(8, 2, 2)
+    before = ends.write(tmp_path / "many")
+    (tmp_path / "many" / "receiver.2-transfers.csv").write_text("")
+    (tmp_path / "many" / "sender.2-transfers.csv").write_text("")
+    run = loaded(tmp_path / "many")
+    assert run.receiver is not None
+    assert before.receiver is not None
+    assert run.fairness is not None
+    assert run.receiver["latency"] == before.receiver["latency"]
+    assert run.delivery == before.delivery
+    assert run.fairness["receivers"]["least"] == 0
+
+
+def test_ends_that_do_not_fit_each_other_are_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    Ends(9, 2, 2).write(folder)
+    (folder / "sender.2-transfers.csv").write_text(f"1,{START // 1000}\n")
+    with pytest.raises(RecordError, match="records of the ends have times in ms and us"):
+        loaded(folder)
+    (folder / "sender.2-transfers.csv").write_text(f"{START},0\n")
+    with pytest.raises(RecordError, match="some have ids, some have not"):
+        loaded(folder)
+    for number in range(3):
+        (folder / f"sender.{number}-transfers.csv").unlink()
+    with pytest.raises(RecordError, match="has no senders"):
+        loaded(folder)
+
+
+def test_files_of_numbered_ends_are_one_run(tmp_path: Path) -> None:
+    names = ["sender.0-", "sender.2-", "sender.10-", "receiver.1-", "sender-", "receiver-"]
+    for name in names:
+        (tmp_path / f"{name}transfers.csv").write_text(f"{START},0\n")
+    found = {run.many: run for run in find_runs([str(tmp_path)])}
+    assert [path.name for path in found[True].paths] == [
+        f"{name}transfers.csv" for name in names[:4]
+    ]
+    assert found[True].name == str(tmp_path)
+    assert found[False] == RunFiles(
+        str(tmp_path), tmp_path / "sender-transfers.csv", tmp_path / "receiver-transfers.csv"
+    )
+
+
+def test_fairness() -> None:
+    assert fairness([0, 0]) is None
+    assert fairness([5, 5, 5, 5]) == {
+        "index": 1.0, "least": 0.25, "most": 0.25, "shares": [0.25] * 4,
+    }  # fmt: skip
+    alone = fairness([8, 0, 0, 0])
+    assert alone is not None
+    assert (alone["index"], alone["least"], alone["most"]) == (0.25, 0, 1)
+
+
+def test_one_sender_that_misses_its_schedule_is_a_miss_of_all() -> None:
+    kept = {"rate": 10, "achieved": 10.0, "late_us": {"p50": 1, "max": 9}, "missed": False}
+    late = {"rate": 11, "achieved": 5.0, "late_us": {"p50": 20_000, "max": 8}, "missed": True}
+    assert schedule_of_ends([kept, late]) == {
+        "rate": 21, "achieved": 15.0, "late_us": {"p50": 20_000, "max": 9}, "missed": True,
+    }  # fmt: skip
+    unknown = {"rate": None, "achieved": None, "late_us": None, "missed": None}
+    assert schedule_of_ends([kept, unknown]) == unknown
+
+
+def test_a_queue_was_read_to_its_end_only_if_all_receivers_say_so() -> None:
+    sender = {"config": {"duration": 5, "count": 10}, "complete": True}
+    receiver = {
+        "config": {"connection_mode": "client", "credit_window": 7, "run_start": 3},
+        "complete": True,
+        "arrow": {"queue_empty": True},
+    }
+    run = bounds_of_ends([sender, sender], [receiver, receiver])
+    assert (run.count, run.duration, run.credit_window, run.run_start) == (20, 5, 14, 3)
+    assert (run.complete, run.queue_empty, run.peer_to_peer) == (True, True, False)
+    for other in (receiver | {"complete": False}, receiver | {"arrow": {"queue_empty": None}}):
+        assert not bounds_of_ends([sender, sender], [receiver, other]).read_to_end
+
+
+def test_histograms_of_ends_add_up() -> None:
+    chance = np.random.default_rng(10)
+    parts = [chance.integers(-500, 90_000, 400), chance.integers(0, 700, 300)]
+    whole, merged = LogHistogram(), LogHistogram()
+    for part in parts:
+        whole.add(part)
+        single = LogHistogram()
+        single.add(part)
+        merged.merge(single)
+    assert merged.count == whole.count == 700
+    for rank in (0, 1, 50, 99, 100):
+        assert merged.percentile(rank) == whole.percentile(rank)

@@ -1,0 +1,132 @@
+"""Rates that follow each other: their text, their schedule, and the pacer against exact sums."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver_fast.errors import UsageError
+from quiver_fast.rate_steps import (
+    Piece,
+    RateStep,
+    messages_due,
+    parse_rate_steps,
+    schedule_of,
+    total_seconds,
+)  # fmt: skip
+from quiver_fast.run.pacer import SteppedPacer
+
+SECOND = 1_000_000_000
+YEAR = 366 * 86_400
+RATES = st.one_of(st.integers(1, 20), st.integers(1, SECOND))
+STEPS = st.lists(
+    st.builds(RateStep, RATES, RATES, st.integers(1, 1000)), min_size=1, max_size=4
+)  # fmt: skip
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> list[Piece]:
+    """Return pieces whose begins are any nanoseconds."""
+    begins = draw(st.lists(st.integers(1, YEAR * SECOND), max_size=6, unique=True))
+    return [Piece(begin, draw(RATES)) for begin in (0, *sorted(begins))]
+
+
+def due_by(schedule: list[Piece], elapsed: int) -> Fraction:
+    """Return the messages that are due, with the part of the next that is."""
+    ends = [*(piece.begin for piece in schedule[1:]), elapsed]
+    return sum(
+        (
+            Fraction(max(0, min(end, elapsed) - piece.begin) * piece.rate, SECOND)
+            for piece, end in zip(schedule, ends, strict=True)
+        ),
+        Fraction(0),
+    )
+
+
+@given(schedules(), st.lists(st.integers(0, YEAR * SECOND), min_size=1, max_size=10))
+def test_due_counts_the_messages_up_to_now(schedule: list[Piece], times: list[int]) -> None:
+    """Whichever way time goes: the pacer looks from where it looked last."""
+    pacer = SteppedPacer(schedule)
+    for elapsed in times:
+        due = floor(due_by(schedule, elapsed)) + 1
+        assert pacer.messages_due(elapsed) == messages_due(schedule, elapsed) == due
+
+
+@given(schedules(), st.lists(st.integers(0, YEAR * SECOND), min_size=1, max_size=10))
+def test_a_message_is_due_exactly_at_its_intended_time(
+    schedule: list[Piece], times: list[int]
+) -> None:
+    pacer = SteppedPacer(schedule)
+    for index in (pacer.messages_due(elapsed) - 1 for elapsed in times):
+        intended = pacer.intended_ns(index)
+        assert due_by(schedule, intended) >= index
+        assert intended == 0 or due_by(schedule, intended - 1) < index
+
+
+@given(st.integers(1, SECOND), st.integers(0, 10**9))
+def test_one_rate_twice_is_that_rate(rate: int, index: int) -> None:
+    pacer = SteppedPacer([Piece(0, rate), Piece(SECOND // 3, rate)])
+    assert pacer.intended_ns(index) == ceil(Fraction(index * SECOND, rate))
+
+
+@given(STEPS)
+def test_steps_keep_their_text(steps: list[RateStep]) -> None:
+    text = ",".join(f"{one.first}..{one.last}:{one.seconds}" for one in steps)
+    assert parse_rate_steps(text) == tuple(steps)
+
+
+@given(STEPS)
+def test_a_ramp_sends_what_its_mean_rate_does(steps: list[RateStep]) -> None:
+    """Its pieces round the rate down, by less than one message per second."""
+    schedule = schedule_of(0, steps)
+    exact = sum(Fraction((one.first + one.last) * one.seconds, 2) for one in steps)
+    missing = exact - due_by(schedule, total_seconds(steps) * SECOND)
+    assert -total_seconds(steps) <= missing <= total_seconds(steps)
+    assert schedule[-1].rate == steps[-1].last
+    assert [piece.begin for piece in schedule] == sorted({piece.begin for piece in schedule})
+
+
+def test_units_and_ramps() -> None:
+    steps = parse_rate_steps("10k:30s,10k..1m:2m,5:1h,7:9")
+    assert steps == (
+        RateStep(10_000, 10_000, 30),
+        RateStep(10_000, 1_000_000, 120),
+        RateStep(5, 5, 3600),
+        RateStep(7, 7, 9),
+    )
+    assert total_seconds(steps) == 3759
+    assert parse_rate_steps("") == ()
+
+
+def test_a_schedule_of_nothing_is_empty() -> None:
+    assert schedule_of(0) == []
+    assert schedule_of(7) == [Piece(0, 7)]
+    assert schedule_of(0, parse_rate_steps("7:2s")) == [Piece(0, 7)]
+    assert schedule_of(0, parse_rate_steps("1..3:2s")) == [
+        Piece(0, 1), Piece(SECOND, 2), Piece(2 * SECOND, 3),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("10k", "'10k' is not RATE:DURATION"),
+        ("10k:30s,", "'' is not RATE:DURATION"),
+        ("10k:30s, 20k:30s", "' 20k:30s' is not"),
+        ("1.5k:3s", "is not RATE:DURATION"),
+        ("0:3s", "'0:3s': a rate is 1 to 1000000000"),
+        ("1..2000m:3s", "a rate is 1 to 1000000000"),
+        ("5:0s", "a step takes a second or more"),
+        ("5:9999999999", "more than 2147483648"),
+        (",".join(["5:1s"] * 1001), "rate-steps are 1001, more than 1000"),
+        ("٣:3s", "is not RATE:DURATION"),
+    ],
+)
+def test_what_is_no_step_is_said(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match="rate-steps") as caught:
+        parse_rate_steps(text)
+    assert why in str(caught.value)
