@@ -71,6 +71,8 @@ def shortened(command: str) -> str:
     if "--duration" in words:
         at = words.index("--duration")
         del words[at : at + 2]
+    if "--find-rate" in words:
+        words += ["--find-time", "30s"]
     return shlex.join([*words, "--duration", "1s"])
 
 
@@ -98,6 +100,13 @@ VERDICT = (
     r"Verdict \.+ (better|mixed)",
 )
 
+# Half a minute may be too short to confirm the rate.
+FOUND = Example((BROKER,), (r"Sustained \.+ [1-9][\d,]*/s",), (0, 1))
+
+SWEPT = Example((BROKER,), (r"^ *1000 .*/s", r"^ *100000 .*/s"))
+SWEEP = (
+    "quiver //localhost/q0 --sweep rate=1k..100k:6 --duration 10s --unique-queue --output sweep1"
+)
 STEPPED = "quiver //localhost/q0 --rate-steps 10k:30s,50k:10s,10k:30s --output burst"
 WINDOWS = "quiver-analyze burst --window 5s"
 
@@ -122,6 +131,9 @@ EXAMPLES = {
     bare("quiver --runs 5 --baseline='--credit 10'"): Example(says=VERDICT),
     bare("quiver --runs 5 --duration 2s --baseline='--credit 10'"): Example(says=VERDICT),
     "quiver-bench --duration 5s": Example(says=("pyfast -> pyfast -> pyfast", "Test failures: 0")),
+    bare("quiver //localhost/q0 --find-rate 'p99<10ms'"): FOUND,
+    bare("quiver //localhost/q0 --find-rate 'p99<10ms' --duration 10s --unique-queue"): FOUND,
+    "quiver //localhost/q0 --sweep rate=1k..100k:6": SWEPT,
     "quiver //localhost/q0 --priority 7 --ttl 60000 --properties color=blue,size=3": Example(
         (BROKER,), DELIVERED
     ),
@@ -139,6 +151,15 @@ ANALYSES = {
         ("--fail-if 'p99>5ms'", (0, 99)),
     )
 } | {"quiver-analyze new-runs/ --compare old-runs/": Example(says=(r"Verdict \.+ too few runs",))}
+PRINTED = "nightly.toml"
+WORKLOADS = tuple(
+    bare(line)
+    for line in (
+        "quiver //localhost/q0 --rate 10k --duration 5m --durable --print-workload > nightly.toml",
+        "quiver --workload nightly.toml",
+        "quiver --workload nightly.toml --rate 20k",
+    )
+)
 SERVERS = {
     BROKER: "amqp",
     "quiver-server amqp://localhost/q0 --impl builtin": "amqp",
@@ -160,7 +181,7 @@ def present(table: Container[str]) -> list[str]:
 
 
 def test_every_command_has_its_test() -> None:
-    tested = {*EXAMPLES, *ANALYSES, *SERVERS, *ENDLESS, STEPPED, WINDOWS}
+    tested = {*EXAMPLES, *ANALYSES, *SERVERS, *ENDLESS, *WORKLOADS, SWEEP, STEPPED, WINDOWS}
     others = ("make ", "pip ", *ELSEWHERE)
     assert [x for x in EVERYTHING if x not in tested and not x.startswith(others)] == []
     assert tested - {*EVERYTHING} <= {*ANALYSES}, "the documents have them no more"
@@ -248,6 +269,15 @@ def test_analyses(place: Namespace) -> None:
             assert end.code == (99 if p99 > 5 else 0), (p99, end)
 
 
+def test_sweeps(place: Namespace) -> None:
+    with ExitStack() as stack:
+        serve(stack, place, BROKER)
+        end = finish(place, SWEEP)
+    assert end.code == 0, end
+    for pattern in SWEPT.says:
+        assert re.search(pattern, end.stdout, re.MULTILINE), (pattern, end)
+
+
 def test_rate_steps(place: Namespace) -> None:
     with ExitStack() as stack:
         serve(stack, place, BROKER)
@@ -258,6 +288,23 @@ def test_rate_steps(place: Namespace) -> None:
     end = finish(place, WINDOWS)
     assert end.code == 0, end
     assert "WINDOWS OF 5 s" in end.stdout
+
+
+def test_workloads(place: Namespace) -> None:
+    """The first prints what the others read."""
+    first, *others = WORKLOADS
+    words = shlex.split(first)
+    assert words[-2:] == [">", PRINTED]
+    printed = finish(place, shlex.join(words[:-2]))
+    assert printed.code == 0, printed
+    (place.directory / PRINTED).write_text(printed.stdout)
+    with ExitStack() as stack:
+        serve(stack, place, BROKER)
+        for command in others:
+            end = finish(place, command)
+            assert end.code == 0, end
+            for pattern in (r"URL \.+ //localhost/q0", *DELIVERED):
+                assert re.search(pattern, end.stdout, re.MULTILINE), (pattern, end)
 
 
 def test_append_and_tail(place: Namespace) -> None:

@@ -7,6 +7,8 @@ The tree::
     DIR/candidate/run-01/       with a baseline: the runs of the one and of the other
     DIR/baseline/run-01/
     DIR/set.json                what was asked, the order, and what was found
+    DIR/rate.json               the same of `quiver --find-rate`, in place of set.json
+    DIR/sweep.json              the same of `quiver --sweep`
 """
 
 from __future__ import annotations
@@ -15,10 +17,20 @@ from pathlib import Path
 
 from quiver_fast.analysis.read.discovery import search
 
-__all__ = ["BASELINE", "CANDIDATE", "SET_DOCUMENT", "both_sides", "run_name"]
+__all__ = [
+    "BASELINE",
+    "CANDIDATE",
+    "RATE_DOCUMENT",
+    "SET_DOCUMENT",
+    "SWEEP_DOCUMENT",
+    "both_sides",
+    "run_name",
+]
 
 CANDIDATE, BASELINE = "candidate", "baseline"
 SET_DOCUMENT = "set.json"
+RATE_DOCUMENT = "rate.json"
+SWEEP_DOCUMENT = "sweep.json"
 
 _LEAST_DIGITS = 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -13,6 +14,7 @@ from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.baseline import read_baseline
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
+from quiver_fast.cli.pair.found_rate import FindRate
 from quiver_fast.cli.pair.options import (
     BASELINE_HELP,
     add_measuring_options,
@@ -21,7 +23,10 @@ from quiver_fast.cli.pair.options import (
 )
 from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.cli.pair.run_set import RunSet
-from quiver_fast.cli.pair.set_sides import make_sides
+from quiver_fast.cli.pair.set_sides import make_sides, pair_label
+from quiver_fast.cli.pair.sweep import Sweep
+from quiver_fast.cli.pair.sweep_points import sweep_points
+from quiver_fast.cli.pair.workload import add_workload_options, read_arguments, workload_text
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -52,7 +57,10 @@ example usage:
   $ quiver                              # Test peer-to-peer
   $ quiver amqp://example.net/queue0    # Test through a server
   $ quiver --runs 10 --baseline=--durable   # Compare ten runs with ten durable ones
+  $ quiver //localhost/q0 --sweep rate=1k..100k:6   # Latency over throughput
+  $ quiver --workload nightly.toml --rate 20k   # What a file says, at another rate
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
+  $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate that keeps it
 
 Options marked (pyfast) need implementations with our extensions.
 
@@ -68,8 +76,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = make_parser().parse_args(argv)
+    args = read_arguments(make_parser(), argv, os.environ)
     check_set_options(args)
+    if args.print_workload:
+        print(workload_text(args), end="")
+        return EXIT_OK
+    if args.find_rate:
+        return _find_rate(args)
+    if args.sweep:
+        return _sweep(args)
     return _run_once(args) if args.runs is None else _run_set(args)
 
 
@@ -86,6 +101,7 @@ def _run_once(args: argparse.Namespace) -> int:
     with signals:
         run.run()
     document = run.analyse()
+    document["workload"] = args.workload
     named = document | {"name": document["output_dir"]}
     document["thresholds"] = [limit.check(named) for limit in args.fail_if]
     return _report(document, console, signals)
@@ -135,6 +151,20 @@ def _run_set(args: argparse.Namespace) -> int:
     return RunSet(_NAME, args, sides, Console(args)).run()
 
 
+def _find_rate(args: argparse.Namespace) -> int:
+    target = pair_label(args)
+    check_output_dir(args.output, ROLES, args.force)
+    if args.init_only:
+        return EXIT_OK
+    return FindRate(_NAME, args, target, Console(args)).run()
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    sweep = Sweep(_NAME, args, sweep_points(args.sweep), Console(args))
+    check_output_dir(args.output, ROLES, args.force)
+    return EXIT_OK if args.init_only else sweep.run()
+
+
 def _epilog() -> str:
     return "\n".join(
         (
@@ -155,6 +185,7 @@ def make_parser() -> ArgumentParser:
     add_console_options(parser)
     add_format_option(parser)
     add_set_options(parser)
+    add_workload_options(parser)
     add_tool_options(parser)
     return parser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from quiver_fast.cli.arrow.queue_setup import add_queue_options
 from quiver_fast.cli.pair.ends_plan import add_ends_options
@@ -12,7 +13,7 @@ from quiver_fast.cli.shared.common import (
     add_tls_options,
 )
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
-from quiver_fast.cli.shared.quantities import positive_count
+from quiver_fast.cli.shared.quantities import duration, positive_count, within
 from quiver_fast.cli.shared.thresholds import threshold
 from quiver_fast.errors import UsageError
 
@@ -29,7 +30,7 @@ baselines of --baseline:
                              itself, the given URL unless it has one, and --output
   rhea                       anything else: an implementation, as of --impl
 
-  Of a value that begins with '-' write --baseline='-c 10', with '='. A queue's name alone
+  Write --baseline='-c 10', with '=', if the value begins with '-'. A queue's name alone
   is a URL as '//localhost/q0'.
 """
 
@@ -92,18 +93,67 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Go on after an incomplete run of a set, and count what it measured",
     )
+    add(
+        "--find-rate",
+        metavar="CONDITION",
+        type=threshold,
+        action="append",
+        default=[],
+        help="Find the highest rate at which CONDITION, such as 'p99<10ms', holds, the schedule "
+        "is kept and nothing queues up (may be repeated). Begins at --rate, or at 1k; each trial "
+        "takes --duration",
+    )
+    add(
+        "--find-time",
+        metavar="DURATION",
+        type=within(duration, 1, 2**31),
+        default=1800,
+        help="End the search of --find-rate after DURATION (default 30m)",
+    )
+    _add_sweep(group)
+
+
+def _add_sweep(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--sweep",
+        metavar="OPTION=VALUES",
+        action="append",
+        default=[],
+        help="Measure once for each value of an option, such as rate=1k..200k:8 (8 whole numbers "
+        "in equal ratios) or credit=10,100,1k; given twice, for each pair of values",
+    )
 
 
 def check_set_options(args: argparse.Namespace) -> None:
-    """Refuse options that have no effect on one run.
+    """Refuse options that have no effect on what is asked for.
 
     Raises:
         UsageError: there is one.
     """
-    if args.runs is None:
-        for flag, value in (
-            ("--baseline", args.baseline),
-            ("--allow-incomplete", args.allow_incomplete),
-        ):
-            if value:
-                raise UsageError(f"{flag} has no effect without --runs")
+    of_sets = {
+        "--runs": args.runs,
+        "--baseline": args.baseline,
+        "--fail-if": args.fail_if,
+        "--allow-incomplete": args.allow_incomplete,
+    }
+    if args.find_rate:
+        others = {"--count": args.count, "--rate-steps": args.rate_steps, "--sweep": args.sweep}
+        _refuse(of_sets | others, "with --find-rate")
+        if not args.duration:
+            raise UsageError("--find-rate needs a --duration: it is how long a trial takes")
+    elif args.sweep:
+        _refuse(of_sets, "with --sweep")
+    elif args.runs is None:
+        del of_sets["--fail-if"]
+        _refuse(of_sets, "without --runs")
+
+
+def _refuse(values: Mapping[str, object], where: str) -> None:
+    """Refuse the flags that have a value.
+
+    Raises:
+        UsageError: one has.
+    """
+    for flag, value in values.items():
+        if value:
+            raise UsageError(f"{flag} has no effect {where}")

@@ -14,20 +14,27 @@ from quiver_fast.analysis.compare.median import median_interval
 from quiver_fast.analysis.compare.sets import FIGURES, compare_figures, run_figures
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunFigures
-from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE, SET_DOCUMENT, run_name
+from quiver_fast.analysis.read.set_layout import (
+    BASELINE,
+    CANDIDATE,
+    RATE_DOCUMENT,
+    SET_DOCUMENT,
+    SWEEP_DOCUMENT,
+    run_name,
+)
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.run import ROLES
-from quiver_fast.cli.pair.set_sides import Measured, Place, Side
+from quiver_fast.cli.pair.set_sides import Measured, Place, Side, measured
 from quiver_fast.cli.pair.set_text import progress_text, set_text
 from quiver_fast.cli.shared.common import error_text, report_error, report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, remove_ends, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import breach_text
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, QuiverError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD
 
-__all__ = ["RunSet", "turns"]
+__all__ = ["RunSet", "remove_set", "turns"]
 
 _LOG = ".txt"
 
@@ -105,7 +112,7 @@ class RunSet:
     def _prepare_directories(self) -> None:
         """Make the sides' directories, without the files of an earlier set (``--force``)."""
         for directory in (self._directory, *map(self._side_directory, (CANDIDATE, BASELINE))):
-            _remove_set(directory)
+            remove_set(directory)
         for side in self._sides:
             make_output_dir(str(self._side_directory(side)))
 
@@ -122,25 +129,15 @@ class RunSet:
         place = self._place(side, number)
         label = f"[{len(self._runs) + 1}/{self._asked}] {place.name}"
         with Progress(label, enabled=not self._args.quiet) as progress:
-            measured = self._measure(side, place, progress)
-        run = _ended(place.name, side, measured)
+            taken = measured(self._sides[side], place, self._signals, progress)
+        run = _ended(place.name, side, taken)
         self._runs.append(run)
         if not self._args.quiet:
             print(f"{label}: {progress_text(run.figures, run.reason)}", file=sys.stderr, flush=True)
-        for warning in measured.warnings:
+        for warning in taken.warnings:
             report_warning(self._command, f"{place.name}: {warning}")
         if run.reason is not None and not self._counts(run):
             self._failure = f"{place.name}: {run.reason}"
-
-    def _measure(self, side: str, place: Place, progress: Progress) -> Measured:
-        try:
-            place.log.write_text("", encoding="utf-8")
-            return self._sides[side].measure(place, self._signals, progress)
-        except QuiverError as error:
-            return Measured(None, self._signals.reason or str(error))
-        except OSError as error:
-            # Earlier runs are still reported.
-            return Measured(None, error_text(error))
 
     def _counts(self, run: _Run) -> bool:
         """Say whether the figures of a run count: an incomplete one's only if that is wanted."""
@@ -169,6 +166,7 @@ class RunSet:
         }
         return {
             "output_dir": str(self._directory),
+            "workload": self._args.workload,
             "complete": self._complete == self._asked,
             "reason": self._signals.reason or self._failure,
             "asked_runs": self._asked,
@@ -221,9 +219,9 @@ class RunSet:
             report_warning(self._command, f"{what}: their latencies differ by up to a tick")
 
 
-def _ended(name: str, side: str, measured: Measured) -> _Run:
+def _ended(name: str, side: str, taken: Measured) -> _Run:
     """Return a run that was measured, with what the set needs of its records."""
-    data, reason = measured.data, measured.reason
+    data, reason = taken.data, taken.reason
     if data is None:
         return _Run(name, side, reason)
     figures = run_figures(data)
@@ -260,9 +258,10 @@ def _summary(runs: Sequence[RunFigures]) -> dict[str, Any]:
     return summary
 
 
-def _remove_set(directory: Path) -> None:
+def remove_set(directory: Path) -> None:
     """Remove the files of an earlier set from ``directory``, and nothing else."""
-    (directory / SET_DOCUMENT).unlink(missing_ok=True)
+    for name in (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT):
+        (directory / name).unlink(missing_ok=True)
     for entry in [directory, *directory.glob("run-*")]:
         if entry.suffix == _LOG:
             entry.unlink()

@@ -26,12 +26,13 @@ from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.baseline import Baseline
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
 from quiver_fast.cli.pair.run import PairPlans
+from quiver_fast.cli.shared.common import error_text
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.process import STOP_GRACE, Child, exit_text
 
-__all__ = ["Measured", "Place", "Side", "make_sides"]
+__all__ = ["Measured", "OwnSide", "Place", "Side", "make_sides", "measured", "pair_label"]
 
 _TICK = 0.02
 
@@ -85,6 +86,20 @@ class Side(Protocol):
         """
 
 
+def measured(side: Side, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
+    """Measure once, as ``side.measure`` does; what prevents it is the reason of the result.
+
+    So what was measured before is still reported.
+    """
+    try:
+        place.log.write_text("", encoding="utf-8")
+        return side.measure(place, signals, progress)
+    except QuiverError as error:
+        return Measured(None, signals.reason or str(error))
+    except OSError as error:
+        return Measured(None, error_text(error))
+
+
 def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Side, Side | None]:
     """Return the sides of a set, checked: the candidate, and the baseline if there is one.
 
@@ -97,9 +112,9 @@ def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Sid
     plans = make_plans(args)
     candidate = _label(args, plans)
     if baseline is None:
-        return _OwnSide(candidate, args), None
+        return OwnSide(candidate, args), None
     if baseline.args is None:
-        return _OwnSide(candidate, args), _ProgramSide(baseline.label, baseline.command or ())
+        return OwnSide(candidate, args), _ProgramSide(baseline.label, baseline.command or ())
     base = baseline.args
     try:
         base_plans = make_plans(base)
@@ -109,7 +124,16 @@ def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Sid
         args = _in_milliseconds(args)
     if base_plans.both_extended and not plans.both_extended:
         base = _in_milliseconds(base)
-    return _OwnSide(candidate, args), _OwnSide(baseline.label, base)
+    return OwnSide(candidate, args), OwnSide(baseline.label, base)
+
+
+def pair_label(args: argparse.Namespace) -> str:
+    """Return what ``args`` measure, for people, checked.
+
+    Raises:
+        UsageError: it cannot do what is asked.
+    """
+    return _label(args, make_plans(args))
 
 
 def _in_milliseconds(args: argparse.Namespace) -> argparse.Namespace:
@@ -122,7 +146,7 @@ def _label(args: argparse.Namespace, plans: PairPlans) -> str:
     return f"{who}, {plans.shown_url or 'peer-to-peer'}"
 
 
-class _OwnSide:
+class OwnSide:
     """A pair that this program runs."""
 
     def __init__(self, label: str, args: argparse.Namespace) -> None:

@@ -1,0 +1,178 @@
+"""`quiver --sweep`: one measurement for each value of an option, or of two."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from quiver_fast.analysis.compare.sets import run_figures
+from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT, run_name
+from quiver_fast.cli.analyze.document import run_document
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.pair.found_rate import failure
+from quiver_fast.cli.pair.run_set import remove_set
+from quiver_fast.cli.pair.set_sides import Measured, OwnSide, Place, measured, pair_label
+from quiver_fast.cli.pair.sweep_points import Point
+from quiver_fast.cli.pair.sweep_text import place_text, sweep_text
+from quiver_fast.cli.shared.common import error_text, report_error, report_warning
+from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.output import make_output_dir, write_json
+from quiver_fast.cli.shared.progress import Progress
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+
+__all__ = ["Sweep"]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What was measured at one point.
+
+    Attributes:
+        name: its directory, below that of the sweep.
+        point: the values there.
+        complete: the run did all that was asked.
+        reason: why the load was not sustained; None where it was.
+        figures: of the steady state; None where it was too short for any.
+    """
+
+    name: str
+    point: Point
+    complete: bool
+    reason: str | None
+    figures: dict[str, float] | None
+
+
+class Sweep:
+    """Measures at one point after the other, and reports them all."""
+
+    def __init__(
+        self, command: str, args: argparse.Namespace, points: list[Point], console: Console
+    ) -> None:
+        """Prepare a sweep.
+
+        Args:
+            command: who speaks.
+            args: the options of `quiver`, checked.
+            points: what to measure, in this order.
+            console: where the report goes.
+
+        Raises:
+            UsageError: a point cannot be measured.
+        """
+        self._command, self._args, self._points, self._console = command, args, points, console
+        self._labels = [_label(self._args_at(point), point) for point in points]
+        self._signals = SignalWatch()
+        self._places: list[_Place] = []
+        self._fault: str | None = None
+
+    def run(self) -> int:
+        """Measure until all is measured or nothing is received; return the exit code."""
+        self._directory = make_output_dir(self._args.output)
+        self._console.note(f"Saving output files to '{self._directory}'")
+        remove_set(self._directory)
+        with self._signals:
+            for point, label in zip(self._points, self._labels, strict=True):
+                if self._fault is not None or self._signals.count:
+                    break
+                self._measure(point, label)
+        return self._report()
+
+    def _args_at(self, point: Point) -> argparse.Namespace:
+        return argparse.Namespace(**(vars(self._args) | point.given))
+
+    def _measure(self, point: Point, target: str) -> None:
+        """Measure at a point and tell what came of it."""
+        number = len(self._places) + 1
+        name = run_name(number, len(self._points))
+        directory = self._directory / name
+        values = " ".join(f"{option}={value}" for option, value in point.values.items())
+        label = f"[{number}/{len(self._points)}] {values}"
+        with Progress(label, enabled=not self._args.quiet) as progress:
+            place = Place(name, directory, directory.with_suffix(".txt"))
+            side = OwnSide(target, self._args_at(point))
+            taken = measured(side, place, self._signals, progress)
+        if self._signals.count:
+            return
+        found = _place(name, point, taken)
+        self._places.append(found)
+        if not self._args.quiet:
+            print(f"{label}: {place_text(_line(found))}", file=sys.stderr, flush=True)
+        for warning in taken.warnings:
+            report_warning(self._command, f"{name}: {warning}")
+        if found.figures is None and not found.complete:
+            # The target is not there, or refuses: the next point would not do better.
+            self._fault = f"{name}: {found.reason}"
+
+    def _document(self) -> dict[str, Any]:
+        """Return what ``--json`` prints and ``sweep.json`` keeps; docs/load.md has the keys."""
+        return {
+            "output_dir": str(self._directory),
+            "workload": self._args.workload,
+            "target": pair_label(self._args),
+            "options": [*self._points[0].values],
+            "complete": all(place.complete for place in self._places) and not self._missing,
+            "reason": self._signals.reason or self._fault,
+            "points": [_line(place) for place in self._places],
+            "environment": environment(),
+        }
+
+    @property
+    def _missing(self) -> int:
+        return len(self._points) - len(self._places)
+
+    def _report(self) -> int:
+        """Save and print what was measured, and return the exit code."""
+        document = self._document()
+        try:
+            write_json(self._directory / SWEEP_DOCUMENT, document)
+        except OSError as error:
+            self._fault = self._fault or error_text(error)
+        self._console.document(document)
+        self._console.show(sweep_text(document).rstrip("\n"))
+        if self._signals.exit_code is not None:
+            report_error(self._command, f"{self._signals.reason}: the sweep was not over")
+            return self._signals.exit_code
+        if self._fault is None and not document["complete"]:
+            first = next(place for place in self._places if not place.complete)
+            self._fault = f"{first.name}: {first.reason}"
+        if self._fault is not None:
+            report_error(self._command, self._fault)
+            return EXIT_FAILURE
+        return EXIT_OK
+
+
+def _label(args: argparse.Namespace, point: Point) -> str:
+    try:
+        return pair_label(args)
+    except UsageError as error:
+        values = " ".join(f"{option}={value}" for option, value in point.values.items())
+        raise UsageError(f"--sweep: at {values}: {error}") from None
+
+
+def _place(name: str, point: Point, taken: Measured) -> _Place:
+    if taken.data is None:
+        return _Place(name, point, False, taken.reason, None)
+    complete = {"complete": taken.reason is None, "reason": taken.reason}
+    document = run_document(taken.data, None) | complete
+    figures = run_figures(taken.data)
+    return _Place(
+        name,
+        point,
+        taken.reason is None,
+        failure(document, []),
+        dict(figures.steady) if figures.values else None,
+    )
+
+
+def _line(place: _Place) -> dict[str, Any]:
+    return {
+        "name": place.name,
+        "values": place.point.values,
+        "complete": place.complete,
+        "sustained": place.reason is None,
+        "reason": place.reason,
+        "figures": place.figures,
+    }

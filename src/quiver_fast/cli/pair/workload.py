@@ -1,0 +1,218 @@
+"""Where `quiver` gets its options from: the environment, a workload file, the command line.
+
+Each replaces what the ones before it say of the same option. Names of options are the keys of a
+file, and the names of variables with ``QUIVER_`` before them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from quiver_fast.cli.shared.common import ArgumentParser, error_text
+from quiver_fast.cli.shared.thresholds import Threshold
+from quiver_fast.cli.shared.url import parse_url
+from quiver_fast.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["add_workload_options", "given_by", "options_of", "read_arguments", "workload_text"]
+
+_UNSET: Any = object()
+_URL = "url"
+# What says where options come from, or prints and exits, is no part of a workload.
+_APART = frozenset({"help", "version", "completion", "workload", "print-workload"})
+_ON, _OFF = frozenset({"1", "true", "yes", "on"}), frozenset({"", "0", "false", "no", "off"})
+
+
+def add_workload_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options about files that say what to measure."""
+    group = parser.add_argument_group("workload options")
+    group.add_argument(
+        "--workload",
+        metavar="FILE",
+        dest="workload_file",
+        help="Take options from FILE, a TOML file whose keys are names of options; the command "
+        "line replaces what it says, and it replaces what variables QUIVER_OPTION say",
+    )
+    group.add_argument(
+        "--print-workload",
+        action="store_true",
+        help="Print the options that are in force as a workload file, and exit",
+    )
+
+
+def read_arguments(
+    parser: ArgumentParser, argv: Sequence[str], environ: Mapping[str, str]
+) -> argparse.Namespace:
+    """Return the arguments that the command line, its workload file and the environment make.
+
+    The namespace has ``workload`` besides: the options that are not as by default, by name.
+
+    Raises:
+        UsageError: one of them cannot be read, or is no option of the parser; the message names
+            the file or the variable.
+    """
+    top = given_by(parser, argv)
+    file = top.get("workload_file")
+    given: dict[str, Any] = {}
+    for level in (_of_environment(parser, environ), _of_file(parser, file) if file else {}, top):
+        if "impl" in level:
+            # An implementation of both ends replaces those of each end.
+            given = {name: value for name, value in given.items() if name not in _ENDS}
+        given |= level
+    # The defaults, which are of their types already.
+    defaults = vars(parser.parse_args([]))
+    args = argparse.Namespace(**(defaults | given))
+    args.workload = _workload_of(parser, args)
+    return args
+
+
+_ENDS = ("sender", "receiver")
+
+
+def _workload_of(parser: ArgumentParser, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that differ from their defaults, as a file has them, without passwords."""
+    defaults = vars(parser.parse_args([]))
+    found: dict[str, Any] = {}
+    for name, action in options_of(parser).items():
+        value = getattr(args, action.dest)
+        if value == defaults[action.dest]:
+            continue
+        if name == _URL:
+            value = parse_url(value, args.address).shown
+        found[name] = [_plain(one) for one in value] if isinstance(value, list) else _plain(value)
+    return found
+
+
+def workload_text(args: argparse.Namespace) -> str:
+    """Return the workload file that means what ``args`` do.
+
+    Raises:
+        UsageError: the URL has a password, which the file would show.
+    """
+    if args.url is not None and parse_url(args.url, args.address).password is not None:
+        raise UsageError(
+            "--print-workload: the URL has a password; give --username and --password-file"
+        )
+    return "".join(f"{name} = {_toml(value)}\n" for name, value in args.workload.items())
+
+
+def options_of(parser: ArgumentParser) -> dict[str, argparse.Action]:
+    """Return the options that a workload may have, by name."""
+    found = {}
+    for action in parser._actions:
+        names = [flag[2:] for flag in action.option_strings if flag.startswith("--")]
+        name = names[0] if names else action.dest
+        if name not in _APART:
+            found[name] = action
+    return found
+
+
+def given_by(parser: ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
+    """Return what words say, by the attribute; nothing of what they do not name."""
+    unset = argparse.Namespace()
+    for action in parser._actions:
+        # Lists are appended to.
+        setattr(unset, action.dest, None if isinstance(action.default, list) else _UNSET)
+    parsed = vars(parser.parse_args(list(words), unset))
+    lists = {action.dest for action in parser._actions if isinstance(action.default, list)}
+    return {
+        name: value
+        for name, value in parsed.items()
+        # A URL that is not there is set to None all the same.
+        if value is not _UNSET and not (value is None and name in {_URL, *lists})
+    }
+
+
+def _of_environment(parser: ArgumentParser, environ: Mapping[str, str]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, action in options_of(parser).items():
+        variable = f"QUIVER_{name.replace('-', '_').upper()}"
+        if variable not in environ:
+            continue
+        value: object = environ[variable]
+        if action.nargs == 0:
+            value = _switch(variable, environ[variable])
+        given = _joined(given, action, _level(parser, name, action, value, variable))
+    return given
+
+
+def _joined(
+    given: dict[str, Any], action: argparse.Action, found: dict[str, Any]
+) -> dict[str, Any]:
+    """Add what an option gives. What it implies of other options yields to what is given."""
+    own = {name: value for name, value in found.items() if name == action.dest}
+    return found | given | own
+
+
+def _switch(variable: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word in _ON or word in _OFF:
+        return word in _ON
+    raise UsageError(f"{variable}: '{text}' is neither 1 nor 0")
+
+
+def _of_file(parser: ArgumentParser, file: str) -> dict[str, Any]:
+    options = options_of(parser)
+    given: dict[str, Any] = {}
+    for name, value in _read(file).items():
+        if name not in options:
+            close = difflib.get_close_matches(name, options, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise UsageError(f"{file}: there is no option '{name}'{hint}")
+        found = _level(parser, name, options[name], value, f"{file}: {name}")
+        given = _joined(given, options[name], found)
+    return given
+
+
+def _read(file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--workload: {error_text(error)}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{file} is no TOML: {error}") from None
+
+
+def _level(
+    parser: ArgumentParser, name: str, action: argparse.Action, value: object, where: str
+) -> dict[str, Any]:
+    """Return what one key or variable gives; ``where`` begins the message of an error."""
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            _refuse(where, "takes true or false")
+        return {action.dest: value}
+    values = value if isinstance(value, list) and isinstance(action.default, list) else [value]
+    words: list[str] = []
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, (str, int, float)):
+            _refuse(where, "takes text or a number")
+        words += ["--", str(one)] if name == _URL else [f"--{name}={one}"]
+    try:
+        return given_by(parser, words) if words else {action.dest: []}
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def _refuse(where: str, why: str) -> NoReturn:
+    raise UsageError(f"{where}: the option {why}")
+
+
+def _plain(value: object) -> object:
+    return value.condition if isinstance(value, Threshold) else value
+
+
+def _toml(value: object) -> str:
+    """Return a value as TOML writes it: in what both have, JSON writes it so too."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,75 @@
+"""`quiver --sweep`: real sweeps."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from pathlib import Path
+
+from support.documents import parsed
+from support.processes import Finished, Running, free_port, run, wait_until
+
+QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
+SECONDS = 60
+
+
+def sweep(*words: str) -> Finished:
+    return run([*QUIVER, *words, "--duration", "1s"], SECONDS)
+
+
+def test_each_point_is_measured_told_and_kept(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    end = sweep("--sweep", "rate=1k..4k:3", "--sweep", "body-size=1,100", "--json",
+                "--output", str(out))  # fmt: skip
+    assert end.code == 0, end
+    document = parsed(end.stdout)
+    assert document == parsed((out / "sweep.json").read_text())
+    assert (document["complete"], document["reason"]) == (True, None)
+    assert document["options"] == ["rate", "body-size"]
+    assert document["workload"]["sweep"] == ["rate=1k..4k:3", "body-size=1,100"]
+    found = [tuple(point["values"].values()) for point in document["points"]]
+    assert found == [(rate, size) for rate in ("1000", "2000", "4000") for size in ("1", "100")]
+    for number, point in enumerate(document["points"], 1):
+        assert point["name"] == f"run-{number:02}"
+        assert point["complete"]
+        assert point["sustained"] == (point["reason"] is None)
+        config = parsed((out / point["name"] / "sender-summary.json").read_text())["config"]
+        assert str(config["rate"]) == point["values"]["rate"]
+        assert str(config["body_size"]) == point["values"]["body-size"]
+        assert (out / f"{point['name']}.txt").read_text()
+    assert len(re.findall(r"^\[\d/6\] rate=\d+ body-size=\d+: throughput", end.stderr, re.M)) == 6
+    assert re.search(r"^ *4000 +100 ", end.stderr, re.MULTILINE)
+
+
+def test_an_earlier_sweep_is_replaced(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    assert sweep("--sweep", "rate=1k,2k", "--output", out).code == 0
+    assert sweep("--sweep", "rate=1k", "--output", out).code == 2
+    assert sweep("--sweep", "rate=1k", "--output", out, "--force").code == 0
+    assert sorted(path.name for path in Path(out).iterdir()) == [
+        "run-01", "run-01.txt", "sweep.json",
+    ]  # fmt: skip
+
+
+def test_without_a_server_it_ends_at_the_first_point() -> None:
+    end = sweep(f"//localhost:{free_port()}/q", "--sweep", "rate=1k,2k", "--json")
+    assert end.code == 1
+    document = parsed(end.stdout)
+    assert [point["figures"] for point in document["points"]] == [None]
+    assert not document["complete"]
+    assert end.stderr.splitlines()[-1].startswith("quiver: error: run-01: ")
+
+
+def test_a_signal_ends_it_with_what_was_measured(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("--sweep", "rate=1k..1m:9", "--duration", "2s", "--output", str(out), "--json")
+    with Running([*QUIVER, *words]) as running:
+        wait_until(lambda: (out / "run-02").exists(), "the second point has begun")
+        running.send_signal(signal.SIGINT)
+        end = running.wait(SECONDS)
+    assert end.code == 130
+    document = parsed(end.stdout)
+    assert [point["values"] for point in document["points"]] == [{"rate": "1000"}]
+    assert document == parsed((out / "sweep.json").read_text())
+    assert end.stderr.splitlines()[-1].endswith("the sweep was not over")

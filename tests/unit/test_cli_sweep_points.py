@@ -1,0 +1,93 @@
+"""What `quiver --sweep` measures: the values of its options."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver_fast.cli.pair.command import main
+from quiver_fast.cli.pair.sweep_points import sweep_points
+from quiver_fast.errors import UsageError
+
+
+def values(*sweeps: str) -> list[dict[str, str]]:
+    return [point.values for point in sweep_points(sweeps)]
+
+
+def test_a_list() -> None:
+    points = sweep_points(["credit=10,1k"])
+    assert [point.values for point in points] == [{"credit": "10"}, {"credit": "1k"}]
+    assert [point.given for point in points] == [{"credit": 10}, {"credit": 1000}]
+
+
+def test_a_range_has_equal_ratios() -> None:
+    assert [each["rate"] for each in values("rate=1k..8k:4")] == ["1000", "2000", "4000", "8000"]
+    assert [each["rate"] for each in values("rate=8..1:4")] == ["8", "4", "2", "1"]
+
+
+def test_numbers_that_round_to_one_are_one_point() -> None:
+    assert [each["credit"] for each in values("credit=1..3:9")] == ["1", "2", "3"]
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(2, 50))
+def test_ranges(first: int, last: int, steps: int) -> None:
+    numbers = [int(each["rate"]) for each in values(f"rate={first}..{last}:{steps}")]
+    assert numbers[0] == first
+    assert numbers[-1] == last
+    assert numbers == sorted({*numbers}, reverse=last < first)
+    assert len(numbers) <= steps
+
+
+def test_two_options_make_all_pairs() -> None:
+    found = values("body-size=1,2", "credit=3,4")
+    pairs = [(each["body-size"], each["credit"]) for each in found]
+    assert pairs == [("1", "3"), ("1", "4"), ("2", "3"), ("2", "4")]
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "message"),
+    [
+        (["rate"], "'rate' is not OPTION=A,B,C or OPTION=FROM..TO:STEPS"),
+        (["rate="], "is not OPTION=A,B,C"),
+        (["ratee=1,2"], "there is no option --ratee that takes a value"),
+        (["durable=1,0"], "there is no option --durable that takes a value"),
+        (["url=//a/q,//b/q"], "there is no option --url that takes a value"),
+        (["output=a,b"], "there is no option --output that takes a value"),
+        (["rate=1,1"], "has a value twice"),
+        (["rate=1,2", "rate=3"], "rate is given twice"),
+        (["rate=1", "credit=1", "body-size=1"], "takes 2 options at most"),
+        (["rate=a..b:3"], "'a' is not a whole number"),
+        (["rate=0..5:3"], "must be above 0"),
+        (["rate=1..5:1"], "2 to 999 steps, not 1"),
+        (["rate=1..5k:999", "credit=1,2"], "are more than 999"),
+        (["rate=fast"], "argument --rate: 'fast' is not a whole number"),
+        (["credit=0,1"], "must be at least 1"),
+    ],
+)
+def test_what_is_no_sweep(sweeps: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        sweep_points(sweeps)
+    assert str(raised.value).startswith("--sweep")
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--runs", "3"], "--runs has no effect with --sweep"),
+        (["--fail-if", "lost>0"], "--fail-if has no effect with --sweep"),
+        (["--find-rate", "p99<1ms"], "--sweep has no effect with --find-rate"),
+    ],
+)
+def test_what_does_not_go_with_it(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--sweep", "rate=1,2", *words]) == 2
+    assert capsys.readouterr().err == f"quiver: error: {message}\n"
+
+
+def test_a_point_that_cannot_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--sweep", "sender=pyfast,nobody"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("quiver: error: --sweep: at sender=nobody: ")

@@ -1,0 +1,202 @@
+"""Options from the environment, a workload file and the command line."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver_fast.cli.pair.command import main, make_parser
+from quiver_fast.cli.pair.workload import read_arguments, workload_text
+from quiver_fast.errors import UsageError
+
+FILE = """\
+url = "//localhost/q0"
+duration = "5m"
+rate = 10_000
+durable = true
+fail-if = ["p99>10ms", "lost>0"]
+"""
+
+
+def read(folder: Path, text: str = "", *words: str, **environ: str) -> argparse.Namespace:
+    file = folder / "load.toml"
+    file.write_text(text, encoding="utf-8")
+    return read_arguments(make_parser(), ["--workload", str(file), *words], environ)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    args = read(tmp_path, FILE)
+    assert (args.url, args.duration, args.rate, args.durable) == (
+        "//localhost/q0",
+        300,
+        10000,
+        True,
+    )
+    assert [limit.condition for limit in args.fail_if] == ["p99>10ms", "lost>0"]
+    assert args.body_size == 100
+    assert args.workload == {
+        "url": "//localhost/q0", "duration": 300, "rate": 10000, "durable": True,
+        "fail-if": ["p99>10ms", "lost>0"],
+    }  # fmt: skip
+
+
+def test_the_command_line_is_above_the_file_and_that_above_the_environment(tmp_path: Path) -> None:
+    environ = {"QUIVER_RATE": "1", "QUIVER_BODY_SIZE": "2", "QUIVER_CREDIT": "3"}
+    args = read(tmp_path, "rate = 10\nbody-size = 20\n", "--rate", "100", **environ)
+    assert (args.rate, args.body_size, args.credit) == (100, 20, 3)
+
+
+STEPS = "rate-steps = '10k:10s,1..9:1m'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "environ", "duration"),
+    [
+        ("", [], {}, 30),
+        (STEPS, [], {}, 70),
+        (STEPS + "duration = 30\n", [], {}, 30),
+        ("duration = 30\n" + STEPS, [], {}, 30),
+        (STEPS, ["--duration", "9s"], {}, 9),
+        ("duration = 9\n", ["--rate-steps", "10k:10s"], {}, 10),
+        ("", ["--rate-steps", "10k:10s", "--duration", "30"], {}, 30),
+        ("", ["--duration", "30", "--rate-steps", "10k:10s"], {}, 30),
+        ("", ["--rate-steps", ""], {}, 30),
+        (STEPS, [], {"QUIVER_DURATION": "7"}, 70),
+        ("", [], {"QUIVER_DURATION": "7", "QUIVER_RATE_STEPS": "10k:10s"}, 7),
+    ],
+)
+def test_a_run_takes_as_long_as_its_steps(
+    tmp_path: Path, text: str, words: list[str], environ: dict[str, str], duration: int
+) -> None:
+    """But for a duration that is given as well, there or further up."""
+    assert read(tmp_path, text, *words, **environ).duration == duration
+
+
+def test_a_list_is_replaced_and_not_added_to(tmp_path: Path) -> None:
+    args = read(tmp_path, FILE, "--fail-if", "rate<1k", QUIVER_FAIL_IF="lost>1")
+    assert args.workload["fail-if"] == ["rate<1k"]
+    assert read(tmp_path, "fail-if = []", QUIVER_FAIL_IF="lost>1").fail_if == []
+
+
+def test_a_url_of_the_command_line_replaces_the_files(tmp_path: Path) -> None:
+    assert read(tmp_path, FILE, "//other/q1").url == "//other/q1"
+    assert read(tmp_path, "", QUIVER_URL="//here/q").url == "//here/q"
+
+
+def test_an_implementation_of_both_ends_replaces_those_of_each(tmp_path: Path) -> None:
+    text = 'sender = "rhea"\nreceiver = "qpid-jms"\n'
+    args = read(tmp_path, text, "--impl", "pyfast")
+    assert (args.impl, args.sender, args.receiver) == ("pyfast", None, None)
+    args = read(tmp_path, text, "--sender", "pyfast")
+    assert (args.sender, args.receiver) == ("pyfast", "qpid-jms")
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("1", True), ("Yes", True), ("on", True), ("0", False), ("", False)]
+)
+def test_switches_of_the_environment(tmp_path: Path, word: str, expected: bool) -> None:
+    assert read(tmp_path, "", QUIVER_DURABLE=word).durable is expected
+    assert read(tmp_path, "durable = false", QUIVER_DURABLE=word).durable is False
+
+
+def test_other_variables_are_nobodys(tmp_path: Path) -> None:
+    assert read(tmp_path, "", QUIVER_HOME="/opt", QUIVER_IMPL_PATH="x").workload == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ratee = 1", "there is no option 'ratee'; did you mean rate?"),
+        ("version = true", "there is no option 'version'"),
+        ("workload = 'other.toml'", "there is no option 'workload'"),
+        ("rate = 'fast'", "rate: argument --rate: 'fast' is not"),
+        ("rate = 1.5", "rate: argument --rate: '1.5' is not"),
+        ("rate = true", "rate: the option takes text or a number"),
+        ("rate = [1, 2]", "rate: the option takes text or a number"),
+        ("[rate]\nsteps = 1", "rate: the option takes text or a number"),
+        ("durable = 1", "durable: the option takes true or false"),
+        ("durable = 'yes'", "durable: the option takes true or false"),
+        ("fail-if = 'p77'", "fail-if: argument --fail-if"),
+        ("time-unit = 'h'", "time-unit: argument --time-unit: invalid choice"),
+        ("rate =", "is no TOML"),
+    ],
+)
+def test_what_is_wrong_in_a_file(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(tmp_path, text)
+    assert str(raised.value).startswith(str(tmp_path / "load.toml"))
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"), [("QUIVER_RATE", "fast"), ("QUIVER_DURABLE", "perhaps")]
+)
+def test_what_is_wrong_in_the_environment(tmp_path: Path, variable: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f"^{variable}: .*'{text}'"):
+        read(tmp_path, "", **{variable: text})
+
+
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_files_that_cannot_be_read(
+    tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "load.toml"
+    if content is not None:
+        file.write_bytes(content)
+    assert main(["--workload", str(file)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("quiver: error: ")
+    assert str(file) in line
+
+
+def test_passwords_are_not_shown(tmp_path: Path) -> None:
+    args = read(tmp_path, 'url = "amqp://user:secret@host/q"')
+    assert args.workload["url"] == "amqp://user:***@host/q"
+    with pytest.raises(UsageError, match="has a password"):
+        workload_text(args)
+
+
+def test_it_prints_what_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "load.toml").write_text(FILE)
+    words = ["--workload", str(tmp_path / "load.toml"), "--rate", "20k", "--print-workload"]
+    assert main(words) == 0
+    assert capsys.readouterr().out == (
+        'url = "//localhost/q0"\nduration = 300\nrate = 20000\ndurable = true\n'
+        'fail-if = ["p99>10ms", "lost>0"]\n'
+    )
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "rate": st.integers(1, 10**9),
+            "subject": TEXTS,
+            "group-id": TEXTS,
+            "durable": st.booleans(),
+            "runs": st.integers(1, 100),
+            "fail-if": st.lists(st.sampled_from(["p99>1ms", "lost>0", "rate<5k"]), min_size=1),
+        },
+    )
+)
+def test_a_printed_workload_means_the_same(
+    tmp_path_factory: pytest.TempPathFactory, chosen: dict[str, object]
+) -> None:
+    folder = tmp_path_factory.mktemp("workload")
+    words = []
+    for name, value in chosen.items():
+        if isinstance(value, bool):
+            words += [f"--{name}"] if value else []
+        else:
+            each = value if isinstance(value, list) else [value]
+            words += [f"--{name}={one}" for one in each]
+    args = read(folder, "", *words)
+    again = read(folder, workload_text(args))
+    assert vars(again) == vars(args)
