@@ -32,6 +32,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "ready_file",
         "records",
         "queuefile",
+        "schemas",
     ),
     ("loop", "options"),
     ("run",),

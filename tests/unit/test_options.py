@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,6 +24,7 @@ from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, SECURITY
 from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, Option, keys, usage, values
 from quiver_fast.options.server import SERVER_OPTIONS
+from quiver_fast.schemas import schema_text
 from quiver_fast.server import config as server_config
 
 COMMANDS = {
@@ -60,6 +62,8 @@ def test_a_summary_has_every_option_that_is_no_secret() -> None:
     groups = (LOAD, MESSAGE, PAIR)
     expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in groups}
     assert expected <= config.keys()
+    schema = json.loads(schema_text("arrow-summary"))
+    assert config.keys() <= schema["$defs"]["config"]["properties"].keys()
 
 
 @pytest.mark.parametrize("options", [ARROW_OPTIONS, SERVER_OPTIONS])

@@ -8,6 +8,7 @@ from typing import Any
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending, run_statistics
+from quiver_fast.schemas import marked
 
 __all__ = ["run_document", "whole_document"]
 
@@ -53,7 +54,7 @@ def whole_document(
     ``engine``, ``comparison``, ``change_points``, ``thresholds`` and ``analysed_with``.
     """
     body = dict(documents[0]) if len(documents) == 1 else {"runs": list(documents)}
-    return body | {
+    return marked("analysis", body) | {
         "engine": engine,
         "comparison": comparison,
         "change_points": change_points,

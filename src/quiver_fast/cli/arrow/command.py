@@ -31,6 +31,7 @@ from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
 from quiver_fast.cli.shared.start import prelude_words, print_information
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.schemas import marked
 
 __all__ = ["main", "make_parser"]
 
@@ -112,7 +113,7 @@ def _measure(
     problem = judge(run, summary)
     run.save(summary)
     uncompressed = run.compress(console.quiet)
-    console.document(summary)
+    console.document(marked("arrow-summary", summary))
     if summarize:
         _show(summary, console)
     for warning in summary_warnings(summary):

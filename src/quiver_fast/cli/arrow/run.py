@@ -26,6 +26,7 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child, exit_text
 from quiver_fast.rate_steps import parse_rate_steps, schedule_of
 from quiver_fast.records.log_histogram import LogHistogram
+from quiver_fast.schemas import marked
 
 __all__ = ["ArrowRun", "Companion", "Ending"]
 
@@ -288,7 +289,7 @@ class ArrowRun:
     def save(self, summary: dict[str, Any]) -> None:
         """Save the summary, in the space that was reserved for it."""
         self.files.remove_hidden()
-        write_json(self.files.summary, summary)
+        write_json(self.files.summary, marked("arrow-summary", summary))
 
     def compress(self, quiet: bool) -> str | None:
         """Compress the records. Return in one line why they are not, or None if they are."""

@@ -23,6 +23,7 @@ from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
 from quiver_fast.errors import QuiverError
 from quiver_fast.run.sockets import free_port
+from quiver_fast.schemas import marked
 
 __all__ = ["FAILED", "PASSED", "kept_result", "run_cell"]
 
@@ -86,7 +87,7 @@ def run_cell(
             console.note(f"{FAILED}: {reason}")
     if signals.count:
         return None
-    result = _result(cell, directory, reason, measured)
+    result = marked("bench-result", _result(cell, directory, reason, measured))
     write_json(directory / _RESULT, result)
     return result
 

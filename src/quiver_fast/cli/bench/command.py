@@ -27,6 +27,7 @@ from quiver_fast.cli.shared.console import Console, add_console_options
 from quiver_fast.cli.shared.credentials import check_certificate
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json, write_text
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+from quiver_fast.schemas import marked
 
 __all__ = ["main", "make_parser"]
 
@@ -170,7 +171,7 @@ class _Bench:
 
     def _document(self) -> dict[str, Any]:
         order = ranked(self._results, self._at_a_rate)
-        return {
+        document = {
             "complete": len(self._results) == len(self._cells),
             "reason": self._signals.reason,
             "output_dir": str(self._output_dir),
@@ -179,6 +180,7 @@ class _Bench:
             "results": [*order, *self._failures()],
             "environment": environment(),
         }
+        return marked("bench", document)
 
     def _text(self) -> str:
         return bench_text(self._results, self._at_a_rate)

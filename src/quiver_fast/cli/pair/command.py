@@ -23,6 +23,7 @@ from quiver_fast.cli.pair.options import (
 )
 from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.cli.pair.run_set import RunSet
+from quiver_fast.cli.pair.schema import WORD, schema
 from quiver_fast.cli.pair.set_sides import make_sides, pair_label
 from quiver_fast.cli.pair.sweep import Sweep
 from quiver_fast.cli.pair.sweep_points import sweep_points
@@ -39,6 +40,7 @@ from quiver_fast.cli.shared.console import Console, add_console_options, add_for
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, remove_ends
 from quiver_fast.cli.shared.thresholds import THRESHOLD_HELP, breach_text
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
+from quiver_fast.schemas import marked
 
 __all__ = ["main", "make_parser"]
 
@@ -61,6 +63,7 @@ example usage:
   $ quiver --workload nightly.toml --rate 20k   # What a file says, at another rate
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
   $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate that keeps it
+  $ quiver schema run                   # The JSON Schema of what --json prints
 
 Options marked (pyfast) need implementations with our extensions.
 
@@ -76,6 +79,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    if argv[:1] == [WORD]:
+        print(schema(argv[1:]), end="")
+        return EXIT_OK
     args = read_arguments(make_parser(), argv, os.environ)
     check_set_options(args)
     if args.print_workload:
@@ -104,7 +110,7 @@ def _run_once(args: argparse.Namespace) -> int:
     document["workload"] = args.workload
     named = document | {"name": document["output_dir"]}
     document["thresholds"] = [limit.check(named) for limit in args.fail_if]
-    return _report(document, console, signals)
+    return _report(marked("run", document), console, signals)
 
 
 def _report(document: dict[str, Any], console: Console, signals: SignalWatch) -> int:

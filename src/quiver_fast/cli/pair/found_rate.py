@@ -24,6 +24,7 @@ from quiver_fast.cli.shared.output import make_output_dir, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
+from quiver_fast.schemas import marked
 
 __all__ = ["FindRate", "failure"]
 
@@ -194,7 +195,7 @@ class FindRate:
 
     def _report(self) -> int:
         """Save and print what was found, and return the exit code."""
-        document = self._document()
+        document = marked("found-rate", self._document())
         try:
             write_json(self._directory / RATE_DOCUMENT, document)
         except OSError as error:

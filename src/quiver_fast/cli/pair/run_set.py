@@ -33,6 +33,7 @@ from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, remove_en
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import breach_text
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD
+from quiver_fast.schemas import marked
 
 __all__ = ["RunSet", "remove_set", "turns"]
 
@@ -189,7 +190,7 @@ class RunSet:
 
     def _report(self) -> int:
         """Save and print what was found, and return the exit code."""
-        document = self._document()
+        document = marked("run-set", self._document())
         try:
             write_json(self._directory / SET_DOCUMENT, document)
         except OSError as error:

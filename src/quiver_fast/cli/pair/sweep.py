@@ -22,6 +22,7 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+from quiver_fast.schemas import marked
 
 __all__ = ["Sweep"]
 
@@ -125,7 +126,7 @@ class Sweep:
 
     def _report(self) -> int:
         """Save and print what was measured, and return the exit code."""
-        document = self._document()
+        document = marked("sweep", self._document())
         try:
             write_json(self._directory / SWEEP_DOCUMENT, document)
         except OSError as error:

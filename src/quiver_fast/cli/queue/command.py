@@ -25,6 +25,7 @@ from quiver_fast.queuefile.verify import FileReport, Report, verify_queue
 from quiver_fast.remote import client
 from quiver_fast.remote.client import Entry, Value
 from quiver_fast.remote.wire.textwire import stored_form, text_check
+from quiver_fast.schemas import marked
 
 __all__ = ["main", "make_parser"]
 
@@ -213,8 +214,8 @@ def _verify(args: argparse.Namespace) -> int:
     faults += [f"{name}: put aside by a recovery" for name in aside]
     if args.json:
         files = [_described(file, report) for file in report.files]
-        print(json.dumps({"queue": args.queue, "entries": report.entries, "files": files,
-                          "faults": faults}))  # fmt: skip
+        document = {"entries": report.entries, "files": files, "faults": faults}
+        print(json.dumps(marked("queue-verification", {"queue": args.queue} | document)))
     else:
         print(f"{report.entries} entries in {len(report.files)} files, {len(faults)} faults")
         for fault in faults:
