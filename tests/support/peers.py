@@ -83,6 +83,12 @@ def _missing_browser() -> str | None:
     return None if shutil.which("chromium") else f"Chromium is not installed: {HOW}"
 
 
+def _missing_prometheus() -> str | None:
+    if shutil.which("prometheus") is None:
+        return f"Prometheus is not installed: {HOW}"
+    return None
+
+
 _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "proton": _missing_proton,
     "rhea": _missing_rhea,
@@ -97,6 +103,7 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "go_amqp": _missing_go_amqp,
     "chromium": _missing_browser,
     "hdfs": _missing_hdfs,
+    "prometheus": _missing_prometheus,
 }
 
 # What remains unproven when a run lacks a peer.
@@ -114,6 +121,7 @@ _SHOWS: Mapping[str, str] = {
     "go_amqp": "what a client in Go is given, case by case",
     "chromium": "that a browser draws the HTML report",
     "hdfs": "that records in HDFS are read",
+    "prometheus": "that Prometheus reads our metrics, and that the dashboard shows them",
 }
 
 

@@ -34,7 +34,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "queuefile",
         "schemas",
     ),
-    ("loop", "options"),
+    ("loop", "metrics", "options"),
     ("run",),
     ("amqp",),
     ("engine.security",),

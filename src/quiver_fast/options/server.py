@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, TEXT, Option
 
-__all__ = ["LIMITS", "OTHERS", "SECURITY", "SERVER_EXTENSIONS", "SERVER_OPTIONS", "STORAGE"]
+__all__ = [
+    "LIMITS", "METRICS", "OTHERS", "SECURITY", "SERVER_EXTENSIONS", "SERVER_OPTIONS", "STORAGE",
+]  # fmt: skip
 
 # Headings of the usage text, and of the help of `quiver-server`.
 _REQUIRED, _BESIDES = "Required", "What wrappers pass besides (default)"
@@ -13,6 +15,9 @@ _REMOTE, _CONNECT = "Remote queues (default)", "Other servers (default)"
 _PROTOCOL = "Limits of the protocol (default)"
 SECURITY, STORAGE, OTHERS = "security options", "storage options", "other servers"
 LIMITS = "limits"
+METRICS = "metrics"
+_METRICS = "Metrics (default)"
+LOOPBACK = "127.0.0.1"
 
 _MEBIBYTE = 1 << 20
 
@@ -132,6 +137,15 @@ SERVER_OPTIONS = (
     Option("connect-tls-verify", SWITCH, "", "verify that server's certificate", True,
         section=_CONNECT, extension=True, flag="--connect-tls-insecure", inverted=True,
         group=OTHERS, help="Do not verify that server's certificate"),
+    Option("metrics-port", NUMBER, "NUMBER",
+        "serve metrics for Prometheus on this port, to anybody; needs the extra 'metrics'",
+        -1, shown="none", zero="any free one, which is printed", most=65535, section=_METRICS,
+        csp=True, extension=True, flag="--metrics-port", metavar="PORT", group=METRICS,
+        help="Serve metrics for Prometheus at http://HOST:PORT/metrics. Needs the extra "
+        "'metrics'"),
+    Option("metrics-host", TEXT, "TEXT", "where to", LOOPBACK, section=_METRICS, csp=True,
+        extension=True, flag="--metrics-host", metavar="HOST", group=METRICS,
+        help=f"Serve them on HOST instead of {LOOPBACK}: there are no users and no TLS"),
     Option("stream-sessions", CHOICE, "",
         "a session for each link that is attached for a stream, or one for those of a connection",
         "own", choices=("own", "shared"), section=_PROTOCOL, extension=True,

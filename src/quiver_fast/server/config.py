@@ -112,6 +112,8 @@ class ServerConfig:
     verify: bool
     durability: str
     roll_size: int
+    metrics_port: int
+    metrics_host: str
     connect: list[Target]
     connect_count: int
     connect_user: str | None

@@ -33,6 +33,7 @@ from quiver_fast.server.wire.listener import Listener
 
 if TYPE_CHECKING:
     from quiver_fast.remote.serve.service import Service
+    from quiver_fast.server.metrics import ServerMetrics
 
 __all__ = ["main"]
 
@@ -124,9 +125,12 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
         remote = open_remote_queues(reactor, config, files, syncer, opener)
     # Its hook comes last: it judges the memory after all others.
     limit = MemoryLimit(reactor, config.memory_limit or memory_of_machine() // MEMORY_SHARE)
+    metrics = open_metrics(reactor, config, amqp, syncer, remote)
     announce(config)
     keep_descriptors(RESERVED)
     reactor.run()
+    if metrics is not None:
+        metrics.close()
     if amqp is not None:
         amqp.close()
     if remote is not None:
@@ -138,6 +142,30 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
         syncer.stop()
     if unfreed := balance.left():
         sys.stderr.write(f"{PROGRAM}: not freed: {unfreed}\n")
+
+
+def open_metrics(
+    reactor: Reactor,
+    config: ServerConfig,
+    amqp: AmqpService | None,
+    syncer: Syncer | None,
+    remote: Service | None,
+) -> ServerMetrics | None:
+    """Serve metrics, if that is asked for, and say where.
+
+    Raises:
+        QuiverError: a library is missing, or the address cannot be used.
+    """
+    if config.metrics_port < 0:
+        return None
+    from quiver_fast.server.metrics import ServerMetrics
+    from quiver_fast.server.readings import Readings
+
+    readings = Readings(reactor, None if amqp is None else amqp.broker, syncer)
+    metrics = ServerMetrics(config.metrics_host, config.metrics_port, readings, remote)
+    if not config.quiet or config.metrics_port == 0:
+        sys.stderr.write(f"{PROGRAM}: metrics at {metrics.url}\n")
+    return metrics
 
 
 def open_remote_queues(

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.cli.arrow.meter import add_metrics_options, metered
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup, add_queue_options, with_path
 from quiver_fast.cli.arrow.run import ArrowRun
@@ -79,6 +80,11 @@ def _run(argv: list[str]) -> int:
     implementation = find_arrow(_implementation_name(args))
     if args.info:
         return print_information(implementation)
+    with metered(_NAME, args):
+        return _run_arrow(args, implementation)
+
+
+def _run_arrow(args: argparse.Namespace, implementation: Implementation) -> int:
     queue = QueueOptions.from_arguments(args)
     plan = _plan(args, implementation, queue)
     check_output_dir(args.output, (plan.role,), args.force)
@@ -171,6 +177,7 @@ def _plan(
         filter=args.filter,
         prelude=prelude_words(args.prelude),
         verbose=args.verbose,
+        meter=args.meter,
     )
 
 
@@ -209,6 +216,7 @@ def make_parser() -> ArgumentParser:
     add_arrow_options(parser)
     add_queue_options(parser)
     add_tls_options(parser)
+    add_metrics_options(parser)
     add_tool_options(parser)
     return parser
 

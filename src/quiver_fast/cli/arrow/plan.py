@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.cli.arrow.meter import Meter
 from quiver_fast.cli.shared.credentials import (
     check_certificate,
     check_exposure,
@@ -164,6 +165,7 @@ class ArrowPlan:
         number: which end of its side it is, in a run of many ends; else None.
         ends: what is asked of all ends of such a run, and what is this one's of it.
         first_id: the number in a sender's first message id.
+        meter: who is told of each snapshot, for metrics; None without.
         part: which ends the process has, where it has several; then ``number`` is the process's.
 
     Raises:
@@ -187,6 +189,7 @@ class ArrowPlan:
     number: int | None = None
     ends: dict[str, Any] | None = None
     first_id: int | None = None
+    meter: Meter | None = field(default=None, repr=False, compare=False)
     part: EndsPart | None = None
 
     def __post_init__(self) -> None:

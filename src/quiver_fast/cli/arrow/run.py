@@ -17,6 +17,7 @@ from quiver_fast.analysis.figures.summary import receiver_sections, sender_secti
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
 from quiver_fast.cli.arrow.control import Control
+from quiver_fast.cli.arrow.meter import Period
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, summary_config
 from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
 from quiver_fast.cli.shared.output import ArrowFiles, compress, reserve_space, write_json
@@ -166,7 +167,21 @@ class ArrowRun:
         """Take, save and return a snapshot."""
         if self.running:
             self.child.usage.sample()
-        return self._snapshots.take(self.child.usage)
+        snapshot = self._snapshots.take(self.child.usage)
+        if self.plan.meter is not None:
+            self.plan.meter.note(self.plan.role, self.plan.number, self._period(snapshot))
+        return snapshot
+
+    def _period(self, snapshot: Snapshot) -> Period:
+        return Period(
+            messages=snapshot.period_count,
+            cpu_ms=snapshot.period_cpu_time,
+            rss=snapshot.rss,
+            latencies=self._snapshots.latencies,
+            mean_us=snapshot.latency_us,
+            settlement_us=snapshot.settlement_us,
+            unit=self._snapshots.time_unit,
+        )
 
     @property
     def last_snapshot(self) -> Snapshot:

@@ -9,6 +9,7 @@ from typing import Any
 
 from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE
 from quiver_fast.cli.analyze.text import threshold_text
+from quiver_fast.cli.arrow.meter import add_metrics_options, metered
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
@@ -87,11 +88,12 @@ def _run(argv: list[str]) -> int:
     if args.print_workload:
         print(workload_text(args), end="")
         return EXIT_OK
-    if args.find_rate:
-        return _find_rate(args)
-    if args.sweep:
-        return _sweep(args)
-    return _run_once(args) if args.runs is None else _run_set(args)
+    with metered(_NAME, args):
+        if args.find_rate:
+            return _find_rate(args)
+        if args.sweep:
+            return _sweep(args)
+        return _run_once(args) if args.runs is None else _run_set(args)
 
 
 def _run_once(args: argparse.Namespace) -> int:
@@ -192,6 +194,7 @@ def make_parser() -> ArgumentParser:
     add_format_option(parser)
     add_set_options(parser)
     add_workload_options(parser)
+    add_metrics_options(parser)
     add_tool_options(parser)
     return parser
 

@@ -95,6 +95,8 @@ class PairPlans:
             run_start=self.run_start,
             drain_timeout=self.drain_timeout,
             verbose=args.verbose,
+            # `quiver-bench` has none.
+            meter=vars(args).get("meter"),
         )
 
     @property

@@ -21,7 +21,14 @@ from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_
 from quiver_fast.cli.shared.start import print_information
 from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import EXIT_OK, UsageError
-from quiver_fast.options.server import LIMITS, OTHERS, SECURITY, SERVER_OPTIONS, STORAGE
+from quiver_fast.options.server import (
+    LIMITS,
+    METRICS,
+    OTHERS,
+    SECURITY,
+    SERVER_OPTIONS,
+    STORAGE,
+)
 
 __all__ = ["main", "make_parser"]
 
@@ -108,7 +115,7 @@ def make_parser() -> ArgumentParser:
         help="The file that gets the line 'ready' when the server is",
     )
     add_password_options(add_options(parser, SECURITY, SERVER_OPTIONS))
-    for heading in (STORAGE, OTHERS, LIMITS):
+    for heading in (STORAGE, OTHERS, LIMITS, METRICS):
         add_options(parser, heading, SERVER_OPTIONS)
     add_tool_options(parser)
     return parser

@@ -1,0 +1,173 @@
+"""Metrics of running arrows for Prometheus: what their snapshots say, added up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.cli.shared.quantities import count, within
+from quiver_fast.metrics.http import LOOPBACK, MetricsServer
+from quiver_fast.records.log_histogram import LogHistogram
+
+__all__ = ["BOUNDS", "Meter", "Period", "add_metrics_options", "metered"]
+
+BOUNDS = tuple(digit * 10.0**power for power in range(-5, 2) for digit in (1, 2, 5))
+"""The upper bounds of the buckets of latencies, in seconds: 10 us to 50 s."""
+
+_LABELS = ["side", "end"]
+
+
+@dataclass(frozen=True)
+class Period:
+    """What an arrow did from one snapshot to the next.
+
+    Attributes:
+        messages: how many it transferred.
+        cpu_ms: CPU time that it took.
+        rss: resident bytes at its end.
+        latencies: a receiver's latencies of messages; a sender has none.
+        mean_us: their mean; 0 without any.
+        settlement_us: mean latency of a sender's settlements; None without any.
+        unit: of the ticks in ``latencies``.
+    """
+
+    messages: int
+    cpu_ms: int
+    rss: int
+    latencies: LogHistogram
+    mean_us: float
+    settlement_us: float | None
+    unit: str
+
+
+@dataclass
+class _End:
+    """What one end did since the command's start, in all runs."""
+
+    messages: int = 0
+    cpu_seconds: float = 0.0
+    rss: int = 0
+    counts: list[int] = field(default_factory=lambda: [0] * len(BOUNDS))
+    count: int = 0
+    sum: float = 0.0
+    settlement: float | None = None
+
+    def add(self, period: Period) -> None:
+        self.messages += period.messages
+        self.cpu_seconds += period.cpu_ms / 1000
+        self.rss = period.rss
+        self.count += period.latencies.count
+        # Clocks that differ make latencies below 0; a sum that falls would be taken for a restart.
+        self.sum += max(period.mean_us, 0) / 1e6 * period.latencies.count
+        self.settlement = None if period.settlement_us is None else period.settlement_us / 1e6
+        ticks = 1000 * per_millisecond(period.unit)
+        found = period.latencies.counts_up_to([bound * ticks for bound in BOUNDS])
+        self.counts = [before + new for before, new in zip(self.counts, found, strict=True)]
+
+    @property
+    def buckets(self) -> list[tuple[str, int]]:
+        """The cumulative counts, by upper bound."""
+        bounds = [f"{bound:g}" for bound in BOUNDS]
+        return [*zip(bounds, self.counts, strict=True), ("+Inf", self.count)]
+
+
+class Meter:
+    """Adds up what arrows do, and makes metrics of it for another thread."""
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[str, str], _End] = {}
+        self._lock = threading.Lock()
+
+    def note(self, role: str, number: int | None, period: Period) -> None:
+        """Add a period of an arrow.
+
+        Args:
+            role: ``sender`` or ``receiver``.
+            number: which of several; None for the only one.
+            period: what it did.
+        """
+        with self._lock:
+            self._ends.setdefault((role, str(number or 0)), _End()).add(period)
+
+    def collect(self) -> Iterator[Any]:
+        """Return the families of ``prometheus_client``."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        messages = CounterMetricFamily("quiver_messages", "Messages transferred", labels=_LABELS)
+        cpu = CounterMetricFamily("quiver_cpu_seconds", "CPU time of the arrow", labels=_LABELS)
+        rss = GaugeMetricFamily("quiver_resident_bytes", "Memory of the arrow", labels=_LABELS)
+        with self._lock:
+            for labels, end in self._ends.items():
+                messages.add_metric(labels, end.messages)
+                cpu.add_metric(labels, end.cpu_seconds)
+                rss.add_metric(labels, end.rss)
+            yield from (messages, cpu, rss, self._latencies(), self._settlements())
+
+    def _latencies(self) -> Any:
+        from prometheus_client.core import HistogramMetricFamily
+
+        family = HistogramMetricFamily(
+            "quiver_latency_seconds", "Latency of messages", labels=_LABELS
+        )
+        for labels, end in self._ends.items():
+            if end.count:
+                family.add_metric(labels, end.buckets, end.sum)
+        return family
+
+    def _settlements(self) -> Any:
+        from prometheus_client.core import GaugeMetricFamily
+
+        family = GaugeMetricFamily(
+            "quiver_settlement_seconds",
+            "Mean latency of the settlements between the last two snapshots",
+            labels=_LABELS,
+        )
+        for labels, end in self._ends.items():
+            if end.settlement is not None:
+                family.add_metric(labels, end.settlement)
+        return family
+
+
+def add_metrics_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that serve metrics."""
+    group = parser.add_argument_group("metrics options")
+    group.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        type=within(count, 0, 65535),
+        help="Serve metrics for Prometheus at http://HOST:PORT/metrics while it runs (0 means any "
+        "free port, which is printed). Needs the extra 'metrics'",
+    )
+    group.add_argument(
+        "--metrics-host",
+        metavar="HOST",
+        default=LOOPBACK,
+        help=f"Serve them on HOST: there are no users and no TLS (default {LOOPBACK})",
+    )
+
+
+@contextmanager
+def metered(name: str, args: argparse.Namespace) -> Iterator[None]:
+    """Serve metrics within the block, if ``args`` ask for it; ``args.meter`` is what adds up.
+
+    Raises:
+        QuiverError: ``prometheus_client`` is missing, or the address cannot be used.
+    """
+    args.meter = None
+    if args.metrics_port is None or args.init_only:
+        yield
+        return
+    args.meter = Meter()
+    server = MetricsServer(args.metrics_host, args.metrics_port, args.meter)
+    try:
+        if not args.quiet or args.metrics_port == 0:
+            print(f"{name}: metrics at {server.url}", file=sys.stderr, flush=True)
+        yield
+    finally:
+        server.close()

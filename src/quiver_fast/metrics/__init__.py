@@ -1,0 +1,1 @@
+"""Figures of a running process for Prometheus, by HTTP."""

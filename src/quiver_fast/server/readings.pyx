@@ -1,0 +1,321 @@
+"""Readings of the server, for metrics: the loop takes one when another thread asks for it.
+
+A reading is a bounded piece of work, however much the server has: totals are counters that are
+kept anyway, queues are those that have a place in the table of labels, and of connections and
+links a fixed number is looked at. The other thread makes text of it, while the loop goes on.
+"""
+
+from libc.errno cimport errno
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+from posix.unistd cimport close
+
+import os
+import select
+import threading
+from dataclasses import dataclass
+
+from quiver_fast.errors import QuiverError
+from quiver_fast.loop.memory cimport account
+from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
+from quiver_fast.loop.syncer cimport Syncer, event_descriptor, give, take
+from quiver_fast.proton.libsys cimport EPOLLIN, monotonic_ns
+from quiver_fast.server.addresses.broker cimport Broker, is_dynamic
+from quiver_fast.server.model.labels cimport LABELS, SINCE_SHIFT, queue_label
+from quiver_fast.server.model.roles cimport INLET, OUTLET
+from quiver_fast.server.model.structures cimport (
+    Container, Entry, Inlet, Link, Peer, Queue, Session,
+)
+
+# How long the loop has to answer, in seconds; it does so at the end of its turn.
+PATIENCE = 2.0
+
+
+@dataclass(frozen=True)
+class QueueFigures:
+    """What a reading found of one queue; see ``QueueReading`` in readings.pxd."""
+
+    name: str
+    topic: bool
+    came: int
+    depth: int
+    unsettled: int
+    bytes: int
+    age: float | None
+    consumers: int
+    producers: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a reading found; see ``Reading`` in readings.pxd. Times are in seconds."""
+
+    amqp: dict
+    queues: list
+    held: int
+    held_limit: int
+    syncs: dict | None
+    readings: int
+    spent: float
+    visits: int
+    all_visited: bool
+
+
+cdef class Readings:
+    """Takes readings in a server's loop.
+
+    Args:
+        reactor: the loop.
+        broker: the queues and connections of AMQP; None without.
+        syncer: what syncs files; None without.
+
+    Raises:
+        OSError: the system has no descriptors left.
+        MemoryError: there is no memory for the table of queues.
+    """
+
+    def __cinit__(self) -> None:
+        self.reply = self.watch.fd = -1
+
+    def __init__(self, reactor: Reactor, broker: Broker | None, syncer: Syncer | None) -> None:
+        self.broker = broker
+        self.syncer = syncer
+        self.lock = threading.Lock()
+        self.queues = <QueueReading *>calloc(LABELS, sizeof(QueueReading))
+        if self.queues == NULL:
+            raise MemoryError("no memory for metrics")
+        self.reply = event_descriptor()
+        self.watch.fd = event_descriptor()
+        self.watch.owner = <void *>self
+        self.watch.ready = on_request
+        self.epoll = reactor.epoll
+        if self.reply < 0 or self.watch.fd < 0 or watch_add(
+                self.epoll, &self.watch, EPOLLIN) != 0:
+            raise OSError(errno, os.strerror(errno))
+        if broker is not None:
+            label_all(&broker.container)
+
+    def __dealloc__(self) -> None:
+        free(self.queues)
+        for fd in (self.reply, self.watch.fd):
+            if fd >= 0:
+                close(fd)
+
+    def close(self) -> None:
+        """Take no more readings: the loop has ended."""
+        watch_remove(self.epoll, &self.watch)
+
+    def take(self) -> Figures:
+        """Have the loop take a reading and return it; called by another thread.
+
+        Raises:
+            QuiverError: the loop does not answer.
+        """
+        with self.lock:
+            # What the loop was asked for in vain before is still on its way.
+            if not self.owed:
+                self.owed = True
+                give(self.watch.fd)
+            if not select.select([self.reply], [], [], PATIENCE)[0]:
+                raise QuiverError(f"the server did not answer within {PATIENCE:.0f} seconds")
+            take(self.reply)
+            self.owed = False
+            return self.figures()
+
+    def figures(self) -> Figures:
+        """Return the last reading."""
+        reading = &self.reading
+        syncs = None
+        if self.syncer is not None:
+            syncs = {"batches": reading.sync_batches, "files": reading.sync_files,
+                     "seconds": reading.sync_ns / 1e9}
+        return Figures(
+            amqp=None if self.broker is None else amqp_figures(reading),
+            queues=[queue_figures(&self.queues[i]) for i in range(self.queue_count)],
+            held=reading.held,
+            held_limit=reading.held_limit,
+            syncs=syncs,
+            readings=self.count,
+            spent=self.spent / 1e9,
+            visits=reading.visits,
+            all_visited=reading.all_visited,
+        )
+
+    cdef void fill(self) noexcept nogil:
+        """Take a reading, in the loop."""
+        cdef Reading *reading = &self.reading
+        cdef int64_t began = monotonic_ns()
+        memset(reading, 0, sizeof(Reading))
+        self.queue_count = 0
+        reading.all_visited = True
+        if self.broker is not None:
+            reading.traffic = self.broker.container.traffic
+            reading.connections = self.broker.container.peer_count
+            reading.waiting_for_sync = self.broker.container.pending_count
+            self.queue_count = read_queues(&self.broker.container, reading, self.queues)
+            read_peers(&self.broker.container, reading, self.queues)
+        if account != NULL:
+            reading.held = account.held
+            reading.held_limit = account.limit
+        if self.syncer is not None:
+            reading.sync_batches = self.syncer.batches
+            reading.sync_files = self.syncer.files
+            reading.sync_ns = self.syncer.spent
+        reading.spent = monotonic_ns() - began
+        self.count += 1
+        self.spent += <uint64_t>reading.spent
+
+
+cdef void on_request(Watch *watch, uint32_t events) noexcept nogil:
+    take(watch.fd)
+    (<Readings>watch.owner).fill()
+    give((<Readings>watch.owner).reply)
+
+
+cdef int label_all(Container *container) except -1:
+    """Give places to the queues that there are, the oldest first: they were made before."""
+    cdef Queue *queue = container.queues
+    container.labelled = <Queue **>calloc(LABELS, sizeof(Queue *))
+    if container.labelled == NULL:
+        raise MemoryError("no memory for metrics")
+    while queue != NULL and queue.next != NULL:
+        queue = queue.next
+    while queue != NULL:
+        if queue.topic == NULL and not is_dynamic(queue):
+            queue_label(queue)
+        queue = queue.prev
+    return 0
+
+
+cdef bint may_visit(Reading *reading) noexcept nogil:
+    """Count a thing to be looked at; False if it is one too many."""
+    if reading.visits >= VISITS:
+        reading.all_visited = False
+        return False
+    reading.visits += 1
+    return True
+
+
+cdef size_t read_queues(
+        Container *container, Reading *reading, QueueReading *readings) noexcept nogil:
+    """Read the queues that have a place; return how many these are.
+
+    A queue's own label becomes the place of its reading plus 1, as for `read_peers`: the table is
+    packed, so that there are no gaps.
+    """
+    cdef size_t count = 0
+    cdef size_t place
+    cdef Queue *queue
+    for place in range(LABELS):
+        if count == container.label_count:
+            break
+        queue = container.labelled[place]
+        if queue == NULL:
+            continue
+        if place != count:
+            container.labelled[count] = queue
+            container.labelled[place] = NULL
+            queue.label = <uint32_t>count + 1
+        read_queue(queue, reading, &readings[count])
+        count += 1
+    return count
+
+
+cdef void read_queue(const Queue *queue, Reading *reading, QueueReading *found) noexcept nogil:
+    cdef const Queue *subscription = queue.subscriptions
+    memset(found, 0, sizeof(QueueReading))
+    found.name_size = min(queue.address_size, <size_t>NAME_MAX)
+    memcpy(found.name, queue.address, found.name_size)
+    found.topic = queue.multicast
+    found.consumers = queue.local_count if queue.multicast else queue.consumer_count
+    found.age = -1
+    add_entries(queue, found)
+    while subscription != NULL and may_visit(reading):
+        add_entries(subscription, found)
+        subscription = subscription.next_subscription
+
+
+cdef void add_entries(const Queue *queue, QueueReading *found) noexcept nogil:
+    """Add what a queue has, and had, to a reading."""
+    cdef const Entry *first = first_entry(queue)
+    cdef uint32_t since
+    found.came += queue.next_sequence - 1
+    found.depth += queue.depth
+    found.unsettled += queue.depth - queue.available
+    found.bytes += queue.bytes
+    if first != NULL:
+        since = <uint32_t>(queue.container.now_ms >> SINCE_SHIFT) - first.since
+        found.age = max(found.age, <int64_t>since << SINCE_SHIFT)
+
+
+cdef const Entry *first_entry(const Queue *queue) noexcept nogil:
+    """Return the first available entry, without a look at more than one lane of the barred."""
+    if queue.main.head != NULL:
+        return queue.main.head
+    if queue.lanes != NULL and queue.lanes.head != NULL:
+        return queue.lanes.head
+    return queue.streaming.head
+
+
+cdef void read_peers(
+        const Container *container, Reading *reading, QueueReading *queues) noexcept nogil:
+    """Add up credit and unsettled deliveries of connections, as many as may be looked at."""
+    cdef const Peer *peer = container.peers
+    cdef const Session *session
+    while peer != NULL and may_visit(reading):
+        session = peer.sessions
+        while session != NULL and may_visit(reading):
+            reading.unsettled[0] += session.deliveries.registers[0].count
+            reading.unsettled[1] += session.deliveries.registers[1].count
+            read_links(session, reading, queues)
+            session = session.next
+        peer = peer.next
+
+
+cdef void read_links(
+        const Session *session, Reading *reading, QueueReading *queues) noexcept nogil:
+    cdef const Link *link = session.links
+    cdef const Queue *queue
+    while link != NULL and may_visit(reading):
+        if link.kind == INLET or link.kind == OUTLET:
+            reading.links[link.kind == INLET] += 1
+            if link.deliveries.end != NULL:
+                reading.credit[link.kind == INLET] += link.deliveries.end.counts.credit
+        if link.kind == INLET:
+            queue = (<const Inlet *>link).queue
+            if queue != NULL and queue.label:
+                queues[queue.label - 1].producers += 1
+        link = link.next
+
+
+cdef object queue_figures(const QueueReading *found):
+    return QueueFigures(
+        name=found.name[:found.name_size].decode("utf-8", "replace"),
+        topic=found.topic,
+        came=found.came,
+        depth=found.depth,
+        unsettled=found.unsettled,
+        bytes=found.bytes,
+        age=None if found.age < 0 else found.age / 1000,
+        consumers=found.consumers,
+        producers=found.producers,
+    )
+
+
+cdef dict amqp_figures(const Reading *reading):
+    traffic = &reading.traffic
+    return {
+        "connections": reading.connections,
+        "accepted": traffic.connections,
+        "links": traffic.links,
+        "queues": traffic.queues,
+        "depth": traffic.depth,
+        "bytes": traffic.bytes,
+        "messages": {"in": traffic.messages_in, "out": traffic.messages_out},
+        "message_bytes": {"in": traffic.bytes_in, "out": traffic.bytes_out},
+        "waiting_for_sync": reading.waiting_for_sync,
+        "links_read": {"in": reading.links[1], "out": reading.links[0]},
+        "credit": {"in": reading.credit[1], "out": reading.credit[0]},
+        "unsettled": {"in": reading.unsettled[1], "out": reading.unsettled[0]},
+    }

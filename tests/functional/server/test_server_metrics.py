@@ -1,0 +1,288 @@
+"""`metrics-port` of the server: what it says, what it costs the loop, and what goes wrong."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from proton import Delivery
+from support.arrows import arguments, run_pyfast
+from support.clients import Clients
+from support.metrics import Metrics, scrape, scrape_text, without_prometheus_client
+from support.processes import REPOSITORY, Finished, free_port, run, wait_until
+from support.server import Server, command, running_server
+from support.streams import BOTH, judged
+
+Connect = Callable[..., tuple[Server, Clients]]
+
+# What one reading may look at (readings.pxd), and how many queues have a name (labels.pxd).
+VISITS = 2000
+LABELS = 500
+OTHERS = "(others)"
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+def queue(metrics: Metrics, name: str, queue: str = "queue0") -> float:
+    return metrics.value(f"quiver_server_queue_{name}", queue=queue)
+
+
+def both(metrics: Metrics, name: str) -> tuple[float, float]:
+    return tuple(  # type: ignore[return-value]
+        metrics.value(f"quiver_server_{name}", direction=direction) for direction in ("in", "out")
+    )
+
+
+def test_a_message_on_its_way(connect: Connect, port: int) -> None:
+    """Each figure follows a message from the producer to the outcome."""
+    _, clients = connect(metrics_port=port)
+    empty = scrape(port)
+    assert (queue(empty, "depth"), queue(empty, "head_age_seconds")) == (0, 0)
+    connection = clients.connect()
+    producer = clients.producer(connection, "queue0")
+    producer.publish("one", "two", "three")
+    waiting = scrape(port)
+    assert queue(waiting, "depth") == 3
+    assert queue(waiting, "bytes") > 0
+    assert queue(waiting, "producers") == 1
+    assert both(waiting, "messages_total") == (3, 0)
+    assert both(waiting, "message_bytes_total")[0] > len("onetwothree")
+    assert waiting.value("quiver_server_connections") == 1
+    assert waiting.value("quiver_server_links") == 1
+    # The producer's credit is between half and all of its window.
+    assert both(waiting, "credit")[0] >= 32
+    consumer = clients.consumer(connection, "queue0", credit=10)
+    received = consumer.take(3)
+    taken = scrape(port)
+    assert (queue(taken, "depth"), queue(taken, "unsettled")) == (3, 3)
+    assert queue(taken, "consumers") == 1
+    assert both(taken, "unsettled_deliveries") == (0, 3)
+    assert both(taken, "messages_total") == (3, 3)
+    assert both(taken, "credit")[1] == 7
+    for each in received:
+        each.accept()
+    clients.wait(lambda: queue(scrape(port), "depth") == 0, "the queue is empty")
+    ended = scrape(port)
+    assert ended.value("quiver_server_queue_messages_total", queue="queue0", direction="in") == 3
+    assert ended.value("quiver_server_queue_messages_total", queue="queue0", direction="out") == 3
+    assert queue(ended, "bytes") == 0
+    assert ended.value("quiver_server_connections_accepted_total") == 1
+    assert ended.value("process_resident_memory_bytes") > 1e6
+
+
+def test_messages_that_take_the_short_way(connect: Connect, port: int) -> None:
+    """Whole messages without a header, as our arrow sends them (server/transfer/whole.pyx)."""
+    server, _ = connect(metrics_port=port)
+    for operation in ("send", "receive"):
+        end = run_pyfast(*arguments(operation, server.port, count=100))
+        assert end.code == 0, end
+    metrics = scrape(port)
+    assert both(metrics, "messages_total") == (100, 100)
+    came, went = both(metrics, "message_bytes_total")
+    assert came == went > 100 * 100
+    assert queue(metrics, "depth") == 0
+
+
+def test_the_age_of_the_head(connect: Connect, port: int) -> None:
+    """It grows while the message waits, and a released message keeps its age."""
+    _, clients = connect(metrics_port=port)
+    connection = clients.connect()
+    clients.producer(connection, "queue0").publish("old")
+    put = time.monotonic()
+    wait_until(lambda: queue(scrape(port), "head_age_seconds") >= 0.3, "it is old")
+    assert time.monotonic() - put >= 0.3 - 0.032
+    consumer = clients.consumer(connection, "queue0", credit=1)
+    [message] = consumer.take(1)
+    assert queue(scrape(port), "head_age_seconds") == 0
+    message.settle(Delivery.RELEASED)
+    clients.wait(lambda: queue(scrape(port), "head_age_seconds") >= 0.3, "it is as old as before")
+
+
+def test_a_topic_is_its_subscriptions(connect: Connect, port: int) -> None:
+    _, clients = connect(metrics_port=port, path="topic0")
+    connection = clients.connect()
+    consumers = [clients.consumer(connection, "topic0", credit=0) for _ in range(2)]
+    clients.producer(connection, "topic0").publish("one")
+    found = scrape(port)
+    assert queue(found, "depth", "topic0") == 2
+    assert queue(found, "consumers", "topic0") == len(consumers)
+
+
+@BOTH
+def test_many_queues_and_links_cost_a_bounded_reading(
+    connect: Connect, port: int, request: pytest.FixtureRequest, measures: bool
+) -> None:
+    """Of 10,000 queues 500 have a name, the others are one; 2,100 links are not all looked at."""
+    names = [f"q{number}" for number in range(10_000)]
+    _, clients = connect(metrics_port=port, addresses=",".join(names))
+    connection = clients.connect()
+    for name in ("q1", "q9998", "q9999"):
+        clients.producer(connection, name).publish("x")
+    session = connection.session()
+    session.open()
+    links = [session.sender(f"many-{number}") for number in range(2_100)]
+    for number, link in enumerate(links):
+        link.target.address = f"q{number}"
+        link.open()
+    clients.wait(lambda: all(link.credit for link in links), "all links have credit")
+    found = scrape(port)
+    assert found.value("quiver_server_queues") == 10_001
+    labels = found.labels("quiver_server_queue_depth", "queue")
+    assert len(labels) == LABELS + 1
+    assert {"queue0", "q0", "q1", OTHERS} <= {*labels}
+    assert (queue(found, "depth", "q1"), queue(found, "depth", OTHERS)) == (1, 2)
+    assert queue(found, "bytes", OTHERS) == 2 * queue(found, "bytes", "q1")
+    assert found.value("quiver_server_links") == 2_103
+    assert found.value("quiver_server_scrape_visits") == VISITS
+    assert found.value("quiver_server_scrape_complete") == 0
+    assert VISITS - 10 < found.sum("quiver_server_links_read") < VISITS
+    for _ in range(5):
+        clients.pause()
+        found = scrape(port)
+    mean = found.sum("quiver_server_scrape_loop_seconds_total") / found.sum(
+        "quiver_server_scrapes_total"
+    )
+    # Counted by the server itself; its thread may be preempted.
+    judged(request, measures)("seconds of a reading", mean, at_most=0.001, unit="s")
+
+
+def test_a_queue_that_goes_gives_its_name_to_another(connect: Connect, port: int) -> None:
+    """Queues that clients make come and go; those with names of their own have no series."""
+    _, clients = connect(metrics_port=port)
+    connection = clients.connect()
+    for number in range(3):
+        producer = clients.producer(connection, f"made-{number}")
+        assert f"made-{number}" in scrape(port).labels("quiver_server_queue_depth", "queue")
+        producer.close()
+        wait_until(
+            lambda: scrape(port).labels("quiver_server_queue_depth", "queue") == ["queue0", OTHERS],
+            "it is gone",
+        )
+    before = scrape(port)
+    session = connection.session()
+    session.open()
+    receiver = session.receiver("dynamic")
+    receiver.source.dynamic = True
+    receiver.open()
+    clients.wait(lambda: bool(receiver.remote_source.address), "the node is made")
+    found = scrape(port)
+    assert found.value("quiver_server_queues") == before.value("quiver_server_queues") + 1
+    assert found.labels("quiver_server_queue_depth", "queue") == ["queue0", OTHERS]
+
+
+def test_syncs(connect: Connect, port: int, tmp_path: Path) -> None:
+    _, clients = connect(metrics_port=port, store=tmp_path / "store", durability="group")
+    assert scrape(port).value("quiver_server_syncs_total") == 0
+    clients.producer(clients.connect(), "queue0").publish("x", durable=True)
+    found = scrape(port)
+    assert found.value("quiver_server_syncs_total") >= 1
+    assert found.value("quiver_server_synced_files_total") >= 1
+    assert found.value("quiver_server_sync_seconds_total") > 0
+    assert found.value("quiver_server_unsynced_deliveries") == 0
+
+
+def test_remote_queues_alone(tmp_path: Path, port: int) -> None:
+    with running_server(tmp_path, scheme="csp", path="", metrics_port=port) as server:
+        assert scrape(port).value("quiver_server_remote_connections") == 0
+        with socket.create_connection(("127.0.0.1", server.port)):
+            wait_until(
+                lambda: scrape(port).value("quiver_server_remote_connections") == 1,
+                "the connection is counted",
+            )
+
+
+def test_the_document_has_every_metric(tmp_path: Path, port: int) -> None:
+    """And none that is not there."""
+    keys = {"store": tmp_path / "store", "csp_port": free_port()}
+    with running_server(tmp_path, metrics_port=port, **keys):
+        served = {*re.findall(r"^# TYPE (quiver_server_\w+)", scrape_text(port), re.MULTILINE)}
+    text = (REPOSITORY / "docs" / "metrics.md").read_text()
+    told = {*re.findall(r"`(quiver_server_\w+)", text)}
+    assert served == told
+
+
+def test_scrapes_beside_traffic(connect: Connect, port: int) -> None:
+    """Many at once are answered one after the other, and the server ends in order meanwhile."""
+    _, clients = connect(metrics_port=port)
+    producer = clients.producer(clients.connect(), "queue0")
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            for _ in range(20):
+                scrape(port)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    producer.publish(*(f"{number}" for number in range(500)))
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert scrape(port).value("quiver_server_scrapes_total") == 81
+
+
+def test_what_is_not_metrics(connect: Connect, port: int) -> None:
+    connect(metrics_port=port)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/secrets")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (404, b"metrics are at /metrics\n")
+    # Who says nothing keeps nobody waiting for long.
+    with socket.create_connection(("127.0.0.1", port)):
+        assert scrape(port).value("quiver_server_scrapes_total") == 1
+    connection.request("GET", "/")
+    text = connection.getresponse()
+    assert text.getheader("Content-Type", "").startswith("text/plain; version=")
+    assert b"quiver_server_connections 0.0" in text.read()
+
+
+def test_port_0_is_told(tmp_path: Path) -> None:
+    says = "metrics at http://127.0.0.1:"
+    with running_server(tmp_path, metrics_port=0, says=says) as server:
+        ports = {
+            one.laddr.port for one in server.process.net_connections() if one.status == "LISTEN"
+        }
+        [port] = ports - {server.port}
+        assert scrape(port).value("quiver_server_connections") == 0
+
+
+def failure(**keys: object) -> Finished:
+    return run(command(free_port(), metrics_port=0, **keys))
+
+
+def test_without_the_library(tmp_path: Path) -> None:
+    end = run(command(free_port(), metrics_port=0), env=without_prometheus_client(tmp_path))
+    assert (end.code, end.stderr) == (
+        1,
+        "quiver-server-pyfast: error: --metrics-port needs prometheus_client: "
+        "pip install 'quiver-fast[metrics]'\n",
+    )
+
+
+def test_where_it_cannot_be_served() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        end = run(command(free_port(), metrics_port=port))
+    assert (end.code, end.stderr) == (
+        1,
+        "quiver-server-pyfast: error: cannot serve metrics on "
+        f"127.0.0.1:{port}: Address already in use\n",
+    )
+    end = failure(metrics_host="no.such.host.invalid")
+    assert end.code == 1
+    assert end.stderr.startswith("quiver-server-pyfast: error: --metrics-host: no.such.host")
+    end = run(command(free_port(), metrics_port=65536))
+    assert end.code == 2
+    assert "metrics-port" in end.stderr

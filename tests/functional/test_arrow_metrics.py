@@ -1,0 +1,120 @@
+"""`--metrics-port` of `quiver` and `quiver-arrow`: what their arrows did, while they do it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from support.metrics import Metrics, scrape, without_prometheus_client
+from support.processes import Running, free_port, run, wait_until
+from support.server import running_server
+
+from quiver_fast.cli.arrow.meter import BOUNDS
+
+
+def tool(name: str, *words: str) -> list[str]:
+    return [sys.executable, "-m", f"quiver_fast.cli.{name}.command", *words]
+
+
+def received(metrics: Metrics, end: str = "0") -> float:
+    return metrics.value("quiver_messages_total", side="receiver", end=end)
+
+
+def port_of(running: Running) -> int:
+    """Return the port that the command printed."""
+    found: list[str] = []
+
+    def told() -> bool:
+        found[:] = re.findall(
+            r"metrics at http://127\.0\.0\.1:(\d+)/metrics", running.stderr_so_far()
+        )
+        return bool(found)
+
+    wait_until(told, "the port is printed")
+    return int(found[0])
+
+
+@pytest.mark.measured
+def test_a_pair(tmp_path: Path) -> None:
+    """Counts, CPU, memory and latencies follow the snapshots, which are two seconds apart."""
+    words = ("--rate", "1k", "--duration", "6s", "--settlement", "--metrics-port", "0", "--json",
+             "--output", str(tmp_path / "out"))  # fmt: skip
+    with Running(tool("pair", *words)) as running:
+        port = port_of(running)
+        wait_until(
+            lambda: len(scrape(port).labels("quiver_messages_total", "side")) == 2, "both count"
+        )
+        first = scrape(port)
+        assert first.types["quiver_latency_seconds"] == "histogram"
+        assert 500 < received(first) < 6500
+        for side in ("sender", "receiver"):
+            assert first.value("quiver_cpu_seconds_total", side=side, end="0") > 0
+            assert first.value("quiver_resident_bytes", side=side, end="0") > 1e6
+        labels = {"side": "receiver", "end": "0"}
+        assert first.value("quiver_latency_seconds_count", **labels) == received(first)
+        counts = [
+            first.value("quiver_latency_seconds_bucket", le=f"{bound:g}", **labels)
+            for bound in BOUNDS
+        ]
+        assert counts == sorted(counts)
+        assert counts[-1] == received(first), "no latency is above 50 s"
+        mean = first.value("quiver_latency_seconds_sum", **labels) / received(first)
+        assert 1e-6 < mean < 5
+        assert 1e-6 < first.value("quiver_settlement_seconds", side="sender", end="0") < 5
+        wait_until(lambda: received(scrape(port)) > received(first), "the count goes on")
+        assert running.wait(30).code == 0
+
+
+@pytest.mark.measured
+def test_runs_add_up_and_ends_have_series(tmp_path: Path) -> None:
+    """A counter never falls: not when the next run of a set begins."""
+    with running_server(tmp_path) as server, Running(
+        tool("pair", f"//127.0.0.1:{server.port}/queue0", "--count", "300", "--senders", "2",
+             "--receivers", "2", "--processes", "4", "--runs", "2", "--rate", "200",
+             "--metrics-port", "0")
+    ) as running:  # fmt: skip
+        port = port_of(running)
+        totals: list[float] = []
+        while running.process.poll() is None:
+            try:
+                found = scrape(port)
+            except OSError:
+                break
+            totals.append(found.sum("quiver_messages_total"))
+            if totals[-1] > 600:
+                ends = found.labels("quiver_messages_total", "end")
+                assert sorted(ends) == ["0", "0", "1", "1"]
+        assert running.wait(30).code == 0
+    assert totals == sorted(totals)
+    assert totals[-1] > 600, "both runs are in it"
+
+
+@pytest.mark.parametrize("name", ["pair", "arrow"])
+def test_without_the_library(name: str, tmp_path: Path) -> None:
+    words = ["send", "//127.0.0.1:1/q"] if name == "arrow" else []
+    end = run(tool(name, "--metrics-port", "0", *words), env=without_prometheus_client(tmp_path))
+    assert end.code == 1
+    assert end.stderr.endswith(
+        "error: --metrics-port needs prometheus_client: pip install 'quiver-fast[metrics]'\n"
+    )
+    assert end.stderr.count("\n") == 1
+
+
+def test_one_arrow(tmp_path: Path) -> None:
+    port = free_port()
+    with running_server(tmp_path) as server, Running(
+        tool("arrow", "send", f"//127.0.0.1:{server.port}/queue0", "--rate", "500",
+             "--duration", "5s", "--metrics-port", str(port))
+    ) as running:  # fmt: skip
+        assert port_of(running) == port
+        wait_until(lambda: scrape(port).sum("quiver_messages_total") > 0, "messages are counted")
+        assert scrape(port).labels("quiver_messages_total", "side") == ["sender"]
+        assert running.wait(30).code == 0
+
+
+def test_usage() -> None:
+    end = run(tool("pair", "--metrics-port", "70000"))
+    assert end.code == 2
+    assert "must be at most 65,535" in end.stderr
