@@ -107,6 +107,7 @@ SWEPT = Example((BROKER,), (r"^ *1000 .*/s", r"^ *100000 .*/s"))
 SWEEP = (
     "quiver //localhost/q0 --sweep rate=1k..100k:6 --duration 10s --unique-queue --output sweep1"
 )
+DRAWN = "quiver-analyze sweep1 sweep2 --svg pictures"
 STEPPED = "quiver //localhost/q0 --rate-steps 10k:30s,50k:10s,10k:30s --output burst"
 WINDOWS = "quiver-analyze burst --window 5s"
 
@@ -181,7 +182,7 @@ def present(table: Container[str]) -> list[str]:
 
 
 def test_every_command_has_its_test() -> None:
-    tested = {*EXAMPLES, *ANALYSES, *SERVERS, *ENDLESS, *WORKLOADS, SWEEP, STEPPED, WINDOWS}
+    tested = {*EXAMPLES, *ANALYSES, *SERVERS, *ENDLESS, *WORKLOADS, SWEEP, DRAWN, STEPPED, WINDOWS}
     others = ("make ", "pip ", *ELSEWHERE)
     assert [x for x in EVERYTHING if x not in tested and not x.startswith(others)] == []
     assert tested - {*EVERYTHING} <= {*ANALYSES}, "the documents have them no more"
@@ -276,6 +277,10 @@ def test_sweeps(place: Namespace) -> None:
     assert end.code == 0, end
     for pattern in SWEPT.says:
         assert re.search(pattern, end.stdout, re.MULTILINE), (pattern, end)
+    (place.directory / "sweep2").symlink_to("sweep1")
+    end = finish(place, DRAWN)
+    assert end.code == 0, end
+    assert "sweep2, 99 %" in (place.directory / "pictures" / "sweep.svg").read_text()
 
 
 def test_rate_steps(place: Namespace) -> None:

@@ -2,7 +2,8 @@
 # Install the peers of tests/interop that pip does not bring: RabbitMQ as the system
 # has it, RabbitMQ 4 out of Debian 13, Node.js and rhea, Java, ActiveMQ Artemis and
 # Classic, Qpid Broker-J, Chronicle Queue, Qpid JMS and HDFS (through Maven), Go and go-amqp,
-# Chromium for the reports, Prometheus for the metrics, libzmq and NATS for the bench.
+# Chromium, its driver and axe-core for the pages, Prometheus for the metrics, libzmq and NATS for
+# the bench.
 # Idempotent; does nothing where all are there.
 #
 # Needs root on a Debian-like system to install packages; elsewhere it says what
@@ -36,8 +37,12 @@ missing_packages() {
     command -v mvn >/dev/null 2>&1 || printf 'maven '
     command -v go >/dev/null 2>&1 || printf 'golang-go '
     command -v chromium >/dev/null 2>&1 || printf 'chromium '
+    command -v chromedriver >/dev/null 2>&1 || printf 'chromium-driver '
     command -v openssl >/dev/null 2>&1 || printf 'openssl '
     command -v prometheus >/dev/null 2>&1 || printf 'prometheus '
+    # Shells whose completion is tested.
+    command -v zsh >/dev/null 2>&1 || printf 'zsh '
+    command -v fish >/dev/null 2>&1 || printf 'fish '
     # What the bench compares with; Debian has servers where only root looks.
     [ -e /usr/include/zmq.h ] || printf 'libzmq3-dev '
     [ -x /usr/sbin/nats-server ] || command -v nats-server >/dev/null 2>&1 || printf 'nats-server '

@@ -80,7 +80,13 @@ def _missing_hdfs() -> str | None:
 
 
 def _missing_browser() -> str | None:
-    return None if shutil.which("chromium") else f"Chromium is not installed: {HOW}"
+    if shutil.which("chromium") is None:
+        return f"Chromium is not installed: {HOW}"
+    if shutil.which("chromedriver") is None:
+        return f"Chromium's driver is not installed: {HOW}"
+    if not (INTEROP / "node_modules" / "axe-core").is_dir():
+        return f"axe-core is not installed: {HOW}"
+    return None
 
 
 def _missing_prometheus() -> str | None:
@@ -119,7 +125,7 @@ _SHOWS: Mapping[str, str] = {
     "chronicle": "that Chronicle Queue in Java reads what ours writes, and writes what ours reads",
     "jms": "what a JMS client is given, case by case",
     "go_amqp": "what a client in Go is given, case by case",
-    "chromium": "that a browser draws the HTML report",
+    "chromium": "that a browser draws the HTML pages, and that people can read them",
     "hdfs": "that records in HDFS are read",
     "prometheus": "that Prometheus reads our metrics, and that the dashboard shows them",
 }

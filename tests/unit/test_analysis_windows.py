@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows, window_section
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.histogram import SecondHistogram
-from quiver_fast.analysis.show.plots import _with_silence
+from quiver_fast.analysis.show.curves import with_silence
 
 EPOCH = 1_472_344_673
 messages = st.lists(st.tuples(st.integers(0, 9000), st.integers(-50, 3000)), max_size=200)
@@ -125,7 +125,7 @@ def test_windows_of_any_length(pairs, length):
 def test_lines_of_plots_fall_to_what_is_silent(seconds):
     """At every silent second a line between the rows has the silent value."""
     seconds = np.array(sorted(seconds), np.int64)
-    drawn, values = _with_silence(seconds, np.ones(len(seconds)), 0.0)
+    drawn, values = with_silence(seconds, np.ones(len(seconds)), 0.0)
     assert np.all(np.diff(drawn) >= 0)
     every = np.arange(seconds[0], seconds[-1] + 1)
     assert np.interp(every, drawn, values).tolist() == np.isin(every, seconds).tolist()

@@ -9,7 +9,8 @@ import pytest
 from quiver_fast.analysis.model.ranks import BENCH as RANKS
 from quiver_fast.cli.bench.cell import _cpu, _latency, kept_result
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
-from quiver_fast.cli.bench.table import bench_html, bench_text, cell_line, failures_text, ranked
+from quiver_fast.cli.bench.page import bench_html, log_ends
+from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.shared.implementations import BROKERS, Implementation, find_arrow
 
 DEFAULTS = {
@@ -96,6 +97,7 @@ def result(name, rate, p99=5.0, status="PASSED"):
     cpu = {"sender": 0.5, "server": None, "receiver": 1.25}
     return {
         "name": name, "status": status, "reason": None if status == "PASSED" else "it <broke>",
+        "count": 1000, "server": None,
         "rate": rate, "latency_ms": latency, "cpu_us": cpu, "unreceived": 7,
     }  # fmt: skip
 
@@ -130,7 +132,8 @@ def test_what_failed_is_in_the_list_with_its_reason():
 def test_html_is_one_document_and_escaped():
     document = {
         "results": [result("a -> b", 10), result("x", None, status="FAILED")],
-        "options": {"rate": 0, "body_size": 100}, "environment": {"cpu": "<fast>"},
+        "options": {"rate": 0, "rate_steps": None, "body_size": 100},
+        "environment": {"cpu": "<fast>"},
     }  # fmt: skip
     page = bench_html(document)
     assert page.startswith("<!DOCTYPE html>")
@@ -138,6 +141,35 @@ def test_html_is_one_document_and_escaped():
         assert text in page
     assert "<script" not in page
     assert "src=" not in page
+
+
+def test_the_page_says_what_failed_and_what_the_servers_were(tmp_path):
+    (tmp_path / "pair").mkdir()
+    (tmp_path / "pair" / "output.txt").write_text("".join(f"line {n} <b>\n" for n in range(40)))
+    broker = {"product": "A Broker", "version": "4.1", "command": "/usr/sbin/broker --port 1"}
+    failed = result("x", None, status="FAILED") | {"output_dir": str(tmp_path)}
+    named = result("a -> b", 10) | {"server": "rabbitmq", "broker": broker}
+    document = {
+        "complete": True, "results": [named, failed], "environment": {},
+        "options": {"rate": 0, "rate_steps": None},
+    }  # fmt: skip
+    log = log_ends(failed)
+    assert log.splitlines() == ["pair/output.txt:", *(f"line {n} <b>" for n in range(28, 40))]
+    page = bench_html(document, {"x": log})
+    assert "1 of 2 combinations failed" in page
+    assert "line 39 &lt;b&gt;" in page
+    for text in ("A Broker 4.1", "/usr/sbin/broker --port 1"):
+        assert text in page
+
+
+def test_bars_are_as_long_as_the_figures():
+    results = [result("f", 8.0, 4.0), result("s", 2.0, 1.0)]
+    document = {
+        "complete": True, "results": results, "environment": {},
+        "options": {"rate": 0, "rate_steps": None},
+    }  # fmt: skip
+    widths = re.findall(r'class="bar" style="width:([0-9.]+)%"', bench_html(document))
+    assert widths == ["100.0", "25.0", "25.0", "100.0", "100.0", "100.0"]
 
 
 def test_figures_of_a_cell():

@@ -1,27 +1,26 @@
-"""Pages of HTML that need no network and run no script, and the tables in them."""
+"""Pages of HTML that need no network and run no script, and what all of them are made of.
+
+One design for each page: what was measured, a few figures, the verdict; then charts; then tables.
+It has light and dark colours, fits a phone, and prints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["html_cell", "html_grid", "html_page", "html_verdict"]
+from quiver_fast.analysis.show.style import STYLE
 
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 60rem;
-       margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
-h3 { margin-bottom: .3rem; }
-table { border-collapse: collapse; margin: .5rem 0 1rem; }
-th, td { padding: .15rem .9rem .15rem 0; text-align: left; vertical-align: top; }
-th { font-weight: 600; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-tr + tr td, tr + tr th { border-top: 1px solid #eee; }
-figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
-.better, .ok { color: #00694e; } .worse, .breached, .mixed { color: #b03a00; font-weight: 600; }
-.columns { display: flex; flex-wrap: wrap; gap: 0 3rem; }
-"""
+__all__ = [
+    "Tile", "html_cell", "html_facts", "html_grid", "html_page", "html_tiles", "html_verdict",
+]  # fmt: skip
+
+Tile = tuple[str, str]
+"""The name of a figure, and what it is."""
+
 _NUMBER_STARTS = frozenset("+-0123456789")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_WORDS = ("better", "worse", "mixed", "ok", "breached")
 
 
 def html_page(title: str, body: str) -> str:
@@ -34,27 +33,79 @@ def html_page(title: str, body: str) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"{body}\n</body>\n</html>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"{body}\n</main>\n</body>\n</html>\n"
     )
 
 
-def html_grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of texts under their heads; what begins as a number does stands right."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    lines = ("".join(html_cell(cell, cell[:1] in _NUMBER_STARTS) for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table><tr>{head}</tr>{body}</table>"
+def html_tiles(tiles: Sequence[Tile]) -> str:
+    """Return the few figures that matter, in large digits."""
+    shown = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles
+    )
+    return f'<dl class="tiles">{shown}</dl>'
+
+
+def html_facts(facts: Mapping[str, str | None]) -> str:
+    """Return names and what is known of them."""
+    shown = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in facts.items()
+        if value
+    )
+    return f'<dl class="facts">{shown}</dl>'
+
+
+def html_grid(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, *, markup: bool = False
+) -> str:
+    """Return a table of texts under their heads; columns of numbers stand right.
+
+    A page that is too narrow for it has it scroll.
+
+    Args:
+        heads: texts.
+        rows: texts; HTML in the first and the last column where ``markup``.
+        name: what the table is.
+        markup: the first and the last cell of a row are HTML.
+    """
+    right = [_is_numeric([row[n] for row in rows]) for n in range(len(heads))]
+    head = "".join(
+        f'<th scope="col"{_number_class(numeric)}>{escape(text)}</th>'
+        for text, numeric in zip(heads, right, strict=True)
+    )
+    body = "".join(f"<tr>{_row(row, right, markup)}</tr>" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    """Say whether a column has numbers; ``-`` stands for one that is not known."""
+    return all(cell[:1] in _NUMBER_STARTS for cell in cells) and any(cell != "-" for cell in cells)
+
+
+def _row(row: Sequence[str], right: Sequence[bool], markup: bool) -> str:
+    raw = (0, len(row) - 1) if markup else ()
+    return "".join(
+        f"<td>{cell}</td>" if n in raw else html_cell(cell, right[n]) for n, cell in enumerate(row)
+    )
 
 
 def html_cell(text: str, numeric: bool) -> str:
     """Return one cell; ``numeric`` ones stand right."""
-    kind = ' class="number"' if numeric else ""
-    return f"<td{kind}>{html_verdict(text)}</td>"
+    return f"<td{_number_class(numeric)}>{html_verdict(text)}</td>"
+
+
+def _number_class(numeric: bool) -> str:
+    return ' class="number"' if numeric else ""
 
 
 def html_verdict(text: str) -> str:
     """Return ``text``, in the colour of what it says about a run."""
-    if text in ("better", "worse", "mixed", "ok", "breached"):
+    if text in _WORDS:
         return f'<span class="{text}">{text}</span>'
     return escape(text)

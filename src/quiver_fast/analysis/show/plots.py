@@ -24,15 +24,23 @@ from quiver_fast.analysis.figures.statistics import (
 )
 from quiver_fast.analysis.figures.windows import latency_windows
 from quiver_fast.analysis.model.units import fine_text, per_millisecond
+from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
+from quiver_fast.analysis.show.curves import (
+    AXIS_RANKS,
+    heat_cells,
+    merged_latencies,
+    percentile_curve,
+    sweep_curves,
+    with_silence,
+)
 from quiver_fast.analysis.show.optional import optional_module
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
-from quiver_fast.analysis.tables.spilled import LatencyRows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_plots", "run_dots", "run_plots", "series_plots"]
+__all__ = ["comparison_plots", "run_dots", "run_plots", "series_plots", "sweep_plots"]
 
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
@@ -40,9 +48,7 @@ Int64Array = NDArray[np.int64]
 _SIZE = (9.0, 3.6)
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 _BLUE, _ORANGE, _GREEN, _PURPLE, _GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#999999"
-_COLUMNS, _BINS = 600, 80
-_AXIS_RANKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
-_CURVE_POINTS = 120
+_CURVES = (_BLUE, _ORANGE, _GREEN, _PURPLE, _GREY, "#56B4E9", "#E69F00", "#000000")
 
 
 def run_plots(run: RunData, statistics: Mapping[str, Any]) -> dict[str, Figure]:
@@ -74,12 +80,12 @@ def comparison_plots(base: Sequence[RunData], candidate: Sequence[RunData]) -> d
         for number, run in enumerate(runs):
             counts = arrivals(run)
             name = label if number == 0 else None
-            seconds, rates = _with_silence(counts.seconds, counts.rates, 0.0)
+            seconds, rates = with_silence(counts.seconds, counts.rates, 0.0)
             axes.plot(seconds - seconds[:1], rates, color=colour, label=name, lw=1)
     axes.set_ylim(bottom=0)
     _finish(axes)
     plots = {"comparison-throughput": figure}
-    merged = {label: _merged(runs) for label, (runs, _) in sets.items()}
+    merged = {label: merged_latencies(runs) for label, (runs, _) in sets.items()}
     if all(merged.values()):
         figure, axes = _percentile_axes("Latency by percentile, base and candidate")
         for label, latencies in merged.items():
@@ -132,6 +138,41 @@ def series_plots(series: Mapping[str, Any]) -> dict[str, Figure]:
     return plots
 
 
+def sweep_plots(sweeps: Sequence[SweptValues]) -> dict[str, Figure]:
+    """Return the curves of latency over throughput of sweeps: one plot, or none without figures.
+
+    Of two options the one with fewer values has a curve for each of them. A hollow mark is a
+    point whose load was not sustained.
+
+    Raises:
+        QuiverError: matplotlib is not installed.
+    """
+    curves = [curve for sweep in sweeps for curve in sweep_curves(sweep, len(sweeps) > 1)]
+    if not curves:
+        return {}
+    figure, axes = _axes("Latency over throughput", "thousand messages/s", "latency")
+    for number, (label, points) in enumerate(curves):
+        _draw_sweep(axes, label, points, _CURVES[number % len(_CURVES)])
+    axes.set_xlim(left=0)
+    if axes.dataLim.y0 > 0:
+        axes.set_yscale("log")
+        _latency_axis(axes)
+    else:
+        _scale(axes, "us")
+    _finish(axes)
+    return {"sweep": figure}
+
+
+def _draw_sweep(axes: Axes, label: str, points: Sequence[SweptPoint], colour: str) -> None:
+    figures = [point.figures for point in points if point.figures is not None]
+    fills = [colour if point.sustained else "white" for point in points]
+    rates = [found["message_rate"] / 1000 for found in figures]
+    for name, part, style in (("latency_p99", "99 %", "-"), ("latency_p50", "median", ":")):
+        values = [found[name] for found in figures]
+        axes.plot(rates, values, style, color=colour, label=f"{label}{part}", lw=1.2)
+        axes.scatter(rates, values, s=22, c=fills, edgecolors=colour, zorder=3)
+
+
 def _axes(title: str, x_label: str, y_label: str) -> tuple[Figure, Axes]:
     module = optional_module("matplotlib.figure", "drawing plots")
     figure: Figure = module.Figure(figsize=_SIZE, layout="constrained")
@@ -162,7 +203,7 @@ def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
     start = min(starts, default=0)
     for counts, label, colour in lines:
         if counts is not None:
-            seconds, rates = _with_silence(counts.seconds, counts.rates, 0.0)
+            seconds, rates = with_silence(counts.seconds, counts.rates, 0.0)
             axes.plot(seconds - start, rates, color=colour, label=label, lw=1.2)
     steady = statistics["steady_state"]
     if steady["figures_of"] == OF_STEADY:
@@ -176,20 +217,10 @@ def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _with_silence(
-    seconds: Int64Array, values: Float64Array, silent: float
-) -> tuple[Int64Array, Float64Array]:
-    """Put ``silent`` at the first and the last second of each gap, for lines between rows."""
-    gaps = np.flatnonzero(np.diff(seconds) > 1)
-    places = np.repeat(gaps + 1, 2)
-    ends = np.column_stack((seconds[gaps] + 1, seconds[gaps + 1] - 1)).ravel()
-    return np.insert(seconds, places, ends), np.insert(values, places, silent, axis=0)
-
-
 def _latency(histogram: Histogram) -> Figure:
     figure, axes = _axes("Latency of each second", "seconds from the start", "latency")
     seconds, table = latency_windows(histogram, (50, 99, 100))
-    seconds, table = _with_silence(seconds, table, np.nan)
+    seconds, table = with_silence(seconds, table, np.nan)
     styles = (("median", _GREEN), ("99 %", _BLUE), ("maximum", _ORANGE))
     for column, (label, colour) in enumerate(styles):
         # The dots are for seconds between silent ones, which have no line.
@@ -219,7 +250,7 @@ def _percentile_axes(title: str) -> tuple[Figure, Axes]:
     figure, axes = _axes(title, "percentile", "latency")
     axes.set_xscale("log")
     axes.set_xticks(
-        [1 / (1 - rank / 100) for rank in _AXIS_RANKS], [f"{rank:g} %" for rank in _AXIS_RANKS]
+        [1 / (1 - rank / 100) for rank in AXIS_RANKS], [f"{rank:g} %" for rank in AXIS_RANKS]
     )
     axes.minorticks_off()
     return figure, axes
@@ -232,10 +263,7 @@ def _curve(
     label: str,
     colour: str,
 ) -> None:
-    # The curve goes as far right as the samples allow; its last point is the maximum.
-    spread = np.geomspace(1, max(latencies.total, 2), _CURVE_POINTS)
-    ranks = [*(100 * (1 - 1 / spread)).tolist()[:-1], 100.0]
-    values = np.array(latencies.percentiles(ranks)) / per_millisecond(unit)
+    spread, values = percentile_curve(latencies, unit)
     axes.plot(spread, values, color=colour, label=label, lw=1.5)
     _scale(axes, unit)
 
@@ -257,13 +285,7 @@ def _mark(milliseconds: float) -> str:
 
 def _heat_map(histogram: Histogram) -> Figure:
     figure, axes = _axes("Messages by time and latency", "seconds from the start", "latency")
-    columns, rows = _time_edges(histogram), _latency_edges(histogram)
-    cells = np.zeros((len(columns) - 1, len(rows) - 1))
-    for part in histogram.parts():
-        added, _, _ = np.histogram2d(
-            part.seconds, part.latencies, (columns, rows), weights=part.counts
-        )
-        cells += added
+    columns, rows, cells = heat_cells(histogram)
     colors = optional_module("matplotlib.colors", "drawing plots")
     mesh = axes.pcolormesh(
         columns - columns[0],
@@ -276,34 +298,3 @@ def _heat_map(histogram: Histogram) -> Figure:
     _scale(axes, histogram.unit)
     figure.colorbar(mesh, ax=axes, label="messages")
     return figure
-
-
-def _time_edges(histogram: Histogram) -> Float64Array:
-    ends = [(int(part.seconds[0]), int(part.seconds[-1])) for part in histogram.parts()]
-    first, end = ends[0][0], ends[-1][1] + 1
-    width = -(-(end - first) // _COLUMNS)
-    return np.arange(first, end + width, width, dtype=np.float64)
-
-
-def _latency_edges(histogram: Histogram) -> Float64Array:
-    """Return edges at whole ticks, ever wider away from zero on both sides."""
-    latencies = histogram.distribution()
-    low, high = latencies.minimum, latencies.maximum
-    upper = np.unique(np.rint(np.geomspace(1, max(high, 1) + 1, _BINS)))
-    lower = -np.unique(np.rint(np.geomspace(1, -low, _BINS)))[::-1] if low < 0 else np.empty(0)
-    return np.concatenate((lower, [0.0], upper))
-
-
-def _merged(runs: Sequence[RunData]) -> tuple[Latencies, str] | None:
-    """Return the latencies of all runs in the finest of their units, None if none received."""
-    histograms = [run.histogram for run in runs if run.histogram is not None]
-    histograms = [histogram for histogram in histograms if histogram.total]
-    if not histograms:
-        return None
-    finest = max((histogram.unit for histogram in histograms), key=per_millisecond)
-    together = LatencyRows()
-    for histogram in histograms:
-        factor = per_millisecond(finest) // per_millisecond(histogram.unit)
-        for part in histogram.parts():
-            together.add(part.latencies * factor, part.counts)
-    return together.total(), finest

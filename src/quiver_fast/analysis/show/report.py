@@ -1,7 +1,7 @@
 """The HTML report: one file that needs no network and runs no script.
 
-Its plots are inline SVG, the same that ``--svg`` writes; its Content-Security-Policy
-forbids the browser to load anything.
+What was measured, the few figures and the verdict come first, then charts, then tables. Charts
+are inline SVG of our own; the page's Content-Security-Policy forbids the browser to load anything.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quiver_fast.analysis.compare.comparison import NO_DIFFERENCE
+from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import (
     average_text,
@@ -19,70 +20,112 @@ from quiver_fast.analysis.model.units import (
     fine_text,
     latency_text,
     mean_text,
+    three_digits,
 )
-from quiver_fast.analysis.show.export import svg_text
-from quiver_fast.analysis.show.html import html_cell, html_grid, html_page, html_verdict
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from quiver_fast.analysis.read.sweep_file import SweptValues
+from quiver_fast.analysis.show.ends import ends_section
+from quiver_fast.analysis.show.headline import run_facts, run_tiles, run_verdict
+from quiver_fast.analysis.show.html import (
+    html_cell,
+    html_facts,
+    html_grid,
+    html_page,
+    html_tiles,
+    html_verdict,
+)
+from quiver_fast.analysis.show.overview import overview
+from quiver_fast.analysis.show.run_charts import run_charts
+from quiver_fast.analysis.show.set_charts import (
+    change_chart,
+    comparison_charts,
+    series_charts,
+    sweep_charts,
+)
 
 __all__ = ["ReportPart", "html_report"]
 
-ReportPart = tuple[Mapping[str, Any], Mapping[str, "Figure"]]
-"""The document of a run, and its plots."""
+ReportPart = tuple[Mapping[str, Any], RunData]
+"""The document of a run, and what an engine read."""
 
 
 def html_report(
     parts: Sequence[ReportPart],
     document: Mapping[str, Any],
-    plots: Mapping[str, Figure],
+    base: Sequence[RunData] = (),
+    sweeps: Sequence[SweptValues] = (),
 ) -> str:
     """Return the report as one HTML document.
 
-    Every plot is a ``figure`` element; its id is the plot's name, in runs after ``run-N-``.
+    Every chart is a ``figure`` element; its id is the chart's name, in runs after ``run-N-``.
 
     Args:
         parts: one for each run.
         document: the whole document, for ``comparison``, ``change_points``, ``thresholds``
             and ``analysed_with``.
-        plots: of the comparison and of the series of runs.
+        base: the runs that these are compared with.
+        sweeps: those that the runs are points of.
+
+    Raises:
+        RecordError: a file of snapshots beside records is damaged.
+        OSError: it cannot be read.
     """
-    body = ["<h1>Quiver analysis</h1>", _verdicts(document), _figures(plots, "")]
-    for number, (run, run_plots) in enumerate(parts, start=1):
-        body.append(_run(run, _figures(run_plots, f"run-{number}-")))
-    body.append("<h2>Analysed with</h2>" + _table(document["analysed_with"]))
-    return html_page("Quiver analysis", "\n".join(part for part in body if part))
+    title = _title(parts, document)
+    body = [f"<header><h1>{escape(title)}</h1>{_lead(parts, document)}</header>"]
+    body += [_charts(sweep_charts(sweeps)), _comparison(document["comparison"])]
+    if base:
+        body.append(_charts(comparison_charts(base, [run for _, run in parts])))
+    body += [_thresholds(document["thresholds"]), _changes(document["change_points"])]
+    if len(parts) > 1:
+        body.append("<h2>Runs</h2>" + overview(parts))
+    for number, (one, run) in enumerate(parts, start=1):
+        body.append(_run(number, one, run))
+    body.append("<h2>Analysed with</h2>" + _narrow(_table(document["analysed_with"])))
+    return html_page(title, "\n".join(part for part in body if part))
 
 
-def _figures(plots: Mapping[str, Figure], prefix: str) -> str:
-    return "\n".join(
-        f'<figure id="{escape(prefix + name)}">{_inline_svg(figure)}</figure>'
-        for name, figure in plots.items()
-    )
+def _title(parts: Sequence[ReportPart], document: Mapping[str, Any]) -> str:
+    if document["comparison"] is not None:
+        return "Quiver: comparison of runs"
+    if len(parts) > 1:
+        return f"Quiver: {len(parts)} runs"
+    target = run_facts(parts[0][0]).get("Target")
+    return f"Quiver: {target or parts[0][0]['name']}"
 
 
-def _inline_svg(figure: Figure) -> str:
-    """Return the ``svg`` element alone: a declaration or doctype has no place within HTML."""
-    text = svg_text(figure)
-    return text[text.index("<svg") :]
+def _lead(parts: Sequence[ReportPart], document: Mapping[str, Any]) -> str:
+    """Return the verdict, and of one run alone its figures and what was measured."""
+    words = []
+    if document["comparison"] is not None:
+        verdict = html_verdict(document["comparison"]["verdict"])
+        words.append(f'<p class="verdict">The candidate, against the base: {verdict}</p>')
+    broken = [one for one in document["thresholds"] if one["breached"]]
+    if broken:
+        texts = ", ".join(escape(one["condition"]) for one in broken)
+        words.append(f'<p class="verdict bad">Thresholds breached: {texts}</p>')
+    if len(parts) > 1:
+        bad = sum(one["complete"] is False for one, _ in parts)
+        state = f"{bad} of {len(parts)} runs are incomplete" if bad else "No run is incomplete"
+        words.append(f'<p class="verdict {"bad" if bad else "good"}">{state}</p>')
+        words.append(html_facts(run_facts(parts[0][0])))
+    return "".join(words)
 
 
-def _verdicts(document: Mapping[str, Any]) -> str:
-    sections = [
-        _comparison(document["comparison"]),
-        _changes(document["change_points"]),
-        _thresholds(document["thresholds"]),
-    ]
-    return "\n".join(section for section in sections if section)
+def _charts(charts: Sequence[str]) -> str:
+    return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
+
+
+def _narrow(table: str) -> str:
+    return f'<div class="columns"><div>{table}</div></div>'
 
 
 def _comparison(comparison: Mapping[str, Any] | None) -> str:
     if comparison is None:
         return ""
-    heads = ("figure", "base", "candidate", "change", "95 % interval of the difference")
+    heads = ("figure", "verdict", "base", "candidate", "change", "95 % interval of the difference")
     rows = [
         [
             name.replace("_", " "),
+            figure["verdict"],
             average_text(figure["base"], figure["unit"]),
             average_text(figure["candidate"], figure["unit"]),
             _change(figure),
@@ -91,7 +134,6 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
             _number(figure["effect"]),
             average_text(figure["raw_base"], figure["unit"]),
             average_text(figure["raw_candidate"], figure["unit"]),
-            figure["verdict"],
         ]
         for name, figure in comparison["figures"].items()
     ]
@@ -99,8 +141,9 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
     names = {key: ", ".join(comparison[key]) for key in keys if comparison[key]}
     return (
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
-        + _table(names)
-        + html_grid((*heads, "p", "effect", "raw base", "raw candidate", "verdict"), rows)
+        + _narrow(_table(names))
+        + change_chart(comparison)
+        + html_grid((*heads, "p", "effect", "raw base", "raw candidate"), rows, "Comparison")
         + "<p>Base and candidate are means over the seconds of the steady states (of runs that "
         "are not steady over all seconds), raw ones over whole runs.</p>"
     )
@@ -126,15 +169,17 @@ def _changes(changes: Mapping[str, Any] | None) -> str:
         for change in figure["change_points"]
     ]
     named = f"<p>Incomplete: {escape(', '.join(changes['incomplete']))}</p>"
-    found = html_grid(("figure", "from run", "before", "after"), rows) if rows else "<p>None.</p>"
+    heads = ("figure", "from run", "before", "after")
+    found = html_grid(heads, rows, "Change points") if rows else "<p>None.</p>"
     marks = named if changes["incomplete"] else ""
     steps = {
         name: f"{100 * figure['detectable_step']:,.2g} %"
         for name, figure in changes["figures"].items()
         if figure["detectable_step"] is not None
     }
-    seen = f"<h3>Steps that so many runs show</h3>{_table(steps)}" if steps else ""
-    return f"<h2>Change points over {len(changes['runs'])} runs</h2>{found}{marks}{seen}"
+    seen = f"<h3>Steps that so many runs show</h3>{_narrow(_table(steps))}" if steps else ""
+    title = f"<h2>Change points over {len(changes['runs'])} runs</h2>"
+    return title + found + marks + _charts(series_charts(changes)) + seen
 
 
 def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
@@ -149,17 +194,12 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
         ]
         for one in thresholds
     ]
-    return "<h2>Thresholds</h2>" + html_grid(("condition", "run", "figure", "verdict"), rows)
+    heads = ("condition", "run", "figure", "verdict")
+    return "<h2>Thresholds</h2>" + html_grid(heads, rows, "Thresholds")
 
 
-def _incomplete(run: Mapping[str, Any]) -> str:
-    if run["complete"] is not False:
-        return ""
-    reason = run["reason"] or "the run does not say why"
-    return f'<p class="breached">Incomplete: {escape(reason)}</p>'
-
-
-def _run(run: Mapping[str, Any], figures: str) -> str:
+def _run(number: int, run: Mapping[str, Any], data: RunData) -> str:
+    """Return the section of a run: its figures, its charts, its tables."""
     ends = {role: run[role] for role in ("sender", "receiver") if run[role] is not None}
     heads = [("Results", _results(run, ends)), ("Delivery", run["delivery"])]
     heads += [("Drain", run["drain"]), ("Queue growth", run["queue_growth"])]
@@ -170,10 +210,14 @@ def _run(run: Mapping[str, Any], figures: str) -> str:
         for name in ("config", "environment")
         for role, end in ends.items()
     ]
-    blocks = [f"<h2>Run {escape(str(run['name']))}</h2>", _incomplete(run)]
-    blocks += [_columns(heads), figures]
-    blocks.append(_columns(_analysis_tables(run["analysis"])))
-    return "\n".join([*blocks, _columns(surroundings)])
+    title = f'<h2 id="run-{number}">Run {escape(str(run["name"]))}</h2>'
+    blocks = [title, run_verdict(run), html_tiles(run_tiles(run))]
+    blocks.append(html_facts(run_facts(run)))
+    blocks.append(_charts(run_charts(data, run["analysis"], f"run-{number}-")))
+    blocks.append(ends_section(run))
+    blocks += [_columns(heads), _columns(_analysis_tables(run["analysis"]))]
+    blocks.append(_columns(surroundings))
+    return '<section class="run">' + "\n".join(blocks) + "</section>"
 
 
 def _columns(tables: Sequence[tuple[str, Mapping[str, Any] | None]]) -> str:
@@ -273,7 +317,7 @@ def _shown(value: Any) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return f"{value:,}" if isinstance(value, int) else three_digits(value)
 
 
 def _interval(bounds: Sequence[float] | None, unit: str) -> str:

@@ -15,9 +15,16 @@ from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.set_layout import both_sides
 from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.analysis.read.sweep_file import read_sweeps
 from quiver_fast.analysis.show import export
 from quiver_fast.analysis.show.parquet import write_parquet
-from quiver_fast.analysis.show.plots import comparison_plots, run_dots, run_plots, series_plots
+from quiver_fast.analysis.show.plots import (
+    comparison_plots,
+    run_dots,
+    run_plots,
+    series_plots,
+    sweep_plots,
+)
 from quiver_fast.analysis.show.report import html_report
 from quiver_fast.cli.analyze.document import run_document, whole_document
 from quiver_fast.cli.analyze.engines import (
@@ -129,12 +136,14 @@ class _Analysis:
     ) -> None:
         self.base = base
         self.runs = runs
+        self._sweeps = read_sweeps([*args.compare, *args.paths])
         self.documents = [run_document(run, args.expected_interval, args.window) for run in runs]
         self.document = whole_document(
             self.documents,
             engine,
             compare_sets(base, runs) if base else None,
-            changes([*base, *runs]),
+            # The points of a sweep differ because they should.
+            None if self._sweeps else changes([*base, *runs]),
             self._thresholds(args),
         )
 
@@ -151,7 +160,8 @@ class _Analysis:
 
     def set_plots(self) -> dict[str, Figure]:
         """Return the plots of the comparison and of the series, where there are such."""
-        plots = comparison_plots(self.base, self.runs) if self.base else {}
+        plots = sweep_plots(self._sweeps)
+        plots |= comparison_plots(self.base, self.runs) if self.base else {}
         if self.document["comparison"] is not None:
             plots |= run_dots(self.document["comparison"])
         series = self.document["change_points"]
@@ -171,9 +181,8 @@ class _Analysis:
 
     def html(self) -> str:
         """Return the HTML report."""
-        pairs = zip(self.documents, self.runs, strict=True)
-        parts = [(document, self.run_plots(document, run)) for document, run in pairs]
-        return html_report(parts, self.document, self.set_plots())
+        parts = list(zip(self.documents, self.runs, strict=True))
+        return html_report(parts, self.document, self.base, self._sweeps)
 
     def report(self, console: Console) -> int:
         """Print the analysis and the warnings about it; return the exit code."""

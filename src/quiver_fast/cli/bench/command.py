@@ -12,7 +12,8 @@ from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.bench.cell import FAILED, kept_result, run_cell
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
-from quiver_fast.cli.bench.table import bench_html, bench_text, cell_line, failures_text, ranked
+from quiver_fast.cli.bench.page import bench_html, log_ends
+from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -191,7 +192,8 @@ class _Bench:
         write_json(self._output_dir / _DOCUMENT, document)
         text = "\n".join(filter(None, (self._text(), failures_text(self._results))))
         write_text(self._output_dir / _TEXT, text + "\n")
-        write_text(self._output_dir / _HTML, bench_html(document))
+        logs = {result["name"]: log_ends(result) for result in self._failures()}
+        write_text(self._output_dir / _HTML, bench_html(document, logs))
 
     def _report(self) -> int:
         self._save()

@@ -1,0 +1,96 @@
+"""The ends of a run of many on its page: each one's share, and how fair the shares are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from quiver_fast.analysis.model.units import average_text, latency_text
+from quiver_fast.analysis.show.html import html_facts, html_grid
+
+__all__ = ["ends_section"]
+
+_RANKS = ("50", "99", "100")
+_HEADS = ("End", "Messages", "Share", "Messages/s", "Median", "99 %", "Maximum", "State")
+
+
+def ends_section(run: Mapping[str, Any]) -> str:
+    """Return the section as HTML; empty for a run of one pair.
+
+    Args:
+        run: the document of the run.
+    """
+    ends, fairness = run.get("ends"), run.get("fairness") or {}
+    if not ends:
+        return ""
+    sides = "".join(
+        _side([end for end in ends if end["role"] == role], f"{role.capitalize()}s", found)
+        for role in ("sender", "receiver")
+        if (found := fairness.get(f"{role}s")) is not None
+    )
+    return (
+        f"<h3>Ends</h3>{_facts(fairness)}<div class='charts'>{sides}</div>{_table(ends, fairness)}"
+    )
+
+
+def _facts(fairness: Mapping[str, Any]) -> str:
+    """Return how even the shares are: Jain's index is 1 where all are equal."""
+    return html_facts({
+        f"{side.capitalize()}": f"{_percent(found['least'])} to {_percent(found['most'])} each, "
+        f"Jain's index {found['index']:.3f}"
+        for side, found in fairness.items()
+        if found is not None
+    })  # fmt: skip
+
+
+def _side(ends: Sequence[Mapping[str, Any]], title: str, found: Mapping[str, Any]) -> str:
+    """Return the shares of one side as bars, in the order of the ends."""
+    most = found["most"] or 1.0
+    rows = "".join(
+        f"<span>{escape(end['name'])}</span>"
+        f'<span><i class="bar" style="width:{100 * share / most:.1f}%"></i></span>'
+        f'<span class="number">{_percent(share)}</span>'
+        for end, share in zip(ends, found["shares"], strict=True)
+    )
+    return (
+        f'<section><h4>{title}: shares of the messages</h4><div class="bars">{rows}</div></section>'
+    )
+
+
+def _table(ends: Sequence[Mapping[str, Any]], fairness: Mapping[str, Any]) -> str:
+    shares = [
+        share
+        for side in ("senders", "receivers")
+        for share in (fairness.get(side) or {}).get("shares", ())
+    ]
+    known = [*map(_percent, shares)] if len(shares) == len(ends) else ["-"] * len(ends)
+    rows = [_row(end, share) for end, share in zip(ends, known, strict=True)]
+    return html_grid(_HEADS, rows, "Ends")
+
+
+def _row(end: Mapping[str, Any], share: str) -> list[str]:
+    latency = end.get("latency") or {}
+    figures = [
+        latency_text(latency["percentiles"][rank], latency["unit"]) if latency.get("count") else "-"
+        for rank in _RANKS
+    ]
+    rate = end["results"]["message_rate"]
+    return [
+        end["name"],
+        f"{end['results']['message_count']:,}",
+        share,
+        "-" if rate is None else average_text(rate, "/s").removesuffix("/s"),
+        *figures,
+        _state(end),
+    ]
+
+
+def _state(end: Mapping[str, Any]) -> str:
+    if end.get("complete") is None:
+        return "-"
+    return "complete" if end["complete"] else str(end.get("reason") or "incomplete")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

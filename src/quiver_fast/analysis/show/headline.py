@@ -1,0 +1,159 @@
+"""The beginning of a run's section on a page: figures, verdict, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from html import escape
+from typing import Any
+
+from quiver_fast.analysis.figures.steady import NOT_STEADY
+from quiver_fast.analysis.model.units import average_text, latency_text
+from quiver_fast.analysis.show.html import Tile
+
+__all__ = ["environment_facts", "run_facts", "run_rate", "run_tiles", "run_verdict"]
+
+_SHOWN = (("50", "Median latency"), ("99", "99 %"), ("99.9", "99.9 %"), ("100", "Maximum"))
+_FAULTS = (
+    ("unreceived", "not received"),
+    ("lost", "lost"),
+    ("duplicate", "received twice or more"),
+    ("reordered", "out of order"),
+    ("negative_latency", "received before they were sent: the clocks differ"),
+)
+
+
+def run_tiles(run: Mapping[str, Any]) -> list[Tile]:
+    """Return the few figures of a run that matter."""
+    tiles = [("Throughput", average_text(run_rate(run), "/s"))]
+    latency = (run["receiver"] or {}).get("latency") or {}
+    if latency.get("count"):
+        tiles += [
+            (name, latency_text(latency["percentiles"][rank], latency["unit"]))
+            for rank, name in _SHOWN
+        ]
+    delivery = run["delivery"] or {}
+    for key, name in (("received", "Received"), ("unreceived", "Unreceived")):
+        if delivery.get(key) is not None:
+            tiles.append((name, f"{delivery[key]:,}"))
+    if not delivery and run["sender"] is not None:
+        tiles.append(("Sent", f"{run['sender']['results']['message_count']:,}"))
+    return tiles
+
+
+def run_rate(run: Mapping[str, Any]) -> float | None:
+    """Return the messages/s of a run: end to end where both ends are there."""
+    both = (run["results"] or {}).get("end_to_end_rate")
+    end = run["receiver"] or run["sender"] or {"results": {"message_rate": None}}
+    rate: float | None = end["results"]["message_rate"] if both is None else both
+    return rate
+
+
+def run_verdict(run: Mapping[str, Any]) -> str:
+    """Return in HTML whether a run did what was asked, and what is wrong with its figures."""
+    if run["complete"] is False:
+        reason = run["reason"] or "the run does not say why"
+        return f'<p class="breached">Incomplete: {escape(reason)}</p>'
+    faults = list(_faults(run["delivery"] or {}))
+    steady = run["analysis"]["steady_state"]
+    words = ["Complete"] if run["complete"] else ["No summary tells whether it is complete"]
+    words += faults or ["every message was received"] * (run["delivery"] is not None)
+    words.append(steady["verdict"] + (f": {steady['reason']}" if steady["reason"] else ""))
+    bad = bool(faults) or steady["verdict"] == NOT_STEADY
+    return f'<p class="verdict {"bad" if bad else "good"}">{escape("; ".join(words))}</p>'
+
+
+def _faults(delivery: Mapping[str, Any]) -> Iterator[str]:
+    for key, words in _FAULTS:
+        if delivery.get(key):
+            yield f"{delivery[key]:,} {words}"
+
+
+def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return what was measured, where and with what; None for what is not known."""
+    ends = [end for end in (run["sender"], run["receiver"]) if end is not None]
+    config: Mapping[str, Any] = next((end["config"] for end in ends if end["config"]), {})
+    environments = [end["environment"] for end in ends if end["environment"]]
+    return {
+        "Target": _word(config.get("url")),
+        "Peer": "none: peer to peer" if run["peer_to_peer"] else _peer(ends),
+        "Arrows": _arrows(run),
+        "Load": _load(config),
+        "Date": _date(ends),
+        **environment_facts(environments[0] if environments else {}),
+    }
+
+
+def environment_facts(environment: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return host, processor, versions and command out of the section ``environment``."""
+    known = {key: str(value) for key, value in environment.items() if value is not None}
+    cpu = known.get("cpu") or known.get("machine")
+    count = known.get("cpu_count")
+    versions = [
+        f"{name} {known[key]}"
+        for key, name in (
+            ("quiver_fast", "quiver-fast"), ("proton", "Proton"), ("python", "Python"),
+            ("numpy", "NumPy"),
+        )
+        if key in known
+    ]  # fmt: skip
+    return {
+        "Host": known.get("host"),
+        "CPU": f"{count} x {cpu}" if cpu and count else cpu,
+        "Kernel": known.get("kernel"),
+        "Versions": ", ".join(versions) or None,
+        "Command": known.get("command"),
+    }
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _peer(ends: list[Mapping[str, Any]]) -> str | None:
+    """Return product and version of the broker, as its open frame has them."""
+    for end in ends:
+        peer = (end["arrow"] or {}).get("peer")
+        if isinstance(peer, Mapping):
+            words = [_word(peer.get("product")), _word(peer.get("version"))]
+            if any(words):
+                return " ".join(word for word in words if word)
+            if container := _word(peer.get("container")):
+                return f"{container} (its container id; it names no product)"
+    return None
+
+
+def _arrows(run: Mapping[str, Any]) -> str | None:
+    names = [
+        (role, ((run[role] or {}).get("config") or {}).get("impl"))
+        for role in ("sender", "receiver")
+    ]
+    return ", ".join(f"{role} {name}" for role, name in names if name) or None
+
+
+def _load(config: Mapping[str, Any]) -> str | None:
+    if not config:
+        return None
+    rate = config.get("rate")
+    words = [f"{rate:,} messages/s" if rate else "as fast as possible"]
+    if config.get("rate_steps"):
+        words = [f"rate steps {config['rate_steps']}"]
+    for key, text in (("body_size", "bodies of {:,} B"), ("credit_window", "credit {:,}")):
+        if config.get(key):
+            words.append(text.format(config[key]))
+    if config.get("durable"):
+        words.append("durable")
+    return ", ".join(words)
+
+
+def _date(ends: list[Mapping[str, Any]]) -> str | None:
+    keys = ("first_send_time", "first_receive_time")
+    times = [end["results"].get(key) for end in ends for key in keys]
+    known = [time for time in times if time]
+    if not known:
+        return None
+    try:
+        moment = datetime.fromtimestamp(min(known) / 1000, tz=timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return None  # a clock far from any year that has a name
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

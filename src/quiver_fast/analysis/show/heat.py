@@ -1,0 +1,123 @@
+"""A map of messages by time and latency, as an image that a page holds within itself."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quiver_fast.analysis.model.units import per_millisecond, short_text
+from quiver_fast.analysis.show.curves import heat_cells
+from quiver_fast.analysis.show.scales import Scale
+from quiver_fast.analysis.tables.latencies import Histogram
+
+__all__ = ["Heat", "heat_image"]
+
+Float64Array = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+
+_ROWS = 160
+# From few to many: ever darker on white, and each far from black; told apart by all eyes.
+_ANCHORS = np.array([(150, 200, 235), (70, 130, 200), (125, 80, 160), (205, 75, 60)], np.float64)
+
+
+@dataclass(frozen=True)
+class Heat:
+    """How many messages there are by time and latency.
+
+    Attributes:
+        edges: of the columns, epoch seconds, float64[c + 1].
+        rows: edges of the rows, ticks of the clock, float64[r + 1].
+        cells: messages, float64[c, r].
+        ticks: of the clock in a millisecond.
+    """
+
+    edges: Float64Array
+    rows: Float64Array
+    cells: Float64Array
+    ticks: int
+
+    @property
+    def first(self) -> float:
+        """When the map begins, epoch seconds."""
+        return float(self.edges[0])
+
+    @property
+    def last(self) -> float:
+        """When it ends."""
+        return float(self.edges[-1])
+
+    @property
+    def low(self) -> float:
+        """The least latency, ticks."""
+        return float(self.rows[0])
+
+    @property
+    def high(self) -> float:
+        """The end of the greatest one."""
+        return float(self.rows[-1])
+
+    def columns(self) -> Iterator[tuple[float, float, float]]:
+        """Yield begin, end and number of messages of each column."""
+        sums = self.cells.sum(axis=1).tolist()
+        edges = self.edges.tolist()
+        yield from zip(edges[:-1], edges[1:], sums, strict=True)
+
+    def url(self, scale: Scale) -> str:
+        """Return the image as a ``data:`` URL, its rows equally high on ``scale``."""
+        limits = scale.places(self.rows / self.ticks)
+        centres = (np.arange(_ROWS)[::-1] + 0.5) / _ROWS
+        places = np.clip(np.searchsorted(limits, centres, "right") - 1, 0, len(self.rows) - 2)
+        shown = self.cells.T[places]
+        return "data:image/png;base64," + base64.b64encode(_png(_coloured(shown))).decode()
+
+    def key(self) -> str:
+        """Return HTML that says what the colours mean."""
+        colours = ", ".join(f"rgb({r:.0f} {g:.0f} {b:.0f})" for r, g, b in _ANCHORS)
+        most = short_text(float(self.cells.max()))
+        return (
+            '<p class="note key">1 '
+            f'<i style="background:linear-gradient(to right, {colours})"></i> '
+            f"{most} messages in a cell</p>"
+        )
+
+
+def heat_image(histogram: Histogram) -> Heat:
+    """Return the map of ``histogram``, which has one message at least."""
+    columns, rows, cells = heat_cells(histogram)
+    return Heat(columns, rows, cells, per_millisecond(histogram.unit))
+
+
+def _coloured(cells: Float64Array) -> Bytes:
+    """Return red, green, blue and opacity of each cell, by the logarithm of its messages."""
+    share = np.log(np.maximum(cells, 1)) / max(np.log(cells.max()), 1e-9)
+    steps = np.linspace(0, 1, len(_ANCHORS))
+    image = np.zeros((*cells.shape, 4), np.uint8)
+    for channel in range(3):
+        image[..., channel] = np.interp(share, steps, _ANCHORS[:, channel]).round()
+    image[..., 3] = np.where(cells > 0, 255, 0)
+    return image
+
+
+def _png(image: Bytes) -> bytes:
+    """Return rows of red, green, blue and opacity as PNG (RFC 2083)."""
+    height, width, _ = image.shape
+    # Each row has the number of its filter before it: none.
+    rows = np.zeros((height, 1 + 4 * width), np.uint8)
+    rows[:, 1:] = image.reshape(height, 4 * width)
+    header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    parts = (
+        _chunk(b"IHDR", header),
+        _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)),
+        _chunk(b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,0 +1,44 @@
+"""The table of several runs on a page: a line and a small chart for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.statistics import arrivals
+from quiver_fast.analysis.model.units import average_text, latency_text
+from quiver_fast.analysis.show.chart import sparkline
+from quiver_fast.analysis.show.headline import run_rate
+from quiver_fast.analysis.show.html import html_grid
+
+__all__ = ["overview"]
+
+_HEADS = ("Run", "Messages/s", "Median", "99 %", "Maximum", "Unreceived", "State", "Over time")
+_RANKS = ("50", "99", "100")
+
+
+def overview(parts: Sequence[tuple[Mapping[str, Any], RunData]]) -> str:
+    """Return the table as HTML; each name leads to the run's section."""
+    rows = [_row(number, run, data) for number, (run, data) in enumerate(parts, start=1)]
+    return html_grid(_HEADS, rows, "Runs", markup=True)
+
+
+def _row(number: int, run: Mapping[str, Any], data: RunData) -> list[str]:
+    latency = (run["receiver"] or {}).get("latency") or {}
+    some = bool(latency.get("count"))
+    figures = [
+        latency_text(latency["percentiles"][rank], latency["unit"]) if some else "-"
+        for rank in _RANKS
+    ]
+    unreceived = (run["delivery"] or {}).get("unreceived")
+    name = escape(str(run["name"]))
+    return [
+        f'<a href="#run-{number}">{name}</a>',
+        average_text(run_rate(run), "/s").removesuffix("/s"),
+        *figures,
+        "-" if unreceived is None else f"{unreceived:,}",
+        "incomplete" if run["complete"] is False else run["analysis"]["steady_state"]["verdict"],
+        sparkline(arrivals(data).rates, f"Throughput of {run['name']} over time"),
+    ]

@@ -1,0 +1,299 @@
+"""The charts of one run on a page.
+
+Latencies are shown on a scale that is logarithmic above one tick of the records' clock and
+linear below, so that zero and negative latencies have a place. A rate is that of the covered
+part of a second: a run begins and ends within one, and its points are in the midst of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quiver_fast.analysis.figures.omission import CorrectedDistribution
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.statistics import (
+    BY_INTERVAL,
+    OF_STEADY,
+    arrivals,
+    departures,
+    ending,
+)
+from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows
+from quiver_fast.analysis.model.units import latency_text, per_millisecond, short_text
+from quiver_fast.analysis.read.snapshot_file import Snapshots, read_snapshots
+from quiver_fast.analysis.show.chart import Chart
+from quiver_fast.analysis.show.curves import percentile_curve, with_silence
+from quiver_fast.analysis.show.heat import heat_image
+from quiver_fast.analysis.show.scales import (
+    count_scale,
+    latency_scale,
+    percentile_scale,
+    time_scale,
+)
+from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
+
+__all__ = ["draw_curve", "run_charts", "tick_of", "with_centres"]
+
+Float64Array = NDArray[np.float64]
+
+SENT, RECEIVED = 1, 0
+"""The colours of the two ends."""
+_RANKS = ((50, "median", 2), (99, "99 %", 0), (99.9, "99.9 %", 3), (100, "maximum", 1))
+
+
+@dataclass(frozen=True)
+class _Span:
+    """From when to when a run is drawn: epoch seconds."""
+
+    start: float
+    end: float
+
+    @property
+    def length(self) -> float:
+        return max(self.end - self.start, 1e-3)
+
+
+def run_charts(run: RunData, statistics: Mapping[str, Any], prefix: str) -> list[str]:
+    """Return the charts of a run as HTML.
+
+    Args:
+        run: what an engine read, with its histogram where messages were received.
+        statistics: its section ``analysis``.
+        prefix: goes before the ids of the figures.
+
+    Raises:
+        RecordError: a file of snapshots is damaged.
+        OSError: it cannot be read.
+    """
+    span = _span_of(run)
+    charts = [] if span is None else [_throughput(run, statistics, span, prefix)]
+    histogram = run.histogram
+    if histogram is not None and histogram.total and span is not None:
+        charts.append(_latency(histogram, span, prefix))
+        charts.append(_percentiles(histogram, statistics["coordinated_omission"], prefix))
+        charts.append(_heat_map(histogram, span, prefix))
+    late = _lateness(run, prefix)
+    charts += [] if late is None else [late]
+    charts += _usage(run, span, prefix)
+    return [chart.html() for chart in charts]
+
+
+def tick_of(histogram: Histogram) -> float:
+    """Return one tick of the clock of ``histogram`` in milliseconds."""
+    return 1 / per_millisecond(histogram.unit)
+
+
+def with_centres(counts: SecondCounts) -> tuple[Float64Array, Float64Array]:
+    """Return the rates of a run for a line, at the midst of what each second covers of it.
+
+    Returns:
+        Epoch seconds and messages/s, float64; 0 in seconds without messages.
+    """
+    seconds, rates = with_silence(counts.seconds, counts.rates, 0.0)
+    centres = seconds.astype(np.float64) + 0.5
+    covered = counts.covered
+    if len(covered):
+        # The first second is covered at its end, the last one at its begin.
+        centres[0] = seconds[0] + 1 - covered[0] / 2
+        if len(centres) > 1:
+            centres[-1] = seconds[-1] + covered[-1] / 2
+    return centres, rates
+
+
+def _span_of(run: RunData) -> _Span | None:
+    """Return the time from the first to the last message of both ends."""
+    ends = [counts for counts in (departures(run), _received(run)) if counts is not None]
+    ends = [counts for counts in ends if len(counts.seconds)]
+    if not ends:
+        return None
+    starts = [float(c.seconds[0]) if c.first is None else c.first / 1000 for c in ends]
+    lasts = [float(c.seconds[-1] + 1) if c.last is None else c.last / 1000 for c in ends]
+    # Records may be out of order; those of a second are drawn in it all the same.
+    start = max(min(starts), min(float(c.seconds[0]) for c in ends))
+    end = max(max(lasts), max(float(c.seconds[-1]) for c in ends))
+    return _Span(start, max(end, start + 0.01))
+
+
+def _received(run: RunData) -> SecondCounts | None:
+    return arrivals(run) if run.receipts is not None and run.receiver is not None else None
+
+
+def _throughput(run: RunData, statistics: Mapping[str, Any], span: _Span, prefix: str) -> Chart:
+    title = "Throughput (incomplete run)" if ending(run)[0] is False else "Throughput"
+    lines = [(departures(run), "sent", SENT), (_received(run), "received", RECEIVED)]
+    shown = [(counts, label, colour) for counts, label, colour in lines if counts is not None]
+    highest = max((_highest(counts.rates) for counts, _, _ in shown), default=1.0)
+    chart = Chart(
+        f"{prefix}throughput", title, time_scale(span.length), count_scale("messages/s", highest)
+    )
+    for counts, label, colour in shown:
+        xs, ys = with_centres(counts)
+        chart.line(xs - span.start, ys, colour, label)
+    _marks(chart, statistics, span)
+    chart.tips(list(_rate_tips(shown, span)))
+    return chart
+
+
+def _highest(values: Float64Array) -> float:
+    return float(np.nanmax(values)) if len(values) and not np.isnan(values).all() else 1.0
+
+
+def _marks(chart: Chart, statistics: Mapping[str, Any], span: _Span) -> None:
+    steady = statistics["steady_state"]
+    if steady["figures_of"] == OF_STEADY:
+        first, last = steady["first_second"], steady["last_second"] + 1
+        chart.band(first - span.start, last - span.start, "steady state")
+    if statistics["sending_end"] is not None:
+        chart.rule(statistics["sending_end"] - span.start, "end of the sending")
+
+
+def _rate_tips(
+    shown: list[tuple[SecondCounts, str, int]], span: _Span
+) -> Iterator[tuple[float, float, str]]:
+    words: dict[int, list[str]] = {}
+    for counts, label, _ in shown:
+        for second, rate in zip(counts.seconds.tolist(), counts.rates.tolist(), strict=True):
+            if rate == rate:
+                words.setdefault(second, []).append(f"{label} {short_text(rate)}/s")
+    for second in sorted(words):
+        yield _column(second, span, ", ".join(words[second]))
+
+
+def _column(second: float, span: _Span, text: str) -> tuple[float, float, str]:
+    first = second - span.start
+    return first, first + 1, f"{max(first, 0):.6g} s: {text}"
+
+
+def _latency(histogram: Histogram, span: _Span, prefix: str) -> Chart:
+    ranks = [rank for rank, _, _ in _RANKS]
+    seconds, table = latency_windows(histogram, ranks)
+    low, high = float(table.min()), float(table.max())
+    chart = Chart(
+        f"{prefix}latency",
+        "Latency percentiles of each second",
+        time_scale(span.length),
+        latency_scale(low, high, tick_of(histogram)),
+    )
+    xs, ys = with_silence(seconds, table, np.nan)
+    for column, (_, label, colour) in enumerate(_RANKS):
+        chart.line(xs + 0.5 - span.start, ys[:, column], colour, label)
+    texts = [
+        ", ".join(
+            f"{label} {latency_text(value * 1e6, 'ns')}"
+            for (_, label, _), value in zip(_RANKS, row, strict=True)
+        )
+        for row in table.tolist()
+    ]
+    chart.tips([_column(s, span, text) for s, text in zip(seconds.tolist(), texts, strict=True)])
+    return chart
+
+
+def _percentiles(histogram: Histogram, omission: Mapping[str, Any] | None, prefix: str) -> Chart:
+    raw = histogram.distribution()
+    curves: list[tuple[Latencies | CorrectedDistribution, str, int]] = [(raw, "as recorded", 0)]
+    if omission is not None and omission["method"] == BY_INTERVAL:
+        corrected = CorrectedDistribution(coarse(raw)[0], omission["expected_interval"])
+        curves.append((corrected, "corrected for coordinated omission", 3))
+    ticks = per_millisecond(histogram.unit)
+    low = min(latencies.percentiles([0])[0] for latencies, _, _ in curves) / ticks
+    chart = Chart(
+        f"{prefix}percentiles",
+        "Latency by percentile",
+        percentile_scale(max(latencies.total for latencies, _, _ in curves)),
+        latency_scale(low, raw.maximum / ticks, tick_of(histogram)),
+    )
+    for latencies, label, colour in curves:
+        draw_curve(chart, latencies, histogram.unit, label, colour)
+    return chart
+
+
+def draw_curve(
+    chart: Chart,
+    latencies: Latencies | CorrectedDistribution,
+    unit: str,
+    label: str,
+    colour: int,
+) -> None:
+    """Draw the latencies by percentile, with a dot at each percentile that the axis names."""
+    spread, values = percentile_curve(latencies, unit)
+    chart.line(spread, values, colour, label)
+    named = [value for value, _ in chart.x.marks if value <= latencies.total]
+    ranks = [100 * (1 - 1 / value) for value in named]
+    found = [value / per_millisecond(unit) for value in latencies.percentiles(ranks)]
+    titles = [
+        f"{label}, {rank:.7g} %: {latency_text(value * 1e6, 'ns')}"
+        for rank, value in zip(ranks, found, strict=True)
+    ]
+    chart.dots(named, found, colour, None, titles)
+
+
+def _heat_map(histogram: Histogram, span: _Span, prefix: str) -> Chart:
+    ticks = per_millisecond(histogram.unit)
+    heat = heat_image(histogram)
+    scale = latency_scale(heat.low / ticks, heat.high / ticks, tick_of(histogram), margin=1.0)
+    chart = Chart(
+        f"{prefix}heatmap", "Messages by time and latency", time_scale(span.length), scale
+    )
+    chart.image(heat.url(scale), heat.first - span.start, heat.last - span.start, heat.key())
+    chart.tips([
+        (first - span.start, last - span.start,
+         f"{max(first - span.start, 0):.6g} s: {int(count):,} messages")
+        for first, last, count in heat.columns()
+    ])  # fmt: skip
+    return chart
+
+
+def _lateness(run: RunData, prefix: str) -> Chart | None:
+    """Return how late messages left, by percentile; None without a schedule."""
+    schedule = {} if run.sender is None else run.sender.get("schedule") or {}
+    late = schedule.get("late_us") or {}
+    ranks = [(float(name[1:]), value / 1000) for name, value in late.items() if name[0] == "p"]
+    if not ranks or "max" not in late:
+        return None
+    sent = max(int((run.sender or {})["results"]["message_count"]), 10)
+    spread = [1 / (1 - rank / 100) for rank, _ in ranks]
+    xs = [*[x for x in spread if x < sent], float(sent)]
+    ys = [*[value for _, value in ranks][: len(xs) - 1], late["max"] / 1000]
+    chart = Chart(
+        f"{prefix}lateness",
+        "How late messages left after the schedule",
+        percentile_scale(sent),
+        latency_scale(min(ys), max(ys), 1e-3, "send delay"),
+        "Lateness is part of the latency: messages have the send time of the schedule.",
+    )
+    names = [*[f"{rank:g} %" for rank, _ in ranks][: len(xs) - 1], "maximum"]
+    chart.line(xs, ys, SENT, "send delay")
+    titles = [f"{name}: {latency_text(y * 1e6, 'ns')}" for name, y in zip(names, ys, strict=True)]
+    chart.dots(xs, ys, SENT, None, titles)
+    return chart
+
+
+def _usage(run: RunData, span: _Span | None, prefix: str) -> list[Chart]:
+    """Return the charts of CPU and memory; none without snapshots."""
+    found: dict[str, Snapshots] = {}
+    for role, end in (("sender", run.sender), ("receiver", run.receiver)):
+        snapshots = None if end is None else read_snapshots(end["file"])
+        if snapshots is not None:
+            found[role] = snapshots
+    if not found or span is None:
+        return []
+    last = max(float(one.seconds[-1]) for one in found.values())
+    x = time_scale(max(last - span.start, span.length))
+    cpu = max(_highest(one.cpu) for one in found.values()) * 100
+    rss = max(_highest(one.rss) for one in found.values())
+    charts = (
+        Chart(f"{prefix}cpu", "CPU of the arrows", x, count_scale("of one processor", cpu, " %")),
+        Chart(f"{prefix}memory", "Memory of the arrows", x, count_scale("resident", rss, "B")),
+    )
+    for role, one in found.items():
+        colour = SENT if role == "sender" else RECEIVED
+        within = one.seconds >= span.start
+        xs = one.seconds[within] - span.start
+        for chart, ys in zip(charts, (one.cpu[within] * 100, one.rss[within]), strict=True):
+            chart.line(xs, ys, colour, role)
+    return list(charts)

@@ -1,0 +1,206 @@
+"""The page of `quiver-bench`: ranked bars, curves, failures in words, and what each broker was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.analysis.model.units import average_text, short_text
+from quiver_fast.analysis.show.chart import Chart
+from quiver_fast.analysis.show.headline import environment_facts
+from quiver_fast.analysis.show.html import html_facts, html_grid, html_page, html_tiles
+from quiver_fast.analysis.show.scales import latency_scale, percentile_scale
+from quiver_fast.cli.bench.cell import FAILED, PASSED
+from quiver_fast.cli.bench.table import CAPTION, HEADS, Result, table_rows
+
+__all__ = ["bench_html", "log_ends"]
+
+_LOG_LINES = 12
+_LOG_BYTES = 8192
+_LOGS = ("pair/output.txt", "server/output.txt")
+# Curves that are told apart: as many as a page has colours.
+_MOST_CURVES = 8
+_FINEST = 1e-3
+
+
+def bench_html(document: Mapping[str, Any], logs: Mapping[str, str] | None = None) -> str:
+    """Return the document of a bench as one HTML file that needs no other.
+
+    Args:
+        document: what is in ``bench.json``; those that passed come first, the best at first.
+        logs: the end of what a failed combination printed, by its name.
+    """
+    results, options = document["results"], document["options"]
+    at_a_rate = bool(options["rate"] or options["rate_steps"])
+    passed = [result for result in results if result["status"] == PASSED]
+    failed = [result for result in results if result["status"] == FAILED]
+    body = [f"<header><h1>Quiver bench</h1>{_lead(document, passed, failed)}</header>"]
+    if passed:
+        body.append("<h2>Ranking</h2>" + _ranking(passed, at_a_rate))
+        body += [_curves(passed), "<h2>Figures</h2>"]
+        body.append(html_grid(HEADS, table_rows(results, at_a_rate), "Figures"))
+        body.append(f'<p class="note">{escape(" ".join(CAPTION.split()))}</p>')
+    body += [_failures(failed, logs or {}), _servers(results)]
+    body.append("<h2>Options</h2>" + _pairs(options, "Options"))
+    body.append("<h2>Environment</h2>" + _pairs(document["environment"], "Environment"))
+    return html_page("Quiver bench", "\n".join(part for part in body if part))
+
+
+def log_ends(result: Result) -> str:
+    """Return the last lines that a combination and its server printed; empty without any."""
+    folder = Path(result["output_dir"])
+    ends = [(name, _end_of(folder / name)) for name in _LOGS]
+    return "\n".join(f"{name}:\n{text}" for name, text in ends if text)
+
+
+def _end_of(file: Path) -> str:
+    try:
+        with file.open("rb") as log:
+            log.seek(max(file.stat().st_size - _LOG_BYTES, 0))
+            text = log.read().decode(errors="replace")
+    except FileNotFoundError:  # peer to peer, or ended before it began
+        return ""
+    return "\n".join(text.strip().splitlines()[-_LOG_LINES:])
+
+
+def _lead(document: Mapping[str, Any], passed: Sequence[Result], failed: Sequence[Result]) -> str:
+    state = f"{len(failed)} of {len(passed) + len(failed)} combinations failed"
+    words = state if failed else f"All {len(passed)} combinations passed"
+    if not passed and not failed:
+        words = "No combination has been measured yet"
+    if document.get("complete") is False:
+        words += f"; the bench is not finished{_because(document.get('reason'))}"
+    kind = "bad" if failed else "good"
+    tiles = html_tiles(_best_tiles(passed)) if passed else ""
+    facts = html_facts(environment_facts(document["environment"]))
+    return f'<p class="verdict {kind}">{escape(words)}</p>{tiles}{facts}'
+
+
+def _because(reason: str | None) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _best_tiles(passed: Sequence[Result]) -> list[tuple[str, str]]:
+    best = passed[0]
+    p99 = (best["latency_ms"] or {}).get("99")
+    return [
+        ("First in rank", best["name"]),
+        ("Its throughput", average_text(best["rate"], "/s")),
+        ("Its latency, 99 %", average_text(p99, "ms")),
+    ]
+
+
+def _ranking(passed: Sequence[Result], at_a_rate: bool) -> str:
+    bars = [
+        _bars("Throughput, messages/s", passed, lambda one: one["rate"], short_text, True),
+        _bars("Latency, 99 %", passed, _p99, lambda value: average_text(value, "ms"), False),
+        _bars("CPU of all processes for a message", passed, _cpu_sum, _cpu_text, False),
+    ]
+    if at_a_rate:
+        bars[0], bars[1] = bars[1], bars[0]
+    return f'<div class="charts">{"".join(bars)}</div>'
+
+
+def _bars(
+    title: str,
+    results: Sequence[Result],
+    value_of: Callable[[Result], float | None],
+    text_of: Callable[[float], str],
+    larger_is_better: bool,
+) -> str:
+    """Return one metric as bars, the best at first; without those that do not have it."""
+    known = [(one["name"], value) for one in results if (value := value_of(one)) is not None]
+    if not known:
+        return ""
+    known.sort(key=lambda pair: -pair[1] if larger_is_better else pair[1])
+    most = max(value for _, value in known) or 1.0
+    rows = "".join(
+        f"<span>{escape(name)}</span>"
+        f'<span><i class="bar" style="width:{100 * max(value, 0) / most:.1f}%"></i></span>'
+        f'<span class="number">{escape(text_of(value))}</span>'
+        for name, value in known
+    )
+    return (
+        f"<section><h3>{escape(title)}: {'more' if larger_is_better else 'less'} is better</h3>"
+        f'<div class="bars">{rows}</div></section>'
+    )
+
+
+def _p99(result: Result) -> float | None:
+    value: float | None = (result["latency_ms"] or {}).get("99")
+    return value
+
+
+def _cpu_sum(result: Result) -> float | None:
+    used = [value for value in result["cpu_us"].values() if value is not None]
+    return sum(used) if used else None
+
+
+def _cpu_text(microseconds: float) -> str:
+    return average_text(microseconds / 1000, "ms")
+
+
+def _curves(passed: Sequence[Result]) -> str:
+    """Return the latencies of the first in rank by percentile, one over the other."""
+    known = [one for one in passed if one["latency_ms"]][:_MOST_CURVES]
+    if not known:
+        return ""
+    values = [value for one in known for value in one["latency_ms"].values()]
+    most = max(int(one["count"] or 0) for one in known)
+    chart = Chart(
+        "bench-percentiles",
+        "Latency by percentile"
+        + (f", of the first {_MOST_CURVES}" if len(known) == _MOST_CURVES else ""),
+        percentile_scale(most),
+        latency_scale(min(values), max(values), _FINEST),
+        "Lines lead from one kept percentile to the next; the last one is the maximum.",
+    )
+    for colour, one in enumerate(known):
+        _draw(chart, one, colour)
+    return f'<div class="charts">{chart.html()}</div>'
+
+
+def _draw(chart: Chart, result: Result, colour: int) -> None:
+    latency = result["latency_ms"]
+    count = float(max(int(result["count"] or 0), 10))
+    ranks = sorted((float(rank), value) for rank, value in latency.items() if float(rank) < 100)
+    points = [(1 / (1 - rank / 100), value, f"{rank:g} %") for rank, value in ranks]
+    points = [point for point in points if point[0] < count]
+    if "100" in latency:
+        points.append((count, latency["100"], "maximum"))
+    xs, ys = [point[0] for point in points], [point[1] for point in points]
+    texts = [f"{result['name']}, {name}: {average_text(y, 'ms')}" for _, y, name in points]
+    chart.line(xs, ys, colour, result["name"])
+    chart.dots(xs, ys, colour, None, texts)
+
+
+def _failures(failed: Sequence[Result], logs: Mapping[str, str]) -> str:
+    if not failed:
+        return ""
+    parts = ["<h2>Failures</h2>"]
+    for one in failed:
+        parts.append(f'<h3>{escape(one["name"])}</h3><p class="bad">{escape(one["reason"])}</p>')
+        if logs.get(one["name"]):
+            parts.append(f"<pre>{escape(logs[one['name']])}</pre>")
+    return "\n".join(parts)
+
+
+def _servers(results: Sequence[Result]) -> str:
+    """Return what each server said that it is, and how it was started."""
+    rows: dict[str, tuple[str, str, str]] = {}
+    for one in results:
+        broker = one.get("broker")
+        if one.get("server") is not None and broker is not None:
+            said = " ".join(filter(None, (broker["product"], broker["version"])))
+            rows.setdefault(one["server"], (one["server"], said or "-", broker["command"] or "-"))
+    if not rows:
+        return ""
+    heads = ("Server", "Names itself", "Started as")
+    return "<h2>Servers</h2>" + html_grid(heads, list(rows.values()), "Servers")
+
+
+def _pairs(values: Mapping[str, Any], name: str) -> str:
+    rows = [(key.replace("_", " "), str(value)) for key, value in values.items()]
+    return html_grid(("Name", "Value"), rows, name)

@@ -1,0 +1,175 @@
+"""What pages are made of: axes, lines, the map, snapshots, and the command of a run."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quiver_fast.analysis.figures.environment import shown_command
+from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.read.snapshot_file import read_snapshots
+from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
+from quiver_fast.analysis.show.heat import heat_image
+from quiver_fast.analysis.show.scales import (
+    count_scale,
+    latency_scale,
+    percentile_scale,
+    time_scale,
+)
+from quiver_fast.errors import RecordError
+
+
+@pytest.mark.parametrize(
+    ("highest", "marks"),
+    [
+        (20_000.0, ["0", "5 k", "10 k", "15 k", "20 k"]),
+        (634_256.0, ["0", "200 k", "400 k", "600 k", "800 k"]),
+        (7.0, ["0", "2", "4", "6", "8"]),
+        (0.0, ["0", "0.25"]),
+    ],
+)
+def test_marks_of_numbers_are_round(highest: float, marks: list[str]) -> None:
+    assert [text for _, text in count_scale("messages/s", highest).marks] == marks
+
+
+@pytest.mark.parametrize(
+    ("seconds", "marks"),
+    [
+        (12.0, ["0 s", "2 s", "4 s", "6 s", "8 s", "10 s", "12 s"]),
+        (300.0, ["0 min", "1 min", "2 min", "3 min", "4 min", "5 min"]),
+        (7200.0, ["0 min", "30 min", "60 min", "90 min", "120 min"]),
+    ],
+)
+def test_marks_of_time_are_round(seconds: float, marks: list[str]) -> None:
+    assert [text for _, text in time_scale(seconds).marks] == marks
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [(0.018, 13.0), (0.0, 5.0), (-4.0, 900.0), (3.0, 3.0), (-9.0, -1.0), (1e-6, 1e7), (5.0, 5.1)],
+)
+@pytest.mark.parametrize("tick", [1.0, 1e-3, 1e-6])
+def test_a_scale_of_latencies_ascends_and_has_marks(ends: tuple[float, float], tick: float) -> None:
+    scale = latency_scale(*ends, tick)
+    places = scale.places([value for value, _ in scale.marks]).tolist()
+    assert len(places) >= 2
+    assert all(low < high for low, high in pairwise(places))
+    assert all(-1e-6 <= place <= 1 + 1e-6 for place in places)
+    assert 0 <= scale.place(ends[0]) <= scale.place(ends[1]) <= 1
+
+
+def test_marks_of_a_narrow_range_are_round() -> None:
+    marks = latency_scale(0.92, 1.64, 1e-3, margin=1.0).marks
+    assert [text for _, text in marks] == ["1 ms", "1.2 ms", "1.4 ms", "1.6 ms"]
+
+
+def test_every_nine_takes_the_same_space() -> None:
+    scale = percentile_scale(100_000)
+    places = {text: scale.place(value) for value, text in scale.marks}
+    steps = [places["90"] - places["0"], places["99"] - places["90"], places["99.9"] - places["99"]]
+    assert steps == pytest.approx([0.2] * 3)
+
+
+def test_a_line_has_gaps_and_a_lone_point_is_a_dot() -> None:
+    chart = Chart("n", "T", time_scale(4.0), count_scale("messages/s", 4.0))
+    chart.line([0, 1, 2, 3, 4], [4, 0, np.nan, 2, np.nan], 0, "sent")
+    assert 'd="M0 0L250 1000M750 500h0"' in chart.html()
+
+
+def test_a_chart_escapes_what_it_is_given() -> None:
+    chart = Chart("<n>", "<T>", time_scale(4.0), count_scale("<y>", 4.0), "<note>")
+    chart.dots([1.0], [1.0], 0, "<label>", ["<title>"])
+    page = chart.html()
+    for text in ("n", "T", "y", "note", "label"):
+        assert f"&lt;{text}&gt;" in page
+        assert f"<{text}>" not in page
+    assert "<title>&lt;title&gt;</title>" in page
+
+
+def test_many_points_keep_their_extremes_and_gaps() -> None:
+    ys = np.sin(np.arange(50_000) / 700)
+    ys[20_000], ys[30_000:32_000] = 9.0, np.nan
+    xs, found = thinned(np.arange(50_000.0), ys)
+    assert len(xs) < 3000
+    assert np.nanmax(found) == 9.0
+    assert xs[np.nanargmax(found)] == 20_000
+    assert np.isnan(found[(xs > 30_200) & (xs < 31_800)]).all()
+    assert (np.diff(xs) > 0).all()
+
+
+def test_a_small_line_of_nothing() -> None:
+    assert 'd=""' in sparkline([], "none")
+    assert 'd="M0 0H1000"' in sparkline([5.0], "one second")
+
+
+def histogram() -> SecondHistogram:
+    """Two seconds of a clock of milliseconds: 100 messages of 1 ms, one of 50 ms; 10 of 1 ms."""
+    return SecondHistogram(np.array([7, 7, 8]), np.array([1, 50, 1]), np.array([100, 1, 10]), "ms")
+
+
+def test_the_map_has_a_colour_where_messages_are() -> None:
+    heat = heat_image(histogram())
+    assert [tuple(map(int, column)) for column in heat.columns()] == [(7, 8, 101), (8, 9, 10)]
+    scale = latency_scale(heat.low, heat.high, 1.0, margin=1.0)
+    image = base64.b64decode(heat.url(scale).partition(",")[2])
+    width, height = struct.unpack(">II", image[16:24])
+    start = image.index(b"IDAT") + 4
+    (size,) = struct.unpack(">I", image[start - 8 : start - 4])
+    raw = zlib.decompress(image[start : start + size])
+    pixels = np.frombuffer(raw, np.uint8).reshape(height, 1 + 4 * width)[:, 1:]
+    opacity = pixels.reshape(height, width, 4)[..., 3]
+    assert width == 2
+    # The second that had 1 ms only is empty above it; the other one reaches the top.
+    assert opacity[-1].tolist() == [255, 255]
+    assert opacity[0].tolist() == [255, 0]
+    # The image is no more than what its cells say: between them there is nothing.
+    assert opacity[height // 2].tolist() == [0, 0]
+
+
+def test_the_map_is_of_all_messages() -> None:
+    heat = heat_image(histogram())
+    assert heat.cells.sum() == Distribution(np.array([1, 50]), np.array([110, 1])).total
+
+
+def test_snapshots(tmp_path: Path) -> None:
+    records, file = tmp_path / "a-transfers.csv.zst", tmp_path / "a-snapshots.csv"
+    assert read_snapshots(str(records)) is None
+    file.write_text("1000,0,0,0,0,0,0,5\n3000,2000,9,9,1,500,500,4096\n4000,1000,9")
+    found = read_snapshots(str(records))
+    assert found is not None
+    assert found.seconds.tolist() == [1.0, 3.0]
+    assert np.isnan(found.cpu[0])
+    assert (found.cpu[1], found.rss.tolist()) == (0.25, [5.0, 4096.0])
+    assert read_snapshots(str(tmp_path / "records.csv")) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["1,2,3", "a,b,c,d,e,f,g,h", "1,1,1,1,1,1,-1,1", f"{2**63}" + ",1" * 7]
+)
+def test_a_damaged_file_of_snapshots_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "snapshots.csv").write_text(f"1000,0,0,0,0,0,0,5\n{line}\n")
+    with pytest.raises(RecordError, match=r"snapshots\.csv: line 2 is no snapshot"):
+        read_snapshots(str(tmp_path / "transfers.csv"))
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["/usr/bin/quiver", "//h/q 1"], "quiver '//h/q 1'"),
+        (["q", "--password", "s3", "x"], "q --password '***' x"),
+        (["q", "--password=s3"], "q '--password=***'"),
+        (["q", "--passw", "s3"], "q --passw '***'"),
+        (["q", "--password-file", "f"], "q --password-file f"),
+        (["q", "amqp://u:s3@h/q"], "q 'amqp://u:***@h/q'"),
+        (["q", "amqp://u@h:5672/q"], "q amqp://u@h:5672/q"),
+    ],
+)
+def test_the_command_has_no_password(words: list[str], shown: str) -> None:
+    assert shown_command(words) == shown
