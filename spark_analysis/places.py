@@ -11,11 +11,13 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from stat import S_IFREG
 from types import SimpleNamespace
 from typing import Any
@@ -28,11 +30,12 @@ from quiver_fast.analysis.read.discovery import RECORD_FILES, without_remainders
 from quiver_fast.errors import UsageError
 from spark_analysis.hadoop import Settings, hdfs_options, s3_options
 
-__all__ = ["RemotePath", "is_remote", "remote_path"]
+__all__ = ["RemotePath", "check_place", "is_remote", "remote_path", "write_elsewhere"]
 
 _S3 = ("s3", "s3a", "s3n")
 _HDFS = ("hdfs", "webhdfs")
 _MARK = "://"
+_LOCAL = re.compile(r"file:(//(localhost)?)?(?=/)")
 
 # A read takes so much, and four times as much where the next goes on behind it.
 _FIRST_READ = 1 << 16
@@ -125,6 +128,16 @@ class RemotePath:
         with _told(self):
             return bytes(self._system.cat_file(self._key))
 
+    def write(self, source: Path) -> None:
+        """Make this a copy of a file of this machine, and the folders above it.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        with _told(self):
+            self._system.makedirs(self.parent._key, exist_ok=True)
+            self._system.put_file(str(source), self._key)
+
     def glob(self) -> list[RemotePath]:
         """Return what the path, taken as a pattern, matches, in order; nothing hidden."""
         with _told(self):
@@ -173,6 +186,40 @@ def remote_path(url: str, settings: Settings = ()) -> RemotePath:
         what = "bucket" if scheme in _S3 else "host of the namenode"
         raise UsageError(f"'{url}' names no {what}")
     return RemotePath(scheme, authority, path.strip("/"), settings)
+
+
+def check_place(uri: str) -> None:
+    """See to it that a URI is one that :func:`write_elsewhere` can write below.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if not _LOCAL.match(uri):
+        if _MARK not in uri:
+            raise UsageError(f"'{uri}' is no URI: write s3a://BUCKET/…, hdfs://HOST/… or file:///…")
+        remote_path(uri)
+
+
+def write_elsewhere(uri: str, name: str, source: Path, settings: Settings) -> str:
+    """Copy a file into a folder elsewhere; return its URI.
+
+    Args:
+        uri: the folder, made if it is not there; ``file:///…`` is one of this machine.
+        name: what to call the file there.
+        source: the file.
+        settings: Hadoop's.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    if _LOCAL.match(uri):
+        folder = Path(_LOCAL.sub("", uri, count=1))
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, folder / name)
+        return f"{uri.rstrip('/')}/{name}"
+    target = remote_path(f"{uri.rstrip('/')}/{name}", settings)
+    target.write(source)
+    return str(target)
 
 
 @lru_cache

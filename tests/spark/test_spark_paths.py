@@ -27,6 +27,7 @@ if why_missing("spark") is None:
     from spark_analysis.hadoop import hdfs_options, s3_options, settings_in
     from spark_analysis.output import analyze
     from spark_analysis.parse import parse_split
+    from spark_analysis.places import check_place, remote_path, write_elsewhere
     from spark_analysis.source import register
 
 if TYPE_CHECKING:
@@ -102,6 +103,44 @@ def test_an_object_store_gives_what_a_folder_does(
     assert len(splits_of(file, size)) == (1 if size > FRAME * 10 else 2)
 
 
+def check_copy(uri: str, settings: Any, folder: Path) -> None:
+    """Hold what is written elsewhere to what it is a copy of, a second time too."""
+    for text in ("first", "17,1700000000000\n" * 5000):
+        source = folder / "source"
+        source.write_text(text)
+        found = write_elsewhere(uri, "sender.0-transfers.csv", source, settings)
+        assert found == f"{uri}/sender.0-transfers.csv"
+        assert remote_path(found, settings).read_bytes() == text.encode()
+
+
+def test_a_copy_in_an_object_store(store: ObjectStore, tmp_path: Path) -> None:
+    settings = settings_in(store.settings)
+    check_copy(f"s3a://{BUCKET}/kept/run 7", settings, tmp_path)
+    with pytest.raises(OSError, match="s3a://nowhere/run") as caught:
+        write_elsewhere("s3a://nowhere/run", "a", tmp_path / "source", settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_copy_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("here")
+    uri = f"file://{tmp_path}/kept/run"
+    assert write_elsewhere(uri, "a.csv", tmp_path / "source", ()) == f"{uri}/a.csv"
+    assert (tmp_path / "kept" / "run" / "a.csv").read_text() == "here"
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("kept", "'kept' is no URI: write s3a://"),
+        ("ftp://host/kept", "cannot read ftp://"),
+        ("s3a://", "names no bucket"),
+    ],
+)
+def test_places_that_nothing_is_kept_at(uri: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        check_place(uri)
+
+
 def test_bad_lines_of_an_object(store: ObjectStore, tmp_path: Path) -> None:
     lines = receiver_lines(Traffic(1, 5000), "v3")
     folder = tmp_path / "bad"
@@ -141,6 +180,13 @@ def test_patterns(
     assert names([f"{runs}{pattern}"]) == found
     assert names([f"file://{runs}{pattern}"]) == found
     assert names([f"file:{runs}{pattern}"]) == found
+
+
+def test_a_run_of_many_ends_is_refused(tmp_path: Path) -> None:
+    for name in ("sender.0", "sender.1", "receiver.0"):
+        (tmp_path / f"{name}-transfers.csv").write_text("1700000000000,0\n")
+    with pytest.raises(UsageError, match="of a run of many ends, which this job does not"):
+        discover([str(tmp_path)])
 
 
 def test_names_that_look_like_something_else(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from quiver_fast.cli.analyze import command as analyze
 from quiver_fast.cli.arrow import command as arrow
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, summary_config
 from quiver_fast.cli.bench import command as bench
+from quiver_fast.cli.fleet import command as fleet
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.queue import command as queue
 from quiver_fast.cli.server import command as server
@@ -29,7 +30,7 @@ from quiver_fast.server import config as server_config
 
 COMMANDS = {
     "quiver": pair, "quiver-analyze": analyze, "quiver-arrow": arrow, "quiver-bench": bench,
-    "quiver-queue": queue, "quiver-server": server,
+    "quiver-fleet": fleet, "quiver-queue": queue, "quiver-server": server,
 }  # fmt: skip
 # Of the contract, and not of the configuration: they become another attribute.
 READ_OTHERWISE = {"password-fd", "connect-password-fd"}

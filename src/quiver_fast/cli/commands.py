@@ -9,7 +9,7 @@ from types import FrameType
 
 from quiver_fast.errors import EXIT_INTERRUPTED
 
-__all__ = ["analyze", "arrow", "bench", "pair", "queue", "server"]
+__all__ = ["analyze", "arrow", "bench", "fleet", "pair", "queue", "server"]
 
 
 def analyze() -> int:
@@ -25,6 +25,11 @@ def arrow() -> int:
 def bench() -> int:
     """Run `quiver-bench`."""
     return _run("bench")
+
+
+def fleet() -> int:
+    """Run `quiver-fleet`."""
+    return _run("fleet")
 
 
 def pair() -> int:

@@ -1,0 +1,259 @@
+"""The command's view of all hosts while the run goes on: who is there, how far, and who is lost."""
+
+from __future__ import annotations
+
+import hmac
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.fleet.channel import Channel
+from quiver_fast.cli.fleet.job import HostJob
+from quiver_fast.cli.fleet.remote import RemoteEnd
+from quiver_fast.cli.pair.ends_drain import QueueDrain
+
+__all__ = ["Fleet", "Host"]
+
+_HELLO_SECONDS = 10.0
+
+
+@dataclass
+class Host:
+    """A host of the fleet.
+
+    Attributes:
+        number: which one, from 0.
+        name: what it calls itself; None before it has come.
+        ends: its ends.
+        outlines: by end, how it ended and where its records are; None before all have ended.
+        lost: why it is lost; None where it is not.
+        started: when it started its senders, by its own clock, epoch nanoseconds.
+    """
+
+    number: int
+    ends: list[RemoteEnd]
+    name: str | None = None
+    outlines: dict[str, dict[str, Any]] | None = None
+    lost: str | None = None
+    started: int | None = None
+    channel: Channel | None = field(default=None, repr=False)
+
+    @property
+    def title(self) -> str:
+        """What to call it."""
+        return f"host {self.number}" + (f" ({self.name})" if self.name else "")
+
+    def say(self, **document: Any) -> None:
+        """Tell it something, if it is there."""
+        if self.channel is not None:
+            self.channel.send(**document)
+
+
+class Fleet:
+    """Listens for the hosts, ends queues as their senders end, and stops all when one fails."""
+
+    def __init__(
+        self,
+        signals: SignalWatch,
+        listener: socket.socket,
+        on_sides: Callable[[int, dict[str, Any]], None] = lambda _host, _sides: None,
+    ) -> None:
+        """Prepare to listen.
+
+        Args:
+            signals: the watch on signals, entered.
+            listener: a listening socket.
+            on_sides: called with the number of a host and the snapshots of its sides.
+        """
+        self._signals = signals
+        self._listener = listener
+        self._listener.setblocking(False)
+        self._on_sides = on_sides
+        self._token = ""
+        self._waiting: list[tuple[Channel, float]] = []
+        self._forwarded = 0
+        self._drains: list[QueueDrain] = []
+        self._queues: dict[int, list[RemoteEnd]] = {}
+        self._timeout = 0
+        self._looked = False
+        self.hosts: list[Host] = []
+        self.stopped: str | None = None
+        """Why the sending was ended before its time; None where it was not."""
+        self.ending: float | None = None
+        """Since when all ends are to end; None while they need not."""
+
+    def take_on(self, jobs: Sequence[HostJob], drain_timeout: int) -> None:
+        """Begin to wait for the hosts of ``jobs``."""
+        self._token = jobs[0].token
+        for job in jobs:
+            host = Host(job.number, [])
+            host.ends = [RemoteEnd(plan, job.number, host.say) for plan in job.plans]
+            self.hosts.append(host)
+        for end in self.ends:
+            self._queues.setdefault((end.plan.ends or {})["queue"], []).append(end)
+        self._timeout = jobs[0].plans[0].options.timeout
+        for ends in self._queues.values():
+            sides = [
+                [end for end in ends if end.plan.role == role] for role in ("sender", "receiver")
+            ]
+            # A remote end has what a drain asks of a run.
+            senders, receivers = (cast("list[ArrowRun]", side) for side in sides)
+            self._drains.append(QueueDrain(senders, receivers, drain_timeout))
+
+    @property
+    def ends(self) -> list[RemoteEnd]:
+        """All ends of all hosts."""
+        return [end for host in self.hosts for end in host.ends]
+
+    @property
+    def over(self) -> bool:
+        """Whether every host has said how its ends ended, or is lost."""
+        return all(host.outlines is not None or host.lost is not None for host in self.hosts)
+
+    @property
+    def arrived(self) -> int:
+        """How many hosts have come."""
+        return sum(host.name is not None for host in self.hosts)
+
+    def turn(self) -> None:
+        """Do what is due; call it several times a second."""
+        self._accept()
+        for host in self.hosts:
+            self._hear(host)
+        self._forward()
+        for end in self.ends:
+            if end.failed is not None and self.stopped is None:
+                host = self.hosts[end.host]
+                self._stop_sending(f"stopped because {end.title} on {host.title} failed")
+        if all(end.begun for end in self.ends) or self.stopped is not None:
+            self._drain()
+
+    def lose(self, number: int, why: str) -> None:
+        """Note that a host is lost, and end all others in order."""
+        host = self.hosts[number]
+        if host.outlines is not None or host.lost is not None:
+            return
+        host.lost = why
+        for end in host.ends:
+            end.gone()
+        self.stop_all(f"stopped because {host.title} was lost")
+
+    def stop_all(self, reason: str, signum: int = signal.SIGTERM) -> None:
+        """End all ends in order."""
+        self.stopped = self.stopped or reason
+        self.ending = self.ending or time.monotonic()
+        for host in self.hosts:
+            host.say(kind="stop", reason=reason, signal=int(signum))
+
+    def close(self) -> None:
+        """Close all connections: hosts that still run end by that."""
+        for host in self.hosts:
+            if host.channel is not None:
+                host.channel.close()
+        for channel, _ in self._waiting:
+            channel.close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        try:
+            while True:
+                connection, _ = self._listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._waiting.append((Channel(connection), time.monotonic() + _HELLO_SECONDS))
+        except BlockingIOError:
+            pass
+        still = []
+        for channel, deadline in self._waiting:
+            documents = channel.received()
+            if documents:
+                self._greet(channel, documents)
+            elif channel.closed or time.monotonic() > deadline:
+                channel.close()
+            else:
+                still.append((channel, deadline))
+        self._waiting = still
+
+    def _greet(self, channel: Channel, documents: list[dict[str, Any]]) -> None:
+        """Take a host that says the token; anybody else, and a host that was here, is sent away."""
+        hello, *rest = documents
+        number = hello.get("number")
+        known = hmac.compare_digest(str(hello.get("token", "")), self._token)
+        if not known or not isinstance(number, int) or not 0 <= number < len(self.hosts):
+            channel.close()
+            return
+        host = self.hosts[number]
+        if host.name is not None:
+            # Spark repeats a stage that failed: the load must not begin again.
+            channel.close()
+            return
+        host.name, host.channel = str(hello.get("name")), channel
+        for document in rest:
+            self._take(host, document)
+
+    def _hear(self, host: Host) -> None:
+        if host.channel is None or host.lost is not None:
+            return
+        for document in host.channel.received():
+            self._take(host, document)
+        if host.channel.closed:
+            self.lose(host.number, "its connection ended")
+
+    def _take(self, host: Host, document: dict[str, Any]) -> None:
+        kind = document.get("kind")
+        ends = {end.title: end for end in host.ends}
+        if kind == "status":
+            for title, status in document["ends"].items():
+                ends[title].told(status)
+            if document["sides"]:
+                self._on_sides(host.number, document["sides"])
+        elif kind == "started":
+            host.started = document["at"]
+        elif kind == "ended":
+            host.outlines = document["outlines"]
+            for end in host.ends:
+                end.gone()
+            host.say(kind="thanks")
+        elif kind == "failed":
+            self.lose(host.number, document["reason"])
+
+    def _forward(self) -> None:
+        """Forward a signal; a second one ends all arrows at once."""
+        if self._signals.count == self._forwarded:
+            return
+        self._forwarded = self._signals.count
+        self.stop_all(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
+        if self._forwarded > 1:
+            for host in self.hosts:
+                host.say(kind="kill")
+
+    def _stop_sending(self, reason: str) -> None:
+        """Stop the senders, and receivers that nobody can tell when to end."""
+        self.stopped = reason
+        for end in self.ends:
+            if end.running and (end.plan.role == "sender" or end.control is None):
+                end.stop(reason)
+
+    def _drain(self) -> None:
+        for ends in self._queues.values():
+            self._judge_silence(ends)
+        sending = [end for end in self.ends if end.running and end.plan.role == "sender"]
+        if not sending and not self._looked:
+            self._looked = True
+            for host in self.hosts:
+                host.say(kind="look")
+        for drain in self._drains:
+            drain.advance()
+
+    def _judge_silence(self, ends: Sequence[RemoteEnd]) -> None:
+        """Stop the ends of a queue at which nothing moves any more, while it has senders."""
+        running = [end for end in ends if end.running]
+        if not self._timeout or not any(end.plan.role == "sender" for end in running):
+            return
+        if min(end.silence for end in running) > self._timeout:
+            for end in running:
+                end.stop(f"timed out: no transfers for {self._timeout} seconds", at_fault=True)

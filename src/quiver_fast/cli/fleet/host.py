@@ -1,0 +1,269 @@
+"""The process that runs the arrows of one host: started by a task, told what to do by the command.
+
+It is a process of its own because Spark kills a task of Python without a word: then its arrows
+would go on. When the task is gone, or the command, all arrows end in order.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import socket
+import sys
+import tempfile
+import time
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quiver_fast.cli.arrow.plan import ArrowPlan
+from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.fleet.channel import Channel
+from quiver_fast.cli.fleet.job import HostJob, folder_name
+from quiver_fast.cli.fleet.task_line import TaskLine
+from quiver_fast.cli.pair.ends_watch import snapshot_of_all
+from quiver_fast.cli.pair.receiver_start import ReceiverStart
+from quiver_fast.cli.shared.implementations import find_arrow
+from quiver_fast.errors import QuiverError
+
+__all__ = ["HostRun", "main"]
+
+_TICK = 0.02
+_STATUS_SECONDS = 0.25
+_SNAPSHOT_SECONDS = 2.0
+_CONNECT_SECONDS = 20.0
+# How long the command has to take what a host says last.
+_LAST_SECONDS = 20.0
+_TASK_GONE = "stopped because its Spark task ended"
+_COMMAND_GONE = "stopped because quiver-fleet is gone"
+
+
+class HostRun:
+    """Runs the arrows of one host."""
+
+    def __init__(self, job: HostJob, channel: Channel, task: TaskLine) -> None:
+        """Prepare to run.
+
+        Args:
+            job: what to do.
+            channel: the connection to the command.
+            task: the pipes to the task that started this process.
+        """
+        self._job, self._channel, self._task = job, channel, task
+        top = Path(job.work_dir or tempfile.gettempdir(), folder_name(job.token))
+        self._folder = top / f"host.{job.number}"
+        self._runs: list[ArrowRun] = []
+        self._ended: set[ArrowRun] = set()
+        self._stopped: str | None = None
+        self._starting = ReceiverStart(lambda _run: self._turn(), lambda: self._stopped is not None)
+        self._looks = False
+        self._next_status = self._next_snapshot = 0.0
+
+    def run(self) -> None:
+        """Run until all arrows have ended, and say what became of them."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=False)
+            self._run()
+        except (QuiverError, OSError) as error:
+            self._task.say(failed=str(error))
+            self._channel.send(kind="failed", reason=str(error))
+        finally:
+            for run in self._runs:
+                run.close()
+
+    def _run(self) -> None:
+        plans = [self._here(plan) for plan in self._job.plans]
+        receivers = [plan for plan in plans if plan.operation == "receive"]
+        ports = {str(plan.number): self._start_receiver(plan) for plan in receivers}
+        if self._stopped is None and all(port is not None for port in ports.values()):
+            self._task.say(ready=True, ports=ports, now=time.time_ns())
+            start = self._task.wait("start", self._still_waits)
+            if start is not None and self._stopped is None:
+                self._start_senders(plans, start)
+            elif self._stopped is None:
+                self._stop_all("stopped because another host is not ready")
+        elif self._stopped is None:
+            failed = next(run for run in self._runs if not run.running)
+            self._task.say(failed=f"{failed.plan.title} failed: {failed.ending().reason}")
+            self._stop_all(f"stopped because {failed.plan.title} failed")
+        self._watch()
+        self._finish()
+
+    def _here(self, plan: ArrowPlan) -> ArrowPlan:
+        """Return the plan with this host's own implementation of the same name."""
+        return replace(plan, implementation=find_arrow(plan.implementation.name))
+
+    def _start(self, plan: ArrowPlan) -> ArrowRun:
+        run = ArrowRun(plan, self._folder)
+        # Who is silent is the command's to judge: it sees the others of the queue.
+        run.tolerate_silence()
+        self._runs.append(run)
+        run.start()
+        return run
+
+    def _start_receiver(self, plan: ArrowPlan) -> int | None:
+        """Start a receiver and return its port, 0 for a client's; None if it is not ready."""
+        if self._job.peer_to_peer:
+            started = self._starting.listen(partial(self._listen, plan), self._drop)
+            return None if started is None else started[1]
+        run = self._start(plan)
+        control = run.control
+        ready = control is None or self._starting.wait_for(run, control.is_ready, "not ready")
+        return 0 if ready else None
+
+    def _listen(self, plan: ArrowPlan, port: int) -> ArrowRun:
+        url = replace(plan.url, host="0.0.0.0", port=port)  # noqa: S104 (others connect)
+        return self._start(replace(plan, url=url))
+
+    def _drop(self, run: ArrowRun, _port: int) -> None:
+        self._runs.remove(run)
+
+    def _start_senders(self, plans: list[ArrowPlan], start: dict[str, Any]) -> None:
+        while (left := start["at"] - time.time_ns()) > 0 and self._stopped is None:
+            self._turn()
+            time.sleep(min(left / 1e9, _TICK))
+        peers = start.get("peers") or {}
+        self._channel.send(kind="started", at=time.time_ns())
+        for plan in plans:
+            if plan.operation == "send" and self._stopped is None:
+                if self._job.peer_to_peer:
+                    host, port = peers[str(plan.number)]
+                    plan = replace(plan, url=replace(plan.url, host=host, port=port))
+                self._start(plan)
+
+    def _still_waits(self) -> bool:
+        """Say whether the task's word is still awaited; an arrow that ends meanwhile is told of."""
+        self._turn()
+        return self._stopped is None
+
+    def _watch(self) -> None:
+        while any(run.running for run in self._runs):
+            self._turn()
+            time.sleep(_TICK)
+
+    def _turn(self) -> None:
+        """Look at the arrows, obey, and tell how far they are."""
+        for run in self._runs:
+            if run not in self._ended and run.poll():
+                run.snapshot()
+                self._ended.add(run)
+                self._next_status = 0.0
+        if self._stopped is None and self._task.gone():
+            self._stop_all(_TASK_GONE)
+        for document in self._channel.received():
+            self._obey(document)
+        if self._channel.closed and self._stopped is None:
+            self._stop_all(_COMMAND_GONE)
+        now = time.monotonic()
+        if now >= self._next_status:
+            self._next_status = now + _STATUS_SECONDS
+            self._tell()
+
+    def _obey(self, document: dict[str, Any]) -> None:
+        kind, chosen = document.get("kind"), document.get("ends")
+        runs = [run for run in self._runs if chosen is None or run.plan.title in chosen]
+        if kind == "stop" and chosen is None:
+            self._stop_all(document["reason"], document.get("signal") or signal.SIGTERM)
+        self._looks |= kind == "look"
+        for run in runs:
+            if kind == "stop":
+                number = document.get("signal") or signal.SIGTERM
+                run.stop(document["reason"], number, bool(document.get("at_fault")))
+            elif kind == "kill":
+                run.kill()
+            elif kind == "sent" and run.control is not None:
+                run.control.sent(document["count"])
+            elif kind == "drained" and run.control is not None:
+                run.control.stop()
+
+    def _stop_all(self, reason: str, signum: int = signal.SIGTERM) -> None:
+        self._stopped = self._stopped or reason
+        for run in self._runs:
+            run.stop(reason, signum)
+
+    def _tell(self) -> None:
+        """Tell how far each end is; its table's figures every two seconds, as `quiver` does."""
+        now = time.monotonic()
+        due = now >= self._next_snapshot
+        if due or self._looks:
+            for run in self._runs:
+                if run not in self._ended:
+                    run.snapshot()
+        ends = {
+            run.plan.title: {
+                "count": run.transferred if run in self._ended else run.last_snapshot.count,
+                "running": run.running,
+                "silence": run.silence,
+                "failed": self._failure(run),
+            }
+            for run in self._runs
+        }
+        sides = {}
+        if due:
+            self._next_snapshot = now + _SNAPSHOT_SECONDS
+            sides = self._sides()
+        self._channel.send(kind="status", ends=ends, sides=sides)
+
+    def _failure(self, run: ArrowRun) -> str | None:
+        """Return why an end failed by itself; None where it did not."""
+        if run not in self._ended:
+            return None
+        ending = run.ending()
+        return None if ending.complete or not ending.at_fault else ending.reason
+
+    def _sides(self) -> dict[str, dict[str, Any]]:
+        """Return the snapshot of all arrows of each side that runs, and its latencies."""
+        found = {}
+        for role in ("sender", "receiver"):
+            of_role = [run for run in self._runs if run.plan.role == role]
+            running = [run for run in of_role if run not in self._ended]
+            if running:
+                ended = [run for run in of_role if run in self._ended]
+                found[role] = asdict(snapshot_of_all(running, ended, self._job.time_unit))
+        return found
+
+    def _finish(self) -> None:
+        """Say what became of each arrow, and wait until the command has read it."""
+        self._tell()
+        outlines = {
+            run.plan.title: run.outline()
+            | {
+                "file": str(run.files.transfers.absolute()),
+                "cpu_ms": run.child.usage.cpu_ms,
+                "at_fault": run.ending().at_fault,
+            }
+            for run in self._runs
+        }
+        for run in self._runs:
+            run.files.remove_hidden()
+        self._channel.send(kind="ended", outlines=outlines, stopped=self._stopped)
+        self._task.say(done=True, folder=str(self._folder))
+        deadline = time.monotonic() + _LAST_SECONDS
+        while not self._channel.closed and time.monotonic() < deadline:
+            if any(document.get("kind") == "thanks" for document in self._channel.received()):
+                break
+            time.sleep(_TICK)
+
+
+def main() -> int:
+    """Run the job that comes on standard input; return the exit code."""
+    task = TaskLine(sys.stdin.buffer, sys.stdout.buffer)
+    job: HostJob = pickle.loads(task.read_job())  # noqa: S301 (our own task wrote it)
+    try:
+        connection = socket.create_connection(job.driver, timeout=_CONNECT_SECONDS)
+    except OSError as error:
+        host, port = job.driver
+        task.say(failed=f"cannot connect to quiver-fleet at {host}:{port}: {error}")
+        return 1
+    channel = Channel(connection)
+    channel.send(kind="hello", token=job.token, number=job.number, name=socket.gethostname())
+    for word in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(word, signal.SIG_IGN)
+    HostRun(job, channel, task).run()
+    channel.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

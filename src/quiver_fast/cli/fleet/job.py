@@ -1,0 +1,88 @@
+"""What one host of a fleet is to do, as the command tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from quiver_fast.cli.arrow.plan import ArrowPlan
+from quiver_fast.cli.pair.ends_plan import EndsPlans
+from quiver_fast.errors import UsageError
+
+__all__ = ["HostJob", "check_hosts", "folder_name", "host_of", "jobs_of"]
+
+
+@dataclass(frozen=True)
+class HostJob:
+    """The work of one host.
+
+    Attributes:
+        token: what a host says first, so that nobody else is taken for one; the name of the
+            run's folder on every host is made of its beginning.
+        driver: the host and the port where the command listens.
+        number: which host this is, from 0.
+        plans: its arrows, receivers first.
+        time_unit: that of their records.
+        peer_to_peer: whether its receivers listen.
+        work_dir: below which folder records are kept; None for that of temporary files.
+    """
+
+    token: str
+    driver: tuple[str, int]
+    number: int
+    plans: Sequence[ArrowPlan]
+    time_unit: str
+    peer_to_peer: bool = False
+    work_dir: str | None = None
+
+
+def folder_name(token: str) -> str:
+    """Return the name of the folder that a run has on each host."""
+    return f"quiver-fleet-{token[:16]}"
+
+
+def host_of(operation: str, number: int, hosts: int, *, peer_to_peer: bool) -> int:
+    """Return the host of an end.
+
+    Sender and receiver of one number are on one host, so that they have one clock; peer-to-peer
+    they are on neighbours, because the network between hosts is what is measured.
+    """
+    shift = 1 if peer_to_peer and operation == "send" else 0
+    return (number + shift) % hosts
+
+
+def check_hosts(plans: EndsPlans, hosts: int) -> None:
+    """See to it that each host has something to do.
+
+    Raises:
+        UsageError: one has not.
+    """
+    if max(plans.senders, plans.receivers) < hosts:
+        raise UsageError(
+            f"{hosts} hosts are more than --senders {plans.senders} and --receivers "
+            f"{plans.receivers}: give --hosts, or an end for each host"
+        )
+
+
+def jobs_of(
+    plans: EndsPlans, hosts: int, token: str, driver: tuple[str, int], work_dir: str | None
+) -> list[HostJob]:
+    """Return the work of each host.
+
+    Args:
+        plans: what all ends are to do.
+        hosts: how many hosts there are; :func:`check_hosts` has let them pass.
+        token: as of the jobs; so are the next two.
+        driver: where the command listens.
+        work_dir: where records are kept.
+    """
+    of_host: list[list[ArrowPlan]] = [[] for _ in range(hosts)]
+    for operation, count in (("receive", plans.receivers), ("send", plans.senders)):
+        for number in range(count):
+            host = host_of(operation, number, hosts, peer_to_peer=plans.peer_to_peer)
+            of_host[host].append(replace(plans.end(operation, number), verbose=False))
+    unit, direct = plans.time_unit, plans.peer_to_peer
+    return [
+        HostJob(token, driver, number, of_host[number], unit, direct, work_dir)
+        for number in range(hosts)
+    ]

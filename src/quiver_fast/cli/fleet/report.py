@@ -1,0 +1,137 @@
+"""What a fleet's report says of its hosts: who was there, how they started, and their clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quiver_fast.cli.arrow.summary_text import section, text_field
+from quiver_fast.cli.fleet.clock import Offset
+from quiver_fast.cli.fleet.fleet import Host
+from quiver_fast.cli.fleet.remote import RemoteEnd
+
+__all__ = ["clock_report", "clocks_ahead", "fleet_text", "start_report"]
+
+_US = 1000
+
+
+def clocks_ahead(tasks: Sequence[dict[str, Any]]) -> dict[int, Offset] | None:
+    """Return how far the clock of each host is ahead of host 0's during the run.
+
+    It is the middle between before and after; the bound covers both, so that a clock that drifts
+    evenly meanwhile is within it. None where a clock was not compared.
+    """
+    found = {}
+    for task in tasks:
+        before, after = task["offsets"]
+        if before is None or after is None:
+            return None
+        first, last = -before["nanoseconds"], -after["nanoseconds"]
+        bound = max(before["bound"], after["bound"]) + (abs(last - first) + 1) // 2
+        found[task["number"]] = Offset((first + last) // 2, bound)
+    return found or None
+
+
+def clock_report(
+    tasks: Sequence[dict[str, Any]], corrected: Sequence[RemoteEnd] | None = None
+) -> dict[str, Any] | None:
+    """Return how far the clocks of the hosts differ, in microseconds.
+
+    Keys: ``hosts``, of each: ``before`` and ``after``, each ``offset_us`` (its clock less that of
+    host 0) and ``bound_us`` (how far that may be wrong), None where host 0 was not reached;
+    ``widest_us``: the most by which the clocks of two hosts may differ at any of both times. The
+    offset of two hosts is the difference of theirs, its bound the sum. ``corrected_within_us``:
+    how far a corrected latency may be wrong, None where they were not corrected. None without
+    tasks.
+
+    Args:
+        tasks: what the tasks of all hosts say.
+        corrected: the ends of a run whose latencies were corrected; else None.
+    """
+    if not tasks:
+        return None
+    hosts = []
+    reach: list[list[tuple[float, float]]] = [[], []]
+    for task in tasks:
+        row: dict[str, Any] = {"number": task["number"]}
+        for place, name in enumerate(("before", "after")):
+            found = task["offsets"][place]
+            if found is None:
+                row[name] = None
+                continue
+            # What was measured is how far host 0 is ahead.
+            offset = Offset(-found["nanoseconds"], found["bound"])
+            row[name] = {"offset_us": offset.nanoseconds / _US, "bound_us": offset.bound / _US}
+            reach[place].append(
+                (offset.nanoseconds - offset.bound, offset.nanoseconds + offset.bound)
+            )
+        hosts.append(row)
+    widths = [max(b for _, b in one) - min(a for a, _ in one) for one in reach if len(one) > 1]
+    within = None if corrected is None else _corrected_within(tasks, corrected)
+    return {
+        "hosts": hosts,
+        "corrected_within_us": within,
+        "widest_us": max(widths, default=0) / _US,
+    }
+
+
+def _corrected_within(tasks: Sequence[dict[str, Any]], ends: Sequence[RemoteEnd]) -> float | None:
+    """Return the largest bound of the offset between a sender's and a receiver's host."""
+    ahead = clocks_ahead(tasks)
+    if ahead is None:
+        return None
+    sides = [{end.host for end in ends if end.plan.role == role} for role in ("sender", "receiver")]
+    bounds = [
+        ahead[receiver].minus(ahead[sender]).bound
+        for sender in sides[0]
+        for receiver in sides[1]
+        if sender != receiver
+    ]
+    return max(bounds, default=0) / _US
+
+
+def start_report(hosts: Sequence[Host], tasks: Sequence[dict[str, Any]]) -> dict[str, float] | None:
+    """Return how close together the hosts began to start their senders, by the clock of host 0.
+
+    Keys: ``spread_us``: the last less the first; ``bound_us``: how far that may be wrong. None
+    where some did not start, or a clock was not compared.
+    """
+    offsets = {task["number"]: task["offsets"][0] for task in tasks}
+    found = []
+    for host in hosts:
+        offset = offsets.get(host.number)
+        if host.started is None or offset is None:
+            return None
+        found.append((host.started + offset["nanoseconds"], offset["bound"]))
+    if not found:
+        return None
+    first, last = min(found), max(found)
+    return {"spread_us": (last[0] - first[0]) / _US, "bound_us": (last[1] + first[1]) / _US}
+
+
+def fleet_text(fleet: dict[str, Any]) -> str:
+    """Return the section on the fleet of the printed summary."""
+    lines = [_host_line(host) for host in fleet["hosts"]]
+    if fleet["start"] is not None:
+        start = fleet["start"]
+        words = f"within {start['spread_us']:,.0f} us (+/- {start['bound_us']:,.0f} us)"
+        lines.append(text_field("Started", words))
+    if fleet["clocks"] is not None and len(fleet["hosts"]) > 1:
+        words = f"{fleet['clocks']['widest_us']:,.0f} us at most"
+        lines.append(text_field("Clocks differ by", words))
+        within = fleet["clocks"]["corrected_within_us"]
+        if within is not None:
+            lines.append(text_field("Latencies corrected", f"to within {within:,.0f} us"))
+    if fleet["unread"]:
+        lines.append(text_field("Records not read", ", ".join(fleet["unread"])))
+    return section("FLEET", lines)
+
+
+def _host_line(host: dict[str, Any]) -> str:
+    counts = dict.fromkeys(("sender", "receiver"), 0)
+    for title, count in host["ends"].items():
+        counts[title.partition(" ")[0]] += count
+    name = host["name"] or "did not come"
+    lost = f", lost: {host['lost']}" if host["lost"] else ""
+    words = f"{name}, sent {counts['sender']:,}, received {counts['receiver']:,}{lost}"
+    return text_field(f"Host {host['number']}", words)

@@ -1,0 +1,293 @@
+"""One run of a fleet: from the executors to the document of all ends together."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from quiver_fast.analysis.figures.run_data import AnalysedRun
+from quiver_fast.analysis.read.ends import EndRecords
+from quiver_fast.cli.arrow.queue_setup import QueueSetup
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.fleet.fleet import Fleet
+from quiver_fast.cli.fleet.job import HostJob, check_hosts, jobs_of
+from quiver_fast.cli.fleet.report import clock_report, clocks_ahead, fleet_text, start_report
+from quiver_fast.cli.fleet.table import FleetTable
+from quiver_fast.cli.pair.ends_plan import EndsPlans
+from quiver_fast.cli.shared.common import report_warning
+from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.json_text import json_pieces
+from quiver_fast.errors import QuiverError
+
+__all__ = ["FleetRun", "fleet_text"]
+
+_TICK = 0.05
+# How long hosts have to end their arrows in order once their stage has failed.
+_END_SECONDS = 30.0
+_ROLES = ("sender", "receiver")
+# Of each end the document has no series.
+_NOT_SHOWN = ("series", "environment")
+_OF_HOST = ("file", "cpu_ms", "at_fault")
+
+
+class FleetRun:
+    """Runs a fleet. The order of calls is that of :meth:`measure`."""
+
+    def __init__(
+        self,
+        command: str,
+        spark: ModuleType,
+        plans: EndsPlans,
+        args: argparse.Namespace,
+        console: Console,
+        signals: SignalWatch,
+    ) -> None:
+        """Prepare a run.
+
+        Args:
+            command: the command that warns.
+            spark: :mod:`spark_analysis.fleet`, or what has its functions.
+            plans: what all ends are to do.
+            args: the fleet's options.
+            console: where progress goes.
+            signals: a watch on signals, not yet entered.
+        """
+        self._command, self._spark, self._plans, self._args = command, spark, plans, args
+        self._console, self._signals = console, signals
+        self._token = secrets.token_hex(16)
+        self._error: Exception | None = None
+        self._tasks: list[dict[str, Any]] = []
+        self._corrected = False
+        self._kept: list[str] | None = None
+        self._queues = [self._queue(number) for number in range(plans.queues)]
+
+    def _queue(self, number: int) -> QueueSetup:
+        plan = self._plans.queue_plan(number)
+        return QueueSetup(self._command, self._plans.queue, plan, self._console, self._signals)
+
+    def measure(self) -> dict[str, Any]:
+        """Run, analyse, and return the document.
+
+        Raises:
+            QuiverError: the cluster is too small, a queue cannot be prepared, or hosts do not
+                come.
+            OSError: the port is taken.
+            The errors of Spark: it does not start, or it fails in the analysis.
+        """
+        session = self._spark.make_fleet_session(self._args.master, dict(self._args.conf))
+        try:
+            # Until there is something to end in order, a signal ends the command.
+            hosts = self._spark.wait_for_executors(session, self._args.hosts, self._args.host_time)
+            check_hosts(self._plans, hosts)
+            with self._signals, ExitStack() as stack:
+                for queue in self._queues:
+                    stack.enter_context(closing(queue))
+                if not self._plans.peer_to_peer:
+                    self._prepare_queues()
+                fleet = self._run(session, hosts)
+            # A signal that comes later ends the command: the arrows have ended.
+            return self._document(session, fleet)
+        finally:
+            session.stop()
+
+    def _prepare_queues(self) -> None:
+        for number, queue in enumerate(self._queues):
+            queue.prepare()
+            self._plans.learn_path(number, queue.path)
+
+    def _run(self, session: Any, hosts: int) -> Fleet:
+        listener = socket.create_server(("", self._args.port or 0), backlog=max(hosts, 128))
+        driver = self._spark.driver_host(session), listener.getsockname()[1]
+        jobs = jobs_of(self._plans, hosts, self._token, driver, self._args.work_dir)
+        self._console.note(f"Running {len(jobs)} hosts; they connect to {driver[0]}:{driver[1]}")
+        with closing(FleetTable(self._console, self._plans)) as table:
+            fleet = Fleet(self._signals, listener, table.add)
+            with closing(fleet), self._stage(session, jobs) as stage:
+                fleet.take_on(jobs, self._plans.drain_timeout)
+                self._watch(fleet, stage, table)
+        return fleet
+
+    @contextmanager
+    def _stage(self, session: Any, jobs: list[HostJob]) -> Iterator[threading.Thread]:
+        """Run the tasks of all hosts in a thread, which ends before this does."""
+
+        def work() -> None:
+            try:
+                self._tasks = self._spark.run_hosts(session, [pickle.dumps(job) for job in jobs])
+            except Exception as error:  # Whatever it is, the command reports it.
+                self._error = error
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            yield thread
+        finally:
+            if thread.is_alive():
+                # Its hosts are gone, or it still waits for room on the cluster.
+                self._spark.cancel(session)
+            thread.join(_END_SECONDS)
+
+    def _watch(self, fleet: Fleet, stage: threading.Thread, table: FleetTable) -> None:
+        patience = time.monotonic() + self._args.host_time
+        while not fleet.over:
+            fleet.turn()
+            table.tick()
+            now = time.monotonic()
+            if not stage.is_alive():
+                self._learn_of_loss(fleet)
+            if fleet.arrived < len(fleet.hosts) and now > patience and fleet.ending is None:
+                seconds = self._args.host_time
+                why = f"only {fleet.arrived} of {len(fleet.hosts)} hosts came in {seconds} seconds"
+                self._error = QuiverError(why)
+                fleet.stop_all(why)
+            if fleet.ending is not None and (
+                not fleet.arrived or now > fleet.ending + _END_SECONDS
+            ):
+                for host in fleet.hosts:
+                    fleet.lose(host.number, "it did not say how its arrows ended")
+            time.sleep(_TICK)
+        stage.join(_END_SECONDS if fleet.arrived else 0)
+        self._learn_of_loss(fleet)
+
+    def _learn_of_loss(self, fleet: Fleet) -> None:
+        """Say which host was lost with its executor, if Spark's error tells it."""
+        found = None if self._error is None else self._spark.lost_executor(self._error)
+        if found is None:
+            # A stage that has ended has hosts that have ended, or that will not come.
+            if not fleet.over and fleet.ending is None:
+                fleet.stop_all("stopped because its Spark tasks ended")
+            return
+        number, why = found
+        if number is None:
+            self._error = QuiverError(why)
+            fleet.stop_all(f"stopped because {why}")
+            return
+        host = fleet.hosts[number]
+        fleet.lose(number, why)
+        host.lost = why
+        self._error = None
+
+    def _document(self, session: Any, fleet: Fleet) -> dict[str, Any]:
+        data, unread = self._read(session, fleet)
+        problems = self._problems(fleet, data)
+        purged = [queue.purged for queue in self._queues if queue.purged is not None]
+        sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth"))
+        sections |= {} if data is None else data.sections
+        cpu = dict.fromkeys(_ROLES, 0)
+        for host in fleet.hosts:
+            for title, outline in (host.outlines or {}).items():
+                cpu[title.partition(" ")[0]] += outline["cpu_ms"]
+        interruption = self._signals.reason
+        return {
+            "peer_to_peer": self._plans.peer_to_peer,
+            "run_id": self._plans.run_id,
+            "output_dir": None,
+            "purged": sum(purged) if purged else None,
+            "complete": not problems and interruption is None,
+            "reason": interruption or "; ".join(problems) or None,
+            **sections,
+            "delivery": None if data is None else data.delivery,
+            "cpu_ms": cpu,
+            "sender": None if data is None else data.sender,
+            "receiver": None if data is None else data.receiver,
+            "fairness": None if data is None else data.fairness,
+            "ends": [_shown(end) for end in (None if data is None else data.ends) or []],
+            "fleet": {
+                "hosts": [
+                    {
+                        "number": host.number,
+                        "name": host.name,
+                        "ends": {end.title: end.count for end in host.ends},
+                        "lost": host.lost,
+                    }
+                    for host in fleet.hosts
+                ],
+                "unread": unread,
+                "start": start_report(fleet.hosts, self._tasks),
+                "clocks": clock_report(self._tasks, fleet.ends if self._corrected else None),
+                "kept": self._kept,
+            },
+        }
+
+    def _read(self, session: Any, fleet: Fleet) -> tuple[AnalysedRun | None, list[str]]:
+        """Have the records read where they are; return the run, and whose cannot be reached."""
+        known = {
+            title: outline
+            for host in fleet.hosts
+            for title, outline in (host.outlines or {}).items()
+        }
+        titles = [end.title for end in sorted(fleet.ends, key=_order)]
+        ends = [_end(title, known[title]) for title in titles if title in known]
+        untold = [title for title in titles if title not in known]
+        place = self._token, self._args.work_dir
+        data, unread = None, [end.title for end in ends]
+        name = f"fleet of {len(fleet.hosts)} hosts"
+        if {end.role for end in ends} == set(_ROLES):
+            ahead = self._ahead(fleet) if self._args.correct_clocks else None
+            data, unread = self._spark.analyse_hosts(session, name, ends, *place, ahead)
+        if self._args.keep_records and data is not None:
+            self._keep(session, data, place)
+        if known:
+            self._spark.remove_records(session, *place)
+        return data, [*untold, *unread]
+
+    def _ahead(self, fleet: Fleet) -> dict[str, int] | None:
+        """Return how far the clock of each end is ahead; None where that was not measured."""
+        offsets = clocks_ahead(self._tasks)
+        if offsets is None or len(offsets) < len(fleet.hosts):
+            report_warning(
+                self._command, "latencies are not corrected: not all clocks could be compared"
+            )
+            return None
+        self._corrected = True
+        return {end.title: offsets[end.host].nanoseconds for end in fleet.ends}
+
+    def _keep(self, session: Any, data: AnalysedRun, place: tuple[str, str | None]) -> None:
+        """Copy the records, with what `quiver-analyze` needs to know of each end beside them."""
+        uri = self._args.keep_records
+        summaries = {
+            f"{end['role']}.{end['number']}-summary.json": "".join(json_pieces(end))
+            for end in data.ends or []
+        }
+        self._kept = self._spark.keep_records(session, uri, summaries, *place)
+
+    def _problems(self, fleet: Fleet, data: AnalysedRun | None) -> list[str]:
+        """Return a line for each host that was lost and each arrow that failed by itself."""
+        problems = [f"{host.title}: {host.lost}" for host in fleet.hosts if host.lost is not None]
+        for host in fleet.hosts:
+            for title, outline in (host.outlines or {}).items():
+                if outline["at_fault"]:
+                    problems.append(f"{title} on {host.title} failed: {outline['reason']}")
+            failed = [one["failed"] for one in self._tasks if one["number"] == host.number]
+            problems += [f"{host.title}: {why}" for why in failed if why and host.lost is None]
+        if self._error is not None and not problems:
+            problems.append(self._spark.reason(self._error))
+        received = None if data is None else (data.sections["results"] or {}).get("message_count")
+        if not problems and not received:
+            problems.append("no transfers")
+        if problems and data is not None:
+            report_warning(self._command, "the figures are of what was measured until the failure")
+        return problems
+
+
+def _order(end: Any) -> tuple[bool, int]:
+    return end.plan.role != "sender", end.plan.number
+
+
+def _end(title: str, outline: dict[str, Any]) -> EndRecords:
+    role, _, number = title.partition(" ")
+    known = {key: value for key, value in outline.items() if key not in _OF_HOST}
+    return EndRecords(role, int(number), Path(outline["file"]), known)
+
+
+def _shown(end: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in end.items() if key not in _NOT_SHOWN}
