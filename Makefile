@@ -39,8 +39,9 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: FORCE help run dev check docs coverage test test-slow test-all measure peers install uninstall wheel wheels sdist lint format \
-	annotate bench instructions sanitize sanitize-threads fuzz analysis-demo clean
+.PHONY: FORCE help run dev check docs site coverage test test-slow test-all measure peers install \
+	uninstall wheel wheels sdist lint format annotate bench instructions sanitize sanitize-threads fuzz \
+	analysis-demo pictures clean
 
 # Tests that have one outcome on any machine, in a time that a developer waits.
 GATE := not slow and not measured
@@ -49,7 +50,7 @@ QUICK_TESTS ?= tests/unit tests/functional/test_wrapper_pyfast.py
 
 help: ## Show this list
 	@echo "make TARGET [PYTHON=python3.12] [PREFIX=/usr/local] [QUIVER_HOME=DIR] [TESTS=tests/unit] [PYTEST_ARGS=…] [DURATION=15s] [TARGET=sasl] [TIME=600]"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-24s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed ## Build and install into .venv, then measure a peer-to-peer pair for 10 s
 	$(BIN)/quiver --duration 10s
@@ -147,8 +148,18 @@ fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwi
 coverage: $(VENV)/.test $(VENV)/.coverage ## Tell which lines of Python and Cython the tests run; TESTS="tests/unit" for some
 	sh buildtools/coverage.sh $(BIN)/python $(TESTS)
 
-docs: $(VENV)/.installed ## Write the blocks of the documents that follow from code and figures
+docs: $(VENV)/.test ## Write what follows from code and figures: blocks of documents, manual pages, completions
 	$(BIN)/python -m buildtools.documents
+	$(BIN)/python -m buildtools.manual
+
+site: $(VENV)/.created ## Build the site of the documents with MkDocs: build/site
+	@$(BIN)/python buildtools/build_requirements.py site >build/site.txt
+	@$(PIP) install --requirement build/site.txt
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+	@echo "quiver-fast: build/site/index.html"
+
+pictures: $(VENV)/.test ## Photograph the page of a run in a browser, for README.md
+	$(BIN)/python buildtools/pictures.py
 
 analysis-demo: $(VENV)/.java ## Measure two pairs; analyse them here and on Spark: equal answers
 	$(BIN)/python buildtools/analysis_demo.py $(DURATION)

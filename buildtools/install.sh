@@ -24,7 +24,10 @@ ours() {
 }
 
 remove() {
-    for link in "$prefix"/bin/quiver*; do
+    for link in "$prefix"/bin/quiver* "$prefix"/share/man/man1/quiver* \
+        "$prefix"/share/bash-completion/completions/quiver* \
+        "$prefix"/share/zsh/site-functions/_quiver* \
+        "$prefix"/share/fish/vendor_completions.d/quiver*; do
         if [ -L "$link" ] && ours "$link"; then rm "$link"; fi
     done
     rm -rf "$home"
@@ -62,7 +65,16 @@ install_wheel() {
     for command in "$home"/bin/quiver*; do
         ln -sf "$command" "$prefix/bin/${command##*/}"
     done
+    link_share
     echo "quiver-fast: installed in $prefix/bin"
+}
+
+# Manual pages and completions, where man and the shells look below the prefix.
+link_share() {
+    (cd "$home/share" && find . -name '*quiver*' -type f) | while read -r file; do
+        mkdir -p "$prefix/share/${file%/*}"
+        ln -sf "$home/share/${file#./}" "$prefix/share/${file#./}"
+    done
 }
 
 # The scripts start with the path of the private Python: they work from anywhere. Upstream's

@@ -2,11 +2,14 @@
 
 import argparse
 import importlib
+import re
+import shlex
 import socket
 import threading
 from contextlib import contextmanager
 
 import pytest
+from support.processes import REPOSITORY
 
 from quiver_fast.cli.shared import quantities
 
@@ -27,6 +30,9 @@ USAGE = [
     ("pair", ["--duration", "2min"], "(s, m, h): write 2m"),
     ("pair", ["--duration", "100ms"], "(s, m, h): such as 30, 30s, 5m or 1h"),
     ("pair", ["--rate=-5"], "'-5' is not a whole number"),
+    ("pair", ["--rate-steps", "10k"], "'10k' is not RATE:DURATION"),
+    ("pair", ["--rate-steps", "10k:5s", "--rate", "5"], "--rate and --rate-steps exclude"),
+    ("pair", ["--rate-steps", "9:5s", "--find-rate", "p99<1s"], "no effect with --find-rate"),
     ("pair", ["--credit", "0"], "argument --credit: must be at least 1, not 0"),
     ("pair", ["--credit", "4294967296"], "must be at most 2,147,483,647, not 4294967296"),
     ("pair", ["--sender", "pyfst"], "did you mean pyfast?"),
@@ -82,6 +88,35 @@ def test_a_usage_error_says_what_to_type(command, words, line, capfd):
     assert output == ""
     assert line in errors
     assert errors.count("\n") == 1, errors
+
+
+def rows_of_the_document(heading):
+    """Return the rows of the table below a heading of docs/mistakes.md, as plain text."""
+    text = (REPOSITORY / "docs" / "mistakes.md").read_text()
+    part = re.split(r"^#+ ", text, flags=re.MULTILINE)[heading]
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", part, re.MULTILINE)[1:]
+    return [(typed, re.sub(r"\\([|*<\[])", r"\1", says)) for typed, says in rows]
+
+
+TOLD = rows_of_the_document(1)
+
+
+def test_the_document_has_forty_mistakes():
+    assert len(TOLD) >= 40
+    assert len(dict(TOLD)) == len(TOLD)
+
+
+@pytest.mark.parametrize(("typed", "says"), TOLD)
+def test_the_document_says_what_is_printed(typed, says, capfd):
+    name, *words = shlex.split(typed.strip("`"))
+    command = "pair" if name == "quiver" else name.removeprefix("quiver-")
+    assert main_of(command)(words) == 2
+    assert capfd.readouterr().err == f"{name}: error: {says}\n"
+
+
+def test_the_document_has_the_other_protocols():
+    told = " ".join(says for _, says in rows_of_the_document(2))
+    assert [line for _, _, line in PROTOCOLS if line not in told] == []
 
 
 @contextmanager

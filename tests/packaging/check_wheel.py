@@ -74,8 +74,10 @@ def check_modules(tls: bool) -> None:
 
 
 def check_commands() -> None:
-    """Check that every command starts, and says what it is."""
+    """Check that every command starts, says what it is, and has its manual page."""
+    pages = Path(sysconfig.get_path("data"), "share/man/man1")
     for name in COMMANDS:
+        check((pages / f"{name}.1").is_file(), f"{pages} has the page of {name}")
         check("usage:" in run(name, "--help").lower(), f"`{name} --help` shows the usage")
         version = quiver_fast.__version__
         check(version in run(name, "--version"), f"`{name} --version` says {version}")

@@ -90,6 +90,9 @@ def test_installs_and_uninstalls(wheel: Path, tmp_path: Path) -> None:
     plain = {"PATH": "/usr/bin:/bin"}
     for command in (prefix / "bin" / "quiver", prefix / "bin" / "quiver-arrow"):
         assert run([command, "--version"], tmp_path, plain).returncode == 0
+    share = ROOT / "share"
+    for file in (path for path in share.rglob("*") if path.is_file()):
+        assert (prefix / "share" / file.relative_to(share)).read_text() == file.read_text()
     told = run([upstream / "impls" / "quiver-arrow-pyfast"], tmp_path, plain)
     assert VERSION in told.stdout, told.stderr
     told = run([upstream / "impls" / "quiver-server-pyfast-server"], tmp_path, plain)

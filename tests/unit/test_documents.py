@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from buildtools.documents import BLOCKS, PAGES, blocks_in, rewritten
+from buildtools.manual import PARSERS, SHARE, files
+from quiver_fast import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,6 +26,33 @@ def test_every_block_is_in_a_document() -> None:
     used = [name for page in PAGES for name in blocks_in(page.read_text(encoding="utf-8"))]
     assert sorted(used) == sorted({*used} & BLOCKS.keys())
     assert BLOCKS.keys() == {*used}
+
+
+def test_manual_pages_and_completions_are_as_the_commands_are() -> None:
+    lying = {path.relative_to(SHARE) for path in SHARE.rglob("*") if path.is_file()}
+    found = {place: (SHARE / place).read_text(encoding="utf-8") for place in lying}
+    assert found == files(), "run `make docs`"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")
+@pytest.mark.parametrize("command", PARSERS)
+def test_manual_pages_are_roff_that_says_what_the_help_says(command: str) -> None:
+    page = SHARE / "man/man1" / f"{command}.1"
+    words = ["groff", "-K", "utf8", "-man", "-Tutf8", "-ww", "-rLL=100n", "-P", "-cbou", str(page)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    parser = PARSERS[command]()
+    for action in parser._actions:
+        for flag in {*action.option_strings} - {"-h", "--help"}:
+            assert re.search(rf"^ +.*{re.escape(flag)}\b", done.stdout, re.MULTILINE), flag
+    assert "exit codes:" in done.stdout
+    # What --help says of this machine is in no page.
+    assert "is installed here" not in done.stdout
+
+
+def test_the_citation_names_the_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {__version__}\n" in text
 
 
 def test_a_stale_block_is_noticed() -> None:

@@ -62,7 +62,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("cli.arrow",),
     ("cli.analyze", "cli.queue", "cli.server"),
     ("cli.pair",),
-    ("cli.bench", "cli.fleet"),
+    ("cli.bench", "cli.fleet", "api", "__main__"),
     ("spark_analysis",),
 )
 FLOORS = {part: floor for floor, parts in enumerate(HOUSE) for part in parts}

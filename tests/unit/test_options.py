@@ -133,8 +133,7 @@ def test_usage_has_sections_in_order_and_wraps() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-@pytest.mark.parametrize(
+COMPLETIONS = pytest.mark.parametrize(
     ("command", "words", "expected"),
     [
         ("quiver", ["--dur"], ["--durable", "--duration"]),
@@ -143,14 +142,57 @@ def test_usage_has_sections_in_order_and_wraps() -> None:
         ("quiver-bench", ["--rate", ""], []),
         ("quiver-analyze", ["--engine", "lo"], ["local"]),
         ("quiver-queue", ["--j"], ["--json"]),
+        ("quiver", ["--completion", "f"], ["fish"]),
     ],
 )
-def test_bash_completes(command: str, words: list[str], expected: list[str], capsys) -> None:
-    assert COMMANDS[command].main(["--completion"]) == 0
-    script = capsys.readouterr().out
+
+
+def completed(shell: str, script: str) -> list[str]:
+    """Return what a shell prints, which must do without a word on its standard error."""
+    options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
+    done = subprocess.run(
+        [shell, *options, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def completion_script(command: str, capsys: pytest.CaptureFixture[str], *shell: str) -> str:
+    assert COMMANDS[command].main(["--completion", *shell]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@COMPLETIONS
+def test_bash_and_zsh_complete(
+    shell: str,
+    command: str,
+    words: list[str],
+    expected: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    script = completion_script(command, capsys, shell)
+    if shell == "bash":
+        assert completion_script(command, capsys) == script
     function = "_" + command.replace("-", "_")
     line = " ".join(f"'{word}'" for word in [command, *words])
+    # zsh counts words from 0 where it completes as bash does.
+    script += '[ -z "$ZSH_VERSION" ] || setopt ksharrays\n'
     script += f'COMP_WORDS=({line}); COMP_CWORD={len(words)}; {function}; echo "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == expected
-    assert done.stderr == ""
+    found = completed(shell, script)
+    # zsh itself looks which of the words begin with what was typed.
+    assert [word for word in found if shell == "bash" or word.startswith(words[-1])] == expected
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@COMPLETIONS
+def test_fish_completes(
+    command: str, words: list[str], expected: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = completion_script(command, capsys, "fish")
+    line = " ".join([command, *words])
+    # Each line has a word, a tab, and what it is for.
+    script += f"complete --do-complete '{line}' | string split -f 1 \\t; true"
+    assert completed("fish", script) == expected

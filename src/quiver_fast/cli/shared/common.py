@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from quiver_fast import __version__
-from quiver_fast.cli.shared.completion import bash_completion
+from quiver_fast.cli.shared.completion import SHELLS, completion
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.shared.quantities import count, duration, within
 from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
@@ -126,10 +126,16 @@ def _report(command: str, kind: str, message: str, colour: str) -> None:
 
 
 class _Completion(argparse.Action):
-    """Prints a script for bash, and exits."""
+    """Prints a script for a shell, and exits."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        print(bash_completion(parser), end="")
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        _namespace: argparse.Namespace,
+        values: object,
+        _option: str | None = None,
+    ) -> NoReturn:
+        print(completion(parser, str(values)), end="")
         parser.exit()
 
 
@@ -138,10 +144,14 @@ def add_completion_option(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--completion",
         action=_Completion,
-        nargs=0,
+        nargs="?",
+        const="bash",
+        choices=[*SHELLS],
+        metavar="SHELL",
         dest=argparse.SUPPRESS,
-        help="Print a script that completes the options in bash, and exit: "
-        'eval "$(COMMAND --completion)"',
+        help="Print a script that completes the options in SHELL, and exit: bash (the default), "
+        'zsh or fish. In bash and zsh: eval "$(COMMAND --completion SHELL)"; in fish: '
+        "COMMAND --completion fish | source",
     )
 
 

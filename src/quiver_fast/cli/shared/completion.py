@@ -1,9 +1,11 @@
-"""What completes the options of a command in bash, made from its parser."""
+"""What completes the options of a command in bash, zsh and fish, made from its parser."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
+from collections.abc import Callable
 
 from quiver_fast.cli.shared.implementations import (
     ARROW_ALIASES,
@@ -11,9 +13,9 @@ from quiver_fast.cli.shared.implementations import (
     SERVER_ALIASES,
 )
 
-__all__ = ["bash_completion"]
+__all__ = ["SHELLS", "completion"]
 
-_SCRIPT = """\
+_BASH = """\
 {function}() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}"
     case "${{COMP_WORDS[COMP_CWORD-1]}}" in
@@ -26,9 +28,23 @@ _SCRIPT = """\
 complete -o default -F {function} {command}
 """
 
+# zsh has a function that completes as bash does; it is loaded where it is not there yet.
+_ZSH = """\
+(( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }
+(( $+functions[complete] )) || { autoload -U +X bashcompinit && bashcompinit; }
+"""
 
-def bash_completion(parser: argparse.ArgumentParser) -> str:
-    """Return a script for bash: the options of ``parser``, and the values of each."""
+
+def completion(parser: argparse.ArgumentParser, shell: str) -> str:
+    """Return a script for one of :data:`SHELLS`: the options of ``parser``, and their values."""
+    return SHELLS[shell](parser)
+
+
+def _zsh(parser: argparse.ArgumentParser) -> str:
+    return _ZSH + _bash(parser)
+
+
+def _bash(parser: argparse.ArgumentParser) -> str:
     cases: dict[str, list[str]] = {}
     flags: list[str] = []
     for action in parser._actions:
@@ -39,7 +55,7 @@ def bash_completion(parser: argparse.ArgumentParser) -> str:
         f"        {'|'.join(options)}) COMPREPLY=({values}); return ;;"
         for values, options in cases.items()
     ]
-    return _SCRIPT.format(
+    return _BASH.format(
         function="_" + parser.prog.replace("-", "_"),
         command=parser.prog,
         cases="\n".join(lines),
@@ -49,11 +65,59 @@ def bash_completion(parser: argparse.ArgumentParser) -> str:
 
 def _values(command: str, action: argparse.Action) -> str:
     """Return the command that makes the values of an option; empty where any will do."""
-    words = " ".join(map(str, action.choices or ()))
-    if action.metavar == "IMPL":
-        names = SERVER_ALIASES if command == "quiver-server" else ARROW_ALIASES
-        words = " ".join([DEFAULT_IMPLEMENTATION, *names])
+    words = _words(command, action)
     if words:
         return f'$(compgen -W {shlex.quote(words)} -- "$word")'
     kind = {"FILE": "-f", "DIR": "-d"}.get(str(action.metavar))
     return f'$(compgen {kind} -- "$word")' if kind else ""
+
+
+def _words(command: str, action: argparse.Action) -> str:
+    """Return the values that an option takes; empty where they are not of a list."""
+    if action.metavar != "IMPL":
+        return " ".join(map(str, action.choices or ()))
+    names = SERVER_ALIASES if command == "quiver-server" else ARROW_ALIASES
+    return " ".join([DEFAULT_IMPLEMENTATION, *names])
+
+
+def _fish(parser: argparse.ArgumentParser) -> str:
+    lines = [
+        f"complete -c {parser.prog} {_fish_option(parser, action)}"
+        for action in parser._actions
+        if action.option_strings
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _fish_option(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    names = [
+        f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+        for flag in action.option_strings
+    ]
+    help_text = parser._get_formatter()._expand_help(action)
+    about = _fish_quoted(re.split(r"[.;:(]", help_text, maxsplit=1)[0].strip())
+    return " ".join([*names, *_fish_value(parser.prog, action), f"-d {about}"])
+
+
+def _fish_value(command: str, action: argparse.Action) -> list[str]:
+    """Return what tells fish of an option's value: a list of words, a file or a folder."""
+    if action.nargs == 0:
+        return []
+    words = _words(command, action)
+    if words:
+        return [f"-x -a {_fish_quoted(words)}"]
+    of_kind = {"FILE": "-r -F", "DIR": "-x -a '(__fish_complete_directories)'"}
+    return [of_kind.get(str(action.metavar), "-x")]
+
+
+def _fish_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+SHELLS: dict[str, Callable[[argparse.ArgumentParser], str]] = {
+    "bash": _bash,
+    "zsh": _zsh,
+    "fish": _fish,
+}
+"""What makes the script, by the shell that it is for."""

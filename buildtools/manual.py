@@ -1,0 +1,114 @@
+"""Write the manual pages and the completions of all commands, from their parsers, into ``share/``.
+
+Wheels carry them as they lie there. Run `make docs` after a change of an option; a test compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from argparse_manpage.manpage import Manpage
+
+from quiver_fast.cli.analyze import command as analyze
+from quiver_fast.cli.arrow import command as arrow
+from quiver_fast.cli.bench import command as bench
+from quiver_fast.cli.fleet import command as fleet
+from quiver_fast.cli.pair import command as pair
+from quiver_fast.cli.queue import command as queue
+from quiver_fast.cli.server import command as server
+from quiver_fast.cli.shared.common import ArgumentParser
+from quiver_fast.cli.shared.completion import completion
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARE = ROOT / "share"
+
+PARSERS: dict[str, Callable[[], ArgumentParser]] = {
+    "quiver": pair.make_parser,
+    "quiver-analyze": analyze.make_parser,
+    "quiver-arrow": arrow.make_parser,
+    "quiver-bench": bench.make_parser,
+    "quiver-fleet": fleet.make_parser,
+    "quiver-queue": queue.make_parser,
+    "quiver-server": server.make_parser,
+}
+
+# Where each shell looks, below share/ of a prefix.
+_COMPLETIONS = {
+    "bash": "bash-completion/completions/{name}",
+    "zsh": "zsh/site-functions/_{name}",
+    "fish": "fish/vendor_completions.d/{name}.fish",
+}
+# zsh loads a file when a command is completed for the first time, and runs it as a function: this
+# defines what completes, and then does so.
+_ZSH = '#compdef {name}\n{script}eval "${{_comps[{name}]}}"\n'
+
+
+def files() -> dict[Path, str]:
+    """Return the text of each file, by its path below ``share/``."""
+    found = {}
+    for name, make_parser in PARSERS.items():
+        found[Path("man/man1") / f"{name}.1"] = manual_page(make_parser())
+        for shell, place in _COMPLETIONS.items():
+            script = completion(make_parser(), shell)
+            if shell == "zsh":
+                script = _ZSH.format(name=name, script=script)
+            found[Path(place.format(name=name))] = script
+    return found
+
+
+def manual_page(parser: ArgumentParser) -> str:
+    """Return the manual page of a command, in roff."""
+    parser.format_help()
+    notes, parser.epilog = parser.epilog or "", None
+    page = Manpage(parser)
+    page.description = _first_sentence(parser.description or "").rstrip(".")
+    page.source, page.manual, page.date = "quiver-fast", "Quiver", ""
+    words = ["[OPTION ...]", *(_argument(one) for one in parser._actions if not one.option_strings)]
+    page.synopsis = [parser.prog, *words]
+    page.add_section("notes", ">", f".nf\n{_escaped(_anywhere(notes))}\n.fi")
+    # A quote begins a request as a full stop does.
+    return re.sub(r"^(?=')", r"\\&", str(page), flags=re.MULTILINE)
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.) ", " ".join(text.split()), maxsplit=1)[0]
+
+
+def _argument(action: argparse.Action) -> str:
+    name = str(action.metavar or action.dest)
+    forms = {"?": "[{}]", "*": "[{} ...]", "+": "{} ..."}
+    return forms.get(str(action.nargs), "{}").format(name)
+
+
+def _anywhere(notes: str) -> str:
+    """Return the notes of ``--help`` without what it says of this machine."""
+    return re.sub(r"^  \* (is installed here\. )?", lambda m: "  " if m[1] else "    ", notes,
+                  flags=re.MULTILINE).strip("\n")  # fmt: skip
+
+
+def _escaped(text: str) -> str:
+    r"""Return text as roff: backslashes and hyphens as such, and no line that is a request."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^(?=[.'])", r"\\&", escaped, flags=re.MULTILINE)
+
+
+def main() -> int:
+    """Write what has changed, and remove what no command has any more."""
+    wanted = {SHARE / place: text for place, text in files().items()}
+    for path in SHARE.rglob("*"):
+        if path.is_file() and path not in wanted:
+            path.unlink()
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"written: {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+complete -c quiver-queue -s h -l help -d 'show this help message and exit'
+complete -c quiver-queue -l from -x -d 'dump, tail'
+complete -c quiver-queue -l reconnect -x -d 'tail'
+complete -c quiver-queue -l json -d 'Print one JSON object per line'
+complete -c quiver-queue -l quiet -d 'Print no progress and no indexes'
+complete -c quiver-queue -l completion -x -a 'bash zsh fish' -d 'Print a script that completes the options in SHELL, and exit'
+complete -c quiver-queue -l version -d 'Print the version and exit'

@@ -1,0 +1,122 @@
+"""The server pyfast as a context manager."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from quiver_fast.errors import QuiverError
+from quiver_fast.process import Child
+from quiver_fast.run.sockets import free_port
+
+__all__ = ["Server"]
+
+_MODULE = "quiver_fast.server.main"
+_START_SECONDS = 30.0
+_TICK = 0.01
+
+
+class Server:
+    """A broker of our own on this machine, from the entry of the block to its end.
+
+    It makes each queue that a client names. A crash of this process ends it, too.
+
+    Attributes:
+        host: where it listens.
+        port: where it listens; one that was free, unless another was asked for.
+    """
+
+    def __init__(
+        self, path: str = "q0", *, host: str = "127.0.0.1", port: int = 0, **keys: Any
+    ) -> None:
+        """Prepare a server.
+
+        Args:
+            path: the first queue.
+            host: where to listen.
+            port: where to listen; 0 for a port that is free.
+            keys: other keys of the server with ``_`` for ``-``: ``store="/var/lib/q"``,
+                ``queue_limit=10_000_000``. ``docs/server.md`` lists them.
+        """
+        self.host = host
+        self.port = port
+        self._path = path
+        self._keys = keys
+        self._child: Child | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the first queue."""
+        return self.url_of(self._path)
+
+    def url_of(self, path: str) -> str:
+        """Return the URL of a queue."""
+        return f"{self._keys.get('scheme', 'amqp')}://{self.host}:{self.port}/{path}"
+
+    def __enter__(self) -> Server:
+        """Start the server, and return once it accepts connections.
+
+        Raises:
+            QuiverError: it does not start; the message says why.
+        """
+        self.port = self.port or free_port()
+        with tempfile.TemporaryDirectory() as folder:
+            ready = Path(folder, "ready")
+            words = self._words(ready)
+            self._child = Child(words, os.environ, die_with_us=True, withheld="quiver-server")
+            try:
+                self._wait(self._child, ready)
+            except BaseException:
+                self._child.kill_and_wait()
+                raise
+        return self
+
+    def _words(self, ready: Path) -> list[str]:
+        values = {
+            "host": self.host,
+            "port": self.port,
+            "path": self._path,
+            "ready-file": ready,
+            "quiet": 1,
+            **{name.replace("_", "-"): value for name, value in self._keys.items()},
+        }
+        words = [f"{key}={_text(value)}" for key, value in values.items() if value is not None]
+        return [sys.executable, "-m", _MODULE, *words]
+
+    @staticmethod
+    def _wait(child: Child, ready: Path) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while not ready.exists():
+            if child.poll():
+                raise QuiverError(child.last_error_line or "the server ended at once")
+            if time.monotonic() > deadline:
+                raise QuiverError(f"the server is not ready after {_START_SECONDS:.0f} seconds")
+            time.sleep(_TICK)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the server in order.
+
+        Raises:
+            QuiverError: it had failed meanwhile, and no other error ends the block.
+        """
+        child, self._child = self._child, None
+        if child is None:
+            return
+        failed = child.poll() and child.returncode
+        child.end()
+        if failed and kind is None:
+            raise QuiverError(f"the server failed: {child.last_error_line}")
+
+
+def _text(value: object) -> object:
+    return int(value) if isinstance(value, bool) else value
