@@ -74,7 +74,7 @@ REACH_STREAMS = {
     "old-stream-100m": replace(STREAMS["stream-100m"], count=30),
 }
 
-# Of the cases above, what the data plane's table has as well.
+# Cases above that the data plane's table has as well.
 IN_REACH = {"body-100"}
 
 # What runs without --bench-full.

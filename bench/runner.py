@@ -71,6 +71,8 @@ class Case:
     time_unit: str = "ms"
     timeout: float = 120.0
     tls: Certificate | None = None
+    # Of each arrow, which share count and rate.
+    connections: int = 1
 
 
 @dataclass(frozen=True)
@@ -342,6 +344,8 @@ def _arguments(case: Case, operation: str, port: int, listening: bool) -> dict[s
         arguments |= {"scheme": "amqps", "trust-store": case.tls.authority}
     if case.streaming:
         arguments["streaming"] = 1
+    if case.connections > 1:
+        arguments["connections"] = case.connections
     if case.time_unit != "ms":
         arguments["time-unit"] = case.time_unit
     return arguments

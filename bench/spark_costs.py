@@ -3,11 +3,12 @@
     python -m bench.spark_costs [MESSAGES] [WORD...]
 
 Runs of one, three and ten times MESSAGES (100,000): a receiver alone, pairs with and without ids
-at a low rate (each message has a time of its own), a pair without ids at a high rate, and both
-with a clock of microseconds, by which nearly every latency is another; of these all whose names
-have one of the WORDs. Bytes, tasks and rows are Spark's own counts of its stages, so that they
-say the same on a busy machine; ``worker`` is the largest of Spark's Python processes, looked at
-ten times a second.
+at a low rate (each message has a time of its own), one whose sends are settled and one whose ids
+are no numbers, a receiver alone with ids, a pair without ids at a high rate, and runs without
+ids with a clock of microseconds, by which nearly every latency is another; of these all whose
+names have one of the WORDs. Bytes, tasks and rows are Spark's own counts of its stages, so that
+they say the same on a busy machine; ``worker`` is the largest of Spark's Python processes, looked
+at ten times a second.
 """
 
 from __future__ import annotations
@@ -35,26 +36,37 @@ PARTITIONS = 8
 START = 1_700_000_000
 TICKS = {"ms": 1_000, "us": 1_000_000}
 LOOK_SECONDS = 0.1
+SETTLED_LATER = 100
 
 
 @dataclass
 class Kind:
-    """A kind of run: messages per second, what its records have, and its clock."""
+    """A kind of run: messages per second, what its records have, and its clock.
+
+    ``id_prefix`` makes ids that are no numbers. A send is settled ``SETTLED_LATER`` sends later.
+    """
 
     rate: int
     ids: bool
     pair: bool
     unit: str = "ms"
+    id_prefix: str = ""
+    settled: bool = False
 
 
 KINDS = {
     "receiver alone, v3": Kind(20_000, ids=False, pair=False),
     "pair with ids, v1, 500/s": Kind(500, ids=True, pair=True),
+    "pair with ids and settlements, v2, 500/s": Kind(500, ids=True, pair=True, settled=True),
+    "pair with ids that are no numbers, 500/s": Kind(500, ids=True, pair=True, id_prefix="m-"),
+    "receiver alone with ids, v1, 500/s": Kind(500, ids=True, pair=False),
     "pair without ids, v3, 500/s": Kind(500, ids=False, pair=True),
     "pair without ids, v3, 20,000/s": Kind(20_000, ids=False, pair=True),
     "receiver alone, v3, in us": Kind(20_000, ids=False, pair=False, unit="us"),
     "pair without ids, v3, 1,000,000/s, in us": Kind(1_000_000, ids=False, pair=True, unit="us"),
 }
+
+_NAMES = "\n".join(KINDS)
 
 
 @dataclass
@@ -78,20 +90,20 @@ def write_run(folder: Path, count: int, kind: Kind) -> RunFiles:
     order = order[np.argsort(order + np.where(late, 40, 0), kind="stable")]
     folder.mkdir()
     receiver, sender = folder / "receiver-transfers.csv", folder / "sender-transfers.csv"
+    # A record without an id begins with its time.
+    names = [f"{kind.id_prefix}{number}," if ids else "" for number in range(count)]
     with receiver.open("w") as file:
         for number, time_sent, time_received in zip(
             order.tolist(), sent[order].tolist(), received.tolist(), strict=True
         ):
-            file.write(
-                f"{number},{time_sent},{time_received}\n"
-                if ids
-                else f"{time_sent},{time_received}\n"
-            )
+            file.write(f"{names[number]}{time_sent},{time_received}\n")
     if not kind.pair:
         return RunFiles("run", receiver=receiver)
     with sender.open("w") as file:
         for number, time_sent in enumerate(sent.tolist()):
-            file.write(f"{number},{time_sent}\n" if ids else f"{time_sent},0\n")
+            file.write(f"{names[number]}{time_sent}\n" if ids else f"{time_sent},0\n")
+            if kind.settled and number >= SETTLED_LATER:
+                file.write(f"s{names[number - SETTLED_LATER]}{time_sent}\n")
     return RunFiles("run", sender=sender, receiver=receiver)
 
 
@@ -155,6 +167,8 @@ def row(text: int, cost: Cost) -> str:
 
 
 def main(arguments: list[str]) -> None:
+    if arguments and not arguments[0].isdigit():
+        sys.exit(f"usage: python -m bench.spark_costs [MESSAGES] [WORD...]; the kinds:\n{_NAMES}")
     base = int(arguments[0]) if arguments else 100_000
     words = arguments[1:] or [""]
     spark = make_session("local[2]", PARTITIONS, conf={"spark.ui.retainedStages": "100000"})
