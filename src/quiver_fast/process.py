@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TextIO
 
@@ -24,6 +25,7 @@ STOP_GRACE = 5.0
 _CLOSE_GRACE = 1.0
 _END_TICK = 0.005
 _PR_SET_PDEATHSIG = 1
+_PRCTL = ctypes.CDLL(None).prctl
 _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
@@ -91,7 +93,7 @@ class Child:
         merge_errors: bool = False,
         pass_fds: tuple[int, ...] = (),
         grace: float = STOP_GRACE,
-        die_with_us: bool = False,
+        death_signal: signal.Signals = signal.SIGTERM,
         withheld: str = "",
     ) -> None:
         """Start ``command``.
@@ -105,7 +107,8 @@ class Child:
             merge_errors: send standard error where standard output goes, and pass none on.
             pass_fds: descriptors that the child inherits.
             grace: seconds that the child has to end after a first signal.
-            die_with_us: have the system kill the child if this process is killed.
+            death_signal: what the system sends the child when this process is gone, however it
+                ended. Descendants of the child get nothing: it has to end them.
             withheld: how lines of standard error begin that are kept but not passed on,
                 because whoever starts the child reports them; empty for none.
 
@@ -129,7 +132,7 @@ class Child:
                 env=dict(environment),
                 pass_fds=pass_fds,
                 start_new_session=True,
-                preexec_fn=_die_with_parent if die_with_us else None,
+                preexec_fn=partial(_end_with_parent, os.getpid(), death_signal),
             )
         self.usage = Usage(self._process.pid)
         self.usage.sample()
@@ -218,6 +221,9 @@ def exit_text(returncode: int | None) -> str:
     return f"exit code {returncode}"
 
 
-def _die_with_parent() -> None:
+def _end_with_parent(parent: int, signum: signal.Signals) -> None:
     # prctl(2): outlives the exec that follows. A killed process stops none of its children.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _PRCTL(_PR_SET_PDEATHSIG, signum)
+    if os.getppid() != parent:
+        # It was killed before that.
+        os._exit(1)

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 from quiver_fast.errors import OutputError
 
-__all__ = ["write_ready"]
+__all__ = ["ready_file", "write_ready"]
+
+
+@contextlib.contextmanager
+def ready_file(file: str | None) -> Iterator[None]:
+    """Have a ready file say nothing of an earlier server, and be gone when this one has ended.
+
+    At the start it is emptied and not removed: upstream's `quiver-bench` makes an empty file, and
+    reads it until it says ``ready``.
+
+    Args:
+        file: its name; None for no ready file.
+
+    Raises:
+        OutputError: the file cannot be emptied.
+    """
+    if file is None:
+        yield
+        return
+    try:
+        if os.path.isfile(file):
+            os.truncate(file, 0)
+    except OSError as error:
+        raise OutputError(f"ready-file: {file}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(file)
 
 
 def write_ready(file: str) -> None:

@@ -123,7 +123,7 @@ EXAMPLES = {
     # Not "0 ms": three significant digits of the unit that shows them.
     "quiver --rate 50k --time-unit us": Example(says=(r"50% \.+ [1-9][\d.]* (us|ms)", *DELIVERED)),
     "quiver-arrow send //localhost/q0 --count 100k": Example((BROKER,)),
-    "quiver csp://localhost/orders": Example((QUEUES,), DELIVERED),
+    "quiver csp://localhost/load": Example((QUEUES,), DELIVERED),
     "quiver csp://localhost/bench": Example((QUEUES,), DELIVERED),
     "quiver-queue append csp://localhost/orders '{ item: nails, count: 100 }'": Example(
         (QUEUES,), (r"^\d+$",)

@@ -47,6 +47,11 @@ USAGE = [
     ("pair", ["--fail-if", "p99<"], "'p99<' is no condition such as p99>5ms"),
     ("pair", ["--settlement", "--presettled"], "--presettled leaves no settlement to record"),
     ("pair", ["//h/q", "--trust-store", "x"], "--trust-store has no effect without an amqps URL"),
+    ("pair", ["amqp:/h/q"], "after 'amqp:' there is one slash: write amqp://h/q"),
+    ("pair", ["help"], "'help' is no queue, is it? write --help, or //localhost/help"),
+    ("pair", ["localhost"], "'localhost' is a host: write //localhost/q0"),
+    ("arrow", ["send", "10.0.0.1"], "'10.0.0.1' is a host: write //10.0.0.1/q0"),
+    ("server", ["::1"], "'::1' is a host: write //[::1]/q0"),
     ("pair", ["//h/q", "--password-file", "none"], "--password-file: none: No such file"),
     ("pair", ["amqp://u@h/q", "--username", "v"], "--username and the URL both name a user"),
     ("pair", ["--time-unit", "s"], "invalid choice: 's' (choose from 'ms', 'us', 'ns')"),
@@ -66,6 +71,9 @@ USAGE = [
     ("analyze", ["."], "no records (*transfers.csv, *transfers.csv.zst) in '.'"),
     ("queue", ["show", "q0"], "invalid choice: 'show'"),
     ("queue", ["dump", "none"], "'none' is no directory, and no csp URL"),
+    ("queue", ["dump", "."], "'.' is no queue: it has no metadata.cq4t and no .cq4 file"),
+    ("queue", ["tail", "/"], "'/' is no queue"),
+    ("queue", ["verify", "."], "'.' is no queue"),
 ]
 
 
@@ -164,7 +172,8 @@ def test_a_port_of_another_protocol(scheme, reply, line, capfd):
     with answering(reply) as port:
         assert main_of("pair")([f"{scheme}://127.0.0.1:{port}/q0", "-c", "1"]) == 1
     output, errors = capfd.readouterr()
-    assert output == ""
+    stays = "What is sent to 'q0' stays there: csp only appends\n"
+    assert output == (stays if scheme == "csp" else "")
     assert line in errors
     assert errors.count("\n") == 1, errors
 

@@ -225,6 +225,18 @@ def test_a_killed_servers_end_is_told(fake, tmp_path):
     _, errors = process.communicate(timeout=10)
     assert process.returncode == 1
     assert errors == "quiver-server: error: the server ended: killed by SIGKILL\n"
+    assert not ready.exists()
+
+
+def test_a_killed_wrapper_leaves_no_server(fake, tmp_path):
+    ready = tmp_path / "ready"
+    process = fake.start("server", "q", "--ready-file", str(ready), FAKE_SERVER="stay")
+    wait_until(ready.exists, "the server is ready")
+    children = psutil.Process(process.pid).children()
+    process.kill()
+    process.communicate(timeout=10)
+    _, left = psutil.wait_procs(children, 10)
+    assert left == []
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -68,7 +68,7 @@ class Server:
         with tempfile.TemporaryDirectory() as folder:
             ready = Path(folder, "ready")
             words = self._words(ready)
-            self._child = Child(words, os.environ, die_with_us=True, withheld="quiver-server")
+            self._child = Child(words, os.environ, withheld="quiver-server")
             try:
                 self._wait(self._child, ready)
             except BaseException:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import sys
 import tempfile
 import time
@@ -23,7 +24,7 @@ from quiver_fast.errors import QuiverError, SignalError, UsageError
 from quiver_fast.loop import interrupt
 from quiver_fast.process import Child, exit_text
 from quiver_fast.program import run_program, warn_of_unknown
-from quiver_fast.ready_file import write_ready
+from quiver_fast.ready_file import ready_file, write_ready
 from quiver_fast.run.sockets import listen
 from quiver_fast.server.config import KNOWN, REQUIRED, ServerConfig, parse
 
@@ -161,8 +162,11 @@ def _serve(broker: Broker, config: ServerConfig, program: str) -> NoReturn:
     if reason is not None:
         raise QuiverError(reason)
     interrupt.install()
-    _check_port(config)
-    with tempfile.TemporaryDirectory(prefix=f"{program}-", ignore_cleanup_errors=True) as name:
+    with (
+        ready_file(config.ready_file),
+        tempfile.TemporaryDirectory(prefix=f"{program}-", ignore_cleanup_errors=True) as name,
+    ):
+        _check_port(config)
         directory = Path(name)
         daemons = broker.prepare(config, directory)
         with _running(daemons, directory, config.verbose) as children:
@@ -196,7 +200,7 @@ def _running(
                     output=None if verbose else _log(directory, daemon.name),
                     merge_errors=True,
                     grace=STOP_SECONDS,
-                    die_with_us=True,
+                    death_signal=signal.SIGKILL,
                 )
             except OSError as error:
                 raise QuiverError(

@@ -6,6 +6,7 @@ import fnmatch
 import logging
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from quiver_fast.errors import OutputError, UsageError
@@ -16,7 +17,7 @@ from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.reserve import check_descriptors
 from quiver_fast.queuefile.table import TABLE_NAME
 
-__all__ = ["SUBSCRIPTION", "QueueDirectory"]
+__all__ = ["SUBSCRIPTION", "QueueDirectory", "is_queue"]
 
 # What the names of subscriptions' queues begin with, which no address can; and their folder,
 # which no address has.
@@ -30,6 +31,11 @@ CYCLE_FILES = "*.cq4"
 def warn(error: OSError) -> None:
     """Say that a folder cannot be read: what is in it is not served."""
     LOG.warning("%s: %s", error.filename, error.strerror)
+
+
+def is_queue(files: Collection[str]) -> bool:
+    """Say whether a folder with these files is a queue's: it has a table, or a cycle's file."""
+    return TABLE_NAME in files or bool(fnmatch.filter(files, CYCLE_FILES))
 
 
 def has_files(folder: Path, pattern: str) -> bool:
@@ -84,7 +90,7 @@ class QueueDirectory:
         """Return the addresses of the queues that exist, in order."""
         found = set()
         for folder, _, files in os.walk(self.path, onerror=warn):
-            if TABLE_NAME in files or fnmatch.filter(files, CYCLE_FILES):
+            if is_queue(files):
                 name = os.path.relpath(folder, self.path)
                 address = address_of(name)
                 if address is None and is_plain(name):

@@ -27,7 +27,17 @@ def _alive(pid: int) -> bool:
         return False
     except OSError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Say whether a process has ended, and its parent does not know yet (proc(5))."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    # The name before the state is in brackets, and may have some itself.
+    return status.rpartition(b") ")[2].startswith(b"Z")
 
 
 class WriterLock:

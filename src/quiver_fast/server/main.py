@@ -21,7 +21,7 @@ from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.queuefile.reserve import keep_descriptors
-from quiver_fast.ready_file import write_ready
+from quiver_fast.ready_file import ready_file, write_ready
 from quiver_fast.run.sockets import listen
 from quiver_fast.server.addresses.broker import Broker
 from quiver_fast.server.addresses.subscription import restore_subscriptions
@@ -71,7 +71,7 @@ def serve(config: ServerConfig) -> None:
     interrupt.install()
     raise_descriptor_limit()
     reactor = Reactor()
-    with queue_files(config) as files:
+    with ready_file(config.ready_file), queue_files(config) as files:
         serve_on(reactor, config, files)
 
 

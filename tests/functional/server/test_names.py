@@ -10,7 +10,9 @@ from proton import Delivery
 from support.amqp_codec import Value, encode
 from support.amqp_frames import FrameClient, composite, encode_frame, message
 from support.clients import Clients
-from support.server import Server, running_server
+from support.judgement import assert_error
+from support.processes import free_port, run
+from support.server import Server, command, running_server
 
 from quiver_fast.remote.client import Queue, quote
 
@@ -126,17 +128,27 @@ def test_a_folder_called_as_a_queues_file(tmp_path: Path) -> None:
         assert contents(clients, "q1") == {"q1": ["q1"]}
 
 
-@pytest.mark.parametrize("path", ["bad", "good"])
-def test_a_queue_that_cannot_be_opened_is_refused_and_the_others_serve(
-    tmp_path: Path, path: str
-) -> None:
-    """It is served as soon as it can be."""
-    keys = {"store": tmp_path / "store", "path": path}
+def with_a_bad_queue(tmp_path: Path) -> Path:
+    """Fill the queues `good` and `bad`; return the folder in place of the lock of `bad`."""
+    keys = {"store": tmp_path / "store", "path": "good"}
     with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
         send(clients, "bad", "good")
     lock = tmp_path / "store" / "bad" / ".quiver.lock"
     lock.unlink()
     lock.mkdir()
+    return lock
+
+
+def test_a_server_is_not_ready_without_its_own_queue(tmp_path: Path) -> None:
+    with_a_bad_queue(tmp_path)
+    words = command(free_port(), store=tmp_path / "store", path="bad")
+    assert_error(run(words), "queue 'bad' cannot be served: ")
+
+
+def test_a_queue_that_cannot_be_opened_is_refused_and_the_others_serve(tmp_path: Path) -> None:
+    """It is served as soon as it can be."""
+    lock = with_a_bad_queue(tmp_path)
+    keys = {"store": tmp_path / "store", "path": "good"}
     running = running_server(tmp_path, says="queue 'bad' is not served: ", **keys)
     with running as server, Clients(server.port) as clients:
         assert contents(clients, "good") == {"good": ["good"]}

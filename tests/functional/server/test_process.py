@@ -38,6 +38,15 @@ def test_a_port_in_use() -> None:
         assert_error(run(command(port)), str(port), "in use")
 
 
+def test_a_failed_restart_does_not_look_ready(tmp_path: Path) -> None:
+    """The ready file of a server that was killed is still there."""
+    ready = tmp_path / "ready"
+    ready.write_text("ready\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert_error(run(command(taken.getsockname()[1], ready)), "in use")
+    assert not ready.exists()
+
+
 def test_a_host_that_does_not_exist() -> None:
     assert_error(run(command(free_port(), host="no.such.host.invalid")), "no.such.host.invalid")
 
@@ -86,7 +95,7 @@ def test_the_ready_file_tells_the_truth(tmp_path: Path) -> None:
         assert ready.read_text() == "ready\n"
         running.send_signal(signal.SIGTERM)
         assert_clean(running.wait())
-    assert [each.name for each in tmp_path.iterdir()] == ["ready"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_it_says_where_it_listens(tmp_path: Path) -> None:

@@ -194,6 +194,10 @@ def test_dead_and_foreign_writers(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         os._exit(0)
+    # A zombie: it has ended, and nobody has asked how.
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    lock_word(tmp_path, child)
+    Appender(tmp_path).close()
     os.waitpid(child, 0)
     for pid in (child, os.getpid()):
         lock_word(tmp_path, pid)

@@ -158,6 +158,11 @@ class QueueSetup:
             self.purged = self._purge()
             self._console.show(f"Purged {self.purged:,} messages from '{self.path}'")
 
+    def tell_what_stays(self) -> None:
+        """Say of a remote queue, before messages are sent to it, that they stay there."""
+        if self._plan.url.scheme == "csp":
+            self._console.show(f"What is sent to '{self.path}' stays there: csp only appends")
+
     def ask_address(self) -> None:
         """Learn what the URL's path means to the broker, for an arrow that does not ask itself.
 

@@ -116,6 +116,7 @@ class PairPlans:
             QuiverError: it cannot be done.
         """
         queue.prepare()
+        queue.tell_what_stays()
         if not self.both_extended:
             queue.ask_address()
         self._path = queue.path

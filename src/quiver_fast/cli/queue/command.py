@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,8 +19,9 @@ from quiver_fast.cli.shared.common import (
 )
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.quantities import duration
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, OutputError, UsageError
 from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.directory import is_queue
 from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.queuefile.verify import FileReport, Report, verify_queue
 from quiver_fast.remote import client
@@ -165,6 +167,12 @@ def _done(cycles: list[int], index: int) -> int:
 def _open_files(directory: str) -> Tailer:
     if not Path(directory).is_dir():
         raise UsageError(f"'{directory}' is no directory, and no csp URL")
+    try:
+        names = os.listdir(directory)
+    except OSError as error:
+        raise OutputError(f"{directory}: {error.strerror}") from None
+    if not is_queue(names):
+        raise UsageError(f"'{directory}' is no queue: it has no metadata.cq4t and no .cq4 file")
     return Tailer(directory)
 
 

@@ -29,6 +29,7 @@ from quiver_fast.options.server import (
     SERVER_OPTIONS,
     STORAGE,
 )
+from quiver_fast.ready_file import ready_file
 
 __all__ = ["main", "make_parser"]
 
@@ -84,7 +85,8 @@ def _run(argv: list[str]) -> int:
 def _serve(plan: ServerPlan) -> int:
     """Run the server until it ends; signals are passed on, and the server ends in order."""
     server = ServerRun(plan)
-    with SignalWatch() as signals:
+    # Servers of others leave the file as it is, and so does a server that is killed.
+    with ready_file(plan.ready_file), SignalWatch() as signals:
         forwarder = SignalForwarder(signals)
         server.start()
         while not server.child.poll():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import socket
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -12,6 +14,9 @@ __all__ = ["AddressUrl", "parse_url"]
 
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 _DEFAULT_HOST = "localhost"
+# Words that people try, because other programs take them.
+_COMMANDS = ("help", "version")
+_ONE_SLASH = re.compile(r"([A-Za-z]+:)/([^/].*)", re.DOTALL)
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:\d{1,5}(/|$)", re.ASCII)
 
 
@@ -60,9 +65,8 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
     """
     if not text:
         raise UsageError("the URL is empty; write one such as //localhost/q0")
-    if address is None and _HOST_AND_PORT.match(text):
-        # Of "localhost:5672/q0" a scheme would be "localhost"; "10.0.0.1:5672/q0" has none.
-        raise UsageError(f"'{text}' begins with a host: write //{text}")
+    if address is None:
+        _check_meaning(text)
     try:
         parts = urlsplit(text, allow_fragments=False)
         port = parts.port
@@ -87,6 +91,35 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
         password=None if parts.password is None else unquote(parts.password),
         verbatim=address is not None,
     )
+
+
+def _check_meaning(text: str) -> None:
+    """Refuse a text that would be read as something other than it says.
+
+    Raises:
+        UsageError: it is a host, a command, or a URL whose host would be taken for an address.
+    """
+    if _HOST_AND_PORT.match(text):
+        # Of "localhost:5672/q0" a scheme would be "localhost"; "10.0.0.1:5672/q0" has none.
+        raise UsageError(f"'{text}' begins with a host: write //{text}")
+    if found := _ONE_SLASH.match(text):
+        scheme, rest = found.groups()
+        raise UsageError(f"after '{scheme}' there is one slash: write {scheme}//{rest}")
+    if _is_host(text):
+        host = f"[{text}]" if ":" in text else text
+        raise UsageError(f"'{text}' is a host: write //{host}/q0")
+    if text in _COMMANDS:
+        raise UsageError(f"'{text}' is no queue, is it? write --{text}, or //localhost/{text}")
+
+
+def _is_host(text: str) -> bool:
+    if text in ("localhost", socket.gethostname()):
+        return True
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _with_address(shown: str) -> str:

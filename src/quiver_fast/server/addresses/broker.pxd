@@ -47,7 +47,6 @@ cdef class Broker:
     cdef readonly object files
     cdef list stores
     # The addresses of queues that could not be opened at the start.
-    cdef set refused
     cdef Syncer syncer
     # Opens the files of queues that clients make.
     cdef Opener opener

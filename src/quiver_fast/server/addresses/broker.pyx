@@ -9,7 +9,7 @@ import sys
 import uuid
 from functools import partial
 
-from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.errors import OutputError, QuiverError, UsageError
 from quiver_fast.loop.heap cimport heap_free
 from quiver_fast.loop.syncer cimport Syncer
 from quiver_fast.queuefile.directory import QueueDirectory
@@ -73,7 +73,6 @@ cdef class Broker:
         limits.idle_timeout = <unsigned>(config.idle_timeout * 1000)
         limits.handshake_ns = config.handshake_timeout * 1000000000
         self.stores = []
-        self.refused = set()
         self.files = files
         self.syncer = syncer
         self.opener = opener
@@ -86,8 +85,7 @@ cdef class Broker:
         Called once, after everything in the files was restored.
         """
         for address in self.config.addresses:
-            if address not in self.refused:
-                self.configure(address.encode())
+            self.configure(address.encode())
         for store in self.stores:
             self.tidy(store)
 
@@ -109,13 +107,15 @@ cdef class Broker:
 
         Raises:
             QueueInUseError: another server has the store.
+            OutputError: it is a queue that the server was started for.
         """
         try:
             self.find(name.encode(), True, False)
         except QueueInUseError:
             raise
         except (MemoryError, OSError, QuiverError) as error:
-            self.refused.add(name)
+            if name in self.config.addresses:
+                raise OutputError(f"queue {name!r} cannot be served: {error}") from None
             say(f"queue {name!r} is not served: {error}")
 
     def tidy(self, store: Store) -> None:
