@@ -153,7 +153,7 @@ def test_comparison(tmp_path, capsys):
     assert re.search(
         r"latency p50 +8\.40 ms +12\.4 ms +\+47\.6% .* 8\.40 ms +12\.4 ms +worse\n", out
     )
-    assert re.search(r"message rate +200/s +200/s +~ .* no difference\n", out)
+    assert re.search(r"message rate +200/s +200/s +\+0\.1% .* not shown\n", out)
     assert "Verdict ............................................... worse" in out
     document = parsed(analyze(capsys, base, "--compare", slower, "--json")[1])
     assert document["comparison"]["verdict"] == "better"

@@ -156,7 +156,7 @@ def test_again_and_compared(
     every = list(here.values())
     assert len(found["base"]) == 2 * len(every)
     assert found["figures"] == as_json(compare_sets(every * 2, every)["figures"])
-    assert found["verdict"] == "no difference"
+    assert found["verdict"] == "not shown"
     assert [entry.name for entry in output.parent.iterdir()] == [output.name]
 
 

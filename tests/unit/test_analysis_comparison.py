@@ -160,7 +160,7 @@ def one(base, candidate, larger_is_better=True):
     [
         (105, True, "better"), (105, False, "worse"),
         (95, True, "worse"), (95, False, "better"),
-        (100, True, "no difference"),
+        (100, True, "not shown"),
     ],
 )  # fmt: skip
 def test_verdict(mean, larger_is_better, verdict):
@@ -186,7 +186,7 @@ def test_few_runs_have_no_verdict_but_an_interval_within_them():
 
 def test_equal_sets_do_not_differ():
     same = level(5, runs=5)
-    assert one(same, same).verdict == "no difference"
+    assert one(same, same).verdict == "not shown"
     flat = [Sample(3.0, np.full(20, 3.0))] * 5
     assert one(flat, flat).p_value == 1
 
@@ -194,7 +194,7 @@ def test_equal_sets_do_not_differ():
 def test_one_outlier_decides_nothing():
     """A run of five that the machine disturbed moves the mean, and no verdict."""
     disturbed = [*level(100, runs=4, seed=3), Sample(10.0, np.full(30, 10.0))]
-    assert one(level(100, runs=5), disturbed).verdict == "no difference"
+    assert one(level(100, runs=5), disturbed).verdict == "not shown"
 
 
 @pytest.mark.parametrize("runs", [5, 10])

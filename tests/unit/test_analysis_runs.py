@@ -9,7 +9,7 @@ import zstandard
 from support.summaries import config as configured
 
 from quiver_fast.analysis.compare.sets import changes, compare_sets, overall_verdict
-from quiver_fast.analysis.figures.statistics import ending, expected_interval, run_statistics
+from quiver_fast.analysis.figures.statistics import ending, run_statistics
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
@@ -67,22 +67,9 @@ def test_one_end_alone(tmp_path):
     assert section["steady_state"]["latency"] is section["clock"] is None
 
 
-@pytest.mark.parametrize(
-    ("config", "seconds"),
-    [
-        ({"rate": 1000, "credit_window": 10}, 0.001),
-        ({"rate": 0, "credit_window": 10}, 0.1),
-        (None, None),
-    ],
-)
-def test_expected_interval(tmp_path, config, seconds):
-    run = write_run(tmp_path / "run", config=config)
-    assert expected_interval(run) == (None if seconds is None else pytest.approx(seconds))
-
-
-def test_the_interval_that_is_asked_for_wins(tmp_path):
+def test_omission_is_corrected_only_when_that_is_asked_for(tmp_path):
     run = write_run(tmp_path / "run", latency=50, config={"rate": 100})
-    assert run_statistics(run)["coordinated_omission"]["expected_interval"] == 10
+    assert run_statistics(run)["coordinated_omission"]["corrected"] is None
     section = run_statistics(run, 0.0205)["coordinated_omission"]
     assert section["expected_interval"] == 21
     assert section["corrected"]["count"] == pytest.approx(4000, rel=0.1)
@@ -121,10 +108,10 @@ def test_comparison(tmp_path):
     slower = [write_run(tmp_path / f"slower{n}", latency=9, seed=n + 9) for n in range(5)]
     ours = compare_sets(base, slower)
     assert ours["verdict"] == "worse"
-    assert ours["figures"]["message_rate"]["verdict"] == "no difference"
+    assert ours["figures"]["message_rate"]["verdict"] == "not shown"
     assert ours["figures"]["latency_p50"]["difference"] == pytest.approx(4, abs=0.2)
     assert compare_sets(slower, base)["verdict"] == "better"
-    assert compare_sets(base, base)["verdict"] == "no difference"
+    assert compare_sets(base, base)["verdict"] == "not shown"
     few = compare_sets(base[:4], slower)
     assert few["verdict"] == "too few runs: at least 5 of each"
     assert few["figures"]["latency_p50"]["interval_of"] == "within these runs"
@@ -193,9 +180,9 @@ def test_ending(tmp_path):
 
 
 def test_overall_verdict():
-    assert overall_verdict(["better", "no difference"]) == "better"
+    assert overall_verdict(["better", "not shown"]) == "better"
     assert overall_verdict(["better", "worse"]) == "mixed"
-    assert overall_verdict(["no difference", "too few runs: at least 5 of each"]) == "no difference"
+    assert overall_verdict(["not shown", "too few runs: at least 5 of each"]) == "not shown"
 
 
 def test_changes_over_runs(tmp_path):

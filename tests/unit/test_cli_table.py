@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,
@@ -292,6 +293,23 @@ def test_settlement_has_a_section():
         number_field("Sampled", 5, "messages"),
         number_field("Unsettled", 3, "messages"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        ({"p50": 9, "p99": 600, "max": 1000}, "60 % of the 99% latency is the sender's"),
+        ({"p50": 10, "max": 200}, None),
+        ({"max": 3000}, "100 % of the 100% latency is the sender's"),
+        (None, None),
+    ],
+)
+def test_what_the_sender_was_late_is_told(late, told):
+    schedule = {"rate": 100, "achieved": 99.9, "late_us": late, "missed": False}
+    latency = {"unit": "us", "count": 9, "mean": 1.0,
+               "percentiles": dict.fromkeys(NAMES, 1000) | {"50": 100, "100": 2000}}  # fmt: skip
+    text = pair_summary_text(pair(SENT | {"schedule": schedule}, RECEIVED | {"latency": latency}))
+    assert told in text if told else "is the sender's" not in text
 
 
 def test_a_rate_that_cannot_be_told_is_not_said():

@@ -36,7 +36,7 @@ from quiver_fast.analysis.compare.blocks import resampled_means
 __all__ = [
     "BETTER",
     "MINIMUM_RUNS",
-    "NO_DIFFERENCE",
+    "NOT_SHOWN",
     "TOO_FEW",
     "WORSE",
     "Comparison",
@@ -51,7 +51,7 @@ __all__ = [
 Float64Array = NDArray[np.float64]
 
 BETTER, WORSE = "better", "worse"
-NO_DIFFERENCE = "no difference"
+NOT_SHOWN = "not shown"
 
 MINIMUM_RUNS = 5
 TOO_FEW = f"too few runs: at least {MINIMUM_RUNS} of each"
@@ -92,7 +92,7 @@ class Comparison:
         p_value: of the rank-sum test, two-sided; None with too few runs.
         adjusted_p_value: by Holm's method over the figures compared.
         effect: Cliff's delta, -1 to 1; above 0 when the candidate's runs are larger.
-        verdict: ``better``, ``worse``, ``no difference`` or ``too few runs: …``.
+        verdict: ``better``, ``worse``, ``not shown`` or ``too few runs: …``.
     """
 
     base: float | None
@@ -187,7 +187,7 @@ def _verdict(test: _Test | None, adjusted: float | None, larger_is_better: bool)
     upwards = low > 0 and test.effect > 0
     downwards = high < 0 and test.effect < 0
     if adjusted >= SIGNIFICANCE or not (upwards or downwards):
-        return NO_DIFFERENCE
+        return NOT_SHOWN
     return BETTER if upwards == larger_is_better else WORSE
 
 

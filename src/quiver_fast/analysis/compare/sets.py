@@ -68,7 +68,7 @@ def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[
     Returns:
         ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``
         when every figure that differs says so, ``mixed`` when they disagree, else
-        ``no difference`` or ``too few runs: …``), ``incomplete`` (names of the runs that did
+        ``not shown`` or ``too few runs: …``), ``incomplete`` (names of the runs that did
         not do all that was asked), ``not_steady`` (names of those that are not), and
         ``figures``: each of
         :data:`FIGURES` to its :class:`quiver_fast.analysis.compare.comparison.Comparison` with

@@ -10,6 +10,9 @@ Latency", 2013). The corrected distribution holds, for each v, the samples
 
 It is never written out: its counting function has a closed form, so order statistics
 are found by bisection, exactly and in the memory of the raw distribution.
+
+The samples that are put back are smaller than v, so a percentile of theirs can be below that of the
+records. Nobody waited less because of what was not sent: each figure is at least the raw one.
 """
 
 from __future__ import annotations
@@ -52,14 +55,14 @@ class CorrectedDistribution:
         return exact_dot(self._added + 1, self._raw.counts)
 
     def mean(self) -> float:
-        """Return the mean of all samples."""
+        """Return the mean of all samples, or the raw one if that is larger."""
         # Per value: v * (m + 1) - i * m * (m + 1) / 2. Python's integers do not overflow.
         values, counts = self._raw.values.tolist(), self._raw.counts.tolist()
         weighted = (
             count * (2 * value * (added + 1) - self._interval * added * (added + 1))
             for value, count, added in zip(values, counts, self._added.tolist(), strict=True)
         )
-        return int(sum(weighted)) / (2 * self.total)
+        return max(int(sum(weighted)) / (2 * self.total), self._raw.mean())
 
     def at_most(self, limit: int) -> int:
         """Return the number of samples that are not above ``limit``."""
@@ -72,9 +75,13 @@ class CorrectedDistribution:
         return alone + exact_dot(kept, self._tail.counts)
 
     def percentiles(self, ranks: Iterable[float]) -> list[float]:
-        """Return the percentiles at ``ranks`` (0 to 100) by NumPy's default method."""
-        last = self.total - 1
-        return [self._percentile(last * (rank / 100), last) for rank in ranks]
+        """Return the percentiles at ``ranks`` (0 to 100), or the raw ones that are larger.
+
+        Both are by NumPy's default method.
+        """
+        last, ranks = self.total - 1, list(ranks)
+        corrected = (self._percentile(last * (rank / 100), last) for rank in ranks)
+        return [max(pair) for pair in zip(corrected, self._raw.percentiles(ranks), strict=True)]
 
     def _percentile(self, position: float, last: int) -> float:
         index = math.floor(position)

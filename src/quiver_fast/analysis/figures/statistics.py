@@ -18,8 +18,8 @@ from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.latencies import Latencies, coarse
 
 __all__ = [
-    "OF_STEADY", "OF_WHOLE", "arrivals", "departures", "ending", "expected_interval",
-    "run_statistics", "sending_end", "steadiness",
+    "OF_STEADY", "OF_WHOLE", "arrivals", "departures", "ending", "run_statistics", "sending_end",
+    "steadiness",
 ]  # fmt: skip
 
 INTENDED = "intended send times"
@@ -205,30 +205,9 @@ def _settlement_bound(run: RunData, latencies: Latencies) -> int | None:
     return offset_at_least(coarse(latencies)[0], coarse(run.settlement, upwards=True)[0])
 
 
-def expected_interval(run: RunData) -> float | None:
-    """Return the expected seconds between a message and the next in its place, or None.
-
-    Under a schedule that is 1 / its rate, or mean rate. Otherwise every unit of the credit
-    window is a place that a message takes until it is received, so that each place gets its
-    next message after credit window / message rate (Little's law). None where neither is known.
-    """
-    rate = _asked_rate(run) or _mean_rate(run)
-    if rate:
-        return 1 / rate
-    credit = _configured(run.receiver, "credit_window") or _configured(run.sender, "credit_window")
-    received = None if run.receiver is None else run.receiver["results"]["message_rate"]
-    return credit / float(received) if credit and received else None
-
-
 def _asked_rate(run: RunData) -> float:
     """Return the messages/s that were asked for; 0 for none."""
     return _configured(run.sender, "rate") or _configured(run.receiver, "rate")
-
-
-def _mean_rate(run: RunData) -> float:
-    """Return the messages/s of the sender's schedule on average; 0 where it had none."""
-    schedule = {} if run.sender is None else run.sender.get("schedule") or {}
-    return float(schedule.get("rate") or 0)
 
 
 def _configured(end: dict[str, Any] | None, key: str) -> float:
@@ -252,11 +231,10 @@ def _omission_section(run: RunData, interval_seconds: float | None) -> dict[str,
     }
     if interval_seconds is None and _intended(run):
         return section | {"method": INTENDED, "corrected": section["raw"]}
-    seconds = interval_seconds or expected_interval(run)
-    if seconds is None:
+    if interval_seconds is None:
         return section
     # A clock cannot show what is shorter than its tick: rounded up, less is put back.
-    interval = max(math.ceil(seconds * PER_SECOND[unit] - 1e-9), 1)
+    interval = max(math.ceil(interval_seconds * PER_SECOND[unit] - 1e-9), 1)
     rounded, step = coarse(raw)
     return section | {
         "method": BY_INTERVAL,

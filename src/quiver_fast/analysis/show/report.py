@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from html import escape
 from typing import Any
 
-from quiver_fast.analysis.compare.comparison import NO_DIFFERENCE
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import (
@@ -130,7 +129,7 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
             average_text(figure["candidate"], figure["unit"]),
             _change(figure),
             _interval(figure["interval"], figure["unit"]),
-            _number(figure["p_value"]),
+            _number(figure["adjusted_p_value"]),
             _number(figure["effect"]),
             average_text(figure["raw_base"], figure["unit"]),
             average_text(figure["raw_candidate"], figure["unit"]),
@@ -145,13 +144,12 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         + change_chart(comparison)
         + html_grid((*heads, "p", "effect", "raw base", "raw candidate"), rows, "Comparison")
         + "<p>Base and candidate are means over the seconds of the steady states (of runs that "
-        "are not steady over all seconds), raw ones over whole runs.</p>"
+        "are not steady over all seconds), raw ones over whole runs. p is adjusted for the "
+        "number of figures.</p>"
     )
 
 
 def _change(figure: Mapping[str, Any]) -> str:
-    if figure["verdict"] == NO_DIFFERENCE:
-        return "~"
     return "-" if figure["change"] is None else f"{figure['change']:+.1%}"
 
 

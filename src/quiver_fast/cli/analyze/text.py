@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from quiver_fast.analysis.compare.comparison import BETTER, NO_DIFFERENCE, WORSE
+from quiver_fast.analysis.compare.comparison import BETTER, NOT_SHOWN, WORSE
 from quiver_fast.analysis.figures.statistics import OF_WHOLE
 from quiver_fast.analysis.model.ranks import SECTIONS
 from quiver_fast.analysis.model.units import (
@@ -77,8 +77,8 @@ def _in_words(comparison: dict[str, Any]) -> str:
             parts.append(f"{verdict} in {', '.join(found)}")
     if parts:
         return f"The candidate is {' and '.join(parts)}."
-    if comparison["verdict"] == NO_DIFFERENCE:
-        return "The runs of the candidate and of the base are not told apart."
+    if comparison["verdict"] == NOT_SHOWN:
+        return "No difference of the runs is shown. More runs show smaller ones."
     return "With so few runs a difference of the sets is not told from one between runs."
 
 
@@ -99,12 +99,11 @@ def _intervals(figures: dict[str, Any]) -> list[str]:
 
 def _figure_line(name: str, figure: dict[str, Any]) -> str:
     unit = figure["unit"]
-    change = _or_dash(figure["change"], "+.1%")
     return _comparison_line(
         name.replace("_", " "),
         average_text(figure["base"], unit),
         average_text(figure["candidate"], unit),
-        "~" if figure["verdict"] == NO_DIFFERENCE else change,
+        _or_dash(figure["change"], "+.1%"),
         _or_dash(figure["adjusted_p_value"], ".2g"),
         _or_dash(figure["effect"], "+.2f"),
         average_text(figure["raw_base"], unit),

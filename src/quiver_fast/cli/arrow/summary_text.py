@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
-from quiver_fast.analysis.model.units import latency_text
+from quiver_fast.analysis.model.units import latency_text, per_millisecond
 
 __all__ = [
     "arrow_summary_text",
@@ -25,6 +25,8 @@ _FIELDS = {
     "subject": "Subject",
     "group_id": "Group",
 }
+# A larger share of the send delay in a latency is told.
+_OWN_SHARE = 0.1
 _DELIVERY_LINES = {
     "Sent": "sent",
     "Received": "received",
@@ -80,7 +82,7 @@ def pair_summary_text(document: dict[str, Any]) -> str:
     sections = [_incomplete(document), _configuration([sender, receiver])]
     sections.append(_results(figures, receiver["latency"]))
     sections.append(_delivery(document["delivery"], document))
-    sections += _additions(sender, receiver.get("streaming"))
+    sections += _additions(sender, receiver.get("streaming"), receiver["latency"])
     if document.get("fairness") is not None:
         sections.append(section("FAIRNESS", _fairness_lines(document["fairness"])))
     return "".join(sections)
@@ -205,13 +207,20 @@ def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
     return section("DELIVERY", lines)
 
 
-def _additions(sender: dict[str, Any], streaming: dict[str, Any] | None) -> list[str]:
+def _additions(
+    sender: dict[str, Any],
+    streaming: dict[str, Any] | None,
+    latency: dict[str, Any] | None = None,
+) -> list[str]:
     """Return our own sections after the delivery."""
     sections = []
     if "settlement" in sender:
         sections.append(section("SETTLEMENT", _settlement_lines(sender["settlement"])))
     if "schedule" in sender:
-        sections.append(section("SCHEDULE", _schedule_lines(sender["schedule"])))
+        lines = _schedule_lines(sender["schedule"])
+        if latency is not None:
+            lines += _lateness_lines(sender["schedule"], latency)
+        sections.append(section("SCHEDULE", lines))
     if streaming is not None:
         sections.append(section("STREAMING", _streaming_lines(streaming)))
     return sections
@@ -267,6 +276,27 @@ def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
     if schedule["missed"] is not None:
         lines.append(text_field("Rate missed", "Yes" if schedule["missed"] else "No"))
     return lines
+
+
+def _lateness_lines(schedule: dict[str, Any], latency: dict[str, Any]) -> list[str]:
+    """Say how much of the latency is the sender's own, where that is more than a tenth.
+
+    A latency counts from the intended send time, so it has all of the send delay in it.
+    """
+    shares = {}
+    for name, late in (schedule["late_us"] or {}).items():
+        rank = "100" if name == "max" else name.removeprefix("p")
+        ticks = latency["percentiles"].get(rank)
+        if ticks:
+            shares[rank] = late * per_millisecond(latency["unit"]) / (1000 * ticks)
+    worst = max(shares, key=shares.__getitem__, default=None)
+    if worst is None or shares[worst] <= _OWN_SHARE:
+        return []
+    share = min(100, round(100 * shares[worst]))
+    return [
+        f"{share} % of the {worst}% latency is the sender's, which sent late:",
+        "give it a CPU of its own, or ask for a lower rate",
+    ]
 
 
 def section(heading: str, lines: list[str]) -> str:
