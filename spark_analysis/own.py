@@ -64,7 +64,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
     Returns:
         run, ``by_ids``; ``coarse``, the ticks per second of the coarser clock, and ``start``,
         the time of the first send in it; ``end`` of the sending, null unless by the duration
-        (:func:`quiver_fast.analysis.figures.reckoning.end_of_sending`); and ``end_ticks``, the
+        (:func:`quiver_fast.analysis.figures.sending.end_of_sending`); and ``end_ticks``, the
         ticks per second of the sender's clock.
     """
     splits = records.where((F.col("kind") == schema.EXTENT) & F.col("sent").isNotNull())

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.delivery import BY_IDS, delivery_section, receiver_alone
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
-from quiver_fast.analysis.figures.reckoning import end_of_sending, in_unit
+from quiver_fast.analysis.figures.reckoning import in_unit
 from quiver_fast.analysis.figures.run_data import RunData, RunFigures
+from quiver_fast.analysis.figures.sending import end_of_sending
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.analysis.figures.streams import Streams

@@ -454,6 +454,7 @@ def write_report(
         report["schedule"] = {
             "rate": config.rate or None,
             "late_us": {**late, "max": delays.largest / 1000},
+            "sending_ns": getattr(endpoint, "sending_ns", None),
         }
     staged = f"{path}.{os.getpid()}"
     try:

@@ -10,12 +10,21 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["Piece", "RateStep", "messages_due", "parse_rate_steps", "schedule_of", "total_seconds"]
+__all__ = [
+    "Piece",
+    "RateStep",
+    "messages_due",
+    "parse_rate_steps",
+    "schedule_of",
+    "times_due",
+    "total_seconds",
+]
 
 _SECOND = 10**9
 _FASTEST = 10**9
@@ -122,3 +131,17 @@ def messages_due(schedule: Sequence[Piece], elapsed: int) -> int:
     ends = [*begins[1:passed], elapsed]
     spans = zip(schedule[:passed], ends, strict=True)
     return sum((end - piece.begin) * piece.rate for piece, end in spans) // _SECOND + 1
+
+
+def times_due(schedule: Sequence[Piece], indices: Iterable[int]) -> list[int]:
+    """Return when messages, by their numbers from 0, are due: nanoseconds after the start."""
+    # In billionths of a message, so that no piece rounds what the pieces before it left.
+    before = [0]
+    for piece, following in pairwise(schedule):
+        before.append(before[-1] + (following.begin - piece.begin) * piece.rate)
+    found = []
+    for index in indices:
+        place = bisect_right(before, index * _SECOND) - 1
+        piece = schedule[place]
+        found.append(piece.begin - (before[place] - index * _SECOND) // piece.rate)
+    return found

@@ -164,9 +164,9 @@ def strangers(folder: Path, record_format: str) -> Judge:
 
 
 def warmed_up(folder: Path, record_format: str) -> Judge:
-    """A pair with a warm-up."""
+    """A pair with a warm-up, and a sender that missed its rate."""
     write_pair(folder, Traffic(11, COUNT, rate=4000), record_format)
-    write_summaries(folder, duration=5, count=0, warmup=2)
+    write_summaries(folder, duration=5, count=0, warmup=2, rate=5000)
 
     def judge(found: dict[str, Any]) -> None:
         for end in ("sender", "receiver"):
@@ -174,6 +174,8 @@ def warmed_up(folder: Path, record_format: str) -> Judge:
             assert 7900 < warmup["message_count"] < 8100
             assert abs(warmup["message_count"] + results["message_count"] - COUNT) < 100
         assert found["delivery"]["sent"] == COUNT
+        assert found["sender"]["schedule"]["never_sent"] == 25_000 - COUNT
+        assert found["receiver"]["latency"]["with_never_sent"]["never_sent"] == 25_000 - COUNT
 
     return judge
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.analysis.figures.environment import environment
-from quiver_fast.analysis.figures.schedule import send_schedule
 from quiver_fast.analysis.figures.series import per_second
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
+from quiver_fast.analysis.model.bounds import RunBounds, Sending
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.errors import RecordError
-from quiver_fast.rate_steps import parse_rate_steps, schedule_of
+from quiver_fast.rate_steps import Piece
 
 UPSTREAM_KEYS = [
     "first_send_time", "last_send_time", "first_receive_time", "last_receive_time",
@@ -23,6 +23,7 @@ UPSTREAM_KEYS = [
 ]  # fmt: skip
 
 EPOCH = 1_472_344_673_324
+AT_TEN = RunBounds(sending=Sending((Piece(0, 10),)))
 records = st.lists(
     st.tuples(st.integers(EPOCH, EPOCH + 5000), st.integers(-20, 4000)), min_size=1, max_size=200
 )
@@ -96,7 +97,7 @@ def test_latency_is_signed():
 def test_sections_are_json():
     sender = analysis([EPOCH, EPOCH + 1], ids=[1, 2], settled=[(1, EPOCH + 3, True)])
     sections = [
-        sender_sections(sender, schedule_of(10)), receiver_sections(analysis([1], [2])),
+        sender_sections(sender, AT_TEN), receiver_sections(analysis([1], [2])),
     ]  # fmt: skip
     text = json.dumps(sections, default=listed)
     assert json.loads(text)[0]["records"] == {
@@ -112,13 +113,13 @@ def test_a_senders_records_are_no_receivers():
 
 def test_a_run_without_messages_has_every_section():
     sender, receiver = (
-        sender_sections(analysis([]), schedule_of(10)),
+        sender_sections(analysis([]), AT_TEN),
         receiver_sections(analysis([], [])),
     )
     nothing = dict.fromkeys(UPSTREAM_KEYS) | {"message_count": 0}
     assert sender["results"] == receiver["results"] == nothing
     assert receiver["latency"]["mean"] is None
-    assert sender["schedule"]["achieved"] is None
+    assert sender["schedule"]["achieved"] is sender["schedule"]["due"] is None
     assert sender["schedule"]["missed"] is True
     json.dumps([sender, receiver], default=listed)
 
@@ -183,39 +184,6 @@ def test_settlement(ids, settled):
         assert ours["all"]["mean"] == sum(x for x, _ in known) / len(known)
     assert ours["unmatched"] == len(settled) - len(known)
     assert ours["unsettled"] == len(set(ids) - {i for i, _, _ in settled})
-
-
-@pytest.mark.parametrize(
-    ("gap_ms", "late_p50", "missed"),
-    [(10, 50, False), (10, 20_000, True), (11, None, True), (9, None, True), (10, None, False)],
-)
-def test_schedule(gap_ms, late_p50, missed):
-    sender = analysis(range(EPOCH, EPOCH + 1000 * gap_ms, gap_ms))
-    late = None if late_p50 is None else {"late_us": {"p50": late_p50}}
-    ours = send_schedule(sender, schedule_of(100), late)
-    assert ours["missed"] is missed
-    assert ours["achieved"] == pytest.approx(1000 / gap_ms)
-
-
-def test_schedule_allows_for_the_clocks_resolution():
-    """50 messages at 100,000/s take half a millisecond, which may look like 0 or 1 ms."""
-    for span in (0, 1):
-        sender = analysis([EPOCH] * 49 + [EPOCH + span])
-        assert send_schedule(sender, schedule_of(100_000), None)["missed"] is False
-
-
-@pytest.mark.parametrize(("count", "missed"), [(300, False), (308, True), (296, True)])
-def test_a_schedule_of_steps(count, missed):
-    """100 messages in the first second, 200 in the next: the mean rate is that of both."""
-    sent = [EPOCH + index * 2000 // (count - 1) for index in range(count)]
-    ours = send_schedule(analysis(sent), schedule_of(0, parse_rate_steps("100:1s,200:9s")), None)
-    assert ours["missed"] is missed
-    assert ours["rate"] == 150
-    assert ours["achieved"] == pytest.approx((count - 1) / 2)
-
-
-def test_one_message_has_no_rate():
-    assert send_schedule(analysis([EPOCH]), schedule_of(100), None)["missed"] is None
 
 
 def test_environment_is_about_this_host():

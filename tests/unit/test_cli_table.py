@@ -133,6 +133,10 @@ RECEIVED = {
     "latency": latencies("ms", 1.0, 2.0, 2.0, 7.0, 2.0, 3.9, 6.0, 6.999),
 }  # fmt: skip
 
+SCHEDULE = {
+    "rate": 100, "due": 100, "sent": 100, "never_sent": 0, "achieved": 99.9, "late_us": None,
+    "missed": False,
+}  # fmt: skip
 
 RESULTS = {
     "message_count": 3_032_565, "duration": 9.769, "sender_rate": 310_586,
@@ -199,7 +203,7 @@ def test_our_sections_come_after_upstreams():
         "method": "per-millisecond lower bound", "sent": 10, "received": 9, "lost": 1,
         "duplicate": 0, "reordered": 0, "foreign": None, "negative_latency": 0,
     }  # fmt: skip
-    schedule = {"rate": 100, "achieved": 99.9, "late_us": {"p50": 12}, "missed": False}
+    schedule = SCHEDULE | {"late_us": {"p50": 12}}
     text = pair_summary_text(pair(SENT | {"schedule": schedule}, RECEIVED, delivery))
     assert text.startswith(SUMMARY)
     assert text.removeprefix(SUMMARY).splitlines() == [
@@ -214,6 +218,8 @@ def test_our_sections_come_after_upstreams():
         "", "SCHEDULE", "",
         number_field("Target rate", 100, "messages/s"),
         number_field("Achieved rate", 99.9, "messages/s"),
+        number_field("Due", 100, "messages"),
+        number_field("Never sent", 0, "messages"),
         number_field("Send delay p50", 12, "us", ".1f"),
         text_field("Rate missed", "No"),
     ]  # fmt: skip
@@ -305,15 +311,22 @@ def test_settlement_has_a_section():
     ],
 )
 def test_what_the_sender_was_late_is_told(late, told):
-    schedule = {"rate": 100, "achieved": 99.9, "late_us": late, "missed": False}
+    schedule = SCHEDULE | {"late_us": late}
     latency = {"unit": "us", "count": 9, "mean": 1.0,
                "percentiles": dict.fromkeys(NAMES, 1000) | {"50": 100, "100": 2000}}  # fmt: skip
     text = pair_summary_text(pair(SENT | {"schedule": schedule}, RECEIVED | {"latency": latency}))
     assert told in text if told else "is the sender's" not in text
 
 
+def test_percentiles_are_marked_where_messages_were_never_sent():
+    latency = RECEIVED["latency"] | {"with_never_sent": {"never_sent": 81_697}}
+    text = pair_summary_text(pair(SENT, RECEIVED | {"latency": latency}))
+    assert "\n\nof the messages that were sent; 81,697 were due and never sent\n" in text
+    assert "never sent" not in pair_summary_text(pair(SENT, RECEIVED))
+
+
 def test_a_rate_that_cannot_be_told_is_not_said():
-    schedule = {"rate": 100, "achieved": None, "late_us": None, "missed": None}
+    schedule = SCHEDULE | {"achieved": None, "late_us": None, "missed": None}
     assert "Rate missed" not in arrow_summary_text(SENT | {"schedule": schedule})
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from quiver_fast.analysis.model.units import checked_text
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.cli.analyze.engines import LOCAL_LIMIT, choose_engine
@@ -18,7 +19,7 @@ LATENCY = {"unit": "us", "mean": 1500.0, "stddev": 2.0,
            "percentiles": {"0": 3.0, "99": 5000.0, "99.9": 9000.0, "100": 12000.0}}  # fmt: skip
 DOCUMENT = {
     "name": "run",
-    "sender": {"results": {"message_rate": 70}},
+    "sender": {"results": {"message_rate": 70}, "schedule": {"never_sent": 12}},
     "receiver": {"results": {"message_rate": 50_000}, "latency": LATENCY},
     "delivery": {"received": 99, "unreceived": 3, "lost": 1, "older": 4, "duplicate": 0,
                  "reordered": 0, "foreign": 0, "negative_latency": 2},
@@ -36,6 +37,7 @@ DOCUMENT = {
         ("rate<50k/s", 50_000, False), ("rate<=0.05m", 50_000, True), ("sender-rate<100", 70, True),
         ("lost>0", 1, True), ("count<100", 99, True), ("negative>2", 2, False),
         ("unreceived>2", 3, True), ("older>4", 4, False), ("complete<1", 1, False),
+        ("never_sent>10", 12, True), ("never_sent>=0.013k", 12, False),
         ("drain_seconds>2s", 2.5, True), ("drain_seconds<=2499ms", 2.5, False),
     ],
 )  # fmt: skip
@@ -43,6 +45,19 @@ def test_check(text, value, breached):
     result = threshold(text).check(DOCUMENT)
     assert result["value"] == pytest.approx(value)
     assert (result["condition"], result["run"], result["breached"]) == (text, "run", breached)
+
+
+def test_a_latency_counts_the_messages_that_were_never_sent():
+    """What was never received has no latency; a sender that stalls must not look fast."""
+    all_due = LATENCY | {"never_sent": 7, "percentiles": {"99": 80_000.0}, "mean": 2e4}
+    receiver = DOCUMENT["receiver"] | {"latency": LATENCY | {"with_never_sent": all_due}}
+    document = DOCUMENT | {"receiver": receiver}
+    found = threshold("p99>5ms").check(document)
+    assert (found["value"], found["breached"], found["never_sent"]) == (80.0, True, 7)
+    assert checked_text(found) == "80 ms with 7 messages that were due and never sent"
+    assert threshold("mean>21ms").check(document)["breached"] is False
+    other = threshold("lost>0").check(document)
+    assert (other["value"], other["never_sent"], checked_text(other)) == (1, None, "1 messages")
 
 
 @pytest.mark.parametrize(
@@ -58,6 +73,7 @@ def test_no_condition(text):
     [
         ("p99>1", {"receiver": None}), ("mean>1", {"receiver": None}),
         ("rate<1", {"receiver": None}), ("lost>0", {"delivery": None}),
+        ("never_sent>0", {"sender": {}}), ("never_sent>0", {"sender": None}),
         ("older>0", {"delivery": {"older": None}}), ("complete<1", {"complete": None}),
         ("drain_seconds>1", {"drain": None}),
     ],

@@ -16,6 +16,7 @@ from quiver_fast.rate_steps import (
     messages_due,
     parse_rate_steps,
     schedule_of,
+    times_due,
     total_seconds,
 )  # fmt: skip
 from quiver_fast.run.pacer import SteppedPacer
@@ -61,8 +62,10 @@ def test_a_message_is_due_exactly_at_its_intended_time(
     schedule: list[Piece], times: list[int]
 ) -> None:
     pacer = SteppedPacer(schedule)
-    for index in (pacer.messages_due(elapsed) - 1 for elapsed in times):
+    indices = [pacer.messages_due(elapsed) - 1 for elapsed in times]
+    for index, time in zip(indices, times_due(schedule, indices), strict=True):
         intended = pacer.intended_ns(index)
+        assert time == intended
         assert due_by(schedule, intended) >= index
         assert intended == 0 or due_by(schedule, intended - 1) < index
 

@@ -382,6 +382,12 @@ class Ends:
             found[one.number] = getattr(one, name)
         return found
 
+    @property
+    def sending_ns(self) -> int | None:
+        """Nanoseconds from the begin of the schedule until its last end stopped; None without."""
+        passed = [one.sending_ns for one in self.endpoints if self._shape.sends]
+        return None if not passed or None in passed else max(passed)
+
 
 _COUNTS = frozenset(
     (

@@ -9,6 +9,7 @@ def not_accepted(peer: str, sent: object) -> str: ...
 
 class Sender(Endpoint):
     delays: DelayHistogram | None
+    sending_ns: int | None
     sent: int
     settled: int
     unsettled: int

@@ -24,6 +24,8 @@ cdef class Course:
     # Messages that may share one reading of the clock.
     cdef int clock_block
     cdef readonly bint stopping
+    # When the run was over (monotonic ns), before what was on its way; 0 before that.
+    cdef int64_t stopped_at
     # Number of the signal that ended the run early, or 0.
     cdef readonly int interrupted
     # When the clock of the run began, and when its duration is over; 0 and never before that.

@@ -151,7 +151,9 @@ cdef class Course:
 
     cdef int start_draining(self, int64_t now) except -1 nogil:
         """Begin to end the run; each end says how long it waits, and for what."""
-        self.stopping = True
+        if not self.stopping:
+            self.stopping = True
+            self.stopped_at = min(now, self.deadline)
         self.drain_deadline = now + self.patience
         return 0
 

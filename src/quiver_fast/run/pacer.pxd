@@ -49,3 +49,4 @@ cdef class Schedule:
     cdef int64_t due(self, int64_t now) noexcept nogil
     cdef int64_t send_time(self, int64_t index) noexcept nogil
     cdef int64_t wake(self, int64_t index) noexcept nogil
+    cdef object passed_until(self, int64_t moment)

@@ -226,3 +226,7 @@ cdef class Schedule:
     cdef int64_t wake(self, int64_t index) noexcept nogil:
         """Return when message ``index`` is due (monotonic ns)."""
         return self.start + self.pacer.intended(index)
+
+    cdef object passed_until(self, int64_t moment):
+        """Return the nanoseconds from the start to a moment (monotonic ns); None before either."""
+        return max(moment - self.start, 0) if self.start and moment else None

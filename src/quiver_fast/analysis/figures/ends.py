@@ -341,8 +341,8 @@ def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
 def schedule_of_ends(schedules: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return how all senders kept their schedules (:func:`.schedule.send_schedule`).
 
-    Rates add up. Of ``late_us``, each percentile is that of the sender that has the largest.
-    ``missed``: some sender missed its schedule.
+    Rates and messages add up. Of ``late_us``, each percentile is that of the sender that has the
+    largest. ``missed``: some sender missed its schedule.
     """
     lates = [one["late_us"] for one in schedules]
     flags = [one["missed"] for one in schedules]
@@ -350,8 +350,10 @@ def schedule_of_ends(schedules: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if all(one is not None for one in lates):
         late = {rank: max(one[rank] for one in lates) for rank in lates[0]}
     return {
-        "rate": _all([one["rate"] for one in schedules]),
-        "achieved": _all([one["achieved"] for one in schedules]),
+        **{
+            name: _all([one[name] for one in schedules])
+            for name in ("rate", "due", "sent", "never_sent", "achieved")
+        },
         "late_us": late,
         "missed": True if True in flags else None if None in flags else False,
     }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.ranks import IN_MICROSECONDS, NAMES, NINES, QUARTILES, RANKS
 from quiver_fast.analysis.model.units import PER_SECOND, per_millisecond
-from quiver_fast.analysis.tables.latencies import Latencies
+from quiver_fast.analysis.tables.latencies import Latencies, coarse
 
-__all__ = ["exact_latency", "upstream_latency"]
+__all__ = ["exact_latency", "upstream_latency", "with_never_sent"]
 
 
 def upstream_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
@@ -58,6 +59,34 @@ def exact_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
         "stddev": stddev,
         "percentiles": percentiles,
         **{name: _microseconds(value, unit) for name, value in microseconds.items()},
+    }
+
+
+def with_never_sent(latencies: Latencies, unsent: Distribution, unit: str) -> dict[str, Any]:
+    """Return the section ``with_never_sent`` of a latency; no section where all was sent.
+
+    Percentiles are of the messages that were sent. Here they are of all that were due: keys
+    ``never_sent``, the number of others, ``unit``, ``mean``, ``stddev`` and ``percentiles``
+    (:func:`exact_latency`), in which each of these counts at the least that it waited. More than
+    65,536 different latencies are rounded down to as many.
+
+    Args:
+        latencies: signed, in ``unit``.
+        unsent: what those that were never sent waited (:func:`.schedule.unsent_waits`).
+        unit: "ms", "us" or "ns".
+    """
+    if unsent.total == 0:
+        return {}
+    all_due = coarse(latencies)[0].merged(unsent)
+    percentiles = dict(zip(NAMES, all_due.percentiles(RANKS), strict=True))
+    return {
+        "with_never_sent": {
+            "never_sent": unsent.total,
+            "unit": unit,
+            "mean": all_due.mean(),
+            "stddev": all_due.stddev(),
+            "percentiles": percentiles,
+        }
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.figures.sending import end_of_sending, sender_rate
 from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.units import PER_SECOND
 
@@ -16,36 +17,10 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
     from quiver_fast.analysis.model.bounds import RunBounds
 
-__all__ = ["end_of_sending", "in_unit", "pair_sections", "planned_end"]
+__all__ = ["in_unit", "pair_sections"]
 
 # A backlog that is less than this share of the messages may be no growth but a wave.
 _GROWTH_SHARE = 0.01
-
-
-def end_of_sending(sender: FileAnalysis, run: RunBounds) -> int | None:
-    """Return when the sending ended, in the sender's unit; None unless by its duration.
-
-    That is the later of the last send and of first send + duration, of a complete run
-    that was asked for a duration and did not reach its count before.
-    """
-    if sender.first_time is None or sender.last_time is None:
-        return None
-    counted_out = run.count > 0 and sender.count >= run.count
-    if run.duration <= 0 or counted_out or run.complete is not True:
-        return None
-    ticks = int(run.duration * PER_SECOND[sender.time_unit])
-    return planned_end(sender.first_time, sender.last_time, ticks)
-
-
-def planned_end(first: int, last: int, duration: int) -> int:
-    """Return the end of the sending in a run that was ended by its duration.
-
-    Args:
-        first: the first send.
-        last: the last send, in the same unit.
-        duration: what was asked for, likewise.
-    """
-    return max(last, first + duration)
 
 
 def in_unit(time: int, unit: str, other: str) -> int:
@@ -74,6 +49,7 @@ def pair_sections(
     if end is not None:
         whole = _duration(sender, receiver, end)
         growth = _growth(sender.count, receiver.count - receiver.late, whole, run)
+    sent = sender_rate(sender, run)
     since = measured_since(sender, run)
     sender, receiver = without_warmup(sender, since), without_warmup(receiver, since)
     duration = _duration(sender, receiver, end)
@@ -82,7 +58,7 @@ def pair_sections(
         "results": {
             "message_count": receiver.count,
             "duration": duration,
-            "sender_rate": _rounded(sender.rate),
+            "sender_rate": _rounded(sent),
             "receiver_rate": _rounded(receiver.rate),
             "end_to_end_rate": within / duration if duration and duration > 0 else None,
         },

@@ -1,67 +1,179 @@
-"""Whether a sender kept the rate that was asked of it."""
+"""Whether a sender kept the rate that was asked of it, and which messages it never sent."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from quiver_fast.analysis.figures.sending import sending_ns
+from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.units import PER_SECOND
-from quiver_fast.rate_steps import messages_due
+from quiver_fast.rate_steps import messages_due, times_due
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
-    from quiver_fast.rate_steps import Piece
+    from quiver_fast.analysis.model.bounds import RunBounds, Sending
 
-__all__ = ["send_schedule"]
+__all__ = ["send_schedule", "unsent_waits"]
 
+# The part of the messages that were due that may be missing: a run ends between two of them.
+_NEVER_SENT = 0.001
+# How far a rate between the first and the last record may be off.
 _TOLERANCE = 0.01
 _LATE_US = 10_000
-_NANOSECONDS = 10**9
+_MOST_WAITS = 10_000
+_SECOND = 10**9
 
 
-def send_schedule(
-    sender: FileAnalysis, asked: Sequence[Piece], reported: dict[str, Any] | None
-) -> dict[str, Any]:
+def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     """Compare the sends with the schedule that was asked for.
 
-    Keys: ``rate`` (asked for, messages/s; of a rate that changes its mean from first to last
-    send, None when that is no time); ``achieved`` = (n - 1) / (last - first send),
-    None when that is no time; ``late_us`` (how late messages left, percentiles in
-    microseconds, as the arrow measured it; None from arrows that do not);
-    ``missed``: ``achieved`` is more than 1 % off, beyond what the clock's resolution
-    explains, or half of the messages left more than 10 ms late. True of a run that sent
-    nothing; None of one message, which has no rate.
+    Keys: ``rate`` (asked for, messages/s; of a rate that changes the mean of the time that
+    passed, None when that is no time); ``due``, the messages whose time had come when the sending
+    ended; ``sent``; ``never_sent``, those due that were not sent; ``achieved`` = ``sent`` / the
+    time that passed (:func:`.sending.sending_ns`), or (n - 1) / (last - first send) where
+    nothing tells that time, None when it is none; ``late_us`` (how late messages left,
+    percentiles in microseconds, as the arrow measured it; None from arrows that do not).
+
+    ``missed``: more than 0.1 % of the messages due were never sent; or ``count`` messages took
+    that much longer, and 10 ms; or half of them left more than 10 ms late; or the rate from the
+    first to the last send is off by more than 1 %, beyond what the clock's resolution explains.
+    True of a run that sent nothing; None of one message, where nothing tells when the sending
+    ended.
 
     Args:
         sender: the analysis of the sender's records; our arrow records intended send times.
-        asked: the schedule, as `quiver_fast.rate_steps.schedule_of` has it; not empty.
-        reported: the arrow's own ``schedule`` report, or None.
+        run: what is known of the run; without a schedule there is nothing to compare.
     """
-    span = (sender.last_time or 0) - (sender.first_time or 0)
-    ticks = PER_SECOND[sender.time_unit]
-    late = None if reported is None else reported["late_us"]
+    kept = _Comparison.of(sender, run)
     return {
-        "rate": asked[0].rate if len(asked) == 1 else _mean(asked, span * _NANOSECONDS // ticks),
-        "achieved": (sender.count - 1) * ticks / span if span > 0 else None,
-        "late_us": late,
-        "missed": _missed(sender.count, span, ticks, asked, late),
+        "rate": kept.rate,
+        "due": kept.due,
+        "sent": sender.count,
+        "never_sent": kept.never_sent,
+        "achieved": kept.achieved,
+        "late_us": kept.plan.late_us,
+        "missed": kept.is_missed,
     }
 
 
-def _mean(asked: Sequence[Piece], span: int) -> float | None:
-    """Return the messages/s of the first ``span`` nanoseconds."""
-    return (messages_due(asked, span) - 1) * _NANOSECONDS / span if span > 0 else None
+def unsent_waits(sender: FileAnalysis, run: RunBounds, unit: str) -> Distribution:
+    """Return the least that each message waited that was due and never sent, in ticks of ``unit``.
+
+    It waited from when it was due until the end of the sending. Of more than 10,000 such
+    messages, those that were due one after the other share the wait of the last of them. Where no
+    more than 0.1 % were never sent, which is the end of a run between two messages, there are none.
+    """
+    if run.sending is None:
+        return Distribution.none()
+    kept = _Comparison.of(sender, run)
+    if kept.due is None or not kept.is_short:
+        return Distribution.none()
+    step, end = -(-(kept.due - kept.sent) // _MOST_WAITS), kept.due
+    lasts = [*range(sender.count + step - 1, end - 1, step), end - 1]
+    counts = np.diff([sender.count - 1, *lasts])
+    times = times_due(kept.plan.asked, lasts)
+    waits = [max(kept.passed_or_span - time, 0) * PER_SECOND[unit] // _SECOND for time in times]
+    return Distribution.of_counted(np.array(waits, np.int64), counts)
 
 
-def _missed(
-    count: int, span: int, ticks: int, asked: Sequence[Piece], late: dict[str, Any] | None
-) -> bool | None:
-    if count < 2:
-        return True if count == 0 else None
-    # Both ends of the span are truncated to a tick, so it is off by less than one.
-    least = messages_due(asked, max(span - 1, 0) * _NANOSECONDS // ticks) - 1
-    most = messages_due(asked, (span + 1) * _NANOSECONDS // ticks)
-    slow = count - 1 < (1 - _TOLERANCE) * least
-    fast = count - 1 > (1 + _TOLERANCE) * most
-    return slow or fast or (late is not None and late["p50"] > _LATE_US)
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """What a sender sent beside what was due.
+
+    Attributes:
+        sent: messages.
+        span: nanoseconds from the first to the last send; each is truncated to a tick.
+        tick: that of the sender's clock, in nanoseconds.
+        passed: nanoseconds until the sending ended; None where nothing tells that.
+        limit: messages after which it was to end; 0 for none.
+        plan: what was due.
+    """
+
+    sent: int
+    span: int
+    tick: int
+    passed: int | None
+    limit: int
+    plan: Sending
+
+    @classmethod
+    def of(cls, sender: FileAnalysis, run: RunBounds) -> _Comparison:
+        if run.sending is None:
+            raise ValueError("no schedule was asked for")
+        tick = _SECOND // PER_SECOND[sender.time_unit]
+        span = ((sender.last_time or 0) - (sender.first_time or 0)) * tick
+        return cls(sender.count, span, tick, sending_ns(sender, run), run.count, run.sending)
+
+    @property
+    def passed_or_span(self) -> int:
+        return self.span if self.passed is None else self.passed
+
+    @property
+    def rate(self) -> float | None:
+        asked, passed = self.plan.asked, self.passed_or_span
+        if len(asked) == 1:
+            return asked[0].rate
+        return (messages_due(asked, passed) - 1) * _SECOND / passed if passed > 0 else None
+
+    @cached_property
+    def due(self) -> int | None:
+        if self.passed is not None:
+            due = messages_due(self.plan.asked, max(self.passed - 1, 0))
+        elif self.sent:
+            least, most = self._due_between
+            due = min(max(self.sent, least), most)
+        else:
+            return None
+        return min(due, self.limit) if self.limit else due
+
+    @property
+    def _due_between(self) -> tuple[int, int]:
+        """The least and the most messages that are due from the first to the last send."""
+        asked = self.plan.asked
+        least = messages_due(asked, max(self.span - self.tick, 0))
+        return least, messages_due(asked, self.span + self.tick)
+
+    @property
+    def never_sent(self) -> int | None:
+        return None if self.due is None else max(self.due - self.sent, 0)
+
+    @property
+    def achieved(self) -> float | None:
+        if self.passed is not None:
+            return self.sent * _SECOND / self.passed if self.passed else None
+        return (self.sent - 1) * _SECOND / self.span if self.span else None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether more messages were never sent than the end of a run explains."""
+        return (self.never_sent or 0) > _NEVER_SENT * (self.due or 0)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the messages were all sent, but later than they were due."""
+        late = self.plan.late_us
+        if late is not None and late["p50"] > _LATE_US:
+            return True
+        if self.passed is None or not 0 < self.limit <= self.sent:
+            return False
+        planned = times_due(self.plan.asked, [self.sent])[0]
+        return self.passed - planned > max(_NEVER_SENT * planned, _LATE_US * 1000)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the rate from the first to the last send is another one."""
+        least, most = self._due_between
+        slow = self.sent - 1 < (1 - _TOLERANCE) * (least - 1)
+        return slow or self.sent - 1 > (1 + _TOLERANCE) * most
+
+    @property
+    def is_missed(self) -> bool | None:
+        if self.sent == 0 or self.is_short or self.is_late:
+            return True
+        if self.sent == 1:
+            return None if self.passed is None else False
+        return self.is_off

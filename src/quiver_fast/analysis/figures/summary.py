@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.figures.delivery import receiver_alone
-from quiver_fast.analysis.figures.latency import exact_latency, upstream_latency
-from quiver_fast.analysis.figures.schedule import send_schedule
+from quiver_fast.analysis.figures.latency import exact_latency, upstream_latency, with_never_sent
+from quiver_fast.analysis.figures.schedule import send_schedule, unsent_waits
+from quiver_fast.analysis.figures.sending import sender_rate
 from quiver_fast.analysis.figures.series import per_second
 from quiver_fast.analysis.figures.warmup import measured_since, warmup_section, without_warmup
 from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
+from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import has_ids
@@ -17,39 +19,27 @@ from quiver_fast.records.ids import how_compared
 from quiver_fast.records.layout import line_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
-    from quiver_fast.rate_steps import Piece
 
 __all__ = ["receiver_sections", "sender_sections", "unread_sections"]
 
 
-def sender_sections(
-    sender: FileAnalysis,
-    asked: Sequence[Piece] = (),
-    schedule: dict[str, Any] | None = None,
-    run: RunBounds = NOTHING_KNOWN,
-) -> dict[str, Any]:
+def sender_sections(sender: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dict[str, Any]:
     """Return the sections of a sender's summary.
 
     Args:
         sender: what the sender recorded.
-        asked: the schedule that was asked for, as `quiver_fast.rate_steps.schedule_of` has it;
-            empty for none.
-        schedule: the arrow's own report on the schedule, if it gave one.
         run: what is known of the run.
 
     Returns:
-        ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` =
-        count / (last - first send), rounded), ``series``,
-        ``records``, and where they apply ``settlement``, ``schedule``, ``streaming`` and
-        ``warmup``.
+        ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` is
+        :func:`.sending.sender_rate`, rounded), ``series``, ``records``, and where they apply
+        ``settlement``, ``schedule``, ``streaming`` and ``warmup``.
     """
     since = measured_since(sender, run)
     measured = without_warmup(sender, since)
     results = _no_results()
-    _put_extent(results, "send", measured)
+    _put_extent(results, "send", measured, sender_rate(sender, run))
     sections: dict[str, Any] = {
         "results": results,
         "series": per_second(measured.seconds, None),
@@ -57,8 +47,8 @@ def sender_sections(
     } | warmup_section(sender, since, run)
     if sender.settlement is not None:
         sections["settlement"] = sender.settlement.section(sender.time_unit)
-    if asked:
-        sections["schedule"] = send_schedule(sender, asked, schedule)
+    if run.sending is not None:
+        sections["schedule"] = send_schedule(sender, run)
     return sections | _streaming(sender)
 
 
@@ -87,13 +77,14 @@ def receiver_sections(
     since = measured_since(sender or receiver, run)
     measured = without_warmup(receiver, since)
     unit, latencies = receiver.time_unit, measured.latencies
+    unsent = Distribution.none() if sender is None else unsent_waits(sender, run, unit)
     results = _no_results()
-    _put_extent(results, "receive", measured)
+    _put_extent(results, "receive", measured, measured.rate)
     results.update(upstream_latency(latencies, unit))
     return (
         {
             "results": results,
-            "latency": exact_latency(latencies, unit),
+            "latency": exact_latency(latencies, unit) | with_never_sent(latencies, unsent, unit),
             "delivery": receiver_alone(receiver, run),
             "series": per_second(measured.seconds, measured.histogram),
             "records": _records(receiver),
@@ -123,7 +114,9 @@ def _no_results() -> dict[str, Any]:
     }
 
 
-def _put_extent(results: dict[str, Any], event: str, arrow: FileAnalysis) -> None:
+def _put_extent(
+    results: dict[str, Any], event: str, arrow: FileAnalysis, rate: float | None
+) -> None:
     """Fill in count and rate, and first and last time in the order of the records."""
     results["message_count"] = arrow.count
     if arrow.first_time is None or arrow.last_time is None:
@@ -131,8 +124,8 @@ def _put_extent(results: dict[str, Any], event: str, arrow: FileAnalysis) -> Non
     ticks = per_millisecond(arrow.time_unit)
     results[f"first_{event}_time"] = arrow.first_time // ticks
     results[f"last_{event}_time"] = arrow.last_time // ticks
-    if arrow.rate is not None:
-        results["message_rate"] = round(arrow.rate)
+    if rate is not None:
+        results["message_rate"] = round(rate)
 
 
 def _records(arrow: FileAnalysis) -> dict[str, Any]:

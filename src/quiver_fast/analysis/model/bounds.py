@@ -5,7 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NOTHING_KNOWN", "RunBounds"]
+from quiver_fast.rate_steps import Piece, parse_rate_steps, schedule_of
+
+__all__ = ["NOTHING_KNOWN", "RunBounds", "Sending"]
+
+
+@dataclass(frozen=True)
+class Sending:
+    """The schedule that a sender was to follow, and what its arrow says of that.
+
+    Attributes:
+        asked: the schedule, as `quiver_fast.rate_steps.schedule_of` has it; not empty.
+        late_us: how late messages left, by percentile, in microseconds; None from arrows that do
+            not tell.
+        reported_ns: nanoseconds from the begin of the schedule until the arrow stopped; likewise.
+    """
+
+    asked: tuple[Piece, ...]
+    late_us: dict[str, float] | None = None
+    reported_ns: int | None = None
+
+    @classmethod
+    def of(cls, sender: dict[str, Any] | None) -> Sending | None:
+        """Return what the summary of a sender knows, None where no rate was asked for."""
+        config = _config(sender)
+        steps = parse_rate_steps(config.get("rate_steps") or "")
+        asked = schedule_of(config.get("rate") or 0, steps)
+        report = ((sender or {}).get("arrow") or {}).get("schedule") or {}
+        if not asked:
+            return None
+        return cls(tuple(asked), report.get("late_us"), report.get("sending_ns"))
 
 
 @dataclass(frozen=True)
@@ -22,6 +51,7 @@ class RunBounds:
         queue_empty: whether the receiver read the queue to its end; None likewise.
         peer_to_peer: whether no server was between the ends; None likewise.
         warmup: seconds from the first message that are in no figure; 0 for none.
+        sending: the sender's schedule; None for as fast as can be.
     """
 
     run_start: int | None = None
@@ -32,6 +62,7 @@ class RunBounds:
     queue_empty: bool | None = None
     peer_to_peer: bool | None = None
     warmup: float = 0
+    sending: Sending | None = None
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -55,6 +86,7 @@ class RunBounds:
             queue_empty=report.get("queue_empty"),
             peer_to_peer=None if mode is None else mode == "server",
             warmup=send.get("warmup") or receive.get("warmup") or 0,
+            sending=Sending.of(sender),
         )
 
     @property

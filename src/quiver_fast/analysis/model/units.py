@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 __all__ = [
-    "PER_SECOND", "average_text", "figure_text", "fine_text", "latency_text", "mean_text",
-    "per_millisecond", "short_text", "three_digits",
+    "PER_SECOND", "average_text", "checked_text", "figure_text", "fine_text", "latency_text",
+    "mean_text", "per_millisecond", "short_text", "three_digits",
 ]  # fmt: skip
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -51,6 +52,14 @@ def figure_text(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     return fine_text(value * 1000, "us") if unit == "ms" else f"{value:,.6g} {unit}".rstrip()
+
+
+def checked_text(one: Mapping[str, Any]) -> str:
+    """Return the figure of a threshold's check that has one, and what it counts besides."""
+    figure = figure_text(one["value"], one["unit"])
+    if not one["never_sent"]:
+        return figure
+    return f"{figure} with {one['never_sent']:,} messages that were due and never sent"
 
 
 def average_text(value: float | None, unit: str) -> str:

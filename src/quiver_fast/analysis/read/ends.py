@@ -17,17 +17,20 @@ from quiver_fast.analysis.figures.ends import (
     schedule_of_ends,
 )
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
-from quiver_fast.analysis.figures.reckoning import end_of_sending, pair_sections
+from quiver_fast.analysis.figures.latency import with_never_sent
+from quiver_fast.analysis.figures.reckoning import pair_sections
 from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.schedule import unsent_waits
+from quiver_fast.analysis.figures.sending import end_of_sending
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.read.discovery import RunFiles, end_of
 from quiver_fast.analysis.read.local import Fold, with_missing
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
 from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.errors import RecordError
-from quiver_fast.rate_steps import parse_rate_steps, schedule_of
 from quiver_fast.records.formats import RECEIVE, SEND
 from quiver_fast.records.splits import scan_file
 
@@ -292,11 +295,17 @@ class MergedEnds:
         sent, received = self._sent.all, self._received.all
         ends = [*self._sender_ends(), *self._receiver_ends()]
         sender = self._of_all(self._senders, sender_sections(sent))
-        schedules = [end["schedule"] for end in ends if "schedule" in end]
-        if schedules:
-            sender["schedule"] = schedule_of_ends(schedules)
         receiver = self._of_all(self._receivers, receiver_sections(received, self._run))
         receiver["delivery"] = self._received.delivery
+        unsent, unit = self._unsent(), received.time_unit
+        receiver["latency"] |= with_never_sent(received.latencies, unsent, unit)
+        sections = pair_sections(sent, received, self._run)
+        schedules = [end["schedule"] for end in ends if "schedule" in end]
+        if schedules:
+            kept = sender["schedule"] = schedule_of_ends(schedules)
+            rate = None if kept["achieved"] is None else round(kept["achieved"])
+            sender["results"]["message_rate"] = rate
+            sections["results"] = (sections["results"] or {}) | {"sender_rate": rate}
         settlement = sent.settlement
         return RunData(
             name=self._name,
@@ -307,7 +316,7 @@ class MergedEnds:
             receipts=received.seconds,
             sends=sent.seconds,
             settlement=None if settlement is None else settlement.all,
-            sections=pair_sections(sent, received, self._run),
+            sections=sections,
             ends=ends,
             fairness={
                 "senders": fairness(_counts_of(self._senders, self._sent.each)),
@@ -315,14 +324,19 @@ class MergedEnds:
             },
         )
 
+    def _unsent(self) -> Distribution:
+        """Return what the messages of all senders waited that were never sent."""
+        found = Distribution.none()
+        for end, one in zip(self._senders, self._sent.each, strict=True):
+            run = RunBounds.of(end.known, None)
+            found = found.merged(unsent_waits(one, run, self._received.all.time_unit))
+        return found
+
     def _sender_ends(self) -> list[dict[str, Any]]:
         shares = self._received.shares
         found = []
         for end, one in zip(self._senders, self._sent.each, strict=True):
-            report = (end.known.get("arrow") or {}).get("schedule")
-            steps = parse_rate_steps(end.config.get("rate_steps") or "")
-            asked = schedule_of(end.config.get("rate") or 0, steps)
-            sections = sender_sections(one, asked, report)
+            sections = sender_sections(one, RunBounds.of(end.known, None))
             members = range(end.first, end.first + end.members)
             delivered = None if shares is None else [shares.delivered.get(n, 0) for n in members]
             received = None if delivered is None else sum(delivered)

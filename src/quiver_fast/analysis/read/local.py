@@ -19,7 +19,8 @@ import numpy as np
 from quiver_fast.analysis.figures.delivery import Reconciliation
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.own import Sieve
-from quiver_fast.analysis.figures.reckoning import end_of_sending, in_unit, pair_sections
+from quiver_fast.analysis.figures.reckoning import in_unit, pair_sections
+from quiver_fast.analysis.figures.sending import end_of_sending
 from quiver_fast.analysis.figures.settlement import SettlementJoin
 from quiver_fast.analysis.figures.streams import StreamSums
 from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds

@@ -18,7 +18,6 @@ from quiver_fast.analysis.read.ends import load_ends
 from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
 from quiver_fast.errors import RecordError
-from quiver_fast.rate_steps import parse_rate_steps, schedule_of
 from quiver_fast.records.formats import RECEIVE, SEND, shown_line
 from quiver_fast.records.frames import lost_end
 from quiver_fast.records.layout import line_fault
@@ -83,7 +82,9 @@ def run_bounds(files: RunFiles) -> RunBounds:
         OSError: a summary file cannot be read.
     """
     if files.other is not None:
-        return RunBounds.of(None, _wrapper_summary(files.other))
+        known = _wrapper_summary(files.other)
+        sends = (known["config"] or {}).get("operation") == SEND
+        return RunBounds.of(known, None) if sends else RunBounds.of(None, known)
     ends = (files.sender, files.receiver)
     return RunBounds.of(*(None if path is None else _wrapper_summary(path) for path in ends))
 
@@ -193,12 +194,7 @@ def _cut_text(path: Path, found: FileAnalysis) -> str:
 
 
 def _sender_summary(path: Path, found: FileAnalysis, run: RunBounds) -> dict[str, Any]:
-    kept = _wrapper_summary(path)
-    config = kept["config"] or {}
-    steps = parse_rate_steps(config.get("rate_steps") or "")
-    schedule = (kept["arrow"] or {}).get("schedule")
-    asked = schedule_of(config.get("rate") or 0, steps)
-    return _summary(path, kept, sender_sections(found, asked, schedule, run))
+    return _summary(path, _wrapper_summary(path), sender_sections(found, run))
 
 
 def _receiver_summary(

@@ -60,8 +60,10 @@ def _is_steps(value: Any) -> bool:
 
 
 def _is_schedule(value: Any) -> bool:
-    """Say whether it has how late messages left: null, or percentiles."""
+    """Say whether it has how late messages left: null, or percentiles; and its times."""
     if not _is_object(value) or "late_us" not in value:
+        return False
+    if not (value.get("sending_ns") is None or _is_count(value["sending_ns"])):
         return False
     late = value["late_us"]
     return late is None or (

@@ -54,7 +54,7 @@ def run_verdict(run: Mapping[str, Any]) -> str:
     if run["complete"] is False:
         reason = run["reason"] or "the run does not say why"
         return f'<p class="breached">Incomplete: {escape(reason)}</p>'
-    faults = list(_faults(run["delivery"] or {}))
+    faults = list(_faults(run))
     steady = run["analysis"]["steady_state"]
     words = ["Complete"] if run["complete"] else ["No summary tells whether it is complete"]
     words += faults or ["every message was received"] * (run["delivery"] is not None)
@@ -63,7 +63,11 @@ def run_verdict(run: Mapping[str, Any]) -> str:
     return f'<p class="verdict {"bad" if bad else "good"}">{escape("; ".join(words))}</p>'
 
 
-def _faults(delivery: Mapping[str, Any]) -> Iterator[str]:
+def _faults(run: Mapping[str, Any]) -> Iterator[str]:
+    delivery = run["delivery"] or {}
+    schedule = (run["sender"] or {}).get("schedule") or {}
+    if schedule.get("missed"):
+        yield f"the rate was missed: {schedule['never_sent'] or 0:,} due were never sent"
     for key, words in _FAULTS:
         if delivery.get(key):
             yield f"{delivery[key]:,} {words}"

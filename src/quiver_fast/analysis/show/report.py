@@ -15,7 +15,7 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import (
     average_text,
-    figure_text,
+    checked_text,
     fine_text,
     latency_text,
     mean_text,
@@ -187,7 +187,7 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
         [
             one["condition"],
             one["run"],
-            one["reason"] or figure_text(one["value"], one["unit"]),
+            one["reason"] or checked_text(one),
             "breached" if one["breached"] else "ok",
         ]
         for one in thresholds
@@ -201,6 +201,7 @@ def _run(number: int, run: Mapping[str, Any], data: RunData) -> str:
     ends = {role: run[role] for role in ("sender", "receiver") if run[role] is not None}
     heads = [("Results", _results(run, ends)), ("Delivery", run["delivery"])]
     heads += [("Drain", run["drain"]), ("Queue growth", run["queue_growth"])]
+    heads.append(("Schedule", _schedule(ends.get("sender", {}).get("schedule"))))
     if "receiver" in ends:
         heads.append(("Latency", _latency(ends["receiver"]["latency"])))
     surroundings = [
@@ -232,11 +233,18 @@ def _results(run: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, Any]:
     return rows | {"complete": run["complete"], "reason": run["reason"]}
 
 
+def _schedule(schedule: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {} if schedule is None else {**schedule, "late_us": None}
+
+
 def _latency(latency: Mapping[str, Any]) -> dict[str, str | None]:
     unit, percentiles = latency["unit"], latency["percentiles"]
     rows = {name: _text(latency[name], unit, mean_text) for name in ("mean", "stddev")}
     ranks = {f"{rank} %": _text(percentiles[rank], unit, latency_text) for rank in NAMES}
-    return rows | ranks
+    if "with_never_sent" not in latency:
+        return rows | ranks
+    missing = f"the messages that were sent; {latency['with_never_sent']['never_sent']:,} were not"
+    return {"of": missing} | rows | ranks
 
 
 def _text(value: float | None, unit: str, form: Callable[[float, str], str]) -> str | None:

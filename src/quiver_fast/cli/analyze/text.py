@@ -11,7 +11,7 @@ from quiver_fast.analysis.model.ranks import SECTIONS
 from quiver_fast.analysis.model.units import (
     PER_SECOND,
     average_text,
-    figure_text,
+    checked_text,
     fine_text,
     latency_text,
 )
@@ -147,7 +147,7 @@ def change_point_text(changes: dict[str, Any]) -> str:
 def threshold_text(thresholds: list[dict[str, Any]]) -> str:
     """Return each threshold with its figure, and whether it was breached."""
     lines = [
-        f"{one['condition']}: {one['reason'] or figure_text(one['value'], one['unit'])}, "
+        f"{one['condition']}: {one['reason'] or checked_text(one)}, "
         f"{'BREACHED' if one['breached'] else 'ok'} ({one['run']})"
         for one in thresholds
     ]

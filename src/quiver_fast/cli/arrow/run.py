@@ -25,7 +25,6 @@ from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child, exit_text
-from quiver_fast.rate_steps import parse_rate_steps, schedule_of
 from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.schemas import marked
 
@@ -272,7 +271,7 @@ class ArrowRun:
     def _sections(
         self, progress: Callable[[int, int], None], sender: FileAnalysis | None, run: RunBounds
     ) -> dict[str, Any]:
-        options, path = self.plan.options, self.files.transfers
+        path = self.files.transfers
         record_format = self.plan.record_format
         if sender is not None and self.plan.operation == "receive":
             self.both = analyze_receiver(
@@ -289,8 +288,7 @@ class ArrowRun:
             run=run,
         )
         if self.plan.operation == "send":
-            schedule = schedule_of(options.rate, parse_rate_steps(options.rate_steps or ""))
-            return sender_sections(self.records, schedule, self._report.get("schedule"), run)
+            return sender_sections(self.records, run)
         return receiver_sections(self.records, run)
 
     def unread_summary(self) -> dict[str, Any]:

@@ -181,7 +181,16 @@ def _results(figures: list[str], latency: dict[str, Any] | None) -> str:
         left, right = f"{ranks[0]}%", f"{float(ranks[1]):.2f}%"
         cells = f"{left:>12} {' ' + low:.>10} {low_unit:<2} {right:>12} {' ' + high:.>10}"
         lines.append(f"{cells} {high_unit}")
+    lines += _never_sent_lines(latency)
     return text + "\n".join(lines) + "\n"
+
+
+def _never_sent_lines(latency: dict[str, Any]) -> list[str]:
+    """Say that the percentiles are not of all messages that were due, where that is so."""
+    if "with_never_sent" not in latency:
+        return []
+    missing = latency["with_never_sent"]["never_sent"]
+    return ["", f"of the messages that were sent; {missing:,} were due and never sent"]
 
 
 def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
@@ -270,6 +279,8 @@ def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
     lines = [
         number_field("Target rate", schedule["rate"], "messages/s"),
         number_field("Achieved rate", schedule["achieved"], "messages/s"),
+        number_field("Due", schedule["due"], "messages"),
+        number_field("Never sent", schedule["never_sent"], "messages"),
     ]
     for rank, late in (schedule["late_us"] or {}).items():
         lines.append(latency_field(f"Send delay {rank}", late, "us"))

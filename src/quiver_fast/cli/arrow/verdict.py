@@ -62,9 +62,16 @@ def summary_warnings(summary: dict[str, Any]) -> Iterator[str]:
     yield from _delivery_warnings(summary.get("delivery") or {})
     schedule = summary.get("schedule")
     if schedule is not None and schedule["missed"]:
-        yield f"the sender missed the rate of {schedule['rate']} messages/s"
+        yield _missed_text(schedule)
     if role == "sender" and summary["config"]["settlement"] and "settlement" not in summary:
         yield "the sender recorded no settlement: its implementation does not do --settlement"
+
+
+def _missed_text(schedule: dict[str, Any]) -> str:
+    text = f"the sender missed the rate of {schedule['rate']} messages/s"
+    if not schedule["never_sent"]:
+        return text
+    return f"{text}: {schedule['never_sent']:,} of {schedule['due']:,} due were never sent"
 
 
 def _delivery_warnings(delivery: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quiver_fast.analysis.model.ranks import NAMES
-from quiver_fast.analysis.model.units import figure_text, per_millisecond
+from quiver_fast.analysis.model.units import checked_text, per_millisecond
 
 __all__ = ["THRESHOLD_HELP", "Threshold", "breach_text", "incomplete", "threshold"]
 
@@ -23,11 +23,13 @@ conditions of --fail-if:
   rate, sender-rate   messages per second; k and m
   count, unreceived, lost, older, duplicate, reordered, foreign, negative
                       messages; k and m
+  never_sent          messages of a run with a rate that were due and never sent; k and m
   drain_seconds       how long the queue was drained after the sending; s (the default), ms
   complete            1 of a run that did all that was asked, else 0
 
-  A figure that a run does not have, and a run that is incomplete, are failures too
-  (--allow-incomplete: not the latter).
+  Where more than 0.1 % of the messages due were never sent, a latency counts each of them
+  at the least that it waited. A figure that a run does not have, and a run that is
+  incomplete, are failures too (--allow-incomplete: not the latter).
 """
 
 _CONDITION = re.compile(
@@ -59,7 +61,7 @@ _COUNTS = {
 }
 
 
-_COMPLETE, _DRAIN = "complete", "drain_seconds"
+_COMPLETE, _DRAIN, _NEVER_SENT = "complete", "drain_seconds", "never_sent"
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,12 @@ class Threshold:
         """Return the figure of a run's document and whether it breaches the threshold.
 
         Keys: ``condition``, ``run``, ``value`` (None where the run does not have the figure,
-        which is a breach), ``unit``, ``breached`` and ``reason`` (None, or why there is no
-        value).
+        which is a breach), ``unit``, ``breached``, ``reason`` (None, or why there is no
+        value), and ``never_sent``, the messages that were never sent and count in a latency; None
+        where there are none.
         """
         value = self._value(document)
+        unsent = self._latency(document).get("never_sent")
         missing = None if value is not None else f"the run has no {self.figure}"
         return {
             "condition": self.condition,
@@ -96,6 +100,7 @@ class Threshold:
             "unit": self.unit,
             "breached": value is None or _OPERATORS[self.compares](value, self.limit),
             "reason": missing,
+            "never_sent": unsent,
         }
 
     def _value(self, document: dict[str, Any]) -> float | None:
@@ -103,18 +108,29 @@ class Threshold:
             return None if document["complete"] is None else int(document["complete"])
         if self.figure == _DRAIN:
             return None if document["drain"] is None else document["drain"]["seconds"]
+        if self.figure == _NEVER_SENT:
+            schedule = (document["sender"] or {}).get("schedule")
+            return None if schedule is None else schedule["never_sent"]
         if self.figure in _RATES:
             end = document[_RATES[self.figure]]
             return None if end is None else end["results"]["message_rate"]
         if self.figure in _COUNTS:
             delivery = document["delivery"]
             return None if delivery is None else delivery[_COUNTS[self.figure]]
-        latency = {} if document["receiver"] is None else document["receiver"]["latency"]
+        latency = self._latency(document)
         if self.figure in _MOMENTS:
             ticks = latency.get(self.figure)
         else:
             ticks = latency.get("percentiles", {}).get(_PERCENTILES[self.figure])
         return None if ticks is None else ticks / per_millisecond(latency["unit"])
+
+    def _latency(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return the latencies of all messages that were due; empty for another figure."""
+        if self.figure not in _PERCENTILES and self.figure not in _MOMENTS:
+            return {}
+        latency = {} if document["receiver"] is None else document["receiver"]["latency"]
+        found: dict[str, Any] = latency.get("with_never_sent", latency)
+        return found
 
 
 def threshold(text: str) -> Threshold:
@@ -137,7 +153,7 @@ def _units(figure: str) -> tuple[dict[str, float] | None, str]:
         return _LATENCY_UNITS, "ms"
     if figure in _RATES:
         return _RATE_UNITS, "messages/s"
-    if figure in _COUNTS:
+    if figure in _COUNTS or figure == _NEVER_SENT:
         return _COUNT_UNITS, "messages"
     if figure == _DRAIN:
         return _SECOND_UNITS, "s"
@@ -155,12 +171,12 @@ def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
         "unit": "",
         "breached": True,
         "reason": f"incomplete: {document['reason'] or 'the run does not say why'}",
+        "never_sent": None,
     }
 
 
 def breach_text(one: dict[str, Any]) -> str:
     """Return in one line which threshold a run breaches, from what ``check`` returned."""
     if one["reason"] is None:
-        figure = figure_text(one["value"], one["unit"])
-        return f"threshold {one['condition']} is breached: {figure} ({one['run']})"
+        return f"threshold {one['condition']} is breached: {checked_text(one)} ({one['run']})"
     return f"--fail-if {one['condition']}: {one['reason']} ({one['run']})"

@@ -6,6 +6,7 @@ from quiver_fast.run.pacer import DelayHistogram
 
 class Sender(Endpoint):
     delays: DelayHistogram | None
+    sending_ns: int | None
     sent: int
     settled: int
     unsettled: int

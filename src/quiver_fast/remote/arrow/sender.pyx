@@ -89,6 +89,13 @@ cdef class Sender(Endpoint):
         return None if self.schedule is None else self.schedule.delays
 
     @property
+    def sending_ns(self) -> int | None:
+        """Nanoseconds from the begin of the schedule to the end of the sending; None without."""
+        if self.schedule is None:
+            return None
+        return self.schedule.passed_until(self.stopped_at)
+
+    @property
     def unsettled(self) -> int:
         """Number of submits that have no reply."""
         return self.sent - self.settled
