@@ -1,24 +1,34 @@
 """Records made by hand, and slow obvious twins of the analysis."""
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.model.bounds import NOTHING_KNOWN
+from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.read.local import analyze_runs, reconcile_runs
 from quiver_fast.records.transfers import RunBatch
 
 
-def batch(sent, received=None, ids=None, settled=()):
+def batch(
+    sent: Sequence[int],
+    received: Iterable[int] | None = None,
+    ids: Iterable[int] | None = None,
+    settled: Sequence[tuple[int, int, bool]] = (),
+) -> RunBatch:
     """Make what a scan would yield, each run one record; ``settled`` holds (id, time, sampled)."""
 
-    def column(values):
+    def column(values: Iterable[int] | None) -> Int64Array | None:
         return None if values is None else np.array(list(values), np.int64)
 
     return RunBatch(
         record_format="v3" if ids is None else "v2",
         operation="send" if received is None else "receive",
-        sent=column(sent),
+        sent=np.array(sent, np.int64),
         received=column(received),
         count=np.ones(len(sent), np.int64),
         ids=column(ids),
@@ -34,7 +44,13 @@ def batch(sent, received=None, ids=None, settled=()):
     )
 
 
-def analysis(sent, received=None, ids=None, unit="ms", settled=()):
+def analysis(
+    sent: Iterable[int],
+    received: Iterable[int] | None = None,
+    ids: Iterable[int] | None = None,
+    unit: str = "ms",
+    settled: Sequence[tuple[int, int, bool]] = (),
+) -> FileAnalysis:
     """Analyse such records."""
     records = batch(list(sent), received, ids, settled)
     return analyze_runs([records], unit=unit, reconcilable=True)

@@ -14,7 +14,9 @@ import pytest
 from quiver_fast.analysis.figures.environment import shown_command
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.snapshot_file import read_snapshots
+from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
 from quiver_fast.analysis.show.heat import heat_image
 from quiver_fast.analysis.show.scales import (
@@ -23,7 +25,23 @@ from quiver_fast.analysis.show.scales import (
     percentile_scale,
     time_scale,
 )
+from quiver_fast.analysis.show.set_charts import comparison_charts
 from quiver_fast.errors import RecordError
+
+
+def test_runs_of_a_moment_have_no_throughput_to_draw(tmp_path: Path) -> None:
+    """Less than a tenth of each second that a run touches has no rate: none is above another."""
+    runs = []
+    for name in ("base", "candidate"):
+        folder = tmp_path / name
+        folder.mkdir()
+        sent = range(1_700_000_000_970, 1_700_000_001_030, 3)
+        lines = "".join(f"{time},{time + 1}\n" for time in sent)
+        (folder / "receiver-transfers.csv").write_text(lines)
+        (files,) = find_runs([str(folder)])
+        runs.append(load_run(files, lambda *_: None))
+    charts = comparison_charts(runs[:1], runs[1:])
+    assert 'id="comparison-throughput"' in charts[0]
 
 
 @pytest.mark.parametrize(

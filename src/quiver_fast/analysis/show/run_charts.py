@@ -37,7 +37,7 @@ from quiver_fast.analysis.show.scales import (
 )
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
 
-__all__ = ["draw_curve", "run_charts", "tick_of", "with_centres"]
+__all__ = ["draw_curve", "highest", "run_charts", "tick_of", "with_centres"]
 
 Float64Array = NDArray[np.float64]
 
@@ -127,9 +127,9 @@ def _throughput(run: RunData, statistics: Mapping[str, Any], span: _Span, prefix
     title = "Throughput (incomplete run)" if ending(run)[0] is False else "Throughput"
     lines = [(departures(run), "sent", SENT), (_received(run), "received", RECEIVED)]
     shown = [(counts, label, colour) for counts, label, colour in lines if counts is not None]
-    highest = max((_highest(counts.rates) for counts, _, _ in shown), default=1.0)
+    top = max((highest(counts.rates) for counts, _, _ in shown), default=1.0)
     chart = Chart(
-        f"{prefix}throughput", title, time_scale(span.length), count_scale("messages/s", highest)
+        f"{prefix}throughput", title, time_scale(span.length), count_scale("messages/s", top)
     )
     for counts, label, colour in shown:
         xs, ys = with_centres(counts)
@@ -139,7 +139,8 @@ def _throughput(run: RunData, statistics: Mapping[str, Any], span: _Span, prefix
     return chart
 
 
-def _highest(values: Float64Array) -> float:
+def highest(values: Float64Array) -> float:
+    """Return the largest value that is known, 1.0 where none is."""
     return float(np.nanmax(values)) if len(values) and not np.isnan(values).all() else 1.0
 
 
@@ -284,8 +285,8 @@ def _usage(run: RunData, span: _Span | None, prefix: str) -> list[Chart]:
         return []
     last = max(float(one.seconds[-1]) for one in found.values())
     x = time_scale(max(last - span.start, span.length))
-    cpu = max(_highest(one.cpu) for one in found.values()) * 100
-    rss = max(_highest(one.rss) for one in found.values())
+    cpu = max(highest(one.cpu) for one in found.values()) * 100
+    rss = max(highest(one.rss) for one in found.values())
     charts = (
         Chart(f"{prefix}cpu", "CPU of the arrows", x, count_scale("of one processor", cpu, " %")),
         Chart(f"{prefix}memory", "Memory of the arrows", x, count_scale("resident", rss, "B")),

@@ -15,7 +15,7 @@ from quiver_fast.analysis.model.units import average_text, per_millisecond, shor
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
 from quiver_fast.analysis.show.chart import Chart
 from quiver_fast.analysis.show.curves import merged_latencies, sweep_curves
-from quiver_fast.analysis.show.run_charts import draw_curve, with_centres
+from quiver_fast.analysis.show.run_charts import draw_curve, highest, with_centres
 from quiver_fast.analysis.show.scales import (
     Scale,
     count_scale,
@@ -65,14 +65,12 @@ def _overlaid_throughput(sets: Mapping[str, tuple[Sequence[RunData], int]]) -> C
             if len(xs):
                 lines.append((xs - xs[0], ys, colour, label if number == 0 else None))
     longest = max((float(xs[-1]) for xs, *_ in lines), default=1.0)
-    highest = max(
-        (float(max(y for y in ys.tolist() if y == y)) for _, ys, *_ in lines), default=1.0
-    )
+    top = max((highest(ys) for _, ys, *_ in lines), default=1.0)
     chart = Chart(
         "comparison-throughput",
         "Throughput, base and candidate",
         time_scale(longest),
-        count_scale("messages/s", highest),
+        count_scale("messages/s", top),
     )
     for xs, ys, colour, named in lines:
         chart.line(xs, ys, colour, named, thin=len(lines) > 4)
