@@ -160,6 +160,14 @@ def test_comparison(tmp_path, capsys):
     code, out, _ = analyze(capsys, slower / "0", "--compare", base)
     assert code == 0
     assert "Verdict .................... too few runs: at least 5 of each" in out
+    words = (slower, "--compare", base, "--fail-if", "worse", "--fail-if", "p50-change>50%")
+    code, out, err = analyze(capsys, *words)
+    assert code == 99
+    assert re.search(r"worse: latency p50 \(\+47\.6%\), .*, BREACHED \(comparison\)\n", out)
+    assert "p50-change>50%: 47.619 %, ok (comparison)\n" in out
+    assert err.startswith("quiver-analyze: error: --fail-if worse: latency p50 (+47.6%), ")
+    words = (base, "--compare", slower, "--fail-if", "worse", "--fail-if", "rate-change<-5%")
+    assert analyze(capsys, *words)[::2] == (0, "")
     each = [word for number in range(5) for word in ("--compare", slower / str(number))]
     again = parsed(analyze(capsys, base, *each, "--json")[1])
     assert again["comparison"] == document["comparison"]
@@ -267,6 +275,7 @@ def test_a_run_of_older_messages_alone_is_incomplete(tmp_path, capsys):
 @pytest.mark.parametrize(
     "words",
     [[], ["no-such-file"], ["{run}", "--fail-if", "p77>1"], ["{run}", "--engine", "fast"],
+     ["{run}", "--fail-if", "worse"],
      ["{run}", "--engine", "local", "--master", "local"], ["{run}", "--compare", "nothing"],
      ["{run}", "--expected-interval", "5"], ["{run}", "--window", "1500ms"]],
 )  # fmt: skip

@@ -45,6 +45,7 @@ USAGE = [
     ("pair", ["--runs", "0"], "argument --runs: must be above 0"),
     ("pair", ["--baseline", "rhea"], "--baseline has no effect without --runs"),
     ("pair", ["--fail-if", "p99<"], "'p99<' is no condition such as p99>5ms"),
+    ("pair", ["--fail-if", "worse"], "nothing is compared without --runs and --baseline"),
     ("pair", ["--settlement", "--presettled"], "--presettled leaves no settlement to record"),
     ("pair", ["//h/q", "--trust-store", "x"], "--trust-store has no effect without an amqps URL"),
     ("pair", ["amqp:/h/q"], "after 'amqp:' there is one slash: write amqp://h/q"),

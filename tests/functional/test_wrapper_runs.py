@@ -291,6 +291,10 @@ def test_nobody_at_the_url() -> None:
 def test_thresholds_are_of_each_run_but_the_baseline() -> None:
     told = document("--runs", "1", "--baseline=--credit 10", "--fail-if", "p99<0")
     assert [one["run"] for one in told["thresholds"]] == ["candidate/run-01"]
+    end = measure("--runs", "1", "--baseline=--credit 10", "--fail-if", "worse")
+    assert end.code == 99
+    few = "quiver: error: --fail-if worse: too few runs: at least 5 of each (comparison)\n"
+    assert few in end.stderr
     end = measure("--runs", "2", "--fail-if", "p99>=0", "--fail-if", "rate<1")
     assert end.code == 99
     assert end.stdout.count("BREACHED") == 2

@@ -186,6 +186,12 @@ def test_passwords_are_in_no_label(sides: Sides, tmp_path: Path) -> None:
         (["--runs", "x"], "argument --runs: 'x' is not a whole number"),
         (["--baseline", "pyfast"], "--baseline has no effect without --runs"),
         (["--allow-incomplete"], "--allow-incomplete has no effect without --runs"),
+        (["--fail-if", "worse"], "worse: nothing is compared without --runs and --baseline"),
+        (
+            [*RUNS, "--fail-if", "rate-change<-5%"],
+            "--fail-if rate-change<-5%: nothing is compared without --runs and --baseline",
+        ),
+        (["--find-rate", "worse", "-d", "1"], "--find-rate worse: nothing is compared in a search"),
         (["--fail-if", "nonsense"], "'nonsense' is no condition such as p99>5ms"),
         ([*RUNS, "--baseline", ""], "--baseline: it is empty"),
         ([*RUNS, "--baseline", "'"], "--baseline: No closing quotation"),

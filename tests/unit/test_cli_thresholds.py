@@ -11,7 +11,13 @@ from quiver_fast.analysis.model.units import checked_text
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.cli.analyze.engines import LOCAL_LIMIT, choose_engine
-from quiver_fast.cli.shared.thresholds import incomplete, threshold
+from quiver_fast.cli.shared.thresholds import (
+    breach_text,
+    incomplete,
+    judged,
+    refuse_comparisons,
+    threshold,
+)
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.sources import MARKER
 
@@ -61,8 +67,10 @@ def test_a_latency_counts_the_messages_that_were_never_sent():
 
 
 @pytest.mark.parametrize(
-    "text", ["p99", "p98>5ms", "p99>5m", "rate<5ms", "p99=5", "lost>-1", "", "complete<1ms"]
-)
+    "text",
+    ["p99", "p98>5ms", "p99>5m", "rate<5ms", "p99=5", "lost>-1", "", "complete<1ms", "worse>0",
+     "better", "rate-change<-5", "rate-change<-5ms", "p50>-1%", "mean-change>1%"],
+)  # fmt: skip
 def test_no_condition(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is no"):
         threshold(text)
@@ -101,6 +109,52 @@ def test_only_a_run_known_to_be_incomplete_is(complete, reason, said):
     found = incomplete(DOCUMENT | {"complete": complete, "reason": reason})
     assert (found and found["reason"]) == said
     assert found is None or found["breached"]
+
+
+def comparison(rate, p99="not shown", few=False):
+    figures = {name: {"change": change, "verdict": "too few runs: at least 5 of each" if few else
+                      verdict} for name, change, verdict in (
+        ("message_rate", rate, "worse" if rate and rate < 0 else "not shown"),
+        ("latency_p50", 0.5, "better"), ("latency_p99", 0.125, p99),
+        ("latency_max", None, "not shown"))}  # fmt: skip
+    return {"figures": figures}
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "value", "breached", "reason"),
+    [
+        ("rate-change<-5%", comparison(-0.42), -42, True, None),
+        ("rate-change<-5%", comparison(-0.04), -4, False, None),
+        ("p99-change>10%", comparison(0.1), 12.5, True, None),
+        ("p50-change>0.5%", comparison(0.1), 50, True, None),
+        ("max-change>10%", comparison(0.1), None, True,
+         "the baseline is 0: no change is a share of it"),
+        ("worse", comparison(0.1), 0, False, None),
+        (" Worse", comparison(-0.1), 1, True, "message rate (-10.0%)"),
+        ("worse", comparison(-0.1, "worse"), 2, True,
+         "message rate (-10.0%), latency p99 (+12.5%)"),
+        ("worse", comparison(0.1, few=True), None, True, "too few runs: at least 5 of each"),
+        ("max-change>1%", comparison(0, few=True), None, True, "too few runs: at least 5 of each"),
+    ],
+)  # fmt: skip
+def test_a_comparison_is_judged(text, found, value, breached, reason):
+    limits = [threshold(text), threshold("p99>5ms")]
+    result, of_run = judged(limits, [DOCUMENT], found)
+    assert (result["run"], of_run["run"]) == ("comparison", "run")
+    assert result["value"] == (None if value is None else pytest.approx(value))
+    assert (result["breached"], result["reason"]) == (breached, reason)
+    if text == "rate-change<-5%" and breached:
+        said = "threshold rate-change<-5% is breached: -42 % (comparison)"
+        assert breach_text(result) == said
+    elif value and text == "worse":
+        assert breach_text(result) == f"--fail-if worse: {reason} (comparison)"
+
+
+def test_where_nothing_is_compared_its_conditions_are_refused():
+    refuse_comparisons([threshold("p99>5ms")], "--fail-if", "here")
+    for text in ("worse", "max-change>1%"):
+        with pytest.raises(UsageError, match=f"--fail-if {text}: nothing is compared here"):
+            refuse_comparisons([threshold("p99>5ms"), threshold(text)], "--fail-if", "here")
 
 
 @pytest.fixture(name="large")

@@ -1,6 +1,6 @@
 complete -c quiver-analyze -s h -l help -d 'show this help message and exit'
 complete -c quiver-analyze -l compare -x -d 'Say whether the runs are better or worse than BASE\'s'
-complete -c quiver-analyze -l fail-if -x -d 'Exit with 99 if CONDITION holds of any run, if a run does not have the figure, and if a run is incomplete'
+complete -c quiver-analyze -l fail-if -x -d 'Exit with 99 if CONDITION holds of any run or of the comparison, if a run does not have the figure, and if a run is incomplete'
 complete -c quiver-analyze -l allow-incomplete -d 'Let --fail-if judge incomplete runs by their figures alone'
 complete -c quiver-analyze -l expected-interval -x -d 'Correct coordinated omission for messages expected every DURATION'
 complete -c quiver-analyze -l window -x -d 'Also give rates and latencies of windows of DURATION'

@@ -49,7 +49,15 @@ from quiver_fast.cli.shared.common import (
 )
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.cli.shared.thresholds import THRESHOLD_HELP, breach_text, incomplete, threshold
+from quiver_fast.cli.shared.thresholds import (
+    COMPARISON_HELP,
+    THRESHOLD_HELP,
+    breach_text,
+    incomplete,
+    judged,
+    refuse_comparisons,
+    threshold,
+)
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
 from quiver_fast.records.layout import malformed_text
 
@@ -76,6 +84,7 @@ example usage:
   $ quiver-analyze run1                              # Print the analysis
   $ quiver-analyze run2 --compare run1 --html r.html # Compare, and make a report
   $ quiver-analyze run2 --fail-if 'p99>5ms'          # Exit with 99 if it is
+  $ quiver-analyze new --compare old --fail-if worse # Exit with 99 if a figure is worse
 
 exit codes:
   0 success, 1 failure, 2 usage error, 99 a threshold is breached, cannot be judged,
@@ -99,6 +108,8 @@ def _run(argv: list[str]) -> int:
         sides = both_sides(args.paths[0])
         if sides is not None:
             args.paths, args.compare = [sides[0]], [sides[1]]
+    if not args.compare:
+        refuse_comparisons(args.fail_if, "--fail-if", "without --compare")
     conf = dict(args.conf)
     asked = engine_of(args.engine, [*args.paths, *args.compare])
     files = find_files(args.paths, args.master, conf)
@@ -138,18 +149,21 @@ class _Analysis:
         self.runs = runs
         self._sweeps = read_sweeps([*args.compare, *args.paths])
         self.documents = [run_document(run, args.expected_interval, args.window) for run in runs]
+        comparison = compare_sets(base, runs) if base else None
         self.document = whole_document(
             self.documents,
             engine,
-            compare_sets(base, runs) if base else None,
+            comparison,
             # The points of a sweep differ because they should.
             None if self._sweeps else changes([*base, *runs]),
-            self._thresholds(args),
+            self._thresholds(args, comparison),
         )
 
-    def _thresholds(self, args: argparse.Namespace) -> list[dict[str, Any]]:
-        """Judge every run by every threshold; an incomplete run is one more breach."""
-        found = [limit.check(document) for limit in args.fail_if for document in self.documents]
+    def _thresholds(
+        self, args: argparse.Namespace, comparison: dict[str, Any] | None
+    ) -> list[dict[str, Any]]:
+        """Judge the runs and their comparison; an incomplete run is one more breach."""
+        found = judged(args.fail_if, self.documents, comparison)
         if args.fail_if and not args.allow_incomplete:
             found += filter(None, map(incomplete, self.documents))
         return found
@@ -293,7 +307,7 @@ def _window(text: str) -> int:
 
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = ArgumentParser(_NAME, _DESCRIPTION, f"{THRESHOLD_HELP}\n{_EPILOG}")
+    parser = ArgumentParser(_NAME, _DESCRIPTION, f"{THRESHOLD_HELP}\n{COMPARISON_HELP}\n{_EPILOG}")
     add = parser.add_argument
     add(
         "paths",
@@ -311,8 +325,8 @@ def make_parser() -> ArgumentParser:
         type=threshold,
         action="append",
         default=[],
-        help="Exit with 99 if CONDITION holds of any run, if a run does not have the figure, "
-        "and if a run is incomplete (may be repeated)",
+        help="Exit with 99 if CONDITION holds of any run or of the comparison, if a run does not "
+        "have the figure, and if a run is incomplete (may be repeated)",
     )
     add(
         "--allow-incomplete",

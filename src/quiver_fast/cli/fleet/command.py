@@ -26,7 +26,7 @@ from quiver_fast.cli.shared.common import (
 from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json
 from quiver_fast.cli.shared.quantities import duration, positive_count, within
-from quiver_fast.cli.shared.thresholds import breach_text, threshold
+from quiver_fast.cli.shared.thresholds import breach_text, refuse_comparisons, threshold
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError, UsageError
 from quiver_fast.records.formats import V1, V2
 from quiver_fast.schemas import marked
@@ -71,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     args = _arguments(argv)
+    refuse_comparisons(args.fail_if, "--fail-if", "by a fleet")
     plans = EndsPlans(args, share_processes=False)
     if args.correct_clocks and plans.plan("receive").record_format not in _WITH_IDS:
         raise UsageError("--correct-clocks needs message ids: give --record-format v2")

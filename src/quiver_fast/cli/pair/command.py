@@ -39,7 +39,7 @@ from quiver_fast.cli.shared.common import (
 )
 from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, remove_ends
-from quiver_fast.cli.shared.thresholds import THRESHOLD_HELP, breach_text
+from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, breach_text
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
 from quiver_fast.schemas import marked
 
@@ -70,7 +70,8 @@ Options marked (pyfast) need implementations with our extensions.
 
 exit codes:
   0 success, 1 failure, 2 usage error, 99 a threshold is breached or cannot be judged,
-  130 and 143 interrupted by a signal. A verdict against a baseline changes none of them.
+  130 and 143 interrupted by a signal. A verdict against a baseline changes none of them
+  without --fail-if.
 """
 
 
@@ -180,6 +181,7 @@ def _epilog() -> str:
             help_text.FORMATS,
             BASELINE_HELP,
             THRESHOLD_HELP,
+            COMPARISON_HELP,
             help_text.arrow_implementations(),
             _EXAMPLES,
         )

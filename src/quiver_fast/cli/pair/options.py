@@ -14,7 +14,7 @@ from quiver_fast.cli.shared.common import (
 )
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.shared.quantities import duration, positive_count, within
-from quiver_fast.cli.shared.thresholds import threshold
+from quiver_fast.cli.shared.thresholds import refuse_comparisons, threshold
 from quiver_fast.errors import UsageError
 
 __all__ = ["BASELINE_HELP", "add_measuring_options", "add_set_options", "check_set_options"]
@@ -85,8 +85,8 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         type=threshold,
         action="append",
         default=[],
-        help="Exit with 99 if CONDITION holds of any run, the baseline's aside, or if a run "
-        "does not have the figure (may be repeated)",
+        help="Exit with 99 if CONDITION holds of any run, the baseline's aside, or of the "
+        "comparison, or if a run does not have the figure (may be repeated)",
     )
     add(
         "--allow-incomplete",
@@ -146,6 +146,9 @@ def check_set_options(args: argparse.Namespace) -> None:
     elif args.runs is None:
         del of_sets["--fail-if"]
         _refuse(of_sets, "without --runs")
+    refuse_comparisons(args.find_rate, "--find-rate", "in a search")
+    if args.baseline is None:
+        refuse_comparisons(args.fail_if, "--fail-if", "without --runs and --baseline")
 
 
 def _refuse(values: Mapping[str, object], where: str) -> None:

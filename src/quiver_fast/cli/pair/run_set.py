@@ -31,7 +31,7 @@ from quiver_fast.cli.shared.common import error_text, report_error, report_warni
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, remove_ends, write_json
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.cli.shared.thresholds import breach_text
+from quiver_fast.cli.shared.thresholds import breach_text, judged
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD
 from quiver_fast.schemas import marked
 
@@ -165,6 +165,7 @@ class RunSet:
             side: [run.document for run in self._runs if run.side == side and run.document]
             for side in self._sides
         }
+        comparison = compare_figures(figures[BASELINE], figures[CANDIDATE]) if compared else None
         return {
             "output_dir": str(self._directory),
             "workload": self._args.workload,
@@ -175,14 +176,8 @@ class RunSet:
             "sides": {side: each.label for side, each in self._sides.items()},
             "order": [_line(run) for run in self._runs],
             "summary": {side: _summary(runs) for side, runs in figures.items()},
-            "comparison": compare_figures(figures[BASELINE], figures[CANDIDATE])
-            if compared
-            else None,
-            "thresholds": [
-                limit.check(document)
-                for limit in self._args.fail_if
-                for document in documents[CANDIDATE]
-            ],
+            "comparison": comparison,
+            "thresholds": judged(self._args.fail_if, documents[CANDIDATE], comparison),
             "runs": documents[CANDIDATE],
             "baseline_runs": documents[BASELINE] if compared else None,
             "environment": environment(),

@@ -1,18 +1,23 @@
-"""Conditions of ``--fail-if``, such as ``p99>5ms`` or ``rate<100k``."""
+"""Conditions of ``--fail-if``, such as ``p99>5ms``, ``rate<100k`` or ``rate-change<-5%``."""
 
 from __future__ import annotations
 
 import argparse
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quiver_fast.analysis.compare.comparison import TOO_FEW, WORSE
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import checked_text, per_millisecond
+from quiver_fast.errors import UsageError
 
-__all__ = ["THRESHOLD_HELP", "Threshold", "breach_text", "incomplete", "threshold"]
+__all__ = [
+    "COMPARISON_HELP", "THRESHOLD_HELP", "Threshold", "breach_text", "incomplete", "judged",
+    "refuse_comparisons", "threshold",
+]  # fmt: skip
 
 THRESHOLD_HELP = f"""\
 conditions of --fail-if:
@@ -31,9 +36,17 @@ conditions of --fail-if:
   at the least that it waited. A figure that a run does not have, and a run that is
   incomplete, are failures too (--allow-incomplete: not the latter).
 """
+COMPARISON_HELP = """\
+conditions of --fail-if where runs are compared with a baseline:
+  worse               a figure of the comparison is worse
+  rate-change, p50-change, p99-change, max-change
+                      the change that the comparison prints, in %: 'rate-change<-5%'
+
+  They are failures too where there are too few runs for a verdict.
+"""
 
 _CONDITION = re.compile(
-    r"\s*([a-z][a-z0-9._-]*)\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z/]*)\s*"
+    r"\s*([a-z][a-z0-9._-]*)\s*(>=|<=|>|<)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z/%]*)\s*"
 )
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -59,9 +72,14 @@ _COUNTS = {
     "foreign": "foreign",
     "negative": "negative_latency",
 }
-
-
+_CHANGES = {
+    "rate-change": "message_rate",
+    "p50-change": "latency_p50",
+    "p99-change": "latency_p99",
+    "max-change": "latency_max",
+}
 _COMPLETE, _DRAIN, _NEVER_SENT = "complete", "drain_seconds", "never_sent"
+_COMPARISON = "comparison"
 
 
 @dataclass(frozen=True)
@@ -72,7 +90,7 @@ class Threshold:
         condition: as the user wrote it.
         figure: the name of the figure.
         compares: the operator.
-        limit: milliseconds, messages/s, messages, seconds of a drain, or 0 and 1.
+        limit: milliseconds, messages/s, messages, seconds of a drain, percent, or 0 and 1.
         unit: the name of the limit's unit.
     """
 
@@ -81,6 +99,32 @@ class Threshold:
     compares: str
     limit: float
     unit: str
+
+    @property
+    def of_comparison(self) -> bool:
+        """Whether it judges a comparison, and not each of its runs."""
+        return self.figure == WORSE or self.figure in _CHANGES
+
+    def check_comparison(self, comparison: dict[str, Any]) -> dict[str, Any]:
+        """Judge a comparison: the keys are those of :meth:`check`.
+
+        ``run`` is "comparison". The ``value`` of ``worse`` is the number of figures that are
+        worse, and its ``reason`` names them.
+        """
+        figures = comparison["figures"]
+        if self.figure == WORSE:
+            value, reason = _worse(figures)
+        else:
+            value, reason = _change(figures[_CHANGES[self.figure]])
+        return {
+            "condition": self.condition,
+            "run": _COMPARISON,
+            "value": value,
+            "unit": self.unit,
+            "breached": value is None or _OPERATORS[self.compares](value, self.limit),
+            "reason": reason,
+            "never_sent": None,
+        }
 
     def check(self, document: dict[str, Any]) -> dict[str, Any]:
         """Return the figure of a run's document and whether it breaches the threshold.
@@ -133,8 +177,32 @@ class Threshold:
         return found
 
 
+def _worse(figures: dict[str, Any]) -> tuple[float | None, str | None]:
+    """Return how many figures of a comparison are worse, and their names or why none is known."""
+    if any(figure["verdict"] == TOO_FEW for figure in figures.values()):
+        return None, TOO_FEW
+    names = [
+        f"{name.replace('_', ' ')} ({figure['change']:+.1%})"
+        if figure["change"] is not None
+        else name.replace("_", " ")
+        for name, figure in figures.items()
+        if figure["verdict"] == WORSE
+    ]
+    return len(names), ", ".join(names) or None
+
+
+def _change(figure: dict[str, Any]) -> tuple[float | None, str | None]:
+    """Return the change of a figure in percent, or why there is none."""
+    if figure["change"] is not None:
+        return 100 * figure["change"], None
+    few = figure["verdict"] == TOO_FEW
+    return None, TOO_FEW if few else "the baseline is 0: no change is a share of it"
+
+
 def threshold(text: str) -> Threshold:
     """Parse a condition: an argparse type."""
+    if text.strip().lower() == WORSE:
+        return Threshold(text.strip(), WORSE, ">", 0, "figures")
     match = _CONDITION.fullmatch(text.lower())
     if match is None:
         raise argparse.ArgumentTypeError(f"'{text}' is no condition such as p99>5ms")
@@ -144,6 +212,8 @@ def threshold(text: str) -> Threshold:
         raise argparse.ArgumentTypeError(f"'{figure}' in '{text}' is no figure")
     if unit not in units:
         raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is no unit of {figure}")
+    if number.startswith("-") and figure not in _CHANGES:
+        raise argparse.ArgumentTypeError(f"'{number}' in '{text}' is no limit of {figure}")
     return Threshold(text.strip(), figure, compares, float(number) * units[unit], shown)
 
 
@@ -155,9 +225,42 @@ def _units(figure: str) -> tuple[dict[str, float] | None, str]:
         return _RATE_UNITS, "messages/s"
     if figure in _COUNTS or figure == _NEVER_SENT:
         return _COUNT_UNITS, "messages"
+    if figure in _CHANGES:
+        return {"%": 1.0}, "%"
     if figure == _DRAIN:
         return _SECOND_UNITS, "s"
     return ({"": 1.0} if figure == _COMPLETE else None), ""
+
+
+def judged(
+    limits: Iterable[Threshold],
+    documents: Sequence[dict[str, Any]],
+    comparison: dict[str, Any] | None,
+) -> list[dict[str, Any]]:
+    """Judge each run, and their comparison, by the thresholds that are for it."""
+    found = []
+    for limit in limits:
+        if not limit.of_comparison:
+            found += [limit.check(document) for document in documents]
+        elif comparison is not None:
+            found.append(limit.check_comparison(comparison))
+    return found
+
+
+def refuse_comparisons(limits: Iterable[Threshold], flag: str, missing: str) -> None:
+    """Refuse thresholds of comparisons where nothing is compared.
+
+    Args:
+        limits: of ``flag``.
+        flag: the option that has them.
+        missing: why there is no comparison, for the message.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for limit in limits:
+        if limit.of_comparison:
+            raise UsageError(f"{flag} {limit.condition}: nothing is compared {missing}")
 
 
 def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
