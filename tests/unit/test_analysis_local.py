@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 
+from quiver_fast.analysis.figures.delivery import receiver_alone
 from quiver_fast.analysis.figures.latency import exact_latency
+from quiver_fast.analysis.model.bounds import NOTHING_KNOWN
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.read.local import (
     analyze_file,
@@ -216,6 +218,29 @@ def test_a_pair_of_files(tmp_path):
     assert (pair.sender.count, pair.receiver.count) == (5000, 4995)
     assert pair.receiver.rate == 4995 / 0.499
     assert pair.sender.ids.distinct == 5000
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_a_queue_deals_to_several_receivers_is_in_order_for_each(tmp_path, seed, ids):
+    """Each receiver's ids have gaps: the messages that another one got."""
+    dealt = random.Random(seed)
+    sender = tmp_path / "s.csv"
+    receivers = [tmp_path / "r0.csv", tmp_path / "r1.csv"]
+    sent, lines = b"", [b"", b""]
+    for n in range(3000):
+        time = EPOCH + n // 10
+        key = b"%d," % (n + 1) if ids else b""
+        sent += key + (b"%d\n" if ids else b"%d,0\n") % time
+        lines[dealt.randrange(2)] += key + b"%d,%d\n" % (time, time + dealt.randrange(3))
+    sender.write_bytes(sent)
+    for path, text in zip(receivers, lines, strict=True):
+        path.write_bytes(text)
+        alone = analyze_file(path, operation="receive")
+        assert receiver_alone(alone, NOTHING_KNOWN)["reordered"] == 0
+        pair = analyze_pair(sender, path)
+        assert pair.delivery["reordered"] == 0
+        assert pair.delivery["unreceived"] == 3000 - alone.count > 0
 
 
 # ---- threads -------------------------------------------------------------------------
