@@ -48,7 +48,7 @@ repeated job gives the same. It holds
                   adds up
   arrows/         Parquet: a row of statistics for each arrow
   summaries/      RUN/ARROW-summary.json, as the other Quiver tools write them
-  comparison.json with --compare: better, worse or not shown
+  comparison.json with --compare: better, worse, not shown or no difference above X %
   changes.json    change points over twelve or more runs in order of time, those of
                   --compare among them
 

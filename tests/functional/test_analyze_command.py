@@ -153,8 +153,12 @@ def test_comparison(tmp_path, capsys):
     assert re.search(
         r"latency p50 +8\.40 ms +12\.4 ms +\+47\.6% .* 8\.40 ms +12\.4 ms +worse\n", out
     )
-    assert re.search(r"message rate +200/s +200/s +\+0\.1% .* not shown\n", out)
+    assert re.search(r"message rate +200/s +200/s +\+0\.1% .* no difference above 0\.\d %\n", out)
     assert "Verdict ............................................... worse" in out
+    same = analyze(capsys, base, "--compare", base)[1]
+    assert re.search(r"message rate .* no difference above 0\.\d %\n", same)
+    # Clocks of milliseconds prove nothing of latencies of a few.
+    assert re.search(r"\nlatency p50: so many runs show about \d+%\n", same)
     document = parsed(analyze(capsys, base, "--compare", slower, "--json")[1])
     assert document["comparison"]["verdict"] == "better"
     code, out, _ = analyze(capsys, slower / "0", "--compare", base)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quiver_fast.analysis.compare.comparison import BETTER, NOT_SHOWN, Sample, compare
+from quiver_fast.analysis.compare.comparison import BETTER, WORSE, Sample, compare
 
 # The relative scatter of a second within its run.
 WITHIN = 0.02
@@ -63,7 +63,7 @@ def false_alarms(*, sets: int, runs: int, memory: float, between: float) -> int:
             for _ in range(2)
         )
         found = compare(base, candidate, larger)
-        alarms += any(one.verdict != NOT_SHOWN for one in found.values())
+        alarms += any(one.verdict in (BETTER, WORSE) for one in found.values())
     return alarms
 
 

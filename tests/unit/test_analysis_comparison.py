@@ -160,7 +160,7 @@ def one(base, candidate, larger_is_better=True):
     [
         (105, True, "better"), (105, False, "worse"),
         (95, True, "worse"), (95, False, "better"),
-        (100, True, "not shown"),
+        (100, True, "no difference above 1.2 %"),
     ],
 )  # fmt: skip
 def test_verdict(mean, larger_is_better, verdict):
@@ -186,9 +186,54 @@ def test_few_runs_have_no_verdict_but_an_interval_within_them():
 
 def test_equal_sets_do_not_differ():
     same = level(5, runs=5)
-    assert one(same, same).verdict == "not shown"
+    assert one(same, same).verdict.startswith("no difference above 1")
     flat = [Sample(3.0, np.full(20, 3.0))] * 5
     assert one(flat, flat).p_value == 1
+    assert one(flat, flat).verdict == "no difference above 0.1 %"
+
+
+def scattered(random, mean, scatter, runs=5, tick=0.0):
+    return [
+        Sample(mean * (1 + scatter * x), np.full(2, mean), tick) for x in random.normal(size=runs)
+    ]
+
+
+def test_a_change_that_is_not_shown_tells_how_many_runs_would_show_it():
+    """-42 % of five runs that scatter by 60 %: the change is told, and that it proves nothing."""
+    ours = one(
+        scattered(np.random.default_rng(4), 100, 0.6), scattered(np.random.default_rng(5), 60, 0.6)
+    )
+    assert (ours.verdict, ours.no_difference_above) == ("not shown", None)
+    half = (ours.interval[1] - ours.interval[0]) / 2
+    assert ours.shown_from == pytest.approx(half / ours.base)
+    assert ours.runs_to_show == max(6, math.ceil(5 * (half / ours.difference) ** 2))
+
+
+def test_what_a_coarse_clock_may_hide_is_in_the_bound():
+    """Runs of 40 ms each by a clock of milliseconds: up to a millisecond may differ."""
+    sides = [[Sample(40.0, np.full(2, 40.0), tick)] * 5 for tick in (0.0, 0.001, 1.0, 2.5)]
+    bounds = [one(side, side).no_difference_above for side in sides]
+    assert bounds == [0.001, 0.001, 0.025, None]
+    assert one(sides[3], sides[0]).verdict == "not shown"
+    nothing = [Sample(0.0, np.zeros(2))] * 5
+    assert one(nothing, nothing).verdict == "not shown"
+
+
+@pytest.mark.parametrize("runs", [5, 10])
+def test_a_bound_is_seldom_below_the_truth(runs):
+    """Of sets that differ by 3 % at most 5 % may be told to differ by less."""
+    random = np.random.default_rng(runs)
+    pairs = [
+        one(scattered(random, 100, 0.01, runs), scattered(random, 103, 0.01, runs))
+        for _ in range(100)
+    ]
+    wrong = [found for found in pairs if (found.no_difference_above or 1) < 0.03]
+    assert len(wrong) <= 5
+    equal = [
+        one(scattered(random, 100, 0.01, runs), scattered(random, 100, 0.01, runs))
+        for _ in range(20)
+    ]
+    assert sum(found.verdict.startswith("no difference above") for found in equal) >= 15
 
 
 def test_one_outlier_decides_nothing():

@@ -108,7 +108,7 @@ def test_comparison(tmp_path):
     slower = [write_run(tmp_path / f"slower{n}", latency=9, seed=n + 9) for n in range(5)]
     ours = compare_sets(base, slower)
     assert ours["verdict"] == "worse"
-    assert ours["figures"]["message_rate"]["verdict"] == "not shown"
+    assert ours["figures"]["message_rate"]["verdict"] == "no difference above 0.1 %"
     assert ours["figures"]["latency_p50"]["difference"] == pytest.approx(4, abs=0.2)
     assert compare_sets(slower, base)["verdict"] == "better"
     assert compare_sets(base, base)["verdict"] == "not shown"
@@ -180,9 +180,16 @@ def test_ending(tmp_path):
 
 
 def test_overall_verdict():
-    assert overall_verdict(["better", "not shown"]) == "better"
-    assert overall_verdict(["better", "worse"]) == "mixed"
-    assert overall_verdict(["not shown", "too few runs: at least 5 of each"]) == "not shown"
+    few = "too few runs: at least 5 of each"
+    none = "no difference above 0.3 %"
+    assert overall_verdict(["better", "not shown"], [None, None]) == "better"
+    assert overall_verdict(["better", "worse"], [None, None]) == "mixed"
+    assert overall_verdict([none, "worse"], [0.003, None]) == "worse"
+    assert overall_verdict(["not shown", few], [None, None]) == "not shown"
+    assert overall_verdict([few, few], [None, None]) == few
+    assert overall_verdict([none, "not shown"], [0.003, None]) == "not shown"
+    words = overall_verdict([none, "no difference above 1.2 %"], [0.003, 0.012])
+    assert words == "no difference above 1.2 %"
 
 
 def test_changes_over_runs(tmp_path):

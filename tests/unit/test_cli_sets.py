@@ -231,7 +231,9 @@ def comparison(verdicts: dict[str, str], overall: str) -> dict:
         name: {
             "unit": "ms", "base": 1.0, "candidate": 2.0, "raw_base": 1.0, "raw_candidate": 2.0,
             "change": 1.0, "adjusted_p_value": 0.01, "effect": 1.0, "interval": None,
-            "interval_of": None, "verdict": verdict,
+            "interval_of": None, "verdict": verdict, "no_difference_above": None,
+            "shown_from": 1.5 if verdict == "not shown" else None,
+            "runs_to_show": 12 if verdict == "not shown" else None,
         }
         for name, verdict in verdicts.items()
     }  # fmt: skip
@@ -257,6 +259,11 @@ def comparison(verdicts: dict[str, str], overall: str) -> dict:
             "No difference of the runs is shown. More runs show smaller ones.",
         ),
         (
+            {"message_rate": "no difference above 0.7 %"},
+            "no difference above 0.7 %",
+            "No figure of the candidate differs by more than that: the intervals prove it.",
+        ),
+        (
             {"latency_p50": "too few runs: at least 5 of each"},
             "too few runs: at least 5 of each",
             "With so few runs a difference of the sets is not told from one between runs.",
@@ -267,6 +274,8 @@ def test_the_verdict_in_words(verdicts: dict[str, str], overall: str, words: str
     lines = comparison_text(comparison(verdicts, overall)).splitlines()
     assert lines[-2:] == [lines[-2], words]
     assert lines[-2].endswith(f" {overall}")
+    told = "latency p50: so many runs show about 150%, about 12 of each show +100.0%"
+    assert (told in lines) == (verdicts == {"latency_p50": "not shown"})
 
 
 def test_no_cell_of_the_table_touches_another() -> None:
@@ -275,6 +284,8 @@ def test_no_cell_of_the_table_touches_another() -> None:
     rate = {"unit": "/s", "effect": -0.2}
     rates = {"base": 2_332_747.0, "candidate": 223_245_690.0, "raw_base": 2_332_747.0}
     document["figures"]["message_rate"] |= rate | rates | {"raw_candidate": 2_245_690.0}
-    [line] = [one for one in comparison_text(document).splitlines() if "message rate" in one]
+    [line] = [
+        one for one in comparison_text(document).splitlines() if one.startswith("message rate ")
+    ]
     cells = "2,332,747/s 223,245,690/s +100.0% 0.01 -0.20 2,332,747/s 2,245,690/s"
     assert line.split() == f"message rate {cells} not shown".split()

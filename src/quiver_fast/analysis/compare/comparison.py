@@ -17,6 +17,9 @@ counts once, with one value for each figure. A figure is better or worse when bo
   within runs twice (Davison and Hinkley, "Bootstrap Methods and their Application",
   1997, section 3.8).
 
+A figure that is neither has no difference above X % where the interval proves that
+(:func:`.reach.proven_bound`); else a difference is not shown.
+
 Under five runs on a side there is no verdict. What can be said then is the interval
 within the runs that there are (:func:`within_runs`).
 """
@@ -32,6 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.compare.blocks import resampled_means
+from quiver_fast.analysis.compare.reach import (
+    no_difference,
+    proven_bound,
+    runs_to_show,
+    shown_from,
+)
 
 __all__ = [
     "BETTER",
@@ -71,10 +80,12 @@ class Sample:
     Attributes:
         value: the figure of the run as a whole.
         windows: float64, the figure in each second of the run, in order of time.
+        tick: the step that the clock cuts the figure to; 0 for none.
     """
 
     value: float
     windows: Float64Array
+    tick: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,13 @@ class Comparison:
         p_value: of the rank-sum test, two-sided; None with too few runs.
         adjusted_p_value: by Holm's method over the figures compared.
         effect: Cliff's delta, -1 to 1; above 0 when the candidate's runs are larger.
-        verdict: ``better``, ``worse``, ``not shown`` or ``too few runs: …``.
+        no_difference_above: the share of the base that the change is proven not to exceed,
+            where the verdict says so; else None.
+        shown_from: the change, as a share of the base, that so many runs would show; None
+            but of a verdict ``not shown``.
+        runs_to_show: how many runs of each set would show the change; likewise.
+        verdict: ``better``, ``worse``, ``no difference above X %``, ``not shown`` or
+            ``too few runs: …``.
     """
 
     base: float | None
@@ -106,6 +123,9 @@ class Comparison:
     p_value: float | None
     adjusted_p_value: float | None
     effect: float | None
+    no_difference_above: float | None
+    shown_from: float | None
+    runs_to_show: int | None
     verdict: str
 
 
@@ -154,6 +174,10 @@ def _comparison(
     difference = None if before is None or after is None else after - before
     interval = within_runs(base, candidate) if test is None else test.interval
     interval_of = "within these runs" if test is None else "runs"
+    verdict, bound = _verdict(test, adjusted, larger_is_better), None
+    if test and verdict == NOT_SHOWN and before:
+        bound = proven_bound(before, test.interval, _tick(base, candidate))
+    open_test = test if verdict == NOT_SHOWN and bound is None else None
     return Comparison(
         base=before,
         candidate=after,
@@ -166,8 +190,17 @@ def _comparison(
         p_value=None if test is None else test.p_value,
         adjusted_p_value=adjusted,
         effect=None if test is None else test.effect,
-        verdict=_verdict(test, adjusted, larger_is_better),
+        no_difference_above=bound,
+        shown_from=None if not (open_test and before) else shown_from(before, open_test.interval),
+        runs_to_show=None
+        if not (open_test and difference)
+        else runs_to_show(min(len(base), len(candidate)), difference, open_test.interval),
+        verdict=verdict if bound is None else no_difference(bound),
     )
+
+
+def _tick(base: Sequence[Sample], candidate: Sequence[Sample]) -> float:
+    return max(sample.tick for sample in (*base, *candidate))
 
 
 def _mean(values: Sequence[float]) -> float | None:

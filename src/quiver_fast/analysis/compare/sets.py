@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.compare.changepoints import change_points, dependence, detectable_step
-from quiver_fast.analysis.compare.comparison import BETTER, WORSE, Sample, compare
+from quiver_fast.analysis.compare.comparison import (
+    BETTER,
+    NOT_SHOWN,
+    WORSE,
+    Sample,
+    compare,
+)
+from quiver_fast.analysis.compare.reach import no_difference
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData, RunFigures
 from quiver_fast.analysis.figures.statistics import arrivals, ending, sending_end, steadiness
 from quiver_fast.analysis.figures.steady import NOT_STEADY, Steady, measured_seconds
@@ -56,6 +63,7 @@ def run_figures(run: RunData) -> RunFigures:
         _windows(counts, part),
         ending(run)[0],
         found.verdict,
+        1 / per_millisecond(run.receiver["latency"]["unit"]) if received and run.receiver else 0.0,
     )
 
 
@@ -68,8 +76,9 @@ def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[
     Returns:
         ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``
         when every figure that differs says so, ``mixed`` when they disagree, else
-        ``not shown`` or ``too few runs: …``), ``incomplete`` (names of the runs that did
-        not do all that was asked), ``not_steady`` (names of those that are not), and
+        ``no difference above X %`` when all do, ``not shown`` or ``too few runs: …``),
+        ``incomplete`` (names of the runs that did not do all that was asked),
+        ``not_steady`` (names of those that are not), and
         ``figures``: each of
         :data:`FIGURES` to its :class:`quiver_fast.analysis.compare.comparison.Comparison` with
         ``unit``, and ``raw_base`` and ``raw_candidate``: the means over the runs of the figure
@@ -102,7 +111,10 @@ def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures])
         "candidate": [run.name for run in candidate],
         "incomplete": _incomplete([*base, *candidate]),
         "not_steady": [run.name for run in (*base, *candidate) if run.verdict == NOT_STEADY],
-        "verdict": overall_verdict([figure["verdict"] for figure in figures.values()]),
+        "verdict": overall_verdict(
+            [figure["verdict"] for figure in figures.values()],
+            [figure["no_difference_above"] for figure in figures.values()],
+        ),
         "figures": figures,
     }
 
@@ -112,20 +124,33 @@ def _raw(runs: Sequence[RunFigures], name: str) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def overall_verdict(verdicts: Sequence[str]) -> str:
-    """Return what the verdicts of the figures say together."""
+def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> str:
+    """Return what the verdicts of the figures say together.
+
+    Args:
+        verdicts: of each figure.
+        bounds: of each, the change that is proven not to be exceeded; None where none is.
+    """
     clear = {verdict for verdict in verdicts if verdict in (BETTER, WORSE)}
     if len(clear) == 2:
         return "mixed"
-    # Without a clear one: the rate's, which is first and always there.
-    return clear.pop() if clear else verdicts[0]
+    if clear:
+        return clear.pop()
+    proven = [bound for bound in bounds if bound is not None]
+    if len(proven) == len(verdicts):
+        return no_difference(max(proven))
+    return NOT_SHOWN if NOT_SHOWN in verdicts else verdicts[0]
 
 
 def _samples(runs: Sequence[RunFigures]) -> dict[str, list[Sample]]:
     """Return each figure of the runs that received something."""
     received = [run for run in runs if run.values]
     return {
-        name: [Sample(run.steady[name], run.windows[name]) for run in received] for name in FIGURES
+        name: [
+            Sample(run.steady[name], run.windows[name], run.tick if unit == "ms" else 0.0)
+            for run in received
+        ]
+        for name, (unit, _) in FIGURES.items()
     }
 
 

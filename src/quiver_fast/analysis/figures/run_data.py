@@ -30,6 +30,7 @@ class RunFigures:
         windows: each of them in the windows of one second of the same, float64.
         complete: whether the run did all that was asked of it; None where that is not known.
         verdict: whether it is steady (:class:`.steady.Steadiness`).
+        tick: the step of the clock that latencies are cut to, in milliseconds.
     """
 
     name: str
@@ -39,6 +40,7 @@ class RunFigures:
     windows: dict[str, Float64Array]
     complete: bool | None = None
     verdict: str = STEADY
+    tick: float = 0.0
 
 
 @dataclass(frozen=True)

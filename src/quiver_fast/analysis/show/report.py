@@ -121,6 +121,7 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
     if comparison is None:
         return ""
     heads = ("figure", "verdict", "base", "candidate", "change", "95 % interval of the difference")
+    more = ("p", "effect", "raw base", "raw candidate", "shown from", "runs to show")
     rows = [
         [
             name.replace("_", " "),
@@ -133,6 +134,8 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
             _number(figure["effect"]),
             average_text(figure["raw_base"], figure["unit"]),
             average_text(figure["raw_candidate"], figure["unit"]),
+            "-" if figure["shown_from"] is None else f"{figure['shown_from']:.0%}",
+            "-" if figure["runs_to_show"] is None else f"{figure['runs_to_show']:,}",
         ]
         for name, figure in comparison["figures"].items()
     ]
@@ -142,10 +145,11 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
         + _narrow(_table(names))
         + change_chart(comparison)
-        + html_grid((*heads, "p", "effect", "raw base", "raw candidate"), rows, "Comparison")
+        + html_grid((*heads, *more), rows, "Comparison")
         + "<p>Base and candidate are means over the seconds of the steady states (of runs that "
         "are not steady over all seconds), raw ones over whole runs. p is adjusted for the "
-        "number of figures.</p>"
+        "number of figures. A change that is not shown: so many runs show one from about that "
+        "size on, and about so many runs of each set would show this one.</p>"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.analysis.compare.comparison import BETTER, NOT_SHOWN, WORSE
+from quiver_fast.analysis.compare.reach import NO_DIFFERENCE
 from quiver_fast.analysis.figures.statistics import OF_WHOLE
 from quiver_fast.analysis.model.ranks import SECTIONS
 from quiver_fast.analysis.model.units import (
@@ -53,6 +54,7 @@ def comparison_text(comparison: dict[str, Any]) -> str:
         *(_figure_line(name, figure) for name, figure in comparison["figures"].items()),
         "",
         *_intervals(comparison["figures"]),
+        *_reach(comparison["figures"]),
         "base, candidate: means of the runs' steady states; raw: of the whole runs",
         "p: adjusted for the number of figures",
         *(f"INCOMPLETE: {name}" for name in comparison["incomplete"]),
@@ -79,6 +81,8 @@ def _in_words(comparison: dict[str, Any]) -> str:
         return f"The candidate is {' and '.join(parts)}."
     if comparison["verdict"] == NOT_SHOWN:
         return "No difference of the runs is shown. More runs show smaller ones."
+    if comparison["verdict"].startswith(NO_DIFFERENCE):
+        return "No figure of the candidate differs by more than that: the intervals prove it."
     return "With so few runs a difference of the sets is not told from one between runs."
 
 
@@ -95,6 +99,19 @@ def _intervals(figures: dict[str, Any]) -> list[str]:
     of = next(figure["interval_of"] for figure in figures.values() if figure["interval_of"])
     note = "" if of == "runs" else ": how other runs differ is not in it"
     return [f"95 % intervals, {of}{note}:", *lines, ""]
+
+
+def _reach(figures: dict[str, Any]) -> list[str]:
+    """Return, of each figure whose difference is not shown, the runs that would show it."""
+    lines = []
+    for name, figure in figures.items():
+        if figure["shown_from"] is None:
+            continue
+        line = f"{name.replace('_', ' ')}: so many runs show about {figure['shown_from']:.0%}"
+        if figure["runs_to_show"] is not None:
+            line += f", about {figure['runs_to_show']:,} of each show {figure['change']:+.1%}"
+        lines.append(line)
+    return ["not shown:", *lines, ""] if lines else []
 
 
 def _figure_line(name: str, figure: dict[str, Any]) -> str:
