@@ -153,7 +153,9 @@ def test_comparison(tmp_path, capsys):
     assert re.search(
         r"latency p50 +8\.40 ms +12\.4 ms +\+47\.6% .* 8\.40 ms +12\.4 ms +worse\n", out
     )
-    assert re.search(r"message rate +200/s +200/s +\+0\.1% .* no difference above 0\.\d %\n", out)
+    assert re.search(
+        r"message rate +200/s +200/s +[+-]0\.\d% .* no difference above 0\.\d %\n", out
+    )
     assert "Verdict ............................................... worse" in out
     same = analyze(capsys, base, "--compare", base)[1]
     assert re.search(r"message rate .* no difference above 0\.\d %\n", same)

@@ -109,7 +109,8 @@ def test_the_report_has_runs_medians_and_a_verdict(compared: tuple[Path, Finishe
         r"Baseline \.+ --credit 10$",
         r"Candidate \.+ pyfast, peer-to-peer$",
         r"Runs \.+ 6 of 6 complete$",
-        r"candidate/run-02( +[\d,.]+(/s| us| ms)){4}$",
+        r"candidate/run-02( +[\d,.]+(/s| us| ms)){4}  whole run: too short to tell$",
+        r"of the steady states, or of the whole run where there is none$",
         r"BASELINE: 3 RUNS$",
         r"too few runs for an interval: at least 6$",
         r"Verdict \.+ too few runs: at least 5 of each$",
@@ -266,7 +267,7 @@ def test_incomplete_runs_count_if_wanted(fake) -> None:
     assert (told["complete"], told["complete_runs"], told["summary"]["candidate"]["runs"]) == (
         False, 0, 2,
     )  # fmt: skip
-    assert re.search(r"^run-02( +\S+){7}  INCOMPLETE$", done.stderr, re.MULTILINE), done
+    assert re.search(r"^run-02( +\S+){7}  INCOMPLETE  whole run: ", done.stderr, re.MULTILINE), done
     assert "\nrun-02: sender (fake) failed: fake: no such queue (exit code 1)" in done.stderr
     assert "\n2 RUNS\n" in done.stderr
 

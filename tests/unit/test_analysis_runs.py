@@ -8,7 +8,12 @@ import pytest
 import zstandard
 from support.summaries import config as configured
 
-from quiver_fast.analysis.compare.sets import changes, compare_sets, overall_verdict
+from quiver_fast.analysis.compare.sets import (
+    changes,
+    compare_sets,
+    overall_verdict,
+    run_figures,
+)
 from quiver_fast.analysis.figures.statistics import ending, run_statistics
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
@@ -177,6 +182,17 @@ def test_ending(tmp_path):
     assert ended(True, False) == (False, "B")
     assert ended(False, False) == (False, "A; B")
     assert ended(True, True, count=0) == (False, "the receiver has no messages of this run")
+
+
+def test_figures_are_of_the_steady_state_or_of_the_whole_run(tmp_path):
+    """Where there is no steady state, no third definition takes its place."""
+    steady = run_figures(write_run(tmp_path / "steady", gap=7))
+    assert steady.verdict == "steady"
+    assert steady.steady != steady.values
+    short = run_figures(write_run(tmp_path / "short", seconds=4))
+    assert short.verdict == "too short to tell"
+    assert short.steady == short.values
+    assert len(short.windows["message_rate"]) > 0
 
 
 def test_overall_verdict():

@@ -12,6 +12,7 @@ from quiver_fast.cli.arrow.summary_text import (
     pair_summary_text,
     text_field,
 )
+from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.table import heading, table_row
 
 SENDER = Snapshot(1_000_002_300, 2000, 1_202_970, 1_201_768, 0, 3760, 3760, 22_732_800)
@@ -246,6 +247,12 @@ def test_what_did_not_come_is_told_apart():
     more = {"drain": {"seconds": 2.1, "messages": 63_120},
             "queue_growth": {"per_second": 31_103.2, "messages": 62_000}}  # fmt: skip
     document = pair(SENT, RECEIVED, delivery, **more)
+    ends = {"sender": None, "receiver": None, "delivery": {"sent": 70_000}}
+    # Both rates over the same time: they differ by the growth.
+    assert [*pair_warnings(ends | more)] == [
+        "within the 2.0 s of sending, 35,116 messages/s were sent and 4,013/s received: "
+        "the queue grew by 31,103 messages/s"
+    ]
     lines = [
         "", "DELIVERY", "",
         text_field("Method", "ids"),

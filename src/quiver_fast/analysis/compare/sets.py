@@ -59,7 +59,7 @@ def run_figures(run: RunData) -> RunFigures:
         run.name,
         _results(run)["first_receive_time"] if received else None,
         values,
-        values | _steady_values(counts, part) if received else {},
+        values | _steady_values(counts, part) if received and found.part else values,
         _windows(counts, part),
         ending(run)[0],
         found.verdict,
@@ -70,8 +70,8 @@ def run_figures(run: RunData) -> RunFigures:
 def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[str, Any]:
     """Compare two sets of runs. The run is the unit: each gives one value per figure.
 
-    That value is of the run's steady state, or, in runs that have none or are too short to
-    tell, of all whole seconds. Runs that received nothing have no figures and are left out.
+    That value is of the run's steady state, or of the whole run where there is none or the
+    run is too short to tell. Runs that received nothing have no figures and are left out.
 
     Returns:
         ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``

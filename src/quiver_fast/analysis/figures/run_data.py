@@ -25,9 +25,10 @@ class RunFigures:
         name: what to call it.
         first_receive_time: epoch milliseconds; None where nothing was received.
         values: each of :data:`.sets.FIGURES` over the whole run; empty where nothing was received.
-        steady: each of them over the steady state, likewise; over all whole seconds where
-            there is none, over the whole run where that has no whole second.
-        windows: each of them in the windows of one second of the same, float64.
+        steady: each of them over the steady state, likewise; over the whole run where there is
+            none.
+        windows: each of them in the seconds of the steady state, float64; in all whole seconds
+            where there is none.
         complete: whether the run did all that was asked of it; None where that is not known.
         verdict: whether it is steady (:class:`.steady.Steadiness`).
         tick: the step of the clock that latencies are cut to, in milliseconds.

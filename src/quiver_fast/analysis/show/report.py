@@ -146,8 +146,8 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         + _narrow(_table(names))
         + change_chart(comparison)
         + html_grid((*heads, *more), rows, "Comparison")
-        + "<p>Base and candidate are means over the seconds of the steady states (of runs that "
-        "are not steady over all seconds), raw ones over whole runs. p is adjusted for the "
+        + "<p>Base and candidate are means of the steady states, or of the whole run where there "
+        "is none, raw ones of whole runs. p is adjusted for the "
         "number of figures. A change that is not shown: so many runs show one from about that "
         "size on, and about so many runs of each set would show this one.</p>"
     )
@@ -197,7 +197,9 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
         for one in thresholds
     ]
     heads = ("condition", "run", "figure", "verdict")
-    return "<h2>Thresholds</h2>" + html_grid(heads, rows, "Thresholds")
+    return "<h2>Thresholds</h2>" + (
+        html_grid(heads, rows, "Thresholds") + "<p>Figures of a run are of the whole run.</p>"
+    )
 
 
 def _run(number: int, run: Mapping[str, Any], data: RunData) -> str:

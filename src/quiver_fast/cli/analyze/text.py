@@ -26,7 +26,11 @@ from quiver_fast.cli.arrow.summary_text import (
     text_field,
 )
 
-__all__ = ["change_point_text", "comparison_text", "run_text", "threshold_text"]
+__all__ = [
+    "STEADY_OR_WHOLE", "change_point_text", "comparison_text", "run_text", "threshold_text",
+]  # fmt: skip
+
+STEADY_OR_WHOLE = "of the steady states, or of the whole run where there is none"
 
 
 def run_text(document: dict[str, Any]) -> Iterator[str]:
@@ -55,10 +59,10 @@ def comparison_text(comparison: dict[str, Any]) -> str:
         "",
         *_intervals(comparison["figures"]),
         *_reach(comparison["figures"]),
-        "base, candidate: means of the runs' steady states; raw: of the whole runs",
+        f"base, candidate: means {STEADY_OR_WHOLE}; raw: of the whole runs",
         "p: adjusted for the number of figures",
         *(f"INCOMPLETE: {name}" for name in comparison["incomplete"]),
-        *(f"NOT STEADY: {name}, by all its seconds" for name in comparison["not_steady"]),
+        *(f"NOT STEADY: {name}, by the whole run" for name in comparison["not_steady"]),
         "",
         text_field("Verdict", comparison["verdict"]),
         _in_words(comparison),
@@ -168,7 +172,7 @@ def threshold_text(thresholds: list[dict[str, Any]]) -> str:
         f"{'BREACHED' if one['breached'] else 'ok'} ({one['run']})"
         for one in thresholds
     ]
-    return section("THRESHOLDS", lines)
+    return section("THRESHOLDS", [*lines, "", "figures of a run: of the whole run"])
 
 
 def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:

@@ -44,13 +44,19 @@ def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
     """Yield the warnings about the figures of a pair, from its document, a line each."""
     for summary in filter(None, (document["sender"], document["receiver"])):
         yield from summary_warnings(summary)
-    growth, results = document["queue_growth"], document["results"]
+    growth = document["queue_growth"]
     if growth is not None:
-        yield (
-            f"Sender rate {results['sender_rate']:,.0f}/s exceeds receiver rate "
-            f"{results['receiver_rate'] or 0:,.0f}/s: the queue grew by "
-            f"{growth['per_second']:,.0f} messages/s"
-        )
+        yield _growth_warning(growth, document["delivery"]["sent"])
+
+
+def _growth_warning(growth: dict[str, Any], sent: int) -> str:
+    """Say how fast the queue grew, beside both rates over the same time: they add up."""
+    seconds = growth["messages"] / growth["per_second"]
+    grew, received = round(growth["per_second"]), round((sent - growth["messages"]) / seconds)
+    return (
+        f"within the {seconds:,.1f} s of sending, {grew + received:,} messages/s were sent and "
+        f"{received:,}/s received: the queue grew by {grew:,} messages/s"
+    )
 
 
 def summary_warnings(summary: dict[str, Any]) -> Iterator[str]:

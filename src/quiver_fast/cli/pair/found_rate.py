@@ -42,7 +42,7 @@ class _Trial:
         rate: messages per second, as the schedule had them.
         failure: why the rate was not sustained; None where it was.
         received: something was.
-        figures: of its steady state; None where it was too short for any.
+        figures: of its steady state, or of the whole run; None where nothing was received.
     """
 
     name: str

@@ -6,6 +6,7 @@ from typing import Any
 
 from quiver_fast.analysis.compare.sets import FIGURES
 from quiver_fast.analysis.model.units import average_text
+from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE
 from quiver_fast.cli.arrow.summary_text import section, text_field
 
 __all__ = ["found_rate_text", "trial_text"]
@@ -51,6 +52,7 @@ def _trials(steps: list[dict[str, Any]]) -> str:
         values = "".join(f"{_cell(step, name):>{_WIDTH}}" for name in _HEADS)
         mark = "" if step["sustained"] else f"  {step['reason']}"
         lines.append(f"{step['name']:<{width}}{_rate(step['rate']):>{_WIDTH}}{values}{mark}")
+    lines += ["", f"{STEADY_OR_WHOLE}; conditions: of the whole run"]
     return section("TRIALS", lines)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from quiver_fast.analysis.compare.median import LEAST_VALUES
 from quiver_fast.analysis.compare.sets import FIGURES
 from quiver_fast.analysis.figures.run_data import RunFigures
-from quiver_fast.analysis.figures.steady import NOT_STEADY
+from quiver_fast.analysis.figures.steady import STEADY
 from quiver_fast.analysis.model.units import average_text
 from quiver_fast.analysis.read.set_layout import CANDIDATE
-from quiver_fast.cli.analyze.text import comparison_text, threshold_text
+from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE, comparison_text, threshold_text
 from quiver_fast.cli.arrow.summary_text import section, text_field
 
 __all__ = ["progress_text", "set_text"]
@@ -72,10 +72,15 @@ def _runs(order: list[dict[str, Any]]) -> str:
     for run in order:
         values = "".join(f"{_cell(run['figures'] or {}, name):>{_WIDTH}}" for name in _HEADS)
         mark = "" if run["complete"] else "  INCOMPLETE"
-        mark += "  not steady" if run["verdict"] == NOT_STEADY else ""
+        mark += _of_which(run["verdict"])
         lines.append(f"{run['name']:<{width}}{values}{mark}")
-    lines += ["", "of the steady states, or of all whole seconds where there is none"]
+    lines += ["", STEADY_OR_WHOLE]
     return section("RUNS", lines)
+
+
+def _of_which(verdict: str | None) -> str:
+    """Name the part of a run that a line is of, where it is not the steady state."""
+    return "" if verdict in (None, STEADY) else f"  whole run: {verdict}"
 
 
 def _cell(figures: dict[str, float], name: str) -> str:

@@ -36,7 +36,7 @@ class _Place:
         point: the values there.
         complete: the run did all that was asked.
         reason: why the load was not sustained; None where it was.
-        figures: of the steady state; None where it was too short for any.
+        figures: of its steady state, or of the whole run; None where nothing was received.
     """
 
     name: str

@@ -6,6 +6,7 @@ from typing import Any
 
 from quiver_fast.analysis.compare.sets import FIGURES
 from quiver_fast.analysis.model.units import average_text
+from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE
 from quiver_fast.cli.arrow.summary_text import section, text_field
 
 __all__ = ["place_text", "sweep_text"]
@@ -51,7 +52,7 @@ def _points(document: dict[str, Any]) -> list[str]:
         figures = "".join(f"{_cell(place, name):>{_WIDTH}}" for name in _HEADS)
         mark = f"  {place['reason']}" if place["reason"] else ""
         lines.append(f"{values}{figures}{mark}")
-    return [*lines, "", "of the steady states, or of all whole seconds where there is none"]
+    return [*lines, "", STEADY_OR_WHOLE]
 
 
 def _cell(place: dict[str, Any], name: str) -> str:

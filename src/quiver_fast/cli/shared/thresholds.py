@@ -32,9 +32,10 @@ conditions of --fail-if:
   drain_seconds       how long the queue was drained after the sending; s (the default), ms
   complete            1 of a run that did all that was asked, else 0
 
-  Where more than 0.1 % of the messages due were never sent, a latency counts each of them
-  at the least that it waited. A figure that a run does not have, and a run that is
-  incomplete, are failures too (--allow-incomplete: not the latter).
+  Figures are of the whole run. Where more than 0.1 % of the messages due were never
+  sent, a latency counts each of them at the least that it waited. A figure that a run does
+  not have, and a run that is incomplete, are failures too (--allow-incomplete: not the
+  latter).
 """
 COMPARISON_HELP = """\
 conditions of --fail-if where runs are compared with a baseline:
