@@ -104,3 +104,15 @@ def test_what_architecture_names_is_there() -> None:
     bases = {Path(name).name for name in known}
     for name in names:
         assert name in known or ("/" not in name and name in bases), name
+
+
+def test_each_figure_is_defined_where_the_list_says() -> None:
+    """A row names the file below the package, and the functions in it."""
+    package = ROOT / "src" / "quiver_fast"
+    rows = re.findall(r"\| `([a-z_/]+\.py)`: ([^|]*) \|", (INTERNALS / "figures.md").read_text())
+    assert len(rows) > 30
+    for path, names in rows:
+        text = (package / path).read_text()
+        for name in re.findall(r"`(\w+)`", names):
+            defined = rf"^ *(?:def {name}\(|class {name}\b)"
+            assert re.search(defined, text, re.MULTILINE), (path, name)
