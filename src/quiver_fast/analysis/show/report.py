@@ -46,6 +46,9 @@ __all__ = ["ReportPart", "html_report"]
 ReportPart = tuple[Mapping[str, Any], RunData]
 """The document of a run, and what an engine read."""
 
+# Numbers from here on are shown without decimals.
+_WHOLE = 100
+
 
 def html_report(
     parts: Sequence[ReportPart],
@@ -329,7 +332,10 @@ def _shown(value: Any) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else three_digits(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    # As the terminal shows a rate; three digits of it would be another number.
+    return f"{value:,.0f}" if abs(value) >= _WHOLE else three_digits(value)
 
 
 def _interval(bounds: Sequence[float] | None, unit: str) -> str:
