@@ -1,7 +1,8 @@
-"""The wrapper's word to an arrow: `ready` from it, `sent N` and `stop` to it, and silence."""
+"""What an arrow and its wrapper tell each other: `ready`, `flushed`, `sent N`, `stop`, silence."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ from pathlib import Path
 import pytest
 from proton import Sender
 from support.arrows import arguments, pyfast, run_pyfast
-from support.control import controlled
+from support.control import Controlled, controlled
 from support.judgement import assert_clean, assert_error
-from support.processes import Running, free_port, wait_until
+from support.processes import Finished, Running, free_port, wait_until
 from support.remote import serving
 from support.scripted_peer import Event, ScriptedPeer, close_connection_plainly, detach_plainly
 from support.server import Server, running_server
@@ -398,6 +399,84 @@ def test_control_over_csp(tmp_path: Path) -> None:
     assert_clean(end)
     assert (report["received"], report["queue_empty"]) == (200, True)
     assert report["peer"] == {"product": None, "version": None, "container": None}
+
+
+HALF_SECOND = 500_000_000
+
+
+def flushes(arrow: Controlled) -> Iterator[tuple[int, int]]:
+    """Yield when the arrow says that it wrote its records, and their bytes, until it ends."""
+    while (line := arrow.hear()) != "(closed)":
+        word, time, size = line.split()
+        assert word == "flushed"
+        yield int(time), int(size)
+
+
+def assert_told(told: list[tuple[int, int]], end: Finished) -> None:
+    """Each half second was told of once, by whole lines, and at the end all of them."""
+    halves = [time // HALF_SECOND for time, _ in told[:-1]]
+    assert halves == sorted(set(halves))
+    assert told == sorted(told)
+    assert all(size == 0 or end.stdout[size - 1] == "\n" for _, size in told)
+    assert told[-1][1] == len(end.stdout)
+
+
+@contextlib.contextmanager
+def peer_for(scheme: str, directory: Path) -> Iterator[int]:
+    if scheme == "csp":
+        with serving(directory / "store") as port:
+            yield port
+    else:
+        with running_server(directory) as running:
+            yield running.port
+
+
+KINDS = [
+    {"scheme": "amqp"},
+    {"scheme": "amqp", "connections": 2},
+    {"scheme": "amqp", "transaction_size": 3},
+    {"scheme": "csp"},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_receiver_tells_what_it_has_written(tmp_path: Path, kind: dict[str, object]) -> None:
+    scheme = str(kind["scheme"])
+    with (
+        peer_for(scheme, tmp_path) as port,
+        controlled(tmp_path, *receive(port, **kind)) as arrow,
+    ):
+        arrow.wait_ready()
+        lines = flushes(arrow)
+        told = [next(lines)]
+        assert told[0][1] == 0
+        send(port, 30, scheme=scheme)
+        while told[-1][1] == 0:
+            told.append(next(lines))
+        arrow.say("sent 30")
+        told += lines
+        end, report = arrow.end()
+    assert_clean(end)
+    assert len(end.lines) == report["received"] == 30
+    assert_told(told, end)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sender_tells_what_it_has_written(tmp_path: Path, kind: dict[str, object]) -> None:
+    with peer_for(str(kind["scheme"]), tmp_path) as port:
+        words = arguments("send", port, count=0, rate=300, **kind)
+        with controlled(tmp_path, *words) as arrow:
+            arrow.wait_ready()
+            lines = flushes(arrow)
+            told = [next(lines)]
+            while told[-1][1] == told[0][1]:
+                told.append(next(lines))
+            arrow.say("stop")
+            told += lines
+            end, report = arrow.end()
+    assert_clean(end)
+    assert len(end.lines) == report["sent"] > 0
+    assert_told(told, end)
 
 
 def test_stop_over_csp(tmp_path: Path) -> None:

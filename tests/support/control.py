@@ -23,12 +23,18 @@ class Controlled:
     report_file: Path
 
     def wait_ready(self) -> None:
-        """Return when the arrow has said that it is ready, and nothing but that."""
+        """Return when the arrow has said that it is ready, before anything else."""
+        line = self.hear()
+        assert line == "ready", (line, self.running.stdout_so_far())
+
+    def hear(self) -> str:
+        """Return the next line that the arrow says, without its newline."""
         self.socket.settimeout(START_SECONDS)
         said = b""
         while not said.endswith(b"\n"):
-            said += self.socket.recv(64) or b"(closed)\n"
-        assert said == b"ready\n", (said, self.running.stdout_so_far())
+            # One by one: what follows the line stays in the socket.
+            said += self.socket.recv(1) or b"(closed)\n"
+        return said[:-1].decode()
 
     def say(self, *lines: str) -> None:
         """Say something to the arrow."""

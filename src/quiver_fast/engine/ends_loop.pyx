@@ -26,9 +26,9 @@ from quiver_fast.loop.heap cimport heap_first, heap_free, heap_put, heap_take
 from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
 from quiver_fast.run.control cimport Control
+from quiver_fast.run.course cimport flush_and_tell, next_flush_after
 
 cdef int64_t SECOND = 1000000000
-cdef int64_t FLUSH_PERIOD = SECOND // 2
 # How long a wrapper's word may lie unread while messages leave no time to wait.
 cdef int64_t LOOK_PERIOD = SECOND // 20
 # The least time that peers have to give the first credit.
@@ -223,8 +223,7 @@ cdef class EndsLoop(Lines):
     cdef int notice(self, int64_t now) except -1 nogil:
         """Flush the records, and pass on what the wrapper and signals say to all ends."""
         if now >= self.next_flush:
-            self.writer.flush()
-            self.next_flush = now + FLUSH_PERIOD
+            self.next_flush = flush_and_tell(self.writer, self.control)
         if now >= self.next_look:
             self.control.look()
             self.next_look = now + LOOK_PERIOD
@@ -368,7 +367,7 @@ cdef class EndsLoop(Lines):
             (<Endpoint>self.ends[i].endpoint).join_clock(now)
             if self.sends and (<Sender>self.ends[i].endpoint).limits.pacer is not None:
                 (<Sender>self.ends[i].endpoint).schedule.begin(now)
-        self.next_flush = now + FLUSH_PERIOD
+        self.next_flush = next_flush_after(now)
         self.queue_all()
         if not self.sends:
             # Credit goes out before anybody hears that we are ready.
@@ -390,6 +389,7 @@ cdef class EndsLoop(Lines):
             self.write_lines()
             if self.live and not self.is_busy():
                 self.sleep(self.next_flush)
+        flush_and_tell(self.writer, self.control)
         return 0
 
     # ---- the end ---------------------------------------------------------------------

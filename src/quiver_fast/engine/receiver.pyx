@@ -27,6 +27,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 from quiver_fast.run.course import UNIT_FACTOR
+from quiver_fast.run.course cimport flush_and_tell
 
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.
@@ -141,6 +142,7 @@ cdef class Receiver(Endpoint):
             self.connection.write()
             self.control.say_ready()
             self.loop()
+            flush_and_tell(self.writer, self.control)
         if self.aborted and not self.interrupted:
             raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
 

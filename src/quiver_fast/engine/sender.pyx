@@ -23,6 +23,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
+from quiver_fast.run.course cimport flush_and_tell
 from quiver_fast.run.pacer cimport DelayHistogram, Schedule
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
@@ -112,6 +113,7 @@ cdef class Sender(Outgoing):
         with nogil:
             self.control.say_ready()
             self.loop()
+            flush_and_tell(self.writer, self.control)
         refused = self.rejected + self.released + self.modified
         if refused:
             raise OutcomeError(not_accepted(self.connection.peer, self))

@@ -11,6 +11,7 @@ This module is imported when an arrow starts and therefore imports nothing.
 from __future__ import annotations
 
 __all__ = [
+    "FLUSHES_PER_SECOND",
     "IDS_OF_AN_END",
     "LARGEST_TIME",
     "OPERATIONS",
@@ -66,6 +67,13 @@ STREAMED_LINES = {
 }
 # "for the first message and for every 256th message thereafter prefixed with 'S'"
 SETTLEMENT_SAMPLE_INTERVAL = 256
+
+FLUSHES_PER_SECOND = 2
+"""How often our arrows write the records that they have: a wrapper reads along.
+
+They do so when the monotonic clock is at a multiple of this part of a second. All arrows of a
+machine have that clock, so that their records reach up to the same moments.
+"""
 
 IDS_OF_AN_END = 10**13
 """Of many ends, the ids of sender K are K times this + 1, + 2 and so on: what leads tells it."""

@@ -18,6 +18,7 @@ cdef class Control:
     cdef readonly int64_t total
 
     cdef int say_ready(self) noexcept nogil
+    cdef int say_flushed(self, int64_t time, int64_t size) noexcept nogil
     cdef int look(self) noexcept nogil
     cdef int wait(self, int fd, bint writing, int64_t until) noexcept nogil
     cdef int take(self, const char *bytes, size_t size) noexcept nogil

@@ -1,8 +1,9 @@
 """What a wrapper and its arrow say to each other while the run goes on.
 
-    arrow    ──  ready   ──>  wrapper    the link is attached, and has credit
-    receiver <── sent N  ──   wrapper    the sender has ended: the run has N messages
-    arrow    <── stop    ──   wrapper    end in order, now
+    arrow    ──  ready        ──>  wrapper    the link is attached, and has credit
+    arrow    ──  flushed T N  ──>  wrapper    all that was done until T is in N bytes of records
+    receiver <── sent N       ──   wrapper    the sender has ended: the run has N messages
+    arrow    <── stop         ──   wrapper    end in order, now
 
 Each is a line of text on a stream socket whose other end the wrapper holds.
 """
@@ -10,6 +11,7 @@ Each is a line of text on a stream socket whose other end the wrapper holds.
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.signal cimport SIGTERM, raise_
 from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdio cimport snprintf
 from libc.string cimport memcmp
 from posix.time cimport timespec
 
@@ -64,6 +66,17 @@ cdef class Control:
         # A socket that does not take 6 bytes has a closed other end: look() sees that.
         if self.fd >= 0:
             send(self.fd, b"ready\n", 6, MSG_DONTWAIT | MSG_NOSIGNAL)
+        return 0
+
+    cdef int say_flushed(self, int64_t time, int64_t size) noexcept nogil:
+        """Tell how many bytes of records were written until ``time`` (monotonic ns)."""
+        cdef char[LONGEST_LINE] text
+        cdef int length
+        # A wrapper that does not read hears less, and an arrow never waits for it.
+        if self.fd >= 0:
+            length = snprintf(
+                text, sizeof(text), b"flushed %lld %lld\n", <long long>time, <long long>size)
+            send(self.fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL)
         return 0
 
     cdef int look(self) noexcept nogil:

@@ -53,3 +53,7 @@ cdef class Course:
     cdef int notice_wrapper(self, int64_t now) noexcept nogil
     cdef int flush_records(self, int64_t now) except -1 nogil
     cdef int tell_progress(self) except -1 nogil
+
+
+cdef int64_t next_flush_after(int64_t now) noexcept nogil
+cdef int64_t flush_and_tell(RecordWriter writer, Control control) except -1 nogil

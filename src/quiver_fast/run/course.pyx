@@ -4,13 +4,13 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
 
 from quiver_fast.loop.interrupt cimport pending_count, pending_signal
 from quiver_fast.proton.libsys cimport monotonic_ns
-from quiver_fast.records.formats import UNITS_PER_SECOND
+from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
+from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.run.control cimport Control
 from quiver_fast.run.pacer cimport Pacer, SharePacer, SteppedPacer
 
 cdef int64_t SECOND = 1000000000
-# A live wrapper polls the records every two seconds; half a second keeps it current.
-cdef int64_t FLUSH_PERIOD = SECOND // 2
+cdef int64_t FLUSH_PERIOD = SECOND // FLUSHES_PER_SECOND
 # How long a wrapper's word may lie unread while messages leave no time to wait.
 cdef int64_t LOOK_PERIOD = SECOND // 20
 # Both ends of a run count its duration from moments that are a network apart.
@@ -118,7 +118,7 @@ cdef class Course:
 
     cdef int prepare_clock(self) noexcept nogil:
         """Begin to flush records; the duration of the run begins with `start_clock`."""
-        self.next_flush = monotonic_ns() + FLUSH_PERIOD
+        self.next_flush = next_flush_after(monotonic_ns())
         return 0
 
     cdef int start_clock(self) noexcept nogil:
@@ -179,10 +179,22 @@ cdef class Course:
     cdef int flush_records(self, int64_t now) except -1 nogil:
         if now >= self.next_flush:
             self.tell_progress()
-            self.writer.flush()
-            self.next_flush = now + FLUSH_PERIOD
+            self.next_flush = flush_and_tell(self.writer, self.control)
         return 0
 
     cdef int tell_progress(self) except -1 nogil:
         """Record the progress of messages that take longer than a flush."""
         return 0
+
+
+cdef int64_t next_flush_after(int64_t now) noexcept nogil:
+    """Return when to flush next: both ends of a run on one machine do it at the same moments."""
+    return now - now % FLUSH_PERIOD + FLUSH_PERIOD
+
+
+cdef int64_t flush_and_tell(RecordWriter writer, Control control) except -1 nogil:
+    """Write the records of all that was done until now, tell the wrapper, and return when next."""
+    cdef int64_t now = monotonic_ns()
+    writer.flush()
+    control.say_flushed(now, <int64_t>writer._bytes_written)
+    return next_flush_after(now)

@@ -6,7 +6,7 @@ from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.remote.arrow.channel cimport Channel, Reply
 from quiver_fast.remote.wire.replies import cid_of, message_of
-from quiver_fast.run.course cimport Course, Limits
+from quiver_fast.run.course cimport Course, Limits, flush_and_tell
 
 cdef int64_t SECOND = 1000000000
 
@@ -54,6 +54,7 @@ cdef class Endpoint(Course):
         with nogil:
             self.control.say_ready()
             self.loop()
+            flush_and_tell(self.writer, self.control)
 
     def transfer(self, timeout: float) -> None:
         """Attach, run to the end, and close the channel, whatever happens between.
