@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from quiver_fast.cli.arrow import drain
-from quiver_fast.cli.arrow.control import Control
+from quiver_fast.cli.arrow.control import Control, Flushed
 from quiver_fast.cli.arrow.drain import Drain
 from quiver_fast.cli.arrow.run import Ending
 
@@ -30,6 +30,18 @@ def test_ready_is_a_whole_line(ends):
     arrow.sendall(b"dy\n")
     assert control.is_ready()
     assert control.is_ready()
+
+
+def test_the_last_that_was_told_of_records_counts(ends):
+    control, arrow = ends
+    assert control.flushed() is None
+    arrow.sendall(b"ready\nflushed 1500000000 1900\nflushed 2000000000 24")
+    assert control.flushed() == Flushed(1_500_000_000, 1900)
+    arrow.sendall(b"00\nwritten 1 1\n")
+    assert control.flushed() == Flushed(2_000_000_000, 2400)
+    assert control.is_ready()
+    arrow.close()
+    assert control.flushed() == Flushed(2_000_000_000, 2400)
 
 
 def test_an_arrow_that_is_gone_is_not_ready_and_hears_nothing(ends):

@@ -36,6 +36,15 @@ def cells(period, columns=COLUMNS):
     }  # fmt: skip
 
 
+def test_a_rate_is_of_the_time_that_the_records_cover():
+    part = replace(SENDER, covered_ms=500.0, period_bytes=20_000_000)
+    columns = table_columns(peer_to_peer=False, settlement=False, streaming=True)
+    shown = cells(replace(PERIOD, sender=part), columns)
+    assert shown["sender Sent/s"] == (short_text(40_000), "")
+    assert shown["sender Bodies/s"] == (f"{short_text(40_000_000)}B", "")
+    assert shown["sender CPU"] == cells(PERIOD)["sender CPU"]
+
+
 @pytest.mark.parametrize("kinds", [(False, False, False), (True, True, False), (False, True, True)])
 @pytest.mark.parametrize("width", [*range(10, 150, 7), 1_000])
 def test_no_line_is_wider_than_the_terminal(kinds, width):

@@ -119,7 +119,7 @@ def test_what_only_a_pair_knows():
     foreign = plan_of(operation="receive", impl=FOREIGN, **pair)
     assert contract_arguments(foreign)[-1] == "set-message-id=0"
     controlled = [plan.controlled for plan in (receiver, sender, foreign, plan_of())]
-    assert controlled == [True, False, False, False]
+    assert controlled == [True, True, False, False]
     config = summary_config(sender, Path("out"))
     assert (config["run_start"], config["drain_timeout"]) == (1472344673324, 30)
 

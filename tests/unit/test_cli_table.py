@@ -38,6 +38,18 @@ def test_columns():
     assert heading("ms").splitlines()[2] == "-" * 53 + "  " + "-" * 53 + "  " + "-" * 8
 
 
+def test_a_rate_is_of_the_time_that_the_records_cover():
+    half = replace(SENDER, covered_ms=1000.5, period_bytes=300_000_000)
+    assert half.rate == SENDER.period_count * 1000 / 1000.5
+    streaming = replace(RECEIVER, period_bytes=300_000_000)
+    row = table_row(1_000_000_000, "ms", half, streaming).split()
+    assert (row[2], row[3]) == ("1,201,167", "188"), "CPU time is of the whole period"
+    assert row[-2:] == ["299.9", "150.0"]
+    nothing = replace(SENDER, covered_ms=0.0, period_bytes=1)
+    assert (nothing.rate, nothing.bytes_per_second) == (None, None)
+    assert table_row(1_000_000_000, "ms", nothing, streaming).split()[2] == "-"
+
+
 def test_a_missing_sender_shows_dashes():
     row = table_row(1_000_000_000, "ms", None, RECEIVER)
     assert row.split()[:5] == ["-"] * 5

@@ -120,6 +120,21 @@ def test_only_messages_of_the_run_count(pieces, unit, by_ids):
         assert_near(batch.latency_p99, slow_percentile(latencies, 99))
 
 
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=6))
+@settings(deadline=None)
+def test_a_tail_reads_up_to_where_it_is_told_to(limits):
+    """Also within a line, and to a place that it is beyond already."""
+    line = b"1472344673324,0\n"
+    with tempfile.NamedTemporaryFile() as file, TransferTail(file.name, SEND) as tail:
+        file.write(10 * line)
+        file.flush()
+        count = furthest = 0
+        for limit in limits:
+            count, furthest = count + tail.read(limit).count, max(furthest, limit)
+            assert count == min(furthest // len(line), 10)
+        assert count + tail.read().count == 10
+
+
 def test_without_a_start_everything_counts():
     [batch] = tail_of([b"5,1472344673324\n1472344673324000,1472344673324\n"], RECEIVE, V3)
     assert batch.count == 2

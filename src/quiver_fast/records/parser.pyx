@@ -17,7 +17,7 @@ from quiver_fast.records.log_histogram cimport LogHistogram
 
 from quiver_fast.records import formats
 from quiver_fast.records.settling import SampledSettlements
-from quiver_fast.records.sources import open_source
+from quiver_fast.records.sources import PlainSource, open_source
 from quiver_fast.records.transfers import TailBatch, Transfers
 
 cdef enum:
@@ -262,8 +262,11 @@ cdef class TransferTail:
         """The latencies of the last :meth:`read`, in ticks; until the next one."""
         return self._latencies
 
-    def read(self):
+    def read(self, until=None):
         """Parse the lines that became whole since the last call.
+
+        Args:
+            until: Bytes of the file beyond which nothing is read; None for all of it.
 
         Returns:
             quiver_fast.records.transfers.TailBatch.
@@ -279,8 +282,9 @@ cdef class TransferTail:
         count = settled = latency_sum = body_bytes = 0
         sampled = sampled_sum = 0
         first_time = last_time = None
+        source = PlainSource(self._file, until)
         self._latencies.clear()
-        while self._buffer.feed(self._file, parser) > 0:
+        while self._buffer.feed(source, parser) > 0:
             if self._time_unit is None and parser.unit() is not None:
                 self._set_unit(parser.unit())
             if self._selects and parser.operation == formats.RECEIVE:

@@ -12,7 +12,7 @@ import zstandard
 
 from quiver_fast.errors import RecordError
 
-__all__ = ["MARKER", "ByteSource", "Place", "is_zstd", "open_place", "open_source"]
+__all__ = ["MARKER", "ByteSource", "Place", "PlainSource", "is_zstd", "open_place", "open_source"]
 
 Place: TypeAlias = "str | os.PathLike[str] | Callable[[], RawIOBase]"
 """Where a file is: its path, or what opens it elsewhere, seekable and with a ``name``."""
@@ -45,8 +45,11 @@ class ByteSource(Protocol):
         """Fill ``view`` from its beginning; return the bytes read, 0 at the end."""
 
 
-class _PlainSource:
-    """The bytes of the file as they are, up to an offset."""
+class PlainSource:
+    """The bytes of the file as they are, from where it stands, up to an offset.
+
+    None are left where it stands beyond that already.
+    """
 
     truncated = False
     missing = None
@@ -54,9 +57,10 @@ class _PlainSource:
     def __init__(self, file: FileIO, end: int | None) -> None:
         self._file = file
         self.descriptor: int | None = file.fileno() if isinstance(file, FileIO) else None
-        self.left = sys.maxsize if end is None else end - file.tell()
+        self.left = sys.maxsize if end is None else max(end - file.tell(), 0)
 
     def readinto(self, view: memoryview) -> int:
+        """Fill ``view`` from its beginning; return the bytes read, 0 at the end."""
         count = self._file.readinto(view[: self.left]) or 0
         self.skip(count)
         return count
@@ -156,4 +160,4 @@ def open_source(file: FileIO, start: int = 0, end: int | None = None) -> ByteSou
     """
     compressed = is_zstd(file)
     file.seek(start)
-    return _ZstdSource(file, str(file.name), end) if compressed else _PlainSource(file, end)
+    return _ZstdSource(file, str(file.name), end) if compressed else PlainSource(file, end)

@@ -1,18 +1,33 @@
-"""The wrapper's end of the control socket: it learns when an arrow is ready, and says when to end.
+"""The wrapper's end of the control socket: what an arrow tells, and when it is to end.
 
-The two ends are a pair of stream sockets. Lines of text go over them: `ready` from the
-arrow; `sent N` and `stop` to it. An arrow that reads the end of the stream ends as well.
+The two ends are a pair of stream sockets. Lines of text go over them: `ready` and `flushed T N`
+from the arrow; `sent N` and `stop` to it. An arrow that reads the end of the stream ends as well.
 """
 
 from __future__ import annotations
 
 import contextlib
 import socket
+from dataclasses import dataclass
 
-__all__ = ["Control"]
+__all__ = ["Control", "Flushed"]
 
 _READY = b"ready"
+_FLUSHED = b"flushed "
 _READ_SIZE = 4096
+
+
+@dataclass(frozen=True)
+class Flushed:
+    """What an arrow tells when it has written its records.
+
+    Attributes:
+        time: when that was, in nanoseconds of the monotonic clock.
+        size: bytes of the file that are the records of all that it did until then.
+    """
+
+    time: int
+    size: int
 
 
 class Control:
@@ -22,6 +37,7 @@ class Control:
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
         self._ready = False
+        self._flushed: Flushed | None = None
         self._text = b""
 
     def __enter__(self) -> Control:
@@ -41,12 +57,13 @@ class Control:
 
     def is_ready(self) -> bool:
         """Say whether the arrow has said that it is ready. Does not wait."""
-        # An arrow that has ended cannot say anything more; its exit code tells why.
-        with contextlib.suppress(BlockingIOError, ConnectionError):
-            while text := self._ours.recv(_READ_SIZE):
-                *lines, self._text = (self._text + text).split(b"\n")
-                self._ready |= _READY in lines
+        self._listen()
         return self._ready
+
+    def flushed(self) -> Flushed | None:
+        """Return what the arrow told last of its records; None before. Does not wait."""
+        self._listen()
+        return self._flushed
 
     def sent(self, count: int) -> None:
         """Tell a receiver that the run has ``count`` messages: with the last one it ends."""
@@ -60,6 +77,21 @@ class Control:
         """Close both ends."""
         self._ours.close()
         self._theirs.close()
+
+    def _listen(self) -> None:
+        # An arrow that has ended cannot say anything more; its exit code tells why.
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while text := self._ours.recv(_READ_SIZE):
+                *lines, self._text = (self._text + text).split(b"\n")
+                for line in lines:
+                    self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        """Take what a line tells; one that we do not know tells nothing."""
+        self._ready |= line == _READY
+        if line.startswith(_FLUSHED):
+            time, size = line.removeprefix(_FLUSHED).split()
+            self._flushed = Flushed(int(time), int(size))
 
     def _say(self, line: str) -> None:
         # The arrow may have ended by itself; then nobody reads.

@@ -255,9 +255,8 @@ class ArrowPlan:
 
     @property
     def controlled(self) -> bool:
-        """Whether a wrapper tells the arrow when to end: a pair's receiver that listens to it."""
-        extended = self.implementation.extensions
-        return extended and self.operation == "receive" and self.drain_timeout is not None
+        """Whether the arrow and its wrapper tell each other of the run: in a pair, if it can."""
+        return self.implementation.extensions and self.drain_timeout is not None
 
     @property
     def role(self) -> str:
@@ -318,7 +317,7 @@ def contract_arguments(
         plan: what the arrow is to do.
         password_fd: where an implementation with extensions reads the password.
         report_file: where an implementation with extensions writes its report.
-        control_fd: where a controlled one reads what the wrapper says.
+        control_fd: the socket between a controlled one and the wrapper.
     """
     ours = plan.implementation.extensions
     arguments: dict[str, Any] = {

@@ -16,7 +16,7 @@ from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections, unread_sections
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
-from quiver_fast.cli.arrow.control import Control
+from quiver_fast.cli.arrow.control import Control, Flushed
 from quiver_fast.cli.arrow.meter import Period
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, summary_config
 from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
@@ -166,10 +166,22 @@ class ArrowRun:
         """Take, save and return a snapshot."""
         if self.running:
             self.child.usage.sample()
-        snapshot = self._snapshots.take(self.child.usage)
+        snapshot = self._snapshots.take(self.child.usage, self._flushed, not self.running)
         if self.plan.meter is not None:
             self.plan.meter.note(self.plan.role, self.plan.number, self._period(snapshot))
         return snapshot
+
+    def has_flushed(self, moment: float) -> bool:
+        """Say whether the arrow's records reach up to a moment of the monotonic clock.
+
+        One that never tells does not either; nobody has to wait for it.
+        """
+        told = self._flushed
+        return told is None or told.time >= moment * 1e9
+
+    @property
+    def _flushed(self) -> Flushed | None:
+        return None if self.control is None else self.control.flushed()
 
     def _period(self, snapshot: Snapshot) -> Period:
         return Period(

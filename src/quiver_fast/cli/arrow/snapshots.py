@@ -8,12 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.cli.arrow.control import Flushed
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.process import Usage
+from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
 from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.records.parser import TransferTail
+from quiver_fast.records.transfers import TailBatch
 
-__all__ = ["Snapshot", "SnapshotTaker", "now_ms"]
+__all__ = ["Snapshot", "SnapshotTaker", "covered_ns", "now_ms"]
+
+# An arrow that has told nothing for two flushes does not get to it.
+_STALE_NS = 2 * UNITS_PER_SECOND["ns"] // FLUSHES_PER_SECOND
+
+# A reader of two clocks may lose its CPU between them.
+_READINGS = 3
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,7 @@ class Snapshot:
     A receiver's figures are of this run's messages only, whatever else was in the queue.
 
     Attributes:
-        timestamp: epoch milliseconds.
+        timestamp: epoch milliseconds of the moment up to which records are counted.
         period: milliseconds since the snapshot before, or since the start.
         count: records since the start; every record is counted.
         period_count: records in this period.
@@ -40,6 +49,9 @@ class Snapshot:
         latency_p50_us: median latency of the period, to within 0.2 %; None without any.
             Not in the file.
         latency_p99_us: 99th percentile likewise. Not in the file.
+        covered_ms: milliseconds of the period in which its records came: the first period with
+            records begins with them, and the last one ends with them. None for all of it. Not
+            in the file.
     """
 
     timestamp: int
@@ -55,6 +67,24 @@ class Snapshot:
     settlement_us: float | None = None
     latency_p50_us: float | None = None
     latency_p99_us: float | None = None
+    covered_ms: float | None = None
+
+    @property
+    def covered(self) -> float:
+        """Milliseconds in which the period's records came."""
+        return self.period if self.covered_ms is None else self.covered_ms
+
+    @property
+    def rate(self) -> float | None:
+        """Messages per second in this time; None if it is none."""
+        return self.period_count * 1000 / self.covered if self.covered > 0 else None
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Bytes of bodies per second in this time; None if it is none, or without streaming."""
+        if self.period_bytes is None or self.covered <= 0:
+            return None
+        return self.period_bytes * 1000 / self.covered
 
     def line(self) -> str:
         """Return the comma-separated line, with its end."""
@@ -72,8 +102,11 @@ class SnapshotTaker:
 
     def __init__(self, plan: ArrowPlan, transfers: Path, snapshots: Path) -> None:
         """Begin at the present time; ``snapshots`` is created empty, ``transfers`` must exist."""
-        self._streaming = plan.options.streaming
+        options = plan.options
+        self._streaming = options.streaming
         self._sends = plan.operation == "send"
+        self._is_scheduled = self._sends and bool(options.rate or options.rate_steps)
+        self._transfers = transfers
         self._tail = TransferTail(
             transfers,
             plan.operation,
@@ -83,7 +116,9 @@ class SnapshotTaker:
         )
         self._file = snapshots
         self._file.write_bytes(b"")
-        self.last = Snapshot(now_ms(), 0, 0, 0, 0, 0, 0, 0)
+        # On the monotonic clock, as an arrow tells it.
+        self._moment = time.monotonic_ns()
+        self.last = Snapshot((self._moment + _epoch()) // 1_000_000, 0, 0, 0, 0, 0, 0, 0)
         """The last one taken."""
         self.time_unit = "ms"
         """That of the last snapshot's latencies."""
@@ -99,10 +134,24 @@ class SnapshotTaker:
         """Close the transfers file."""
         self._tail.close()
 
-    def take(self, usage: Usage) -> Snapshot:
-        """Take a snapshot of the records so far and of ``usage`` as it stands, and write it."""
-        batch = self._tail.read()
-        last, timestamp = self.last, now_ms()
+    def take(self, usage: Usage, flushed: Flushed | None = None, ended: bool = False) -> Snapshot:
+        """Take a snapshot of the records and of ``usage`` as it stands, and write it.
+
+        Args:
+            usage: CPU time and memory of the arrow.
+            flushed: what the arrow told last. Records are counted up to then; up to now where
+                it tells nothing, or has not told for long.
+            ended: the arrow has ended: all records are counted.
+        """
+        now = time.monotonic_ns()
+        to_here = None
+        if flushed is not None and not ended and now - flushed.time <= _STALE_NS:
+            to_here = flushed
+        batch = self._tail.read(None if to_here is None else to_here.size)
+        begin, last = self._moment, self.last
+        self._moment = max(begin, now if to_here is None else to_here.time)
+        epoch = _epoch()
+        timestamp = (self._moment + epoch) // 1_000_000
         self.time_unit = batch.time_unit
         settlement = _mean_us(batch.sampled_sum, batch.sampled, batch.time_unit)
         latency = _mean_us(batch.latency_sum, batch.count, batch.time_unit) or 0.0
@@ -120,10 +169,26 @@ class SnapshotTaker:
             settlement_us=settlement,
             latency_p50_us=_microseconds(batch.latency_p50, batch.time_unit),
             latency_p99_us=_microseconds(batch.latency_p99, batch.time_unit),
+            covered_ms=covered_ns(
+                begin,
+                self._moment,
+                None if last.count else _monotonic(batch.first_time, batch.time_unit, epoch),
+                self._end(batch, flushed, epoch) if ended else None,
+            )
+            / 1e6,
         )
         self._write(snapshot)
         self.last = snapshot
         return snapshot
+
+    def _end(self, batch: TailBatch, flushed: Flushed | None, epoch: int) -> int | None:
+        """Return when the arrow, which has ended, did its last transfer; None if nobody knows."""
+        if not self._is_scheduled:
+            return _monotonic(batch.last_time, batch.time_unit, epoch)
+        # Its records say when messages were due. A sender that was late sent them later.
+        if flushed is None or flushed.size < self._transfers.stat().st_size:
+            return None
+        return flushed.time
 
     def _write(self, snapshot: Snapshot) -> None:
         """Append the line; on a full disk keep the whole lines before it, and say so."""
@@ -141,6 +206,38 @@ class SnapshotTaker:
 def _mean_us(total: int, count: int, unit: str) -> float | None:
     """Return the mean of ``count`` times that add up to ``total``, in microseconds."""
     return total * 1000 / (per_millisecond(unit) * count) if count else None
+
+
+def covered_ns(begin: int, end: int, first: int | None = None, last: int | None = None) -> int:
+    """Return how long records came within a period. All times are in nanoseconds.
+
+    Args:
+        begin: when the period began.
+        end: when it ended.
+        first: when the first record of all came, if that is in this period.
+        last: when the last record of all came, if that is in this period.
+    """
+    since = begin if first is None else min(max(first, begin), end)
+    until = end if last is None else min(max(last, since), end)
+    return until - since
+
+
+def _epoch() -> int:
+    """Return what makes an epoch time of a time of the monotonic clock, in nanoseconds."""
+    return min(_read_clocks() for _ in range(_READINGS))[1]
+
+
+def _read_clocks() -> tuple[int, int]:
+    """Return how long the reading of both clocks took, and by how much they differ."""
+    before, epoch, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+    return after - before, epoch - (before + after) // 2
+
+
+def _monotonic(ticks: int | None, unit: str, epoch: int) -> int | None:
+    """Return the time of a record on the monotonic clock; None without one."""
+    if ticks is None:
+        return None
+    return ticks * (UNITS_PER_SECOND["ns"] // UNITS_PER_SECOND[unit]) - epoch
 
 
 def _microseconds(ticks: float | None, unit: str) -> float | None:

@@ -10,11 +10,15 @@ from typing import Any, Protocol
 
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
+from quiver_fast.records.formats import FLUSHES_PER_SECOND
 
 __all__ = ["SignalForwarder", "SignalWatch", "SnapshotCallback", "Supervisor"]
 
 SNAPSHOT_PERIOD = 2.0
 _TICK = 0.05
+# Our arrows write their records at the same moments, and tell a little later that they have.
+_FLUSH_PERIOD = 1 / FLUSHES_PER_SECOND
+_TELLING = 0.005
 
 SnapshotCallback = Callable[[dict[str, Snapshot]], None]
 RoundCallback = Callable[[], None]
@@ -102,44 +106,74 @@ class Supervisor:
 
         Args:
             signals: the watch on signals, entered.
-            on_snapshot: called with the snapshots taken at one moment, by role, about every
-                two seconds and when an arrow has ended.
+            on_snapshot: called with snapshots by role, every two seconds and when all arrows
+                have ended. Those of running arrows are of one moment, as far as these tell; those
+                of arrows that have ended since the last call are of their end.
             on_round: called several times a second, after the arrows have been looked at.
         """
         self.forwarder = SignalForwarder(signals)
         self._on_snapshot = on_snapshot
         self._on_round = on_round
         self._runs: list[ArrowRun] = []
+        self._ended: list[ArrowRun] = []
         self._next_snapshot = 0.0
 
     def watch(self, runs: Sequence[ArrowRun]) -> None:
         """Return when all of ``runs``, already started, have ended."""
         self._runs = list(runs)
-        self._next_snapshot = time.monotonic() + SNAPSHOT_PERIOD
+        self._next_snapshot = _last_flush(time.monotonic() + SNAPSHOT_PERIOD)
         while self._runs:
             self.forwarder.forward(self._runs)
             self._round()
             self._on_round()
             if self._runs:
-                time.sleep(_TICK)
+                time.sleep(_pause(self._next_snapshot - time.monotonic()))
 
     def _round(self) -> None:
         ended = [run for run in self._runs if run.poll()]
-        if ended or time.monotonic() >= self._next_snapshot:
-            self._take_snapshots()
+        for run in ended:
+            run.snapshot()
+        self._ended += ended
         self._runs = [run for run in self._runs if run not in ended]
+        if not self._runs or self._is_time():
+            self._take_snapshots()
         for run in ended:
             if not run.ending().complete:
                 self._stop_others(run)
 
-    def _take_snapshots(self) -> None:
-        self._on_snapshot({run.plan.role: run.snapshot() for run in self._runs})
-        self._schedule_next()
+    def _is_time(self) -> bool:
+        """Say whether a snapshot is due, and all arrows have told, or had the time to."""
+        late = time.monotonic() - self._next_snapshot
+        return late >= _FLUSH_PERIOD or (
+            late >= 0 and all(run.has_flushed(self._next_snapshot) for run in self._runs)
+        )
 
-    def _schedule_next(self) -> None:
+    def _take_snapshots(self) -> None:
+        for run in self._runs:
+            run.snapshot()
+        fresh, self._ended = [*self._runs, *self._ended], []
+        self._on_snapshot(self._sides(fresh))
         while self._next_snapshot <= time.monotonic():
             self._next_snapshot += SNAPSHOT_PERIOD
+
+    def _sides(self, fresh: Sequence[ArrowRun]) -> dict[str, Snapshot]:
+        """Return the snapshot of each role, as of arrows whose snapshots are new."""
+        return {run.plan.role: run.last_snapshot for run in fresh}
 
     def _stop_others(self, failed: ArrowRun) -> None:
         for run in self._runs:
             run.stop(f"stopped because the {failed.plan.title} failed")
+
+
+def _last_flush(moment: float) -> float:
+    """Return when our arrows write their records last up to ``moment`` (monotonic seconds)."""
+    return moment // _FLUSH_PERIOD * _FLUSH_PERIOD
+
+
+def _pause(rest: float) -> float:
+    """Return how long to sleep, so as to be there when arrows have told of a snapshot's moment.
+
+    Args:
+        rest: seconds until that moment; negative when it is over.
+    """
+    return rest + _TELLING if 0 <= rest < _TICK else _TICK

@@ -90,4 +90,5 @@ def added_up(fresh: list[Snapshot], every: list[Snapshot]) -> Snapshot:
         settlement_us=mean(settled) if settled else None,
         latency_p50_us=max(medians, default=None),
         latency_p99_us=max(tails, default=None),
+        covered_ms=max(one.covered for one in fresh),
     )

@@ -37,18 +37,14 @@ class EndsSupervisor(Supervisor):
         self._all = list(runs)
         super().watch(runs)
 
-    def _take_snapshots(self) -> None:
-        before = {run: run.last_snapshot for run in self._runs}
-        for run in self._runs:
-            run.snapshot()
+    def _sides(self, fresh: Sequence[ArrowRun]) -> dict[str, Snapshot]:
         sides = {}
         for role in ("sender", "receiver"):
-            running = [run for run in self._runs if run.plan.role == role]
-            if running:
-                ended = [run for run in self._all if run.plan.role == role and run not in before]
-                sides[role] = snapshot_of_all(running, ended, self._unit)
-        self._schedule_next()
-        self._on_snapshot(sides)
+            of_role = [run for run in fresh if run.plan.role == role]
+            if of_role:
+                others = [run for run in self._all if run.plan.role == role and run not in fresh]
+                sides[role] = snapshot_of_all(of_role, others, self._unit)
+        return sides
 
     def _stop_others(self, failed: ArrowRun) -> None:
         for run in self._runs:
@@ -57,7 +53,7 @@ class EndsSupervisor(Supervisor):
 
 
 def snapshot_of_all(
-    running: Sequence[ArrowRun], ended: Iterable[ArrowRun], time_unit: str
+    recent: Sequence[ArrowRun], ended: Iterable[ArrowRun], time_unit: str
 ) -> Snapshot:
     """Return one snapshot of all arrows of a side.
 
@@ -65,20 +61,20 @@ def snapshot_of_all(
     latencies together.
 
     Args:
-        running: those whose snapshots were taken just now, one or more.
-        ended: those that have ended before.
+        recent: those whose snapshots are of the present period, one or more.
+        ended: those that have ended before it.
         time_unit: that of the records.
     """
-    fresh = [run.last_snapshot for run in running]
+    fresh = [run.last_snapshot for run in recent]
     last = [one.last_snapshot for one in ended]
     count = sum(one.period_count for one in fresh)
     latencies = LogHistogram()
-    for run in running:
+    for run in recent:
         latencies.merge(run.period_latencies)
     mean = sum(one.latency_us * one.period_count for one in fresh) / count if count else 0.0
     settled = [one for one in fresh if one.settlement_us is not None]
     settlement = _mean_settlement(settled)
-    sends = running[0].plan.operation == "send"
+    sends = recent[0].plan.operation == "send"
     sizes = [one.period_bytes for one in fresh if one.period_bytes is not None]
     return Snapshot(
         timestamp=max(one.timestamp for one in fresh),
@@ -94,6 +90,7 @@ def snapshot_of_all(
         settlement_us=settlement,
         latency_p50_us=_microseconds(latencies.percentile(50), time_unit),
         latency_p99_us=_microseconds(latencies.percentile(99), time_unit),
+        covered_ms=max(one.covered for one in fresh),
     )
 
 

@@ -153,23 +153,17 @@ def _of_receiver(cell: Callable[[Snapshot, Period], Cell]) -> Callable[[Period],
 
 
 def _sent(period: Period) -> Cell:
-    rate = _rate(period.sender)
+    rate = None if period.sender is None else period.sender.rate
     if rate is None:
         return "-", ""
     return short_text(rate), _BAD if period.behind else ""
 
 
 def _received(period: Period) -> Cell:
-    rate = _rate(period.receiver)
+    rate = period.receiver.rate
     if rate is None:
         return "-", ""
     return short_text(rate), _BAD if rate == 0 and period.queued else "bold"
-
-
-def _rate(snapshot: Snapshot | None) -> float | None:
-    if snapshot is None or snapshot.period <= 0:
-        return None
-    return snapshot.period_count * 1000 / snapshot.period
 
 
 def _queued(period: Period) -> Cell:
@@ -196,9 +190,8 @@ def _rss(snapshot: Snapshot, _period: Period) -> Cell:
 
 
 def _throughput(snapshot: Snapshot, _period: Period) -> Cell:
-    if snapshot.period_bytes is None or snapshot.period <= 0:
-        return "-", ""
-    return f"{short_text(snapshot.period_bytes * 1000 / snapshot.period)}B", ""
+    speed = snapshot.bytes_per_second
+    return "-" if speed is None else f"{short_text(speed)}B", ""
 
 
 def _settlement(snapshot: Snapshot, period: Period) -> Cell:

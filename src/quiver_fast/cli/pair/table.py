@@ -97,18 +97,17 @@ def _microseconds(latency: float) -> str:
 
 
 def _throughput(snapshot: Snapshot | None) -> str:
-    if snapshot is None or snapshot.period_bytes is None or snapshot.period <= 0:
-        return "-"
-    return f"{snapshot.period_bytes / snapshot.period / 1000:,.1f}"
+    speed = None if snapshot is None else snapshot.bytes_per_second
+    return "-" if speed is None else f"{speed / 1e6:,.1f}"
 
 
 def _fields(start: int, snapshot: Snapshot) -> tuple[str, ...]:
     time = f"{(snapshot.timestamp - start) / 1000:,.1f}"
     count = f"{snapshot.count:,d}"
     rss = f"{snapshot.rss / _RSS_UNIT:,.1f}"
+    rate = "-" if snapshot.rate is None else f"{snapshot.rate:,.0f}"
     if snapshot.period <= 0:
-        return time, count, "-", "-", rss
-    rate = f"{snapshot.period_count * 1000 / snapshot.period:,.0f}"
+        return time, count, rate, "-", rss
     cpu = f"{snapshot.period_cpu_time * 100 / snapshot.period:,.0f}"
     return time, count, rate, cpu, rss
 

@@ -1,0 +1,91 @@
+"""When snapshots of arrows are taken, and which of them go together."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from quiver_fast.cli.arrow import supervisor
+from quiver_fast.cli.arrow.run import Ending
+from quiver_fast.cli.arrow.supervisor import SignalWatch, Supervisor
+
+
+class Run:
+    """An arrow that tells of each half second ``late`` seconds after it, and ends at a time."""
+
+    def __init__(self, clock, role, ends, late=0.001):
+        self._clock, self._ends, self._late = clock, ends, late
+        self.plan = SimpleNamespace(role=role, title=role)
+        self.taken = []
+        self.stopped = None
+
+    def poll(self):
+        return self._clock.now >= self._ends
+
+    def has_flushed(self, moment):
+        return self._late is None or self._clock.now >= moment + self._late
+
+    def snapshot(self):
+        ended = self.poll()
+        self.taken.append("end" if ended else round(self._clock.now, 3))
+
+    @property
+    def last_snapshot(self):
+        return self.taken[-1]
+
+    def ending(self):
+        return Ending(True, None)
+
+
+@pytest.fixture(name="clock")
+def slept_clock(monkeypatch):
+    """Return a clock that only sleeping moves."""
+    clock = SimpleNamespace(now=100.3)
+
+    def sleep(seconds):
+        assert 0 < seconds < 0.06
+        clock.now += seconds
+
+    fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(supervisor, "time", fake)
+    return clock
+
+
+def watched(*runs):
+    """Return what is shown of ``runs``."""
+    shown = []
+    Supervisor(SignalWatch(), shown.append).watch(runs)
+    return shown
+
+
+def test_both_ends_are_taken_when_both_have_told_of_one_moment(clock):
+    prompt, late = Run(clock, "sender", 107.2), Run(clock, "receiver", 107.25, late=0.12)
+    shown = watched(prompt, late)
+    for moment, row in zip((102, 104, 106), shown, strict=False):
+        assert row["sender"] == row["receiver"]
+        assert moment + 0.12 <= row["receiver"] < moment + 0.2
+    assert shown[3:] == [{"sender": "end", "receiver": "end"}]
+
+
+def test_prompt_arrows_are_taken_at_once(clock):
+    shown = watched(Run(clock, "sender", 105), Run(clock, "receiver", 105, late=None))
+    assert [row["sender"] for row in shown] == [102.005, 104.005, "end"]
+
+
+def test_an_arrow_that_does_not_tell_is_not_waited_for_any_longer(clock):
+    (first, *_) = watched(Run(clock, "sender", 105), Run(clock, "receiver", 105, late=0.9))
+    assert 102.5 <= first["receiver"] < 102.56
+
+
+def test_one_that_ends_is_shown_with_the_next_of_the_other(clock):
+    sender, receiver = Run(clock, "sender", 102.7), Run(clock, "receiver", 107)
+    shown = watched(sender, receiver)
+    assert shown[0] == {"sender": 102.005, "receiver": 102.005}
+    assert shown[1] == {"sender": "end", "receiver": 104.005}
+    assert shown[2:] == [{"receiver": 106.005}, {"receiver": "end"}]
+    # It is counted at its end: what it has sent is known to who tells the receiver.
+    assert sender.taken == [102.005, "end"]
+
+
+def test_a_short_run_has_one_row(clock):
+    shown = watched(Run(clock, "sender", 100.9), Run(clock, "receiver", 101.1))
+    assert shown == [{"sender": "end", "receiver": "end"}]
