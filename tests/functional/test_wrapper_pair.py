@@ -127,9 +127,13 @@ def test_silence_times_out(fake):
     assert "timed out: no transfers for 1 seconds" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_sender_may_be_silent_while_the_receiver_receives(fake):
-    """A broker with a long queue lets a sender wait for its last outcomes longer than that."""
-    words = ("q", "--count", "20", "--timeout", "3")
+    """A broker with a long queue lets a sender wait for its last outcomes longer than that.
+
+    The receiver needs 36 seconds, so that 30 without the CPU are needed to stop it too.
+    """
+    words = ("q", "--count", "180", "--timeout", "30")
     done = fake.run("pair", *words, FAKE_SENDER="wait", FAKE_RECEIVER="slow")
     assert done.returncode == 0, done.stderr
 
