@@ -44,7 +44,7 @@ STDOUT = 1
 SETUP_TIMEOUT = 10.0
 # A side that listens waits at least so long (seconds) for its peer to be started.
 PEER_TIMEOUT = 60.0
-UNKNOWN_PEER = {"product": None, "version": None, "container": None}
+UNKNOWN_PEER = dict.fromkeys(("product", "version", "container", "address", "port"))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -439,7 +439,9 @@ def write_report(
     ):  # fmt: skip
         report[name] = getattr(endpoint, name, 0)
     report["queue_empty"] = getattr(endpoint, "queue_empty", None)
-    report["peer"] = connection.identity() if connection else UNKNOWN_PEER
+    # Over csp the endpoint has the connection.
+    identity = getattr(connection or endpoint, "identity", None)
+    report["peer"] = identity() if identity else UNKNOWN_PEER
     report["address"] = getattr(endpoint, "address", None)
     if config.has_many_ends:
         counts = getattr(endpoint, "counts", [])

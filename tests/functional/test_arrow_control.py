@@ -300,6 +300,8 @@ def test_a_peer_that_cannot_be_drained_is_not(tmp_path: Path) -> None:
         "product": "RabbitMQ",
         "version": "3.10.8",
         "container": "rabbit@host",
+        "address": "127.0.0.1",
+        "port": peer.port,
     }
 
 
@@ -398,7 +400,8 @@ def test_control_over_csp(tmp_path: Path) -> None:
             end, report = arrow.end()
     assert_clean(end)
     assert (report["received"], report["queue_empty"]) == (200, True)
-    assert report["peer"] == {"product": None, "version": None, "container": None}
+    unsaid = dict.fromkeys(("product", "version", "container"))
+    assert report["peer"] == {**unsaid, "address": "127.0.0.1", "port": port}
 
 
 HALF_SECOND = 500_000_000

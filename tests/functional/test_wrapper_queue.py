@@ -15,6 +15,7 @@ from support.remote import serving
 from support.server import running_server
 from wrapper_fake import fake_implementation  # noqa: F401 (a fixture)
 
+from quiver_fast import __version__
 from quiver_fast.records.parser import read_transfers
 
 # `quiver` whose receivers, not senders, connect to the port that is its first argument.
@@ -213,6 +214,23 @@ def test_a_run_of_others_messages_only_has_failed(fake, url):
     assert document["reason"] == reason
     assert document["receiver"]["complete"] is False
     assert done.stderr.splitlines()[-1] == f"quiver: error: {reason}"
+
+
+def test_the_summary_says_where_it_connected(url, server, tmp_path):
+    peer = f"quiver-fast {__version__} at 127.0.0.1:{server.port}"
+    for words in (("pair",), ("pair", "--senders", "2"), ("arrow", "send", "--summary")):
+        done = run(*words, "-c", "10", "--output", str(tmp_path / words[-1]), url)
+        assert peers_in(done) == [peer]
+    with serving(tmp_path / "store") as port:
+        assert peers_in(run("pair", f"csp://localhost:{port}/q0", "-c", "10")) == [
+            f"127.0.0.1:{port}"
+        ]
+    assert peers_in(run("pair", "-c", "10")) == ["the other arrow"]
+
+
+def peers_in(done):
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"^Peer \.+ (.*)$", done.stdout, re.MULTILINE)
 
 
 def test_csp_pairs_take_only_what_is_new(tmp_path):

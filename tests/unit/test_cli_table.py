@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import (
@@ -197,6 +198,44 @@ def test_pair_summary_is_upstreams():
     assert pair_summary_text(pair(SENT, RECEIVED)) == SUMMARY
 
 
+def test_peers_follow_the_url():
+    """A foreign arrow has no report, and both arrows of a run may have found the same peer."""
+    peer = {"product": "RabbitMQ", "version": "3.10", "container": "r@h", "address": "::1",
+            "port": 5672}  # fmt: skip
+    line = text_field("Peer", "RabbitMQ 3.10 at [::1]:5672")
+    known = {"arrow": {"peer": peer}}
+    for sides in ((known, known), ({"arrow": None}, known)):
+        text = pair_summary_text(pair(SENT | sides[0], RECEIVED | sides[1]))
+        assert text.splitlines()[5:7] == [text_field("URL", "q0"), line]
+    other = {"arrow": {"peer": peer | {"address": "::2"}}}
+    lines = pair_summary_text(pair(SENT | known, RECEIVED | other)).splitlines()
+    assert lines[6:8] == [line, line.replace("::1", "::2")]
+    lines = pair_summary_text(pair(SENT, RECEIVED, ends=[known, known])).splitlines()
+    assert lines[6:8] == [line, text_field("Output files", "/tmp/quiver-ljt_ztl1")]
+
+
+@pytest.mark.parametrize(
+    ("peer", "text"),
+    [
+        ({}, None),
+        (None, None),
+        ("a word", None),
+        ({"product": "P", "version": None, "container": "c"}, "P"),
+        ({"container": "c"}, "c (its container id; it names no product)"),
+        ({"address": "127.0.0.1", "port": 9876, "product": None}, "127.0.0.1:9876"),
+        ({"product": "P", "version": 7, "address": "h", "port": "x"}, "P"),
+    ],
+)
+def test_what_is_known_of_a_peer(peer, text):
+    found = peers_of([None, {"arrow": {"peer": peer}}], peer_to_peer=False)
+    assert found == ([] if text is None else [text])
+
+
+def test_two_arrows_are_each_others_peers():
+    text = pair_summary_text(pair(SENT, RECEIVED) | {"peer_to_peer": True})
+    assert text.splitlines()[6] == text_field("Peer", "the other arrow")
+
+
 def test_optional_configuration_lines():
     changed = config("send", count=5000, duration=0, transaction_size=10, durable=True,
                      set_message_id=True)  # fmt: skip
@@ -286,7 +325,7 @@ def test_what_did_not_come_is_told_apart():
     text = pair_summary_text(document)
     assert text.removeprefix(SUMMARY).splitlines() == lines + drained
     direct = pair_summary_text(document | {"peer_to_peer": True, "queue_growth": None})
-    assert direct.removeprefix(SUMMARY).splitlines() == lines
+    assert direct.partition("\nDELIVERY\n")[2].splitlines() == lines[2:]
 
 
 @pytest.mark.parametrize("reason", ["sender (pyfast) failed: no transfers", None])

@@ -18,6 +18,7 @@ from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.snapshot_file import read_snapshots
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
+from quiver_fast.analysis.show.headline import run_facts
 from quiver_fast.analysis.show.heat import heat_image
 from quiver_fast.analysis.show.scales import (
     count_scale,
@@ -191,3 +192,14 @@ def test_a_damaged_file_of_snapshots_is_named(tmp_path: Path, line: str) -> None
 )
 def test_the_command_has_no_password(words: list[str], shown: str) -> None:
     assert shown_command(words) == shown
+
+
+def test_a_page_says_where_the_run_connected() -> None:
+    peer = {"product": "RabbitMQ", "version": "3.10", "address": "10.0.0.7", "port": 5672}
+    end = {"config": {}, "environment": None, "results": {}, "arrow": {"peer": peer}}
+    side = end | {"arrow": None}
+    run = {"sender": side, "receiver": side, "peer_to_peer": False}
+    assert run_facts(run)["Peer"] is None
+    assert run_facts(run | {"receiver": end})["Peer"] == "RabbitMQ 3.10 at 10.0.0.7:5672"
+    assert run_facts(run | {"ends": [end, end]})["Peer"] == "RabbitMQ 3.10 at 10.0.0.7:5672"
+    assert run_facts(run | {"peer_to_peer": True})["Peer"] == "the other arrow"

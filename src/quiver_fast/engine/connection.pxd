@@ -20,6 +20,8 @@ cdef class Connection(Wire):
     cdef bint beside_broker
     cdef bint closing
     cdef readonly str peer
+    # The address and the port at the other end.
+    cdef dict place
     cdef readonly str run_id
     cdef Security security
     cdef SaslExchange sasl

@@ -32,6 +32,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.run.control cimport Control
+from quiver_fast.run.sockets import peer_address
 
 cdef int64_t SECOND = 1000000000
 cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
@@ -87,6 +88,8 @@ cdef class Connection(Wire):
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
+        # Asked now: a closed socket does not know it.
+        self.place = peer_address(sock)
         self.server = server
         self.security = security
         self.run_id = run_id
@@ -301,13 +304,17 @@ cdef class Connection(Wire):
             text += ": " + description.decode("utf-8", "replace")
         return " ".join(text.split())
 
-    def identity(self) -> dict[str, str | None]:
-        """Return the peer's product, version and container id; None for what it does not say."""
+    def identity(self) -> dict[str, str | int | None]:
+        """Return the peer's product, version, container id, address and port.
+
+        None stands for what it does not say.
+        """
         cdef const char *container = pn_connection_remote_container(self.connection)
         return {
             "product": self.remote_property(b"product") or None,
             "version": self.remote_property(b"version") or None,
             "container": container.decode("utf-8", "replace") or None if container else None,
+            **self.place,
         }
 
     def remote_property(self, wanted: bytes) -> str:

@@ -14,8 +14,8 @@ from quiver_fast.loop import interrupt
 from quiver_fast.run.control import Control
 
 __all__ = [
-    "accept", "begin_connect", "connect", "free_port", "has_spoken", "listen", "resolve",
-    "take_peers",
+    "accept", "begin_connect", "connect", "free_port", "has_spoken", "listen", "peer_address",
+    "resolve", "take_peers",
 ]  # fmt: skip
 
 
@@ -107,6 +107,15 @@ def begin_connect(family: int, address: tuple[object, ...]) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def peer_address(sock: socket.socket) -> dict[str, str | int | None]:
+    """Return the address and the port at the other end; None where the peer is gone already."""
+    try:
+        address, port = sock.getpeername()[:2]
+    except OSError:
+        return {"address": None, "port": None}
+    return {"address": address, "port": port}
 
 
 def take_peers(listener: socket.socket, most: int) -> list[socket.socket]:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from html import escape
 from typing import Any
 
+from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.html import Tile
@@ -80,7 +81,7 @@ def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
     environments = [end["environment"] for end in ends if end["environment"]]
     return {
         "Target": _word(config.get("url")),
-        "Peer": "none: peer to peer" if run["peer_to_peer"] else _peer(ends),
+        "Peer": _peer(run),
         "Arrows": _arrows(run),
         "Load": _load(config),
         "Date": _date(ends),
@@ -114,17 +115,9 @@ def _word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _peer(ends: list[Mapping[str, Any]]) -> str | None:
-    """Return product and version of the broker, as its open frame has them."""
-    for end in ends:
-        peer = (end["arrow"] or {}).get("peer")
-        if isinstance(peer, Mapping):
-            words = [_word(peer.get("product")), _word(peer.get("version"))]
-            if any(words):
-                return " ".join(word for word in words if word)
-            if container := _word(peer.get("container")):
-                return f"{container} (its container id; it names no product)"
-    return None
+def _peer(run: Mapping[str, Any]) -> str | None:
+    ends = [run["sender"], run["receiver"], *(run.get("ends") or ())]
+    return ", ".join(peers_of(ends, peer_to_peer=run["peer_to_peer"])) or None
 
 
 def _arrows(run: Mapping[str, Any]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
 from quiver_fast.analysis.model.units import latency_text, per_millisecond
 
@@ -79,7 +80,7 @@ def pair_summary_text(document: dict[str, Any]) -> str:
         number_field("Receiver rate", results["receiver_rate"], "messages/s"),
         number_field("End-to-end rate", results["end_to_end_rate"], "messages/s"),
     ]
-    sections = [_incomplete(document), _configuration([sender, receiver])]
+    sections = [_incomplete(document), _configuration([sender, receiver], document)]
     sections.append(_results(figures, receiver["latency"]))
     sections.append(_delivery(document["delivery"], document))
     sections += _additions(sender, receiver.get("streaming"), receiver["latency"])
@@ -102,7 +103,7 @@ def arrow_summary_text(summary: dict[str, Any]) -> str:
         number_field("Duration", duration, "seconds", ",.1f"),
         number_field(f"{role} rate", results["message_rate"], "messages/s"),
     ]
-    sections = [_incomplete(summary), _configuration([summary])]
+    sections = [_incomplete(summary), _configuration([summary], {})]
     sections.append(_results(figures, summary.get("latency")))
     sections.append(_delivery(summary.get("delivery"), {}))
     return "".join(sections + _additions(summary, summary.get("streaming")))
@@ -121,7 +122,8 @@ def _sends(summary: dict[str, Any]) -> bool:
     return "delivery" not in summary
 
 
-def _configuration(summaries: list[dict[str, Any]]) -> str:
+def _configuration(summaries: list[dict[str, Any]], document: dict[str, Any]) -> str:
+    """Return what was asked for, and of whom; ``document`` has the ends of a whole run."""
     configs = [summary["config"] for summary in summaries if summary["config"] is not None]
     if not configs:
         return ""
@@ -135,6 +137,7 @@ def _configuration(summaries: list[dict[str, Any]]) -> str:
             for one in configs
         ),
         text_field("URL", config["url"]),
+        *(text_field("Peer", peer) for peer in _peers(summaries, document)),
         text_field("Output files", config["output_dir"]),
     ]
     if ends.get("queues") and config["connection_mode"] == "client":
@@ -161,6 +164,12 @@ def _configuration(summaries: list[dict[str, Any]]) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in properties.items())
         lines.append(text_field("Properties", shown))
     return section("CONFIGURATION", lines)
+
+
+def _peers(summaries: list[dict[str, Any]], document: dict[str, Any]) -> list[str]:
+    # The summary of many ends has no report of an arrow: those of the ends have.
+    ends = [*summaries, *(document.get("ends") or ())]
+    return peers_of(ends, peer_to_peer=bool(document.get("peer_to_peer")))
 
 
 def _implementation(config: dict[str, Any], ends: int | None) -> str:

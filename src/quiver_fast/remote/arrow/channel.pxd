@@ -16,6 +16,8 @@ cdef class Channel:
     cdef int fd
     cdef object sock
     cdef readonly str peer
+    # The address and the port that we are connected to.
+    cdef readonly dict place
     # A message of the wrapper ends a wait for the peer.
     cdef Control control
     cdef Buffer input

@@ -47,6 +47,8 @@ cdef class Channel:
         self.peer = endpoint(host, port)
         self.sock = sockets.connect(host, port, timeout)
         self.fd = self.sock.fileno()
+        # Asked now: a closed socket does not know it.
+        self.place = sockets.peer_address(self.sock)
 
     def __dealloc__(self) -> None:
         release(&self.input)

@@ -71,6 +71,10 @@ cdef class Endpoint(Course):
         finally:
             self.channel.close()
 
+    def identity(self) -> dict[str, str | int | None]:
+        """Return what is known of the server, as `Connection.identity` does: its place."""
+        return {"product": None, "version": None, "container": None, **self.channel.place}
+
     cdef bytes create(self, bytes event, double timeout):
         """Have the server make what `event` says, keep its cid, and return the reply."""
         deadline = monotonic_ns() + <int64_t>(timeout * SECOND)

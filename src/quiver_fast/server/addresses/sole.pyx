@@ -7,8 +7,8 @@ such connection has its container id. Clients that do not ask for it share their
 from quiver_fast.proton.libproton cimport (
     pn_bytes, pn_condition_info, pn_connection_condition, pn_connection_open,
     pn_connection_properties, pn_connection_remote_container,
-    pn_connection_remote_desired_capabilities, pn_data_enter, pn_data_exit, pn_data_put_bool,
-    pn_data_put_map, pn_data_put_symbol, pn_data_t,
+    pn_connection_remote_desired_capabilities, pn_data_clear, pn_data_enter, pn_data_exit,
+    pn_data_put_bool, pn_data_put_map, pn_data_put_symbol, pn_data_t,
 )
 from quiver_fast.server.addresses.broker cimport Broker
 from quiver_fast.server.connections.capability cimport has_capability
@@ -49,6 +49,7 @@ cdef void refuse_container(Peer *peer) noexcept nogil:
     connection for established.
     """
     cdef pn_data_t *data = pn_connection_properties(peer.driver.connection)
+    pn_data_clear(data)
     pn_data_put_map(data)
     pn_data_enter(data)
     pn_data_put_symbol(data, pn_bytes(36, b"amqp:connection-establishment-failed"))

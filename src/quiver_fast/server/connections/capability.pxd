@@ -1,6 +1,7 @@
 from quiver_fast.proton.libproton cimport pn_connection_t, pn_data_t
 
 cdef bint has_capability(pn_data_t *data, const char *wanted) noexcept nogil
+cdef void introduce(pn_connection_t *connection, bytes version) noexcept
 cdef bint is_trunk(pn_connection_t *connection) noexcept nogil
 cdef bint is_router(pn_connection_t *connection) noexcept nogil
 cdef bint takes_streaming_links(pn_connection_t *connection) noexcept nogil

@@ -1,4 +1,4 @@
-"""Capabilities as connections and termini carry them: one symbol, or an array of them.
+"""What open frames and termini say of their side: capabilities, one symbol or an array of them.
 
 Between routers `qd.streaming-links` means links without addresses; sections that only routers
 write give each message's destination. So the server neither offers it to a router nor uses it
@@ -9,9 +9,10 @@ from libc.string cimport memcmp, strlen
 
 from quiver_fast.proton.libproton cimport (
     PN_ARRAY, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_connection_offered_capabilities,
-    pn_connection_remote_offered_capabilities, pn_connection_t, pn_data_clear, pn_data_enter,
-    pn_data_exit, pn_data_get_symbol, pn_data_next, pn_data_put_array, pn_data_put_symbol,
-    pn_data_rewind, pn_data_t, pn_data_type,
+    pn_connection_properties, pn_connection_remote_offered_capabilities, pn_connection_t,
+    pn_data_clear, pn_data_enter, pn_data_exit, pn_data_get_symbol, pn_data_next,
+    pn_data_put_array, pn_data_put_map, pn_data_put_string, pn_data_put_symbol, pn_data_rewind,
+    pn_data_t, pn_data_type,
 )
 
 cdef const char *ANONYMOUS_RELAY = b"ANONYMOUS-RELAY"
@@ -51,6 +52,18 @@ cdef void offer_capabilities(pn_connection_t *connection, bint streaming_links) 
     if streaming_links:
         pn_data_put_symbol(data, pn_bytes(strlen(STREAMING_LINKS), STREAMING_LINKS))
     pn_data_put_symbol(data, pn_bytes(strlen(TRUNK), TRUNK))
+    pn_data_exit(data)
+
+
+cdef void introduce(pn_connection_t *connection, bytes version) noexcept:
+    """Name product and version in the open frame's properties, as brokers do (part 2.7.1)."""
+    cdef pn_data_t *data = pn_connection_properties(connection)
+    pn_data_put_map(data)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(7, b"product"))
+    pn_data_put_string(data, pn_bytes(11, b"quiver-fast"))
+    pn_data_put_symbol(data, pn_bytes(7, b"version"))
+    pn_data_put_string(data, pn_bytes(len(version), version))
     pn_data_exit(data)
 
 

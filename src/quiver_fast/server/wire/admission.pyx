@@ -6,6 +6,7 @@ from posix.unistd cimport close
 
 import os
 
+from quiver_fast import __version__
 from quiver_fast.amqp.data_plane cimport amqp_plane_init, amqp_timers_init
 from quiver_fast.engine.security.security cimport SaslExchange
 from quiver_fast.loop.balance cimport CONNECTION, made
@@ -17,7 +18,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT
 from quiver_fast.server.addresses.broker cimport Broker
-from quiver_fast.server.connections.capability cimport offer_capabilities
+from quiver_fast.server.connections.capability cimport introduce, offer_capabilities
 from quiver_fast.server.connections.peer cimport (
     peer_cut, peer_read, peer_return, wants_input,
 )
@@ -84,6 +85,7 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
     pn_transport_set_channel_max(transport, min(<int>peer.container.limits.sessions, 32767))
     pn_connection_set_container(connection, broker.container_id)
     offer_capabilities(connection, True)
+    introduce(connection, __version__.encode())
     try:
         exchange.security.apply(exchange, transport, peer.watch.fd, hostname)
     except Exception:
