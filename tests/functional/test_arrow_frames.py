@@ -194,6 +194,29 @@ def test_a_drain_takes_back_what_is_left() -> None:
         assert_clean(run_pyfast(*arguments("send", peer.port, count=10, rate=1000)))
 
 
+def test_a_drain_is_answered_where_nothing_is_left_to_take_back() -> None:
+    """Messages used the credit up, or there was none: a peer waits for the flow all the same."""
+
+    def told(talk: Talk) -> tuple[int, int]:
+        fields = talk.expect("flow").fields
+        return fields["delivery_count"], fields.get("link_credit", 0)
+
+    def script(talk: Talk) -> None:
+        ready_to_take(talk, 0)
+        talk.give_credit(5, drain=True)
+        take(talk, 5)
+        assert told(talk) == (5, 0)
+        talk.give_credit(0, drain=True, delivery_count=5, next_incoming_id=5)
+        assert told(talk) == (5, 0)
+        talk.give_credit(5, delivery_count=5, next_incoming_id=5)
+        take(talk, 5)
+        talk.send_bytes(answer(0, 9))
+        talk.read_until("end")
+
+    with FramePeer(script) as peer:
+        assert_clean(run_pyfast(*arguments("send", peer.port, count=10)))
+
+
 # ---- receiving
 
 

@@ -36,7 +36,7 @@ class CLink(ctypes.Structure):
     _fields_ = [
         ("initial_delivery_count", c_uint32), ("delivery_count", c_uint32),
         ("credit", c_uint32), ("available", c_uint32), ("drained", c_uint32),
-        ("drain", c_bool),
+        ("drain", c_bool), ("awaited", c_bool),
     ]  # fmt: skip
 
 
@@ -111,14 +111,15 @@ class TwinSender:
     """Part 2.6.7 from the sender's side: its limit is kept, and credit follows from it."""
 
     def __init__(self, count: int) -> None:
-        self.initial, self.count, self.limit, self.drain = count, count, count, False
+        self.initial, self.count, self.limit = count, count, count
+        self.answers = True
 
     @property
     def credit(self) -> int:
         return limited(self.limit - self.count)
 
     def take_flow(self, seen: int | None, credit: int | None, drain: bool) -> None:
-        self.drain = drain
+        self.answers = not drain
         if credit is not None:
             self.limit = (self.initial if seen is None else seen) + credit
 
@@ -128,9 +129,9 @@ class TwinSender:
         return sends
 
     def drained(self) -> bool:
-        if not self.drain or not self.credit:
+        if self.answers:
             return False
-        self.count = self.limit
+        self.count, self.answers = max(self.limit, self.count), True
         return True
 
 

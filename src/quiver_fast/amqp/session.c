@@ -65,7 +65,7 @@ void amqp_link_attach(amqp_link_t *link, uint32_t initial_delivery_count) {
 }
 
 void amqp_sender_take_flow(amqp_link_t *link, const amqp_flow_t *flow) {
-  link->drain = flow->drain;
+  link->drain = link->awaited = flow->drain;
   if (!flow->has_link_credit) return;
   /* A receiver that has not seen our attach knows no count (part 2.6.7). */
   const uint32_t seen =
@@ -81,7 +81,8 @@ bool amqp_sender_send(amqp_link_t *link) {
 }
 
 bool amqp_sender_drained(amqp_link_t *link) {
-  if (!link->drain || link->credit == 0) return false;
+  if (!link->awaited) return false;
+  link->awaited = false;
   link->delivery_count += link->credit;
   link->credit = 0;
   return true;

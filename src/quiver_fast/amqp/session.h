@@ -25,6 +25,7 @@ typedef struct amqp_link {
   uint32_t available; /* what the sender said that it has, or has */
   uint32_t drained;   /* the receiver's: credit that came back unused, until its user looks */
   bool drain;
+  bool awaited; /* the sender's: the receiver drains, and waits for a flow of ours */
 } amqp_link_t;
 
 /* ---- Sessions */
@@ -62,7 +63,8 @@ void amqp_sender_take_flow(amqp_link_t *link, const amqp_flow_t *flow);
 bool amqp_sender_send(amqp_link_t *link);
 
 /* The sender's: use up the credit of a receiver that drains, when nothing is left to send.
- * Says whether the receiver is owed a flow. */
+ * Says whether the receiver is owed a flow: each of its own that drains is answered by one, also
+ * where messages used up the credit or there was none (part 2.6.7). */
 bool amqp_sender_drained(amqp_link_t *link);
 
 /* The receiver's: take what a flow of the sender says of the link. False where its count ran

@@ -238,7 +238,7 @@ cdef class Sender(Outgoing):
         cdef int64_t time = 0
         cdef int i
         if room <= 0:
-            return 0
+            return 0 if self.end.counts.credit or self.is_open else self.give_back()
         allowed = self.allowance(now)
         if allowed <= 0:
             return self.give_back()

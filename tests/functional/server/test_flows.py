@@ -1,0 +1,102 @@
+"""Flows that ask for an answer, and credit of any size (parts 2.6.7 and 2.7.4; frames by hand)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.amqp_frames import FrameClient, message
+from support.server import Server
+
+SESSION = {"next_incoming_id": 0, "incoming_window": 1000, "next_outgoing_id": 0,
+           "outgoing_window": 1000}  # fmt: skip
+UINTS = (1, 2**31 - 1, 2**31, 2**32 - 1)
+
+
+@pytest.fixture(name="client")
+def opened_client(server: Server) -> Iterator[FrameClient]:
+    with FrameClient(server.port) as client:
+        client.open()
+        client.begin()
+        yield client
+
+
+def publish(client: FrameClient, address: str, count: int) -> None:
+    """Send messages over a link of handle 9."""
+    client.attach_sender(address, handle=9)
+    client.wait_for_credit()
+    for number in range(count):
+        client.transfer(number, message(b"%d" % number), handle=9)
+        client.expect("disposition")
+
+
+def flow_of(client: FrameClient, handle: int) -> dict[str, object]:
+    """Return the fields of the next flow of a link, by its handle; others' may come before."""
+    while True:
+        fields = client.expect("flow").fields
+        if fields.get("handle") == handle:
+            return fields
+
+
+def next_transfer(client: FrameClient) -> None:
+    frame = client.read()
+    while frame.name == "flow":
+        frame = client.read()
+    assert frame.name == "transfer", frame
+
+
+@pytest.mark.parametrize("credit", UINTS)
+@pytest.mark.parametrize("window", UINTS)
+def test_credit_and_window_may_be_any_uint(
+    client: FrameClient, address: str, credit: int, window: int
+) -> None:
+    publish(client, address, 1)
+    client.attach_receiver(address)
+    client.give_credit(credit, incoming_window=window)
+    next_transfer(client)
+
+
+@pytest.mark.parametrize("credit", UINTS)
+def test_all_that_is_left_of_a_credit_is_drained(
+    client: FrameClient, address: str, credit: int
+) -> None:
+    publish(client, address, 1)
+    theirs = client.attach_receiver(address).fields["handle"]
+    client.give_credit(credit, drain=True)
+    next_transfer(client)
+    told = flow_of(client, theirs)
+    assert (told["delivery_count"], told.get("link_credit", 0)) == (credit, 0)
+
+
+@pytest.mark.parametrize("there", [0, 2, 5])
+@pytest.mark.parametrize("credit", [0, 2, 3])
+def test_each_drain_is_answered(client: FrameClient, address: str, there: int, credit: int) -> None:
+    """go-amqp's DrainCredit waits for a flow, also where no credit is left to return."""
+    publish(client, address, there)
+    theirs = client.attach_receiver(address).fields["handle"]
+    client.give_credit(credit, drain=True)
+    for _ in range(min(there, credit)):
+        next_transfer(client)
+    told = flow_of(client, theirs)
+    assert (told["delivery_count"], told.get("link_credit", 0)) == (credit, 0)
+    # And the next one too, which finds nothing to return.
+    client.send("flow", handle=0, delivery_count=credit, link_credit=0, drain=True, **SESSION)
+    told = flow_of(client, theirs)
+    assert (told["delivery_count"], told.get("link_credit", 0)) == (credit, 0)
+
+
+@pytest.mark.parametrize("of", ["session", "consumer", "producer"])
+def test_echo_is_answered(client: FrameClient, address: str, of: str) -> None:
+    consumer = client.attach_receiver(address, handle=0).fields["handle"]
+    producer = client.attach_sender(address, handle=1).fields["handle"]
+    client.wait_for_credit()
+    link = {
+        "session": {},
+        "consumer": {"handle": 0, "delivery_count": 0, "link_credit": 7},
+        "producer": {"handle": 1, "delivery_count": 0, "available": 3},
+    }[of]
+    client.send("flow", echo=True, **SESSION, **link)
+    told = client.expect("flow").fields
+    assert told.get("handle") == {"session": None, "consumer": consumer, "producer": producer}[of]
+    if of == "consumer":
+        assert told["link_credit"] == 7
