@@ -217,6 +217,38 @@ def test_a_drain_is_answered_where_nothing_is_left_to_take_back() -> None:
         assert_clean(run_pyfast(*arguments("send", peer.port, count=10)))
 
 
+@pytest.mark.parametrize("words", [{}, {"durable": 1}])
+def test_a_peer_that_takes_smaller_messages_gets_none(words: dict[str, int]) -> None:
+    """Part 2.7.3: both sizes are told before the first transfer."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=TARGET, max_message_size=1024)
+        talk.give_credit(COUNT)
+        for frame in talk.read_to_end():
+            assert frame.name != "transfer"
+
+    with FramePeer(script) as peer:
+        words = {"count": 10, "body_size": 2000, **words}
+        end = run_pyfast(*arguments("send", peer.port, **words))
+        assert_error(
+            end, "takes messages of at most 1024 bytes, and ours have 20", "body-size 2000"
+        )
+
+
+def test_a_message_may_be_as_large_as_the_peer_takes() -> None:
+    def script(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=TARGET, max_message_size=2**63)
+        talk.give_credit(COUNT)
+        take(talk, 3)
+        talk.send_bytes(answer(0, 2))
+        talk.read_until("end")
+
+    with FramePeer(script) as peer:
+        assert_clean(run_pyfast(*arguments("send", peer.port, count=3, body_size=900)))
+
+
 # ---- receiving
 
 

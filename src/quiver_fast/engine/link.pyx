@@ -118,6 +118,7 @@ cdef class Endpoint(Course):
         """Make use of a link that both sides have attached, and begin the run."""
         self.end = self.connection.end_of(self.link)
         self.end.user = self.user()
+        self.check_limits()
         if self.batch_size:
             self.coordinator = Coordinator(self.connection)
             self.coordinator.attach(self.session, f"{self.name}-coordinator")
@@ -252,6 +253,9 @@ cdef class Endpoint(Course):
     cdef int begin(self) noexcept nogil:
         """Begin the clock of the run, or the step before it. The link is attached."""
         return self.start_clock()
+
+    def check_limits(self) -> None:
+        """Raise LinkError where the run needs more than the peer's attach allows."""
 
     def prepare_session(self) -> None:
         """Set what our begin needs before it is sent."""

@@ -10,14 +10,15 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_TRANSACTIONAL, AMQP_FRAME_ROOM, AMQP_OURS, AMQP_STAMP_TAG, amqp_bytes_t,
+    AMQP_CODE_TRANSACTIONAL, AMQP_FRAME_ROOM, AMQP_OURS, AMQP_STAMP_TAG, AMQP_THEIRS, amqp_bytes_t,
     amqp_output_add, amqp_output_refer, amqp_output_room, amqp_session_end_t, amqp_stamp_lay,
-    amqp_state_t, amqp_transfer_t, amqp_unsettled_add, amqp_unsettled_add_all,
-    amqp_unsettled_free, amqp_unsettled_init, amqp_write_state, amqp_write_transfer,
+    amqp_state_t, amqp_transfer_t, amqp_unsettled_add, amqp_unsettled_add_all, amqp_unsettled_free,
+    amqp_unsettled_init, amqp_write_state, amqp_write_transfer,
 )
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.template cimport MessageTemplate
 from quiver_fast.engine.wire cimport no_memory
+from quiver_fast.errors import LinkError
 
 # Larger bodies are not copied behind each transfer, but referred to.
 cdef size_t STAMPED_LIMIT = 4096
@@ -58,6 +59,14 @@ cdef class Outgoing(Endpoint):
 
     def __dealloc__(self) -> None:
         amqp_unsettled_free(&self.waiting)
+
+    def check_limits(self) -> None:
+        """Raise LinkError where the peer takes no messages as large as ours (part 2.7.3)."""
+        cdef uint64_t most = self.end.max_message_size[<int>AMQP_THEIRS]
+        if most and self.template.size > most:
+            raise LinkError(
+                f"{self.connection.peer}: '{self.address}' takes messages of at most {most} bytes, "
+                f"and ours have {self.template.size} (body-size {self.template.body_size})")
 
     def lay_frames(self) -> None:
         """Take payloads that fill frames of the peer's largest size."""
