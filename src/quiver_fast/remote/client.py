@@ -137,19 +137,23 @@ class Queue:
         """
         return Appender(self)
 
-    def tailer(self, index: int | None = None, *, reconnect: float = 0.0) -> Tailer:
+    def tailer(
+        self, index: int | None = None, *, reconnect: float = 0.0, create: bool = True
+    ) -> Tailer:
         """Return a new tailer.
 
         Args:
             index: of the first entry wanted; None begins with the first there is.
             reconnect: when the connection is lost, for how many seconds to try again;
                 reading goes on with the next index. 0: a lost connection is an error.
+            create: make a queue that does not exist, as a reader that comes before its
+                writers wants it. False: it is an error.
 
         Raises:
             LinkError: the server refused it.
             PeerError: the server is lost or silent.
         """
-        return Tailer(self, index, reconnect)
+        return Tailer(self, index, reconnect, create=create)
 
     def last_index(self) -> int:
         """Return the index of the queue's last entry, -1 if there is none."""
@@ -197,7 +201,7 @@ class _Part:
         self._reply = self._open()
 
     def _open(self) -> bytes:
-        reply = self._queue._call("Queue", f"{self._event}: {{ }}")
+        reply = self._queue._call("Queue", self._event)
         self._connection = self._queue._open_connection()
         self._cid = cid_of(reply, self._queue.csp)
         return reply
@@ -227,7 +231,7 @@ class Appender(_Part):
     """Appends to a queue. Made by `Queue.appender`."""
 
     def __init__(self, queue: Queue) -> None:
-        super().__init__(queue, "createAppender")
+        super().__init__(queue, "createAppender: { }")
 
     def __enter__(self) -> Appender:
         return self
@@ -285,8 +289,11 @@ class Tailer(_Part):
         end: after the last entry then.
     """
 
-    def __init__(self, queue: Queue, index: int | None, reconnect: float) -> None:
-        super().__init__(queue, "createTailer")
+    def __init__(
+        self, queue: Queue, index: int | None, reconnect: float, *, create: bool = True
+    ) -> None:
+        # A server that does not know the argument ignores it (B.5), and makes the queue.
+        super().__init__(queue, f"createTailer: {{ {'' if create else 'create: false '}}}")
         self.start = start_of(self._reply, queue.csp)
         self.end = end_of(self._reply, queue.csp)
         self.index = self.start if index is None else index

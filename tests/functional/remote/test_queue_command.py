@@ -33,6 +33,18 @@ def test_a_server_and_its_directory_show_the_same(tmp_path: Path) -> None:
     assert locally.lines == remote.lines
 
 
+@pytest.mark.parametrize("operation", ["dump", "tail"])
+def test_a_reader_makes_no_queue(operation: str, tmp_path: Path) -> None:
+    with serving(tmp_path) as port:
+        place = f"127.0.0.1:{port}"
+        looked = queue(operation, f"csp://{place}/a/nope")
+    assert (looked.code, looked.stdout) == (1, "")
+    [line] = looked.stderr.splitlines()
+    assert line.startswith("quiver-queue: error: ")
+    assert "there is no queue a/nope" in line
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_directory_without_a_server(tmp_path: Path) -> None:
     appended = queue("append", tmp_path / "q", *VALUES)
     assert appended.code == 0, appended.stderr

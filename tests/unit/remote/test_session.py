@@ -433,6 +433,12 @@ def test_no_queue_where_creation_is_off(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("argument", ["{ create: no }", "{ create }", "[ create ]", "false"])
+def test_what_says_not_whether_a_queue_is_made(session: Exchange, argument: str) -> None:
+    said = session.send(request(f"createTailer: {argument}", csp=QUEUE, tid=6))
+    assert failure(said)[:2] == (6, ILLEGAL_ARGUMENT)
+
+
 # ---- B.8 -----------------------------------------------------------------------------
 
 

@@ -36,6 +36,22 @@ def test_a_queue_goes_on_after_a_restart(tmp_path: Path) -> None:
     store.files.close()
 
 
+def test_a_reader_that_makes_no_queue(tmp_path: Path) -> None:
+    store = Store(QueueDirectory(tmp_path))
+    session = Exchange(store)
+    asked = request("createTailer: { other: 1, create: false }", csp="//h/a/b#Queue", tid=1)
+    expected = (1, "java.io.FileNotFoundException", "there is no queue a/b")
+    assert failure(session.send(asked)) == expected
+    assert list(tmp_path.iterdir()) == []
+    assert "reply" in reply(session.send(request("createTailer:", csp="//h/a/b", tid=1)))[1]
+    assert "reply" in reply(session.send(asked))[1]
+    store.files.close()
+    # One that the server has yet to open is there too.
+    store = Store(QueueDirectory(tmp_path))
+    assert "reply" in reply(Exchange(store).send(asked))[1]
+    store.files.close()
+
+
 def test_a_batch_never_crosses_a_cycle_and_the_next_begins_it(tmp_path: Path) -> None:
     store = Store(QueueDirectory(tmp_path, roll="TEST_SECONDLY"))
     session = Exchange(store)

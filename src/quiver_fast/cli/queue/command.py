@@ -145,7 +145,7 @@ def _dump(args: argparse.Namespace) -> int:
 
 
 def _remote_entries(url: str, start: int | None) -> Iterator[Entry]:
-    with client.Queue(url) as queue, queue.tailer(start) as tailer:
+    with client.Queue(url) as queue, queue.tailer(start, create=False) as tailer:
         while entries := tailer.read():
             yield from entries
 
@@ -180,7 +180,7 @@ def _tail(args: argparse.Namespace) -> int:
     if not _is_remote(args.queue):
         return _tail_files(args)
     with client.Queue(args.queue) as queue:
-        tailer = queue.tailer(args.start, reconnect=args.reconnect)
+        tailer = queue.tailer(args.start, reconnect=args.reconnect, create=False)
         if args.start is None:
             tailer.index = tailer.end
         while True:

@@ -67,6 +67,7 @@ cdef class Session(Tailing):
     cdef void refuse_as(self, const Refusal *refusal) noexcept nogil
     cdef void wrong_event(self) noexcept nogil
     cdef bint takes_no_argument(self, const Value *value) noexcept nogil
+    cdef bint may_create_tailer(self, const Value *value) noexcept nogil
     cdef bint is_submittable(self, const Value *value) noexcept nogil
     cdef void reply_number(self, int64_t number) noexcept nogil
     cdef void *acquire(self) noexcept nogil

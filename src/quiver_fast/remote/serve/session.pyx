@@ -10,10 +10,11 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memset
 
 from quiver_fast.remote.serve.reply cimport (
-    CORRUPTED, ILLEGAL_ARGUMENT, ILLEGAL_STATE, OUT_OF_BOUNDS, REJECTED, UNSOLICITED, UNSUPPORTED,
-    Failure, put_appender, put_exception, put_index, put_number, put_tailer, put_text,
+    CORRUPTED, ILLEGAL_ARGUMENT, ILLEGAL_STATE, NO_SUCH_QUEUE, OUT_OF_BOUNDS, REJECTED,
+    UNSOLICITED, UNSUPPORTED, Failure, put_appender, put_exception, put_index, put_number,
+    put_tailer, put_text,
 )
-from quiver_fast.remote.serve.store cimport Queue, Refusal, Store
+from quiver_fast.remote.serve.store cimport MESSAGE_SIZE, Queue, Refusal, Store
 from quiver_fast.remote.serve.tailing cimport Tailing, is_beyond
 from quiver_fast.remote.serve.target cimport (
     APPENDER, TAILER, Target, TargetKind, Wait, add_target, find_target, new_target, remove_target,
@@ -29,7 +30,7 @@ from quiver_fast.remote.wire.wire cimport (
     EVENT_HAS_NEXT, EVENT_HEADER, EVENT_HEARTBEAT, EVENT_LAST_WRITTEN_INDEX,
     EVENT_ON_CLIENT_CLOSING, EVENT_SUBMIT, EVENT_UNKNOWN, HEADER_SIZE, LENGTH_MASK, MAX_DATA,
     MAX_META, META, MORE, VIEW_APPENDER, VIEW_TAILER, VIEW_UNKNOWN, Event, HasNext, MetaData, Tid,
-    read_header, scan_csp, scan_event, scan_has_next, scan_meta,
+    read_header, scan_create_tailer, scan_csp, scan_event, scan_has_next, scan_meta,
 )
 
 cdef extern from "<stdio.h>" nogil:
@@ -315,7 +316,7 @@ cdef class Session(Tailing):
             if self.takes_no_argument(value):
                 self.create_appender()
         elif event.kind == EVENT_CREATE_TAILER:
-            if self.takes_no_argument(value):
+            if self.may_create_tailer(value):
                 self.create_tailer()
         elif event.kind == EVENT_LAST_WRITTEN_INDEX:
             if self.takes_no_argument(value) and self.acquire() != NULL:
@@ -354,6 +355,21 @@ cdef class Session(Tailing):
         if is_empty_argument(value) or open_map(value, &scan):
             return True
         self.refuse(ILLEGAL_ARGUMENT, b"the event takes no argument")
+        return False
+
+    cdef bint may_create_tailer(self, const Value *value) noexcept nogil:
+        """Check the argument of createTailer: some readers must make no queue (B.5)."""
+        cdef char[MESSAGE_SIZE] message
+        cdef bint creates
+        cdef const char *error = scan_create_tailer(value, &creates)
+        if error != NULL:
+            self.refuse(ILLEGAL_ARGUMENT, error)
+        elif not creates and self.csp_queue == NULL and not self.store.has(self.csp.name):
+            snprintf(message, MESSAGE_SIZE, "there is no queue %.*s",
+                     <int>self.csp.name.size, self.csp.name.start)
+            self.refuse(NO_SUCH_QUEUE, message)
+        else:
+            return True
         return False
 
     cdef void reply_number(self, int64_t number) noexcept nogil:

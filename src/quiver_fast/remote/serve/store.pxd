@@ -91,6 +91,7 @@ cdef class Store:
     cdef resume_function resume
     cdef release_function release
 
+    cdef bint has(self, Slice name) noexcept nogil
     cdef void *acquire(self, Slice name, void *session, Refusal *refusal) noexcept nogil
     cdef int open_queue(self, bytes name, object session, Refusal *refusal) noexcept
     cdef int check_creation(self, str name) except -1

@@ -179,6 +179,11 @@ cdef class Store:
     def __dealloc__(self) -> None:
         free(self.timers.heap)
 
+    cdef bint has(self, Slice name) noexcept with gil:
+        """Say whether the queue of that checked name exists, or is being made."""
+        key = name.start[:name.size]
+        return key in self.queues or key in self.opening or self.files.holds(key.decode())
+
     cdef void *acquire(self, Slice name, void *session, Refusal *refusal) noexcept nogil:
         """Return the queue of that name, opened or created; NULL with ``refusal``."""
         cdef void *queue = NULL

@@ -77,6 +77,7 @@ cdef bint scan_index(Slice reply, int64_t *index) noexcept nogil
 cdef void scan_csp(Slice text, Csp *csp) noexcept nogil
 cdef bint scan_event(const char *text, size_t size, Event *event) noexcept nogil
 cdef const char *scan_has_next(const Value *value, HasNext *request) noexcept nogil
+cdef const char *scan_create_tailer(const Value *value, bint *creates) noexcept nogil
 
 
 cdef inline char *end_document(char *header, char *out, uint32_t bits) noexcept nogil:

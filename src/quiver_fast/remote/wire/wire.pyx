@@ -421,3 +421,22 @@ cdef const char *take_number(Slice item, bint *given, int64_t *number) noexcept 
     if item.start == NULL or not parse_int64(unquoted(item), number):
         return b"an argument of hasNext is not a 64-bit integer"
     return NULL
+
+
+cdef const char *scan_create_tailer(const Value *value, bint *creates) noexcept nogil:
+    """Read the arguments of createTailer (B.5); NULL, or why they are refused."""
+    cdef Scan scan
+    cdef Slice key
+    cdef Slice item
+    creates[0] = True
+    if is_empty_argument(value):
+        return NULL
+    if not open_map(value, &scan):
+        return b"the argument of createTailer is not a map"
+    while next_pair(&scan, &key, &item) > 0:
+        if not equals(unquoted(key), b"create"):
+            continue
+        creates[0] = equals(item, b"true")
+        if not creates[0] and not equals(item, b"false"):
+            return b"create is neither true nor false"
+    return NULL
