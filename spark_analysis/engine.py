@@ -159,9 +159,24 @@ def _facts(
             # A fact is a table with tasks of its own, most of which have next to nothing.
             found = tables.coalesce(max(parts, 1)).persist()
             try:
-                yield found
+                yield _without_plan(found)
             finally:
                 found.unpersist()
+
+
+def _without_plan(found: DataFrame) -> DataFrame:
+    """Return persisted rows as a table of their own, in a session with its own Java.
+
+    What is asked of facts joins and unites them several times. Spark looks through the whole plan
+    of each of these copies, in each query, though it reads all of them from memory: of a run of
+    many ends that took most of the time. The rows know how they are made again where they are lost.
+    """
+    table = getattr(found, "_jdf", None)
+    if table is None:
+        return found
+    spark = found.sparkSession
+    rows = spark._jsparkSession.createDataFrame(table.javaRDD(), table.schema())
+    return DataFrame(rows, spark)
 
 
 def analysed(
