@@ -8,12 +8,13 @@ few bad lines in a large split cost little more than a second look at it.
 from __future__ import annotations
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.records.layout import is_record
 from quiver_fast.records.runs import scan_runs
-from quiver_fast.records.sources import Place, is_zstd, open_place, open_source
+from quiver_fast.records.sources import Place, is_compressed, open_place, open_source
 
 __all__ = ["KEPT_LINES", "bad_lines"]
 
@@ -46,7 +47,7 @@ def bad_lines(
         spool: an empty temporary file with a name, for text that is compressed.
     """
     with open_place(path) as file:
-        if is_zstd(file):
+        if is_compressed(file):
             _copy(open_source(file, start, end), spool)
             path, start, end = spool.name, 0, spool.tell()
     search = _Search(path, record_format, operation, unit)
@@ -57,6 +58,8 @@ def bad_lines(
 
 
 def _copy(source: Any, spool: Any) -> None:
+    # A mark is taken off again, and so none that the text itself begins with.
+    spool.write(BOM_UTF8)
     block = memoryview(bytearray(_COPY_SIZE))
     while size := source.readinto(block):
         spool.write(block[:size])
@@ -108,7 +111,9 @@ class _Search:
         with io.BufferedReader(open_place(self._path)) as file:
             file.seek(max(start - 1, 0))
             text = file.read(end - file.tell())
-            if start > 0:
+            if start == 0:
+                text = text.removeprefix(BOM_UTF8)
+            else:
                 # With the byte before it, the first line shows whether it begins here.
                 newline = text.find(b"\n") + 1
                 text = text[newline:] if newline else b""

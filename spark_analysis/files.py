@@ -14,10 +14,11 @@ from quiver_fast.analysis.read.discovery import end_of, matches, role_of, search
 from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import UsageError
 from quiver_fast.records import formats
+from quiver_fast.records.compression import without_suffix
 from quiver_fast.records.frames import split_points
 from quiver_fast.records.ids import key_or_own
 from quiver_fast.records.layout import layout_of
-from quiver_fast.records.sources import Place, is_zstd, open_place, open_source
+from quiver_fast.records.sources import Place, is_compressed, open_place, open_source
 from spark_analysis.hadoop import Settings
 from spark_analysis.places import RemotePath, is_remote, remote_path
 
@@ -35,7 +36,7 @@ SPLIT_SIZE = 256 << 20
 _PART_SIZE = 32 << 20
 # A longer line is no record; what is behind this much of it is not looked at.
 _BLOCK_SIZE = 1 << 16
-_SUFFIXES = (".zst", ".csv", "-transfers")
+_SUFFIXES = (".csv", "-transfers")
 _LOCAL = re.compile(r"file:(//(localhost)?)?(?=/)")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
@@ -55,7 +56,7 @@ class RecordFile:
             file is ``"v1"`` where its first line does not tell the difference.
         operation: ``"send"`` or ``"receive"``; None where neither name nor line tells it.
         unit: ``"ms"``, ``"us"`` or ``"ns"``.
-        compressed: whether it is zstd.
+        compressed: whether it is compressed.
         id_key: by which ids that are no numbers are hashed (:mod:`quiver_fast.records.ids`);
             the driver's own by default, so that all tasks of a job have one.
         remote: what opens it, if ``path`` is a URL.
@@ -110,8 +111,8 @@ def discover(paths: Iterable[str], settings: Settings = ()) -> list[RecordFile]:
     ``-transfers.csv`` is its arrow.
 
     Args:
-        paths: files, folders (searched with those below for ``*transfers.csv`` and
-            ``*transfers.csv.zst``), and glob patterns of either; here or as URLs.
+        paths: files, folders (searched with those below for ``*transfers.csv``, plain or
+            compressed), and glob patterns of either; here or as URLs.
         settings: Hadoop's, for URLs.
 
     Raises:
@@ -147,11 +148,11 @@ def describe(
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
     """
     operation = operation or _OPERATIONS.get(role_of(path) or "")
     with open_place(path) as file:
-        compressed = is_zstd(file)
+        compressed = is_compressed(file)
         layout, unit = layout_of(_lines(file), None, operation)
     record_format, operation = layout or (None, operation)
     remote = path if isinstance(path, RemotePath) else None
@@ -242,7 +243,7 @@ def _pure(path: AnyPath) -> PurePath:
 
 def _arrow(path: AnyPath) -> str:
     """Return the arrow's name, which is the file's without what all have in common."""
-    name = path.name
+    name = without_suffix(path.name)
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
     return name

@@ -32,8 +32,8 @@ __all__ = ["main", "make_parser"]
 _DESCRIPTION = """\
 Analyse the records of many runs, arrows and hosts in one Spark job.
 
-A PATH is a file of records, a folder (searched for *transfers.csv and
-*transfers.csv.zst) or a pattern. A file's folder is its run, the file's name
+A PATH is a file of records, a folder (searched for *transfers.csv, plain or
+compressed) or a pattern. A file's folder is its run, the file's name
 before -transfers its arrow; the senders and receivers of one run are its ends.
 s3a://BUCKET/... and hdfs://HOST/... are read as well, with what Spark knows of them
 (spark.hadoop.fs.s3a.*); DIR is a folder that driver and executors share.

@@ -37,7 +37,7 @@ def scan_split(split: Split) -> Iterator[RunBatch]:
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
     """
     file = split.file
     return scan_runs(
@@ -70,7 +70,7 @@ def parse_split(split: Split, wanted: Selection = EVERYTHING) -> Iterator[pa.Rec
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged, or a line is no record and ``wanted`` does not
+        RecordError: compressed data is damaged, or a line is no record and ``wanted`` does not
             allow that.
     """
     for rows in _gathered(_parse(split, wanted)):

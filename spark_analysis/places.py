@@ -26,7 +26,8 @@ import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import S3FileSystem
 
-from quiver_fast.analysis.read.discovery import RECORD_FILES, without_remainders
+from quiver_fast.analysis.read.discovery import without_remainders
+from quiver_fast.analysis.read.record_names import RECORD_FILES
 from quiver_fast.errors import UsageError
 from spark_analysis.hadoop import Settings, hdfs_options, s3_options
 
@@ -149,7 +150,7 @@ class RemotePath:
         with _told(self):
             found = [self._at(key) for key in sorted(self._system.find(self._key))]
         files = [path for path in found if any(path.match(pattern) for pattern in RECORD_FILES)]
-        return list(without_remainders(files))
+        return without_remainders(files)
 
     @property
     def _system(self) -> fsspec.AbstractFileSystem:

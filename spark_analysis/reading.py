@@ -31,7 +31,7 @@ def read_records(
 
     Raises:
         OSError: a file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
     """
     splits = [split for file in files for split in splits_of(file, split_size)]
     return by_splits(spark, splits, as_records, schema.RECORDS)

@@ -128,7 +128,7 @@ def file_analysis(
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
     """
     facts = _Facts(table, file.arrow)
     received = file.role == RECEIVER

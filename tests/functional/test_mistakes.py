@@ -69,7 +69,7 @@ USAGE = [
     ("bench", ["--include-servers", "rabbit"], "did you mean rabbitmq?"),
     ("bench", ["--resume"], "--resume needs --output"),
     ("analyze", ["none"], "'none': no such file, directory or match"),
-    ("analyze", ["."], "no records (*transfers.csv, *transfers.csv.zst) in '.'"),
+    ("analyze", ["."], "no records (*transfers.csv, plain or with .zst, .xz, .gz, .bz2) in '.'"),
     ("queue", ["show", "q0"], "invalid choice: 'show'"),
     ("queue", ["dump", "none"], "'none' is no directory, and no csp URL"),
     ("queue", ["dump", "."], "'.' is no queue: it has no metadata.cq4t and no .cq4 file"),

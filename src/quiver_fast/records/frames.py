@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import zstandard
 
-from quiver_fast.records.sources import MARKER, Place, is_zstd, open_place, open_source
+from quiver_fast.records.compression import MARKER
+from quiver_fast.records.sources import Place, is_compressed, open_place, open_source
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -175,10 +176,10 @@ def lost_end(path: Place, truncated: bool) -> bool:
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
     """
     with open_place(path) as file:
-        if not is_zstd(file):
+        if not is_compressed(file):
             return False
         file.seek(0)
         if file.read(len(MARKER)) == MARKER:
@@ -193,19 +194,19 @@ def split_points(path: Place, size: int) -> list[tuple[int, int]]:
     """Divide a file of records into splits for :func:`quiver_fast.records.runs.scan_runs`.
 
     Args:
-        path: the file, plain or zstd.
+        path: the file, plain or compressed.
         size: bytes of text in each split, about; at least 1.
 
     Returns:
         (start, end) of each split in bytes of the file, together the whole file; one
-        split for a zstd file without our index, none for an empty file.
+        split for a compressed file without our index, none for an empty file.
 
     Raises:
         OSError: the file cannot be read.
     """
     with open_place(path) as file:
         end = file.seek(0, os.SEEK_END)
-        compressed = is_zstd(file)
+        compressed = is_compressed(file)
     frames = read_index(path)
     if frames is not None:
         return _frame_splits(frames, size, end)
@@ -225,23 +226,23 @@ def _frame_splits(frames: list[Frame], size: int, end: int) -> list[tuple[int, i
 
 
 def missing_text(path: Place) -> int | None:
-    """Return how many bytes of text a zstd file that was cut lacks at its end.
+    """Return how many bytes of text a compressed file that was cut lacks at its end.
 
     A file of ours tells how much it should have; any other, where the frame that was cut
     says how large it is, what is missing of that frame at least.
 
     Args:
-        path: the file, plain or zstd.
+        path: the file, plain or compressed.
 
     Returns:
-        0 for a file that is not zstd or not cut; None where nothing tells.
+        0 for a file that is plain or not cut; None where nothing tells.
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
     """
     with open_place(path) as file:
-        if not is_zstd(file) or read_index(path) is not None:
+        if not is_compressed(file) or read_index(path) is not None:
             return 0
         announced = _announced(file)
         source = open_source(file)

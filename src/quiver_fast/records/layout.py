@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +23,16 @@ __all__ = ["EXCERPT_SIZE", "is_record", "layout_of", "line_fault", "malformed_te
 
 EXCERPT_SIZE = 80
 """Bytes that are kept of a line that is no record (records/lines.pxd)."""
+
+
+# Encodings of other systems: their marks, as excerpts show bytes that are no UTF-8, and lines
+# without one, whose letters are digits mostly. UTF-16's first mark begins UTF-32's too.
+_WIDE = (
+    ("UTF-32", "little", "\\xff\\xfe\0\0", re.compile("(?:[ -~\r]\0\0\0)+")),
+    ("UTF-32", "big", "\0\0\\xfe\\xff", re.compile("(?:\0\0\0[ -~\r])+\0{0,3}")),
+    ("UTF-16", "little", "\\xff\\xfe", re.compile("(?:[ -~\r]\0)+")),
+    ("UTF-16", "big", "\\xfe\\xff", re.compile("(?:\0[ -~\r])+\0?")),
+)
 
 
 def layout_of(
@@ -91,7 +102,7 @@ def line_fault(
         unit: That of the arrow's own times in the file, where known.
     """
     if "\0" in text:
-        return "it has NUL bytes"
+        return _wide_fault(text) or "it has NUL bytes"
     if text.find("\r") == len(text) - 1 >= 0:
         return "it ends in CR LF, and records end in LF"
     if "\r" in text:
@@ -100,6 +111,19 @@ def line_fault(
     if record_format is None or operation is None or len(text) >= EXCERPT_SIZE:
         return None
     return _field_fault(text.split(","), record_format, operation, unit)
+
+
+def _wide_fault(text: str) -> str | None:
+    """Say which encoding with NUL bytes a line is in; None for none."""
+    for encoding, order, mark, letters in _WIDE:
+        # A mark tells its reader the order.
+        source = encoding if text.startswith(mark) else f"{encoding}{order[0].upper()}E"
+        if source == encoding or letters.fullmatch(text):
+            return (
+                f"it is {encoding} ({order}-endian), and records are UTF-8: "
+                f"iconv -f {source} -t UTF-8 makes it so"
+            )
+    return None
 
 
 def _field_fault(

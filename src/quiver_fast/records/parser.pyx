@@ -17,7 +17,7 @@ from quiver_fast.records.log_histogram cimport LogHistogram
 
 from quiver_fast.records import formats
 from quiver_fast.records.settling import SampledSettlements
-from quiver_fast.records.sources import PlainSource, open_source
+from quiver_fast.records.sources import PlainSource, open_source, skip_mark
 from quiver_fast.records.transfers import TailBatch, Transfers
 
 cdef enum:
@@ -132,10 +132,10 @@ cdef class LineBuffer:
 
 
 def read_transfers(path, *, record_format=None, operation=None, progress=None):
-    """Read every record of a file, plain or zstd (told by its first bytes).
+    """Read every record of a file, plain or compressed (told by its first bytes).
 
     Lines that are no record are counted, not fatal; so is a last line without newline
-    or an unfinished zstd frame (``truncated``).
+    or unfinished compressed data (``truncated``).
 
     Args:
         path: The file; it must be seekable.
@@ -150,7 +150,7 @@ def read_transfers(path, *, record_format=None, operation=None, progress=None):
 
     Raises:
         OSError: If the file cannot be read.
-        RecordError: If zstd data is damaged.
+        RecordError: If compressed data is damaged.
         ValueError: If ``record_format`` or ``operation`` is none of the known ones.
     """
     cdef LineBuffer buffer = LineBuffer()
@@ -282,6 +282,8 @@ cdef class TransferTail:
         count = settled = latency_sum = body_bytes = 0
         sampled = sampled_sum = 0
         first_time = last_time = None
+        if self._file.tell() == 0 and not skip_mark(self._file):
+            until = 0
         source = PlainSource(self._file, until)
         self._latencies.clear()
         while self._buffer.feed(source, parser) > 0:

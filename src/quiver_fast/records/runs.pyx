@@ -21,7 +21,7 @@ from quiver_fast.records.lines cimport (
 from quiver_fast.records.parser cimport LineBuffer
 
 from quiver_fast.records import formats
-from quiver_fast.records.sources import is_zstd, open_place, open_source
+from quiver_fast.records.sources import is_compressed, open_place, open_source
 from quiver_fast.records.transfers import RunBatch
 
 ctypedef const unsigned char *Text
@@ -408,11 +408,11 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
 
     A split of a plain file owns the lines that begin in it, so that splits which meet
     share nothing and miss nothing. A split of a zstd file begins and ends with a frame
-    (:func:`quiver_fast.records.frames.split_points`). Malformed and truncated lines are
+    (:func:`quiver_fast.records.frames.split_points`); any other compressed file is one split. Malformed and truncated lines are
     counted as :func:`quiver_fast.records.parser.read_transfers` does.
 
     Args:
-        path: The file, plain or zstd; it must be seekable. Or what opens it, where it is
+        path: The file, plain or compressed; it must be seekable. Or what opens it, where it is
             elsewhere (:data:`quiver_fast.records.sources.Place`).
         start: Offset in bytes of the file where the split begins.
         end: Offset where it ends; None for the end of the file.
@@ -435,7 +435,7 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
 
     Raises:
         OSError: If the file cannot be read.
-        RecordError: If zstd data is damaged.
+        RecordError: If compressed data is damaged.
         ValueError: If a format, operation, unit or instruction set is none of the known ones.
     """
     splits = scan_splits(
@@ -481,7 +481,7 @@ def scan_split(file, start, end, RunParser parser, LineBuffer buffer, progress):
     """Yield the batches of one split of an open file."""
     size = file.seek(0, os.SEEK_END)
     limit = None if end is None or end >= size else end
-    if not is_zstd(file):
+    if not is_compressed(file):
         start = line_start(file, start, size)
         limit = None if limit is None else max(start, line_start(file, limit, size))
     source = open_source(file, start, limit)

@@ -1,9 +1,16 @@
-"""Files of records as streams of bytes: plain, or zstd known by its first bytes."""
+"""Files of records as streams of bytes: plain, or compressed, which their first bytes tell.
+
+A byte-order mark at the beginning of the text is no part of it.
+"""
 
 from __future__ import annotations
 
+import lzma
 import os
+import shlex
 import sys
+import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from io import FileIO, RawIOBase
 from typing import BinaryIO, Protocol, TypeAlias, cast
@@ -11,15 +18,15 @@ from typing import BinaryIO, Protocol, TypeAlias, cast
 import zstandard
 
 from quiver_fast.errors import RecordError
+from quiver_fast.records.compression import HEAD_SIZE, ZSTD, Form, form_of, without_suffix
 
-__all__ = ["MARKER", "ByteSource", "Place", "PlainSource", "is_zstd", "open_place", "open_source"]
+__all__ = [
+    "ByteSource", "Place", "PlainSource", "is_compressed", "open_place", "open_source", "skip_mark"
+]  # fmt: skip
 
 Place: TypeAlias = "str | os.PathLike[str] | Callable[[], RawIOBase]"
 """Where a file is: its path, or what opens it elsewhere, seekable and with a ``name``."""
 
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-# What our compressed files begin with (records/frames.py): a frame that zstd skips.
-MARKER = b"\x50\x2a\x4d\x18\x0c\0\0\0quiver lines"
 # A decompression step takes as many compressed bytes as gave this much text at the ratio
 # of the step before: the strongest compression (32,000 times) does not flood the memory,
 # and weak compression does not cost many steps.
@@ -28,6 +35,8 @@ _TEXT_STEP = 1 << 20
 _FRAME_HEADER = 18
 _SMALLEST_STEP = 512
 _LARGEST_STEP = 1 << 17
+# What Python says of a file that asks for more than it may have.
+_TOO_LARGE = "Memory usage limit exceeded"
 
 
 class ByteSource(Protocol):
@@ -70,11 +79,11 @@ class PlainSource:
         self.left -= count
 
 
-class _ZstdSource:
-    """The bytes in the zstd frames of a file, one frame after the other.
+class _CompressedSource:
+    """The text of a compressed file: of its parts (frames, members), one after the other.
 
-    The frames are decompressed one by one, to learn whether the last one is whole. A
-    stream reader over all of them does not report a frame that was cut.
+    They are decompressed one by one, to learn whether the last one is whole. A reader over
+    all of them does not report that.
     """
 
     descriptor: int | None = None
@@ -82,25 +91,54 @@ class _ZstdSource:
     def __init__(self, file: BinaryIO, name: str, end: int | None) -> None:
         self._file = file
         self._name = name
-        self._left = sys.maxsize if end is None else end - file.tell()
-        self._step = _SMALLEST_STEP
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._compressed = b""
+        start = file.tell()
+        self._left = sys.maxsize if end is None else end - start
+        self._begins = start == 0
         self._text = memoryview(b"")
-        self._begun = b""
-        self._of_frame = 0
         self.truncated = False
 
+    @property
+    def missing(self) -> int | None:
+        return None
+
     def readinto(self, view: memoryview) -> int:
-        while not self._text:
-            compressed = self._compressed or self._read()
-            if not compressed:
-                return 0
-            self._text = memoryview(self._decompress(compressed))
+        if self._begins:
+            self._text = memoryview(self._beginning())
+            self._begins = False
+        if not self._text:
+            self._text = memoryview(self._more())
         count = min(len(view), len(self._text))
         view[:count] = self._text[:count]
         self._text = self._text[count:]
         return count
+
+    def _beginning(self) -> bytes:
+        """Return the first text without its mark; empty where nothing else is there."""
+        text = b""
+        while len(text) < len(BOM_UTF8) and (more := self._more()):
+            text += more
+        return text.removeprefix(BOM_UTF8)
+
+    def _more(self) -> bytes:
+        """Return the next text, empty at the end."""
+        raise NotImplementedError
+
+    def _read(self, size: int) -> bytes:
+        compressed = self._file.read(min(size, self._left))
+        self._left -= len(compressed)
+        return compressed
+
+
+class _ZstdSource(_CompressedSource):
+    """The text of a zstd file, which tells how much a frame that was cut lacks."""
+
+    def __init__(self, file: BinaryIO, name: str, end: int | None) -> None:
+        super().__init__(file, name, end)
+        self._step = _SMALLEST_STEP
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._compressed = b""
+        self._begun = b""
+        self._of_frame = 0
 
     @property
     def missing(self) -> int | None:
@@ -109,10 +147,11 @@ class _ZstdSource:
         size = zstandard.get_frame_parameters(self._begun).content_size
         return None if size == zstandard.CONTENTSIZE_UNKNOWN else size - self._of_frame
 
-    def _read(self) -> bytes:
-        compressed = self._file.read(min(self._step, self._left))
-        self._left -= len(compressed)
-        return compressed
+    def _more(self) -> bytes:
+        while compressed := self._compressed or self._read(self._step):
+            if text := self._decompress(compressed):
+                return text
+        return b""
 
     def _decompress(self, compressed: bytes) -> bytes:
         if self._frame.eof:
@@ -133,6 +172,61 @@ class _ZstdSource:
         return text
 
 
+class _StreamSource(_CompressedSource):
+    """The text of a file that a decompressor of the standard library reads.
+
+    No step gives more text than asked for, however strong the compression is.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, end: int | None, form: Form) -> None:
+        super().__init__(file, name, end)
+        if form.decompressor is None:
+            raise RecordError(_refusal(name, form))
+        self._form = form
+        self._make = form.decompressor
+        self._member = form.decompressor()
+        self._compressed = b""
+
+    def _more(self) -> bytes:
+        while not self._member.eof or self._next_member():
+            compressed = b""
+            if self._member.needs_input:
+                compressed = self._compressed or self._read(_LARGEST_STEP)
+                self._compressed = b""
+                if not compressed:
+                    return b""
+            if text := self._decompress(compressed):
+                return text
+        return b""
+
+    def _next_member(self) -> bool:
+        """Go on behind the end of a member, and NUL bytes that may fill up a file."""
+        rest = self._member.unused_data.lstrip(b"\0")
+        while not rest and (block := self._read(_LARGEST_STEP)):
+            rest = block.lstrip(b"\0")
+        if rest:
+            self._member, self._compressed = self._make(), rest
+        return bool(rest)
+
+    def _decompress(self, compressed: bytes) -> bytes:
+        try:
+            text = self._member.decompress(compressed, _TEXT_STEP)
+        except (OSError, zlib.error, lzma.LZMAError) as error:
+            if str(error) == _TOO_LARGE:
+                raise RecordError(_refusal(self._name, self._form)) from None
+            raise RecordError(f"{self._name}: damaged {self._form.name} data: {error}") from None
+        self.truncated = not self._member.eof
+        return text
+
+
+def _refusal(name: str, form: Form) -> str:
+    """Say that a file is not read, and which command makes it readable."""
+    plain = without_suffix(name)
+    plain = f"{name}.csv" if plain == name else plain
+    command = f"{form.command} {shlex.quote(name)} > {shlex.quote(plain)}"
+    return f"{name} is {form.name} data, which is not read: {command}"
+
+
 def open_place(place: Place) -> FileIO:
     """Open a file of records, unbuffered.
 
@@ -144,20 +238,45 @@ def open_place(place: Place) -> FileIO:
     return open(place, "rb", buffering=0)
 
 
-def is_zstd(file: FileIO) -> bool:
-    """Say whether the first bytes of ``file``, which is seekable, are those of zstd."""
-    file.seek(0)
-    return file.read(len(MARKER)).startswith((_ZSTD_MAGIC, MARKER))
+def is_compressed(file: FileIO) -> bool:
+    """Say whether the first bytes of ``file``, which is seekable, are those of no text."""
+    return form_of(_head(file)) is not None
 
 
 def open_source(file: FileIO, start: int = 0, end: int | None = None) -> ByteSource:
-    """Return the bytes of ``file``, decompressed where its first bytes say zstd.
+    """Return the text of ``file``, decompressed where its first bytes say so.
 
     Args:
         file: A seekable file, unbuffered.
         start: Offset in the file where to begin; in a zstd file, of a frame.
         end: Offset where to end, of a frame likewise; None for the end of the file.
+
+    Raises:
+        RecordError: it is compressed in a form that is not read.
     """
-    compressed = is_zstd(file)
+    form = form_of(_head(file))
     file.seek(start)
-    return _ZstdSource(file, str(file.name), end) if compressed else PlainSource(file, end)
+    if form is None:
+        if start == 0:
+            skip_mark(file)
+        return PlainSource(file, end)
+    if form is ZSTD:
+        return _ZstdSource(file, str(file.name), end)
+    return _StreamSource(file, str(file.name), end, form)
+
+
+def skip_mark(file: FileIO) -> bool:
+    """Go to the beginning of the text of a plain file, behind a byte-order mark.
+
+    Returns:
+        Whether that is known: not while a file that grows has a part of a mark alone.
+    """
+    file.seek(0)
+    head = file.read(len(BOM_UTF8))
+    file.seek(len(BOM_UTF8) if head == BOM_UTF8 else 0)
+    return head in (b"", BOM_UTF8) or not BOM_UTF8.startswith(head)
+
+
+def _head(file: FileIO) -> bytes:
+    file.seek(0)
+    return file.read(HEAD_SIZE)

@@ -48,7 +48,7 @@ def scan_file(
     ``truncated`` are about the split of the batch; the line's number is that in the file.
 
     Args:
-        path: the file, plain or zstd; it must be seekable.
+        path: the file, plain or compressed; it must be seekable.
         record_format: "v1", "v2" or "v3"; by default the first line that fits one tells.
         operation: "send" or "receive"; by default that line tells as well.
         progress: called now and then with the offset reached and the size of the file.
@@ -57,7 +57,7 @@ def scan_file(
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
         ValueError: ``record_format`` or ``operation`` is none of the known ones.
     """
     splits = split_points(path, split_size)

@@ -1,37 +1,36 @@
 """From the words of a command line to runs: which files hold records, and which are a pair.
 
 A file is taken as it is. A directory is searched, with those below it, for files that
-end in ``transfers.csv`` or ``transfers.csv.zst``, as the wrappers name them. Anything
-else is expanded as a glob. Two files whose paths differ in nothing but ``sender`` and
-``receiver`` in the file's name are the two ends of one run. Files such as
-``sender.3-transfers.csv``, with the number of an end, are one run of many ends.
+end in ``transfers.csv``, as the wrappers name them, or in that and the suffix of a
+compressed form. Anything else is expanded as a glob. Two files whose paths differ in
+nothing but ``sender`` and ``receiver`` in the file's name are the two ends of one run.
+Files such as ``sender.3-transfers.csv``, with the number of an end, are one run of many
+ends.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from quiver_fast.analysis.read.record_names import PATTERNS_TEXT, RECORD_FILES
 from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import RecordError, UsageError
+from quiver_fast.records.compression import ZSTD, without_suffix
 
 __all__ = [
-    "RECORD_FILES", "RunFiles", "end_of", "find_runs", "is_url", "matches", "role_of", "search",
+    "RunFiles", "end_of", "find_runs", "is_url", "matches", "role_of", "search",
     "without_remainders",
 ]  # fmt: skip
 
-RECORD_FILES = ("*transfers.csv", "*transfers.csv.zst")
-"""The names of files of records."""
-
-_COMPRESSED = ".zst"
 _ROLES = ("sender", "receiver")
-_END = re.compile(r"(sender|receiver)\.(\d{1,9})-transfers\.csv(?:\.zst)?", re.ASCII)
+_END = re.compile(r"(sender|receiver)\.(\d{1,9})-transfers\.csv", re.ASCII)
 
 
 class Named(Protocol):
@@ -89,7 +88,8 @@ def find_runs(
         elsewhere: returns the files that a URL names; None where URLs are not known.
 
     Raises:
-        UsageError: a word names nothing, or a directory without records.
+        UsageError: a word names nothing, or a directory without records; a file is there in
+            two forms.
         RecordError: what has the name of a file is none, but a pipe or so; a loop of links.
         OSError: a directory or file cannot be read.
     """
@@ -99,14 +99,14 @@ def find_runs(
         for path in (_files(word) if elsewhere is None or not is_url(word) else elsewhere(word))
     )
     runs: dict[str, dict[str, Path]] = {}
-    for path in files:
+    for path in _one_form(files):
         role = role_of(path)
         if end_of(path) is not None:
             # All of a folder are one run.
             runs.setdefault(str(path.parent), {})[path.name] = path
             continue
         key = str(path) if role is None else str(path.with_name(path.name.replace(role, "*")))
-        runs.setdefault(key.removesuffix(_COMPRESSED), {})[role or "other"] = path
+        runs.setdefault(without_suffix(key), {})[role or "other"] = path
     return [_run(ends) for ends in runs.values()]
 
 
@@ -137,7 +137,7 @@ def _named(word: str) -> list[Path]:
     if path.is_dir():
         found = search(path)
         if not found:
-            raise UsageError(f"no records (*transfers.csv, *transfers.csv.zst) in '{word}'")
+            raise UsageError(f"no records ({PATTERNS_TEXT}) in '{word}'")
         return found
     if path.exists():
         return [path]
@@ -173,13 +173,14 @@ def search(directory: Path) -> list[Path]:
     Raises:
         OSError: a directory cannot be read.
         RecordError: a link leads back to a directory that it is in.
+        UsageError: a file is there in two forms.
     """
     files = []
     for folder, folders, names in os.walk(directory, onerror=_raise):
         for name in folders:
             _check_no_loop(Path(folder, name))
         files += [Path(folder, name) for name in names if _is_named_as_records(name)]
-    return list(without_remainders(sorted(files)))
+    return without_remainders(sorted(files))
 
 
 def _check_no_loop(path: Path) -> None:
@@ -197,14 +198,40 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def without_remainders(files: list[AnyPath]) -> Iterator[AnyPath]:
-    """Leave out hidden files, and plain ones that stand beside their compressed selves."""
-    names: set[Any] = set(files)
+def without_remainders(files: list[AnyPath]) -> list[AnyPath]:
+    """Leave out hidden files, and those that :func:`_one_form` does.
+
+    Raises:
+        UsageError: as there.
+    """
+    return _one_form(file for file in files if not file.name.startswith("."))
+
+
+def _one_form(files: Iterable[AnyPath]) -> list[AnyPath]:
+    """Return each file once that is there in several forms.
+
+    Our tools rename a compressed file when it is whole, and then remove the plain one. The
+    others write under the last name, and remove the plain one at the end: it is the whole one.
+
+    Raises:
+        UsageError: a file is there in two forms, of which neither is better.
+    """
+    found: dict[Any, dict[str, AnyPath]] = {}
     for file in files:
-        if file.name.startswith("."):
-            continue
-        if file.with_name(file.name + _COMPRESSED) not in names:
-            yield file
+        plain = without_suffix(file.name)
+        suffix = file.name.removeprefix(plain)
+        found.setdefault(file.with_name(plain), {})[suffix] = file
+    return [_better(forms) for forms in found.values()]
+
+
+def _better(forms: dict[str, AnyPath]) -> AnyPath:
+    for suffix in (ZSTD.suffix, ""):
+        if suffix in forms:
+            return forms[suffix]
+    first, *others = forms.values()
+    if others:
+        raise UsageError(f"'{first}' and '{others[0]}' are one file in two forms: name one")
+    return first
 
 
 def role_of(path: Named) -> str | None:
@@ -215,7 +242,7 @@ def role_of(path: Named) -> str | None:
 
 def end_of(path: Named) -> tuple[str, int] | None:
     """Return the role and the number of the end that a file of a run of many ends is of."""
-    match = _END.fullmatch(path.name)
+    match = _END.fullmatch(without_suffix(path.name))
     return None if match is None else (match[1], int(match[2]))
 
 

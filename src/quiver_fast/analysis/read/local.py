@@ -261,7 +261,7 @@ def analyze_file(
     """Return the statistics of a file of records, in one pass and constant memory.
 
     Args:
-        path: the file, plain or zstd; it must be seekable.
+        path: the file, plain or compressed; it must be seekable.
         record_format: "v1", "v2" or "v3"; by default detected.
         operation: "send" or "receive"; by default detected.
         progress: called now and then with the offset reached and the size of the file.
@@ -270,7 +270,7 @@ def analyze_file(
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
         ValueError: ``record_format`` or ``operation`` is none of the known ones.
     """
     batches = scan_file(path, record_format=record_format, operation=operation, progress=progress)
@@ -282,7 +282,7 @@ def with_missing(path: Place, found: FileAnalysis) -> FileAnalysis:
 
     Raises:
         OSError: the file cannot be read.
-        RecordError: zstd data is damaged.
+        RecordError: compressed data is damaged.
     """
     if not lost_end(path, found.truncated):
         return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.read.record_names import beside
 from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import RecordError
 
@@ -15,7 +17,6 @@ __all__ = ["Snapshots", "read_snapshots"]
 
 Float64Array = NDArray[np.float64]
 
-_TRANSFERS = ("transfers.csv.zst", "transfers.csv")
 # Fields of a line that are read here; upstream's files have the same.
 _TIMESTAMP, _PERIOD, _PERIOD_CPU, _RSS = 0, 1, 6, 7
 _FIELDS = 8
@@ -46,26 +47,19 @@ def read_snapshots(records: str) -> Snapshots | None:
         RecordError: the file has a line that is no snapshot.
         OSError: it cannot be read.
     """
-    place = _place(Path(records))
+    place = beside(Path(records), "snapshots.csv")
     if place is None or not place.exists():
         return None
     check_regular(place)
     if place.stat().st_size > _LARGEST:
         raise RecordError(f"{place} has no snapshots: it is too large")
-    lines = place.read_bytes().split(b"\n")[:-1]
+    lines = place.read_bytes().removeprefix(BOM_UTF8).split(b"\n")[:-1]
     if not lines:
         return None
     rows = [_row(place, number, line) for number, line in enumerate(lines, start=1)]
     table = np.array(rows, np.float64)
     periods = np.where(table[:, 1] > 0, table[:, 1], np.nan)
     return Snapshots(table[:, 0] / 1000, table[:, 2] / periods, table[:, 3])
-
-
-def _place(records: Path) -> Path | None:
-    for end in _TRANSFERS:
-        if records.name.endswith(end):
-            return records.with_name(f"{records.name.removesuffix(end)}snapshots.csv")
-    return None
 
 
 def _row(place: Path, number: int, line: bytes) -> tuple[int, int, int, int]:

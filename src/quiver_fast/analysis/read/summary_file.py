@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.read.record_names import beside
 from quiver_fast.errors import RecordError, UsageError
 from quiver_fast.rate_steps import parse_rate_steps
 
 __all__ = ["check_regular", "read_document", "summary_document", "summary_path"]
 
-_TRANSFERS = ("transfers.csv", "transfers.csv.zst")
 # A summary has a row per second: this is years.
 _LARGEST = 256 << 20
 _MOST = 2**63
@@ -129,11 +129,8 @@ def check_regular(path: Path) -> None:
 
 def summary_path(path: Path) -> Path | None:
     """Return the wrapper's summary file beside the records at ``path``, if there is one."""
-    for end in _TRANSFERS:
-        if path.name.endswith(end):
-            place = path.with_name(f"{path.name.removesuffix(end)}summary.json")
-            return place if place.exists() else None
-    return None
+    place = beside(path, "summary.json")
+    return place if place is not None and place.exists() else None
 
 
 def summary_document(place: Path) -> dict[str, Any]:

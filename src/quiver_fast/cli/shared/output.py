@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from quiver_fast.cli.shared.json_text import json_pieces
 from quiver_fast.errors import UsageError
+from quiver_fast.records.compression import SUFFIXES
 from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
 __all__ = [
@@ -56,7 +57,9 @@ class ArrowFiles:
 
     def remove(self) -> None:
         """Remove the files of an earlier run, so that none is taken for this one's."""
-        for file in (self.transfers, self.compressed, self.snapshots, self.summary):
+        # Other tools compress records too.
+        forms = [self.transfers.with_name(self.transfers.name + suffix) for suffix in SUFFIXES]
+        for file in (self.transfers, *forms, self.snapshots, self.summary):
             file.unlink(missing_ok=True)
         self.remove_hidden()
 

@@ -1,0 +1,25 @@
+"""The names of files of records, and of what stands beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quiver_fast.records.compression import READ_SUFFIXES, SUFFIXES, without_suffix
+
+__all__ = ["PATTERNS_TEXT", "RECORD_FILES", "beside"]
+
+_TRANSFERS = "transfers.csv"
+
+RECORD_FILES = tuple(f"*{_TRANSFERS}{suffix}" for suffix in ("", *SUFFIXES))
+"""What matches the names of files of records, those in forms that are not read among them."""
+
+PATTERNS_TEXT = f"*{_TRANSFERS}, plain or with {', '.join(READ_SUFFIXES)}"
+"""The names that users are told."""
+
+
+def beside(records: Path, name: str) -> Path | None:
+    """Return where the same arrow has its file ``name``; None if ``records`` has another name."""
+    plain = without_suffix(records.name)
+    if not plain.endswith(_TRANSFERS):
+        return None
+    return records.with_name(f"{plain.removesuffix(_TRANSFERS)}{name}")

@@ -1,0 +1,37 @@
+"""The forms of compression that record files of others have, made by other means than ours."""
+
+import binascii
+import bz2
+import gzip
+import lzma
+
+import zstandard
+
+FORMS = {
+    ".zst": zstandard.compress,
+    ".xz": lzma.compress,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+}
+
+# First bytes of a file in a form that is not read, and the command that an error names.
+REFUSED = {
+    ".lz4": (b"\x04\x22\x4d\x18\x64\x40", "lz4 -dc"),
+    ".lz": (b"LZIP\x01\x0c", "lzip -dc"),
+    ".lzma": (lzma.compress(b"1", lzma.FORMAT_ALONE), "xz -dc"),
+    ".Z": (b"\x1f\x9d\x90", "gzip -dc"),
+    ".zip": (b"PK\x03\x04\x14\0", "unzip -p"),
+    ".7z": (b"7z\xbc\xaf\x27\x1c\0\x04", "7z x -so"),
+}
+
+
+def xz_of_large_dictionary(text: bytes) -> bytes:
+    """Return an xz file whose header asks its reader for a dictionary of 1 GiB."""
+    data = bytearray(lzma.compress(text))
+    size = (data[12] + 1) * 4
+    header = data[12 : 12 + size - 4]
+    # Behind sizes and flags stand the filter, the size of its properties and the dictionary's.
+    place = header.index(b"\x21\x01") + 2
+    header[place] = 36
+    data[12 : 12 + size] = header + binascii.crc32(header).to_bytes(4, "little")
+    return bytes(data)
