@@ -22,6 +22,7 @@ from quiver_fast.analysis.figures.warmup import measured_since
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import RunFiles, end_of
 from quiver_fast.analysis.read.sources import Progress, Wanted, checked, run_bounds, run_data
+from quiver_fast.analysis.read.whole import check_ends
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
@@ -128,7 +129,9 @@ def load_run(
 
     def analyse(table: pa.Table) -> AnalysedRun:
         if ends:
-            return said(ends_run(table, files.name, ends, described, bounds), wanted)
+            run = ends_run(table, files.name, ends, described, bounds)
+            check_ends(files.paths, run.ends or ())
+            return said(run, wanted)
         return _statistics(table, places, described, wanted, bounds)
 
     with _facts(spark, described, split_size, bounds) as found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zstandard
+from support.compressed import FORMS
 from support.golden import GOLDEN, expected, golden_run, told
 from support.peers import why_missing
 from support.record_files import (
@@ -210,6 +212,24 @@ def in_frames(folder: Path, record_format: str) -> Judge:
     return judge
 
 
+def of_others(folder: Path) -> Judge:
+    """A pair whose files begin with a mark, and that other tools compressed."""
+    write_pair(folder, Traffic(12, COUNT // 2), "v2")
+    for end, suffix in (("sender", ".xz"), ("receiver", ".gz")):
+        path = folder / f"{end}-transfers.csv"
+        text = BOM_UTF8 + path.read_bytes()
+        path.unlink()
+        path.with_name(path.name + suffix).write_bytes(FORMS[suffix](text))
+
+    def judge(found: dict[str, Any]) -> None:
+        assert found["delivery"]["method"] == "ids"
+        for end in ("sender", "receiver"):
+            records = found[end]["records"]
+            assert (records["malformed"], records["ids"]) == (0, "exact")
+
+    return judge
+
+
 def settled_again(folder: Path) -> Judge:
     """Ids settled at once, and again by lines in other splits; some were never sent."""
     folder.mkdir()
@@ -316,6 +336,7 @@ CASES: dict[str, Callable[[Path], Judge]] = {
     "known-start-v3": partial(known_start, record_format="v3"),
     "in-frames-v1": partial(in_frames, record_format="v1"),
     "in-frames-v3": partial(in_frames, record_format="v3"),
+    "of-others": of_others,
     "settled-again": settled_again,
     "mixed-units": mixed_units,
     "mixed-ids": mixed_ids,

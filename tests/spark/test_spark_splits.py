@@ -10,6 +10,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.compressed import FORMS, REFUSED
 from support.peers import why_missing
 
 from quiver_fast.analysis.tables import sorted_rows
@@ -120,6 +121,43 @@ def test_bad_lines_of_any_split(kinds: list[str], size: int) -> None:
         path.write_text("".join(lines))
         found = [row["text"] for row in rows(path, size) if row["kind"] == "bad"]
     assert found == [line[:-1] for line in bad if line != GOOD]
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["", "marked"])
+@pytest.mark.parametrize("suffix", ["", *FORMS])
+def test_every_form_has_the_rows_of_a_plain_file(tmp_path: Path, suffix: str, mark: str) -> None:
+    text = "".join(f"{n},{TIME + n}\n" for n in range(999)) + "\ufeffjunk\n" + f"7,{TIME}"
+    for folder, form, data in (
+        ("plain", "", text.encode()),
+        ("other", suffix, FORMS.get(suffix, bytes)((mark + text).encode())),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"sender-transfers.csv{form}").write_bytes(data)
+    plain, other = (rows_of_folder(tmp_path / folder) for folder in ("plain", "other"))
+    assert other == plain
+    assert [row["text"] for row in plain if row["kind"] == "bad"] == ["\ufeffjunk"]
+
+
+def rows_of_folder(folder: Path) -> list[dict[str, object]]:
+    [file] = discover([str(folder)])
+    assert (file.arrow, file.record_format) == ("sender", "v1")
+    return rows(folder)
+
+
+@pytest.mark.parametrize("suffix", ["", *FORMS])
+def test_a_first_line_that_is_bad_behind_a_mark(tmp_path: Path, suffix: str) -> None:
+    """It is the line alone, whatever other mark it begins with."""
+    path = tmp_path / f"receiver-transfers.csv{suffix}"
+    path.write_bytes(FORMS.get(suffix, bytes)(f"\ufeff\ufeff{GOOD}{GOOD}".encode()))
+    assert [row["text"] for row in rows(path) if row["kind"] == "bad"] == [f"\ufeff{GOOD[:-1]}"]
+
+
+@pytest.mark.parametrize("suffix", REFUSED)
+def test_forms_that_are_not_read_are_refused_by_name(tmp_path: Path, suffix: str) -> None:
+    data, command = REFUSED[suffix]
+    (tmp_path / f"sender-transfers.csv{suffix}").write_bytes(data)
+    with pytest.raises(RecordError, match=f"which is not read: {command} "):
+        discover([str(tmp_path)])
 
 
 def test_damaged_zstd(tmp_path: Path) -> None:

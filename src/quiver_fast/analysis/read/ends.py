@@ -28,6 +28,7 @@ from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.read.discovery import RunFiles, end_of
 from quiver_fast.analysis.read.local import Fold, with_missing
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
+from quiver_fast.analysis.read.whole import check_ends
 from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.errors import RecordError
@@ -109,7 +110,9 @@ def load_ends(files: RunFiles, progress: Progress) -> RunData:
         OSError: a file cannot be read.
     """
     ends = [end_records(path) for path in files.paths]
-    return analyse_ends(files.name, ends, progress)
+    found = analyse_ends(files.name, ends, progress)
+    check_ends(files.paths, found.ends or ())
+    return found
 
 
 def end_records(path: Path) -> EndRecords:

@@ -17,9 +17,9 @@ from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.ends import load_ends
 from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
+from quiver_fast.analysis.read.whole import check_whole, without_records
 from quiver_fast.errors import RecordError
-from quiver_fast.records.formats import RECEIVE, SEND, shown_line
-from quiver_fast.records.frames import lost_end
+from quiver_fast.records.formats import RECEIVE, SEND
 from quiver_fast.records.layout import line_fault
 
 __all__ = ["Progress", "Wanted", "checked", "load_run", "run_bounds", "run_data"]
@@ -153,10 +153,9 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
         RecordError: it has none, or those of the other end; it is compressed and cut short;
             a summary file is damaged.
     """
-    # A plain file may end within a line, as that of an arrow that was killed does.
-    if lost_end(path, found.truncated):
-        raise RecordError(_cut_text(path, found))
-    if _records_in(found) or found.streams is not None:
+    left = found.count + found.older + found.foreign
+    check_whole(path, truncated=found.truncated, left=left, missing_bytes=found.missing_bytes)
+    if left or found.streams is not None:
         return found
     if found.first_malformed is None and not found.truncated:
         if summary_path(path) is not None:
@@ -167,30 +166,7 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
     line, text = found.first_malformed
     what = "records" if found.operation is None else f"{found.operation} records"
     fault = line_fault(text, found.record_format, found.operation, found.time_unit)
-    why = "" if fault is None else f" ({fault})"
-    raise RecordError(f"{path} has no {what}; line {line} is: {shown_line(text)}{why}")
-
-
-def _records_in(found: FileAnalysis) -> int:
-    return found.count + found.older + found.foreign
-
-
-def _cut_text(path: Path, found: FileAnalysis) -> str:
-    """Say what a compressed file has lost, as far as it or the summary beside it tells."""
-    left = _records_in(found)
-    place, text = summary_path(path), f"{path} is cut short"
-    summary = {} if place is None else summary_document(place)
-    counted = (summary.get("results") or {}).get("message_count")
-    warmup = (summary.get("warmup") or {}).get("message_count") or 0
-    if counted is None:
-        if found.missing_bytes is not None:
-            return f"{text}: {left:,} records are left, {found.missing_bytes:,} bytes are missing"
-        return f"{text}: {left:,} records are left; no summary beside it tells how many are missing"
-    delivery = summary.get("delivery") or {}
-    # Before there was ``older``, the count was of all records.
-    others = (delivery.get("foreign") or 0) if "older" in delivery else 0
-    whole = counted + warmup + others + (delivery.get("older") or 0)
-    return f"{text}: {left:,} of {whole:,} records are left, {whole - left:,} are missing"
+    raise without_records(path, what, line, text, fault)
 
 
 def _sender_summary(path: Path, found: FileAnalysis, run: RunBounds) -> dict[str, Any]:
