@@ -44,6 +44,15 @@ def test_a_file(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_file_of_another_editor(tmp_path: Path) -> None:
+    """A byte-order mark is no part of it; another encoding is named."""
+    assert read(tmp_path, f"\ufeff{FILE}") == read(tmp_path, FILE)
+    file = tmp_path / "load.toml"
+    file.write_bytes(FILE.encode("utf-16"))
+    with pytest.raises(UsageError, match=r"load.toml is no TOML: it is no text in UTF-8"):
+        read_arguments(make_parser(), ["--workload", str(file)], {})
+
+
 def test_the_command_line_is_above_the_file_and_that_above_the_environment(tmp_path: Path) -> None:
     environ = {"QUIVER_RATE": "1", "QUIVER_BODY_SIZE": "2", "QUIVER_CREDIT": "3"}
     args = read(tmp_path, "rate = 10\nbody-size = 20\n", "--rate", "100", **environ)

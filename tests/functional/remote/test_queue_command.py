@@ -61,6 +61,14 @@ def test_a_directory_without_a_server(tmp_path: Path) -> None:
     assert (file["entries"], file["ended"], file["faults"]) == (5, False, [])
 
 
+def test_lines_of_another_editor(tmp_path: Path) -> None:
+    """The first begins with a byte-order mark, and all end in CR LF: neither is of the value."""
+    command = [sys.executable, "-m", "quiver_fast.cli.queue.command", "append", tmp_path / "q"]
+    subprocess.run(command, input="\ufeffa\r\n\ufeffb\r\n".encode(), check=True, timeout=60)
+    shown = queue("dump", tmp_path / "q")
+    assert [line.split("\t")[1] for line in shown.lines] == ["a", "\ufeffb"]
+
+
 def damage(path: Path, at: int, content: bytes) -> None:
     with path.open("r+b") as stream:
         stream.seek(at)

@@ -176,10 +176,12 @@ def _of_file(parser: ArgumentParser, file: str) -> dict[str, Any]:
 
 def _read(file: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(file).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"--workload: {error_text(error)}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is no TOML: it is no text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} is no TOML: {error}") from None
 
 

@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -243,7 +243,7 @@ def _described(file: FileReport, report: Report) -> dict[str, object]:
 
 
 def _append(args: argparse.Namespace) -> int:
-    values = (_parse(value) for value in args.values or map(_line, sys.stdin))
+    values = (_parse(value) for value in args.values or _lines(sys.stdin))
     if _is_remote(args.queue):
         with client.Queue(args.queue) as queue, queue.appender() as appender:
             for index in appender.submit_all(values):
@@ -256,8 +256,12 @@ def _append(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _line(line: str) -> str:
-    return line.rstrip("\r\n")
+def _lines(text: Iterable[str]) -> Iterator[str]:
+    """Yield lines without their ends, and the first without a byte-order mark."""
+    mark = "\ufeff"
+    for line in text:
+        yield line.removeprefix(mark).rstrip("\r\n")
+        mark = ""
 
 
 def _parse(text: str) -> Value:
