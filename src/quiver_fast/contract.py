@@ -208,6 +208,8 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("cert, key and trust-store need scheme=amqps")
     if config.password is not None and config.username is None:
         raise UsageError("a password needs a username")
+    if config.server and config.username is not None and config.password is None:
+        raise UsageError("a server's username needs a password (--password-file)")
     if config.purge and config.sends:
         raise UsageError("purge is the receiver's")
     if config.filter and (config.sends or config.passive or config.purge):

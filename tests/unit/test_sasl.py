@@ -100,13 +100,24 @@ def test_the_strongest_that_fits_is_chosen() -> None:
     assert choose("PLAIN ANONYMOUS", "u", "p") == "PLAIN"
     assert choose(everything, certificate=True) == "EXTERNAL"
     assert choose(everything, "u", "p", allowed="PLAIN SCRAM-SHA-256") == "PLAIN"
-    assert choose("ANONYMOUS", "u") == "ANONYMOUS"
 
 
 def test_a_password_is_not_given_up_silently() -> None:
     with pytest.raises(SecurityError, match="the peer offers ANONYMOUS, usable here: SCRAM"):
         choose("ANONYMOUS", "u", "p")
     assert choose("ANONYMOUS", "u", "p", allowed="ANONYMOUS") == "ANONYMOUS"
+
+
+@pytest.mark.parametrize("offered", ["PLAIN ANONYMOUS", "SCRAM-SHA-256 ANONYMOUS", "ANONYMOUS"])
+def test_a_user_without_password_is_not_given_up_silently(offered: str) -> None:
+    with pytest.raises(SecurityError, match="user 'u' has no password: give --password-file"):
+        choose(offered, "u")
+    with pytest.raises(SecurityError, match="give --password-file"):
+        choose(offered, "u", allowed="PLAIN")
+    assert choose(offered, "u", allowed="ANONYMOUS") == "ANONYMOUS"
+    assert choose(f"{offered} EXTERNAL", "u", certificate=True) == "EXTERNAL"
+    with pytest.raises(SecurityError, match="usable here: EXTERNAL; user 'u' has no password"):
+        choose(offered, "u", certificate=True)
 
 
 def test_a_password_is_not_sent_in_clear_silently() -> None:

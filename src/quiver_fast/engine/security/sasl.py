@@ -29,8 +29,8 @@ def choose_client_mechanism(
 ) -> ClientMechanism:
     """Choose the strongest mechanism that the peer offers and the credentials serve.
 
-    A password is never ignored or exposed silently. With a password, ANONYMOUS is not chosen;
-    PLAIN is not chosen where others could read it. ``allowed`` permits both.
+    A user is never ignored, nor a password exposed, silently. With a user, ANONYMOUS is not
+    chosen; PLAIN is not chosen where others could read it. ``allowed`` permits both.
 
     Args:
         offered: what the peer offers.
@@ -49,13 +49,14 @@ def choose_client_mechanism(
         usable.insert(0, "EXTERNAL")
     if allowed is not None:
         usable = [name for name in allowed if name in usable or name == "ANONYMOUS"]
-    elif not usable:
+    elif not usable and username is None:
         usable = ["ANONYMOUS"]
     name = next((name for name in usable if name in offered), None)
     if name is None:
+        hint = "" if username is None or password is not None else _without_password(username)
         raise SecurityError(
             f"SASL: the peer offers {' '.join(offered) or 'nothing'}, "
-            f"usable here: {' '.join(usable) or 'nothing'}"
+            f"usable here: {' '.join(usable) or 'nothing'}{hint}"
         )
     if name == "PLAIN" and readable and allowed is None:
         raise SecurityError(
@@ -72,6 +73,13 @@ def choose_client_mechanism(
     if name == "ANONYMOUS":
         return ClientMechanism(name, (username or "anonymous").encode())
     return ClientMechanism(name, b"")
+
+
+def _without_password(username: str) -> str:
+    return (
+        f"; user '{username}' has no password: give --password-file (password-fd), or allow "
+        "--sasl-mechanisms ANONYMOUS"
+    )
 
 
 def server_mechanisms(
