@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["Given", "choice", "endpoint", "number", "password", "port", "split", "switch"]
+__all__ = ["Given", "choice", "endpoint", "host", "number", "password", "port", "split", "switch"]
 
 
 class Given(NamedTuple):
@@ -98,6 +98,17 @@ def port(text: str, default: int) -> int:
     return int(text)
 
 
+def host(text: str) -> str:
+    """Return ``text`` if it may be a host.
+
+    Raises:
+        UsageError: it has a user before it, of whom the message shows nothing.
+    """
+    if "@" in text:
+        raise UsageError("host has an '@': it is a name or an address, without a user and a URL")
+    return text
+
+
 def endpoint(host: str, port: int) -> str:
     """Return a host and a port as URLs write them: an IPv6 address is in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -115,7 +126,7 @@ def password(given: dict[str, str], key: str = "password") -> str | None:
     if key in given:
         raise UsageError(f"{key} and {by_descriptor} exclude each other")
     try:
-        with open(int(given[by_descriptor]), encoding="utf-8") as stream:
+        with open(int(given[by_descriptor]), encoding="utf-8-sig") as stream:
             return stream.read().rstrip("\n")
     except (OSError, ValueError):
         raise UsageError(

@@ -175,6 +175,7 @@ def _positional(words: list[str]) -> arguments.Given:
 def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     values = option.values(ARROW_OPTIONS, given)
     values["id"] = given.get("id", f"quiver-{given['operation']}-{os.getpid()}")
+    values["host"] = arguments.host(given["host"])
     values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[str(values["scheme"])])
     values["password"] = arguments.password(given)
     mechanisms = given.get("sasl-mechanisms")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from quiver_fast import __version__
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, UsageError
 
 __all__ = ["describe", "run_program", "warn_of_unknown"]
 
@@ -38,6 +38,11 @@ def run_program(
         return EXIT_OK
     try:
         work(words)
+    except UsageError as error:
+        # Imported late: an arrow starts without it.
+        from quiver_fast.urls import hide_user
+
+        return _fail(name, hide_user(str(error)), error.exit_code)
     except QuiverError as error:
         return _fail(name, str(error), error.exit_code)
     except OSError as error:

@@ -48,6 +48,19 @@ def test_malformed(text):
         parse_url(text)
 
 
+@pytest.mark.parametrize("zone", ["%eth0", "%25eth0"])
+def test_both_forms_of_a_zone(zone):
+    """RFC 9844 and RFC 6874."""
+    url = parse_url(f"amqp://[fe80::1{zone}]:7/q")
+    assert (url.host, url.port) == ("fe80::1%eth0", 7)
+
+
+def test_an_address_given_apart_does_not_excuse_the_url():
+    with pytest.raises(UsageError, match="percent-encode"):
+        parse_url("amqp://user:12/3@h", address="q")
+    assert parse_url("amqp://user:12%2F3@h/", address="a@b").path == "a@b"
+
+
 def test_a_malformed_url_does_not_tell_its_password():
     with pytest.raises(UsageError) as caught:
         parse_url("amqp://user:secret@h:secret2/q")

@@ -33,6 +33,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "records",
         "queuefile",
         "schemas",
+        "urls",
     ),
     ("loop", "metrics", "options"),
     ("run",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -107,9 +108,13 @@ def measure(url: str | None = None, **options: Any) -> Result:
     for name in _NOT_ONE_RUN:
         if options.get(name):
             raise UsageError(f"{name} is not for a single run: use the command")
-    words = [*_COMMAND, *([] if url is None else [url]), *_words(options), "--json"]
+    words = [*_COMMAND, *_words(options), "--json"]
+    # Others can read a command line, and so a password in the URL; not the environment.
+    environment = dict(os.environ) if url is None else os.environ | {"QUIVER_URL": url}
     with tempfile.TemporaryFile("w+") as errors:
-        end = subprocess.run(words, stdout=subprocess.PIPE, stderr=errors, check=False)
+        end = subprocess.run(
+            words, stdout=subprocess.PIPE, stderr=errors, env=environment, check=False
+        )
         errors.seek(0)
         lines = _errors(errors.read())
     if end.returncode == EXIT_USAGE:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from quiver_fast.cli.shared.start import secret_pipe
 from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child
 from quiver_fast.run.sockets import free_port
@@ -17,6 +18,7 @@ from quiver_fast.run.sockets import free_port
 __all__ = ["Server"]
 
 _MODULE = "quiver_fast.server.main"
+_SECRETS = ("password", "connect_password")
 _START_SECONDS = 30.0
 _TICK = 0.01
 
@@ -67,14 +69,28 @@ class Server:
         self.port = self.port or free_port()
         with tempfile.TemporaryDirectory() as folder:
             ready = Path(folder, "ready")
-            words = self._words(ready)
-            self._child = Child(words, os.environ, withheld="quiver-server")
+            self._child = self._start(ready)
             try:
                 self._wait(self._child, ready)
             except BaseException:
                 self._child.kill_and_wait()
                 raise
         return self
+
+    def _start(self, ready: Path) -> Child:
+        """Start the process. Its passwords go through pipes: others can read a command line."""
+        pipes = {
+            f"{name.replace('_', '-')}-fd": secret_pipe(str(self._keys[name]))
+            for name in _SECRETS
+            if self._keys.get(name) is not None
+        }
+        words = [*self._words(ready), *(f"{key}={fd}" for key, fd in pipes.items())]
+        fds = tuple(pipes.values())
+        try:
+            return Child(words, os.environ, pass_fds=fds, withheld="quiver-server")
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     def _words(self, ready: Path) -> list[str]:
         values = {
@@ -83,7 +99,11 @@ class Server:
             "path": self._path,
             "ready-file": ready,
             "quiet": 1,
-            **{name.replace("_", "-"): value for name, value in self._keys.items()},
+            **{
+                name.replace("_", "-"): value
+                for name, value in self._keys.items()
+                if name not in _SECRETS
+            },
         }
         words = [f"{key}={_text(value)}" for key, value in values.items() if value is not None]
         return [sys.executable, "-m", _MODULE, *words]

@@ -26,7 +26,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from urllib.parse import urlsplit
 
 from quiver_fast.arguments import endpoint
 from quiver_fast.errors import LinkError, PeerError, UsageError
@@ -43,6 +42,7 @@ from quiver_fast.remote.wire.replies import (
     text_of,
     tid_of,
 )
+from quiver_fast.urls import hide_user, split_url
 
 __all__ = ["Appender", "Entry", "Queue", "Tailer", "Value", "quote"]
 
@@ -91,15 +91,13 @@ def _parse(url: str) -> tuple[str, int, str]:
     Raises:
         UsageError: the URL is none of a queue.
     """
-    try:
-        parts = urlsplit(url, allow_fragments=False)
-        port = parts.port
-    except ValueError as error:
-        raise UsageError(f"'{url}' is not csp://HOST[:PORT]/NAME: {error}") from None
-    name = parts.path.strip("/")
-    if parts.scheme != "csp" or not parts.hostname or not name:
-        raise UsageError(f"'{url}' is not csp://HOST[:PORT]/NAME")
-    return parts.hostname, port or DEFAULT_PORT, name
+    parts = split_url(url)
+    name = parts.rest.strip("/")
+    if parts.scheme != "csp" or not parts.host or not name:
+        raise UsageError(f"'{hide_user(url)}' is not csp://HOST[:PORT]/NAME")
+    if parts.username is not None:
+        raise UsageError("a csp URL does not go with a user: remote queues have none")
+    return parts.host, parts.port or DEFAULT_PORT, name
 
 
 class Queue:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from quiver_fast import arguments
 from quiver_fast.errors import UsageError
@@ -12,6 +12,7 @@ from quiver_fast.options.option import keys
 from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.queuefile.durability import parse_durability
 from quiver_fast.queuefile.folders import folder_of, is_plain
+from quiver_fast.urls import split_url
 
 __all__ = ["KNOWN", "REQUIRED", "ServerConfig", "Target", "parse", "usage"]
 
@@ -54,16 +55,26 @@ def target(text: str) -> Target:
     Raises:
         UsageError: the URL is malformed, or has more than scheme, host and port.
     """
-    parts = urlsplit(text if "://" in text else f"amqp://{text}")
-    try:
-        port = parts.port
-    except ValueError:
-        raise UsageError(f"connect: '{text}' has no valid port") from None
-    if "@" in parts.netloc:
-        raise UsageError("connect: name the user by connect-user, not in the URL")
-    if parts.scheme not in ("amqp", "amqps") or not parts.hostname or parts.path not in ("", "/"):
+    parts = split_url(text if "://" in text else f"amqp://{text}")
+    if parts.scheme not in ("amqp", "amqps") or not parts.host or parts.rest not in ("", "/"):
         raise UsageError(f"connect: '{text}' is not amqp[s]://HOST[:PORT]")
-    return Target(parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme])
+    return Target(parts.scheme, parts.host, parts.port or DEFAULT_PORTS[parts.scheme])
+
+
+_URL_START = re.compile(r"(?:^|,)(?:amqps?:)?//")
+
+
+def targets(text: str) -> list[Target]:
+    """Return the servers of a list of URLs.
+
+    Raises:
+        UsageError: one is malformed, or names a user. The message shows none of its name.
+    """
+    if "@" in text:
+        # A password may have the comma that ends a URL here.
+        split_url(f"//{_URL_START.split(text)[-1]}")
+        raise UsageError("connect: name the user by connect-user, not in the URL")
+    return [target(url) for url in text.split(",") if url]
 
 
 class ServerConfig:
@@ -138,11 +149,12 @@ class ServerConfig:
 
 def _values(given: dict[str, str]) -> dict[str, object]:
     values = option.values(SERVER_OPTIONS, given)
+    values["host"] = arguments.host(given["host"])
     values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[str(values["scheme"])])
     ready_file = given.get("ready-file", "-")
     values["ready-file"] = None if ready_file == "-" else ready_file
     values["password"] = arguments.password(given)
-    values["connect"] = [target(url) for url in given.get("connect", "").split(",") if url]
+    values["connect"] = targets(given.get("connect", ""))
     values["connect-password"] = arguments.password(given, "connect-password")
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None

@@ -6,6 +6,7 @@ import argparse
 import base64
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -69,6 +70,7 @@ exit codes:
   0 success, 1 failure (verify: a fault was found), 2 usage error, 130 interrupted
 """
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|//.*@", re.DOTALL)
 _RAW_HEAD = 6
 _BINARY = "!!binary "
 _TICK = 0.1
@@ -88,6 +90,9 @@ def _run(argv: list[str]) -> int:
         raise UsageError(f"{args.operation} takes no --from (see {_NAME} --help)")
     if args.reconnect and not (args.operation == "tail" and _is_remote(args.queue)):
         raise UsageError(f"--reconnect is for tail and a csp URL (see {_NAME} --help)")
+    if _URL.match(args.queue) and not _is_remote(args.queue):
+        # To append would make a directory, with what may be a password in its name.
+        raise UsageError(f"'{args.queue}' is no directory, and no csp URL")
     operations: dict[str, Callable[[argparse.Namespace], int]] = {
         "dump": _dump,
         "tail": _tail,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import NoReturn
@@ -18,6 +19,7 @@ from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import NUMBER, SWITCH, Option, default_text
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
+from quiver_fast.urls import hide_user
 
 __all__ = [
     "ArgumentParser",
@@ -67,6 +69,10 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise a :class:`UsageError`; the boundary prints it as one line."""
+        if message.startswith("unrecognized"):
+            # What was to be a password, of an option that does not exist or cut off by a blank.
+            message = re.sub(r"(--pass[a-z]*[= ]).*", r"\1***", message, flags=re.DOTALL)
+            message = re.sub(r"\S+@", "***@", message)
         raise UsageError(f"{message}{self._did_you_mean(message)} (see {self.prog} --help)")
 
     def _did_you_mean(self, message: str) -> str:
@@ -89,6 +95,10 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
         return command(sys.argv[1:] if argv is None else argv)
     except SystemExit as end:  # argparse, after --help and --version
         return EXIT_OK if end.code is None else int(end.code)
+    except UsageError as error:
+        # It may quote any word, and any word may be a URL that stands in the wrong place.
+        report_error(name, hide_user(str(error)))
+        return error.exit_code
     except QuiverError as error:
         report_error(name, str(error))
         return error.exit_code

@@ -38,7 +38,8 @@ def read_password(
     if file is None:
         return password
     try:
-        with open(file, encoding="utf-8") as lines:
+        # Editors of Windows begin a file with a byte-order mark.
+        with open(file, encoding="utf-8-sig") as lines:
             return lines.readline().rstrip("\r\n")
     except OSError as error:
         raise UsageError(f"{flag}: {file}: {error.strerror}") from None

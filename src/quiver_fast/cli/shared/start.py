@@ -13,7 +13,7 @@ from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.process import STOP_GRACE, Child
 
-__all__ = ["prelude_words", "print_information", "start_implementation"]
+__all__ = ["prelude_words", "print_information", "secret_pipe", "start_implementation"]
 
 
 def start_implementation(
@@ -51,8 +51,8 @@ def start_implementation(
     Raises:
         QuiverError: it cannot be started.
     """
-    password_fd = None if password is None else _pipe(password)
-    secret_fds = {key: _pipe(secret) for key, secret in (secrets or {}).items()}
+    password_fd = None if password is None else secret_pipe(password)
+    secret_fds = {key: secret_pipe(secret) for key, secret in (secrets or {}).items()}
     words = [*arguments(password_fd), *(f"{key}={fd}" for key, fd in secret_fds.items())]
     command = [*prelude, *implementation.command, *words]
     fds = (*(() if password_fd is None else (password_fd,)), *secret_fds.values())
@@ -92,7 +92,7 @@ def prelude_words(prelude: str) -> tuple[str, ...]:
         raise UsageError(f"--prelude: {error}") from None
 
 
-def _pipe(password: str) -> int:
+def secret_pipe(password: str) -> int:
     """Return a descriptor that yields the password: nobody else can read it."""
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb") as pipe:

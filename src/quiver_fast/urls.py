@@ -1,0 +1,169 @@
+"""URLs of queues and servers: their one reader, and how it keeps names and passwords to itself."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from typing import NoReturn
+from urllib.parse import quote, unquote, urlsplit
+
+from quiver_fast.errors import UsageError
+
+__all__ = ["UrlParts", "hide_user", "split_url"]
+
+_SCHEMES = ("amqp", "amqps", "csp")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_AUTHORITY_END = re.compile(r"[/?#]")
+# RFC 3986, 3.2.1: none of these may stand in a user's name or password as it is. Others that may
+# not either are read as they are meant.
+_UNFIT = re.compile(r"[/?#\[\]\s\x00-\x1f\x7f]|%(?![0-9A-Fa-f]{2})")
+# RFC 6874, section 2: the "%" before a zone is written "%25". RFC 9844 takes a lone "%" as well,
+# so "%25" with nothing behind it is the zone 25.
+_ZONE = re.compile(r"%25(?=.)")
+
+_USER_OF_URL = re.compile(r"//.*@", re.DOTALL)
+_USER_OF_HOST = re.compile(r"[^\s'\"=:/]+:(?!//)\S+@")
+
+
+@dataclass(frozen=True)
+class UrlParts:
+    """The parts of ``[SCHEME:][//[USER[:PASSWORD]@]HOST[:PORT]]REST``.
+
+    Attributes:
+        scheme: in lower case; empty where none was given.
+        shown: the URL with ``***`` for a password.
+        username: decoded, or None.
+        password: decoded, or None; never shown.
+        host: in lower case and without the brackets of IPv6; empty where none was given.
+        port: the port given, or None.
+        rest: all that is behind, with its first slash.
+    """
+
+    scheme: str
+    shown: str
+    username: str | None
+    password: str | None = field(repr=False)
+    host: str
+    port: int | None
+    rest: str
+
+
+def split_url(text: str) -> UrlParts:
+    """Return the parts of a URL.
+
+    Raises:
+        UsageError: a user's name or password has a character that ends it early, or there is no
+            such host or port. The message shows nothing that stands before an ``@``.
+    """
+    found = _SCHEME.match(text)
+    scheme = found[1].lower() if found else ""
+    behind = text[found.end() :] if found else text
+    if not behind.startswith("//"):
+        _check_user_without_slashes(behind if scheme in _SCHEMES else text)
+        shown = f"{scheme}:{behind}" if found else text
+        return UrlParts(scheme, shown, None, None, "", None, behind)
+    authority, rest = _authority(behind[2:])
+    user, at, server = authority.rpartition("@")
+    _check_user(user, server, rest)
+    try:
+        host, port = _host_and_port(server)
+    except ValueError as error:
+        reason = str(error)
+        if at:
+            reason = "the part behind '@' is no host and port"
+        elif "could not be cast" in reason:
+            # The library quotes it, and it may be the beginning of a password.
+            reason = "the port is no number"
+        raise UsageError(f"URL is malformed: {reason}") from None
+    name, colon, password = user.partition(":")
+    prefix = f"{scheme}://" if found else "//"
+    return UrlParts(
+        scheme=scheme,
+        shown=f"{prefix}{name}{':***' if colon else ''}{at}{server}{rest}",
+        username=_decoded(name) if at else None,
+        password=_decoded(password) if colon else None,
+        host=host,
+        port=port,
+        rest=rest,
+    )
+
+
+def hide_user(text: str) -> str:
+    """Return a message with ``***`` for what may be a user of a URL that it quotes.
+
+    More may be hidden: how far a password goes is not known where a URL is wrong.
+    """
+    return _USER_OF_HOST.sub("***@", _USER_OF_URL.sub("//***@", text))
+
+
+def _authority(text: str) -> tuple[str, str]:
+    end = _AUTHORITY_END.search(text)
+    place = end.start() if end else len(text)
+    return text[:place], text[place:]
+
+
+def _check_user(user: str, server: str, rest: str) -> None:
+    """Refuse a user's name or password that does not end where it should.
+
+    Raises:
+        UsageError: it has a character that must be percent-encoded. An ``@`` behind the host may
+            be that of an address; it is taken for the end of a password where a colon is before
+            it, unless the host cannot be a user.
+    """
+    if unfit := _UNFIT.search(user):
+        _refuse(unfit[0])
+    if "@" not in rest or _is_certain(server):
+        return
+    before = f"{user}@{server}{rest.rpartition('@')[0]}"
+    if not rest.startswith("/") or ":" in before:
+        _refuse(rest[0])
+
+
+def _check_user_without_slashes(text: str) -> None:
+    """Refuse a URL that names a user, and is not known as one for lack of its slashes.
+
+    Raises:
+        UsageError: it does, or it has a character in the user's name that must be encoded.
+    """
+    before = text.rpartition("@")[0].removeprefix("/")
+    if ":" not in before:
+        return
+    if unfit := _UNFIT.search(before):
+        _refuse(unfit[0])
+    raise UsageError("the URL has an '@', and lacks the '//' before its user or host")
+
+
+def _refuse(character: str) -> NoReturn:
+    other = ", or give an address that has an '@' by --address" if character == "/" else ""
+    raise UsageError(
+        f"{character!r} stands before the '@' of the URL: percent-encode it in a user's name or "
+        f"password, as {quote(character, safe='')}{other}"
+    )
+
+
+def _is_certain(server: str) -> bool:
+    """Say whether this is a host, and not a user with the beginning of a password."""
+    host = re.sub(r":\d*$", "", server, flags=re.ASCII)
+    if host.startswith("["):
+        return True
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return host == "localhost"
+    return True
+
+
+def _host_and_port(server: str) -> tuple[str, int | None]:
+    parts = urlsplit(f"//{server}", allow_fragments=False)
+    host, port = parts.hostname or "", parts.port
+    return _ZONE.sub("%", host, count=1) if ":" in host else host, port
+
+
+def _decoded(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise UsageError(
+            "the user's name or password in the URL is no text in UTF-8, percent-encoded"
+        ) from None
