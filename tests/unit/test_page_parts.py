@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 import zlib
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.snapshot_file import read_snapshots
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
+from quiver_fast.analysis.show.ends import ends_section
 from quiver_fast.analysis.show.headline import run_facts
 from quiver_fast.analysis.show.heat import heat_image
 from quiver_fast.analysis.show.scales import (
@@ -43,6 +46,32 @@ def test_runs_of_a_moment_have_no_throughput_to_draw(tmp_path: Path) -> None:
         runs.append(load_run(files, lambda *_: None))
     charts = comparison_charts(runs[:1], runs[1:])
     assert 'id="comparison-throughput"' in charts[0]
+
+
+def end_of(role: str, number: int, **members: int) -> dict[str, Any]:
+    results = {"message_rate": 90.0, "message_count": 90}
+    known = {"members": members} if members else {}
+    name = f"{role} {number}"
+    return {"name": name, "role": role, "results": results, "complete": True, **known}
+
+
+@pytest.mark.parametrize(
+    ("shares", "names", "cells"),
+    [
+        ([0.5, 0.3, 0.2], ["sender 0", "sender 1", "sender 2"], ["80.0 %", "20.0 %"]),
+        # Where a process does not tell the counts of its ends.
+        ([0.8, 0.2], ["sender 0", "sender 2"], ["80.0 %", "20.0 %"]),
+    ],
+)
+def test_ends_that_share_a_process(shares: list[float], names: list[str], cells: list[str]) -> None:
+    """Each end has a bar, each process a row."""
+    ends = [end_of("sender", 0, first=0, count=2), end_of("sender", 2), end_of("receiver", 0)]
+    found = {"least": min(shares), "most": max(shares), "index": 0.8, "shares": shares}
+    alone = {"least": 1.0, "most": 1.0, "index": 1.0, "shares": [1.0]}
+    page = ends_section({"ends": ends, "fairness": {"senders": found, "receivers": alone}})
+    bars, table = page.split("</section>", 1)
+    assert re.findall(r"<span>([^<]+)</span><span><i", bars) == names
+    assert re.findall(r">([0-9.]+ %)<", table.split("<tbody>")[1]) == [*cells, "100.0 %"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import islice
 from typing import Any
 
 from quiver_fast.analysis.model.units import average_text, latency_text
@@ -47,25 +48,42 @@ def _facts(fairness: Mapping[str, Any]) -> str:
 def _side(ends: Sequence[Mapping[str, Any]], title: str, found: Mapping[str, Any]) -> str:
     """Return the shares of one side as bars, in the order of the ends."""
     most = found["most"] or 1.0
+    names = [name for some in _names(ends, len(found["shares"])) for name in some]
     rows = "".join(
-        f"<span>{escape(end['name'])}</span>"
+        f"<span>{escape(name)}</span>"
         f'<span><i class="bar" style="width:{100 * share / most:.1f}%"></i></span>'
         f'<span class="number">{_percent(share)}</span>'
-        for end, share in zip(ends, found["shares"], strict=True)
+        for name, share in zip(names, found["shares"], strict=True)
     )
     return (
         f'<section><h4>{title}: shares of the messages</h4><div class="bars">{rows}</div></section>'
     )
 
 
-def _table(ends: Sequence[Mapping[str, Any]], fairness: Mapping[str, Any]) -> str:
-    shares = [
-        share
-        for side in ("senders", "receivers")
-        for share in (fairness.get(side) or {}).get("shares", ())
+def _names(ends: Sequence[Mapping[str, Any]], count: int) -> list[list[str]]:
+    """Return what has the ``count`` shares of a side: the ends of each process, or processes."""
+    alone: dict[str, Any] = {"first": None, "count": 1}
+    members = [end.get("members") or alone for end in ends]
+    if sum(some["count"] for some in members) != count:
+        members = [alone] * len(ends)
+    return [
+        [end["name"]]
+        if some["first"] is None
+        else [f"{end['role']} {some['first'] + place}" for place in range(some["count"])]
+        for end, some in zip(ends, members, strict=True)
     ]
-    known = [*map(_percent, shares)] if len(shares) == len(ends) else ["-"] * len(ends)
-    rows = [_row(end, share) for end, share in zip(ends, known, strict=True)]
+
+
+def _table(ends: Sequence[Mapping[str, Any]], fairness: Mapping[str, Any]) -> str:
+    """Return the figures of each process; its share is that of all its ends."""
+    rows = []
+    for role in ("sender", "receiver"):
+        side = [end for end in ends if end["role"] == role]
+        shares = (fairness.get(f"{role}s") or {}).get("shares", ())
+        rest = iter(shares)
+        for end, names in zip(side, _names(side, len(shares)), strict=True):
+            known = list(islice(rest, len(names)))
+            rows.append(_row(end, _percent(sum(known)) if known else "-"))
     return html_grid(_HEADS, rows, "Ends")
 
 
