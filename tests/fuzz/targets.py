@@ -27,8 +27,8 @@ from support.amqp_frames import AMQP_HEADER, SASL_HEADER, encode_frame  # noqa: 
 from support.frame_fuzz import PROLOGUE  # noqa: E402
 
 from quiver_fast.errors import OutputError, RecordError  # noqa: E402
+from quiver_fast.records.compression import HEAD_SIZE, form_of  # noqa: E402
 from quiver_fast.records.formats import OPERATIONS, RECORD_FORMATS  # noqa: E402
-from quiver_fast.records.sources import MARKER  # noqa: E402
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 # Between the pieces of an input: frames, documents, or parts of a message.
@@ -37,8 +37,6 @@ CUT = b"~|~"
 AS_IT_IS = b"\xff"
 SECONDS = 20.0
 INT64_MAX = 2**63 - 1
-# What a compressed file of records may begin with.
-COMPRESSED = (b"\x28\xb5\x2f\xfd", MARKER)
 # How a flow frame begins (part 2.7.4).
 FLOW = b"\0\x53\x13"
 # Frames up to which the prologue of `frame_fuzz` has no transfer.
@@ -264,10 +262,7 @@ def records() -> Callable[[bytes], None]:
             transfers = read_transfers(path, record_format=record_format, operation=operation)
         except RecordError:
             # Compressed, or so it begins.
-            assert (
-                text[:4] in (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18")
-                or text[1:4] == b"\x2a\x4d\x18"
-            )
+            assert form_of(text[:HEAD_SIZE]) is not None
             return
         for column in (transfers.sent, transfers.received, transfers.ids):
             assert column is None or (len(column) == len(transfers) and (column >= 0).all())

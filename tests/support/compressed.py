@@ -4,8 +4,11 @@ import binascii
 import bz2
 import gzip
 import lzma
+from codecs import BOM_UTF8
 
 import zstandard
+
+from quiver_fast.records.compression import HEAD_SIZE, form_of
 
 FORMS = {
     ".zst": zstandard.compress,
@@ -35,3 +38,11 @@ def xz_of_large_dictionary(text: bytes) -> bytes:
     header[place] = 36
     data[12 : 12 + size] = header + binascii.crc32(header).to_bytes(4, "little")
     return bytes(data)
+
+
+def is_plain(text: bytes) -> bool:
+    """Say whether a file of these bytes is read as they are: in no compressed form, without a mark.
+
+    Random text may begin as another file does, and hypothesis does find it.
+    """
+    return form_of(text[:HEAD_SIZE]) is None and not text.startswith(BOM_UTF8)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver_fast.records import frames
-from quiver_fast.records.sources import MARKER
+from quiver_fast.records.compression import MARKER
 from quiver_fast.records.writer import RecordWriter, write_many
 
 EPOCH = 1_700_000_000_000

@@ -19,7 +19,7 @@ from quiver_fast.cli.shared.thresholds import (
     threshold,
 )
 from quiver_fast.errors import QuiverError, UsageError
-from quiver_fast.records.sources import MARKER
+from quiver_fast.records.compression import MARKER
 
 LATENCY = {"unit": "us", "mean": 1500.0, "stddev": 2.0,
            "percentiles": {"0": 3.0, "99": 5000.0, "99.9": 9000.0, "100": 12000.0}}  # fmt: skip
