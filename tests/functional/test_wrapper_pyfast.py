@@ -223,7 +223,8 @@ def table_of(seconds, out):
 
 def test_the_table_has_real_figures(tmp_path):
     rows = table_of("3", tmp_path / "out")
-    assert int(rows[1][3]) > 0
+    # Two rows may be close to each other, and no CPU time may be between them.
+    assert any(row[3] not in ("-", "0") for row in rows)
     summary = parsed((tmp_path / "out/receiver-summary.json").read_text())
     assert int(rows[-1][6].replace(",", "")) == summary["results"]["message_count"]
 
@@ -231,9 +232,9 @@ def test_the_table_has_real_figures(tmp_path):
 @pytest.mark.measured
 def test_the_table_has_real_shares_of_the_cpu(tmp_path, figure):
     rows = table_of("5", tmp_path / "out")
-    figure("receiver's CPU", min(float(row[9]) for row in rows), at_least=5, unit="%")
+    figure("receiver's CPU", min(float(row[8]) for row in rows), at_least=5, unit="%")
     # The sender may have ended before the receiver's last row.
-    shares = [float(row[4]) for row in rows if row[4] != "-"]
+    shares = [float(row[3]) for row in rows if row[3] != "-"]
     figure("sender's CPU", min(shares), at_least=5, unit="%")
 
 

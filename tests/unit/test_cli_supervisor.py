@@ -12,10 +12,10 @@ from quiver_fast.cli.arrow.supervisor import SignalWatch, Supervisor
 class Run:
     """An arrow that tells of each half second ``late`` seconds after it, and ends at a time."""
 
-    def __init__(self, clock, role, ends, late=0.001):
-        self._clock, self._ends, self._late = clock, ends, late
+    def __init__(self, clock, role, ends, late=0.001, reading=0.0):
+        self._clock, self._ends, self._late, self._reading = clock, ends, late, reading
         self.plan = SimpleNamespace(role=role, title=role)
-        self.taken = []
+        self.taken, self.heard = [], 0.0
         self.stopped = None
 
     def poll(self):
@@ -24,9 +24,12 @@ class Run:
     def has_flushed(self, moment):
         return self._late is None or self._clock.now >= moment + self._late
 
+    def hear(self):
+        self.heard = self._clock.now
+
     def snapshot(self):
-        ended = self.poll()
-        self.taken.append("end" if ended else round(self._clock.now, 3))
+        self.taken.append("end" if self.poll() else round(self.heard, 3))
+        self._clock.now += self._reading
 
     @property
     def last_snapshot(self):
@@ -64,6 +67,11 @@ def test_both_ends_are_taken_when_both_have_told_of_one_moment(clock):
         assert row["sender"] == row["receiver"]
         assert moment + 0.12 <= row["receiver"] < moment + 0.2
     assert shown[3:] == [{"sender": "end", "receiver": "end"}]
+
+
+def test_both_ends_are_of_one_moment_though_one_has_much_to_read(clock):
+    runs = [Run(clock, role, 105, reading=0.6) for role in ("sender", "receiver")]
+    assert watched(*runs)[0] == {"sender": 102.005, "receiver": 102.005}
 
 
 def test_prompt_arrows_are_taken_at_once(clock):

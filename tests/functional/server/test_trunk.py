@@ -460,7 +460,7 @@ class TestConnecting:
         [
             ({"connect": "http://localhost"}, "is not amqp[s]://HOST[:PORT]"),
             ({"connect": "u:p@localhost"}, "connect-user"),
-            ({"connect": "localhost:0x"}, "no valid port"),
+            ({"connect": "localhost:0x"}, "the port is no number"),
             ({"connect": "localhost", "connect_user": "u"}, "need each other"),
         ],
     )

@@ -124,7 +124,7 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
     if comparison is None:
         return ""
     heads = ("figure", "verdict", "base", "candidate", "change", "95 % interval of the difference")
-    more = ("p", "effect", "raw base", "raw candidate", "shown from", "runs to show")
+    more = ("p", "effect", "raw base", "raw candidate")
     rows = [
         [
             name.replace("_", " "),
@@ -137,8 +137,6 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
             _number(figure["effect"]),
             average_text(figure["raw_base"], figure["unit"]),
             average_text(figure["raw_candidate"], figure["unit"]),
-            "-" if figure["shown_from"] is None else f"{figure['shown_from']:.0%}",
-            "-" if figure["runs_to_show"] is None else f"{figure['runs_to_show']:,}",
         ]
         for name, figure in comparison["figures"].items()
     ]
@@ -150,10 +148,24 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         + change_chart(comparison)
         + html_grid((*heads, *more), rows, "Comparison")
         + "<p>Base and candidate are means of the steady states, or of the whole run where there "
-        "is none, raw ones of whole runs. p is adjusted for the "
-        "number of figures. A change that is not shown: so many runs show one from about that "
-        "size on, and about so many runs of each set would show this one.</p>"
+        "is none, raw ones of whole runs. p is adjusted for the number of figures.</p>"
+        + _reach(comparison["figures"])
     )
+
+
+def _reach(figures: Mapping[str, Any]) -> str:
+    """Return from which change on so many runs show it, and how many would show this one."""
+    rows = [
+        [
+            name.replace("_", " "),
+            "-" if figure["shown_from"] is None else f"{figure['shown_from']:.0%}",
+            "-" if figure["runs_to_show"] is None else f"{figure['runs_to_show']:,}",
+        ]
+        for name, figure in figures.items()
+        if figure["shown_from"] is not None or figure["runs_to_show"] is not None
+    ]
+    heads = ("figure", "so many runs show a change from", "runs of each set to show this one")
+    return html_grid(heads, rows, "Changes that are not shown") if rows else ""
 
 
 def _change(figure: Mapping[str, Any]) -> str:

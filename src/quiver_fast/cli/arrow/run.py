@@ -84,6 +84,8 @@ class ArrowRun:
         self._stopped: Ending | None = None
         self._tolerant = False
         self._companion: Companion | None = None
+        self._flushed: Flushed | None = None
+        self._heard: int | None = None
         self._size = 0
         self._moved = 0.0
 
@@ -166,7 +168,11 @@ class ArrowRun:
         """Take, save and return a snapshot."""
         if self.running:
             self.child.usage.sample()
-        snapshot = self._snapshots.take(self.child.usage, self._flushed, not self.running)
+        else:
+            self.hear()
+        snapshot = self._snapshots.take(
+            self.child.usage, self._flushed, not self.running, self._heard
+        )
         if self.plan.meter is not None:
             self.plan.meter.note(self.plan.role, self.plan.number, self._period(snapshot))
         return snapshot
@@ -176,12 +182,17 @@ class ArrowRun:
 
         One that never tells does not either; nobody has to wait for it.
         """
-        told = self._flushed
-        return told is None or told.time >= moment * 1e9
+        self.hear()
+        return self._flushed is None or self._flushed.time >= moment * 1e9
 
-    @property
-    def _flushed(self) -> Flushed | None:
-        return None if self.control is None else self.control.flushed()
+    def hear(self) -> None:
+        """Take note of what the arrow told last: the next snapshot is of that moment.
+
+        To read the records of one arrow takes time, in which another one may tell of a later
+        moment: hear all of them before.
+        """
+        self._flushed = None if self.control is None else self.control.flushed()
+        self._heard = time.monotonic_ns()
 
     def _period(self, snapshot: Snapshot) -> Period:
         return Period(

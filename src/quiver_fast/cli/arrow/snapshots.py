@@ -134,7 +134,13 @@ class SnapshotTaker:
         """Close the transfers file."""
         self._tail.close()
 
-    def take(self, usage: Usage, flushed: Flushed | None = None, ended: bool = False) -> Snapshot:
+    def take(
+        self,
+        usage: Usage,
+        flushed: Flushed | None = None,
+        ended: bool = False,
+        heard: int | None = None,
+    ) -> Snapshot:
         """Take a snapshot of the records and of ``usage`` as it stands, and write it.
 
         Args:
@@ -142,10 +148,12 @@ class SnapshotTaker:
             flushed: what the arrow told last. Records are counted up to then; up to now where
                 it tells nothing, or has not told for long.
             ended: the arrow has ended: all records are counted.
+            heard: when that was the last that it had told; None for now.
         """
         now = time.monotonic_ns()
+        heard = now if heard is None else heard
         to_here = None
-        if flushed is not None and not ended and now - flushed.time <= _STALE_NS:
+        if flushed is not None and not ended and heard - flushed.time <= _STALE_NS:
             to_here = flushed
         batch = self._tail.read(None if to_here is None else to_here.size)
         begin, last = self._moment, self.last

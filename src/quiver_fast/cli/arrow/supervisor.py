@@ -150,6 +150,8 @@ class Supervisor:
 
     def _take_snapshots(self) -> None:
         for run in self._runs:
+            run.hear()
+        for run in self._runs:
             run.snapshot()
         fresh, self._ended = [*self._runs, *self._ended], []
         self._on_snapshot(self._sides(fresh))
