@@ -408,8 +408,9 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
 
     A split of a plain file owns the lines that begin in it, so that splits which meet
     share nothing and miss nothing. A split of a zstd file begins and ends with a frame
-    (:func:`quiver_fast.records.frames.split_points`); any other compressed file is one split. Malformed and truncated lines are
-    counted as :func:`quiver_fast.records.parser.read_transfers` does.
+    (:func:`quiver_fast.records.frames.split_points`); any other compressed file is one split.
+    Malformed and truncated lines are counted as
+    :func:`quiver_fast.records.parser.read_transfers` does.
 
     Args:
         path: The file, plain or compressed; it must be seekable. Or what opens it, where it is
