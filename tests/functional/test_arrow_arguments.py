@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from support.arrows import arguments, pyfast, run_pyfast
 from support.judgement import assert_clean, assert_error
-from support.network import closed_port
-from support.processes import Running, wait_until
+from support.processes import Running, free_port, wait_until
 from support.scripted_peer import ScriptedPeer
 
 from quiver_fast.proton.info import engine_version
@@ -33,7 +32,7 @@ def test_unknown_keys_are_named_once_and_the_run_goes_on() -> None:
 
 
 def test_wrong_arguments_are_the_only_line() -> None:
-    words = arguments("send", closed_port(), colour="blue", rate="x")
+    words = arguments("send", free_port(), colour="blue", rate="x")
     assert_error(run_pyfast(*words), "rate", "'x'", code=2)
 
 
@@ -72,7 +71,7 @@ def test_missing_key_is_named(key: str) -> None:
     ],
 )
 def test_bad_value_is_named(key: str, value: str) -> None:
-    words = [word for word in arguments("send", closed_port()) if not word.startswith(f"{key}=")]
+    words = [word for word in arguments("send", free_port()) if not word.startswith(f"{key}=")]
     words.append(f"{key}={value}")
     assert_error(run_pyfast(*words), key, value, code=2)
 
@@ -103,7 +102,7 @@ def test_half_an_identity(half: dict[str, str]) -> None:
 
 
 def test_tls_server_without_a_certificate() -> None:
-    words = arguments("receive", closed_port(), scheme="amqps", connection_mode="server")
+    words = arguments("receive", free_port(), scheme="amqps", connection_mode="server")
     assert_error(run_pyfast(*words), "cert", code=2)
 
 
@@ -126,7 +125,7 @@ def test_port_hyphen_is_the_default_of_the_scheme(scheme: str) -> None:
 
 def test_password_is_never_repeated() -> None:
     secrets = {"password": "hunter2", "key_password": "hunter3"}
-    end = run_pyfast(*arguments("send", closed_port(), username="alice", **secrets))
+    end = run_pyfast(*arguments("send", free_port(), username="alice", **secrets))
     assert end.code == 1
     assert "key-password" in end.stderr, "a key that the arrow does not know"
     assert "hunter" not in end.stderr + end.stdout

@@ -7,7 +7,7 @@ from proton import Condition
 from support.arrows import arguments, pyfast, run_pyfast
 from support.certificates import Certificates
 from support.judgement import assert_clean, assert_error
-from support.network import closed_port, silent_server, tls_server
+from support.network import silent_server, tls_server
 from support.processes import Finished, Running, free_port
 from support.sasl_server import AUTH, SYS_TEMP, SaslServer, authenticating_proxy
 from support.scripted_peer import RefusesConnection, ScriptedPeer
@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 
 @BOTH
 def test_connection_refused(operation: str) -> None:
-    port = closed_port()
+    port = free_port()
     end = run_pyfast(*arguments(operation, port))
     assert_error(end, "refused", f"127.0.0.1:{port}")
 
@@ -135,7 +135,7 @@ def test_plain_client_of_a_tls_server_is_no_peer(certificates: Certificates) -> 
 def test_missing_certificate_file_is_named(certificates: Certificates, key: str) -> None:
     keys = {**certificates.client.keys(), "trust-store": certificates.authority}
     keys[key] = "/no/such/file.pem"
-    end = run_pyfast(*arguments("send", closed_port(), scheme="amqps", **keys))
+    end = run_pyfast(*arguments("send", free_port(), scheme="amqps", **keys))
     assert end.code in (1, 2)
     assert_error(end, "/no/such/file.pem", code=end.code)
 
@@ -229,7 +229,7 @@ def test_scram_unmasks_an_impostor() -> None:
             forge=True,
             signature_in_outcome=in_outcome,
         )
-        with authenticating_proxy(sasl, target=closed_port()) as server:
+        with authenticating_proxy(sasl, target=free_port()) as server:
             end = run_pyfast(*arguments("send", server.port, **USER))
         assert_error(end, "SCRAM")
 

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import psutil
 import pytest
 import trustme
 from support.documents import parsed
+from support.processes import free_port
 
 from quiver_fast.records.parser import read_transfers
 
@@ -47,12 +47,6 @@ def start(tool, *words):
     return subprocess.Popen(
         command(tool, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for_listener(process, port):

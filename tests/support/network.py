@@ -286,14 +286,6 @@ def tls_server(cert: str, key: str) -> Iterator[TcpServer]:
         yield server
 
 
-def closed_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def other_address() -> str:
     """Return an address of this machine that is not the loopback interface's, or skip."""
     for addresses in psutil.net_if_addrs().values():

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,11 +157,23 @@ def wait_until(
 
 
 def free_port() -> int:
-    """Return a TCP port of the loopback interface that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a TCP port of the loopback interface that nobody uses at the moment.
+
+    It stays bound for a while, without listening. So neither another test nor an outgoing
+    connection is given it before its listener is there, which may bind it besides, since
+    listeners set SO_REUSEADDR.
+    """
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    if len(_reserved) == _reserved.maxlen:
+        _reserved.popleft().close()
+    _reserved.append(probe)
+    port: int = probe.getsockname()[1]
+    return port
+
+
+_reserved: deque[socket.socket] = deque(maxlen=256)
 
 
 REPOSITORY = Path(__file__).resolve().parents[2]
