@@ -237,6 +237,7 @@ cdef extern from "deliveries.h" nogil:
         amqp_delivery_t *next
         void *context
         uint32_t id
+        uint32_t format
         bint partial
         bint aborted
         amqp_code code

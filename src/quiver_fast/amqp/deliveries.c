@@ -291,6 +291,7 @@ bool amqp_delivery_arrive(amqp_link_deliveries_t *link, const amqp_arrival_t *ar
   if (arrival->first) {
     delivery = amqp_delivery_add(link);
     if (!delivery) return false;
+    delivery->format = arrival->message_format;
     open_arriving(link, delivery);
     if (!amqp_delivery_number(delivery, arrival->delivery_id)) {
       amqp_delivery_drop(delivery);

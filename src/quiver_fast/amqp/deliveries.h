@@ -69,6 +69,7 @@ struct amqp_delivery {
   amqp_delivery_t *beside;        /* of the bucket */
   void *context;
   uint32_t id;
+  uint32_t format; /* the message-format, of its first transfer (part 2.7.5) */
   bool partial; /* more of it is to come, or to go */
   bool aborted;
   bool taken;    /* by its receiver: the link's current delivery is a later one */
@@ -156,8 +157,8 @@ static inline bool amqp_delivery_may_go(const amqp_delivery_t *delivery) {
   return delivery->link->session->end->counts.remote_incoming_window > 0;
 }
 
-/* Make a delivery that is to go; NULL without memory. It has no id and takes no credit before
- * its first frame: ids have to go out in their order. */
+/* Make a delivery that is to go, of format 0 unless its maker says another; NULL without memory.
+ * It has no id and takes no credit before its first frame: ids have to go out in their order. */
 amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link);
 
 /* Frame bytes of a delivery, as far as the window goes; `*parts` follow each other. Returns how
@@ -166,8 +167,8 @@ amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link);
 size_t amqp_delivery_send(amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t parts[2],
   bool last, bool settled);
 
-/* Begin a delivery and send all of it in one frame, as amqp_delivery_begin and amqp_delivery_send
- * would. NULL, and nothing is sent, where the peer does not take it now, where it needs more than
+/* Begin a delivery of format 0 and send all of it in one frame, as amqp_delivery_begin and
+ * amqp_delivery_send would. NULL, and nothing is sent, where the peer does not take it now, where it needs more than
  * one frame, and without memory. */
 amqp_delivery_t *amqp_delivery_send_whole(
   amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, bool settled);

@@ -49,6 +49,7 @@ static amqp_transfer_t first_transfer(const amqp_delivery_t *delivery, amqp_byte
   amqp_transfer_t transfer = next_transfer(delivery);
   transfer.has_delivery_id = transfer.has_message_format = true;
   transfer.delivery_id = delivery->id;
+  transfer.message_format = delivery->format;
   transfer.tag = tag;
   return transfer;
 }

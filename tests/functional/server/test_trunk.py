@@ -191,7 +191,7 @@ class TestStreams:
 
     def test_sections_before_the_body_stay(self, way: tuple[Server, Server], address: str) -> None:
         header = b"\x00\x53\x70\xc0\x04\x02\x40\x50\x07"
-        annotations = b"\x00\x53\x71\xc1\x09\x02\xa3\x03own\xa1\x01v"
+        annotations = b"\x00\x53\x72\xc1\x09\x02\xa3\x03own\xa1\x01v"
         start = header + annotations + head(4) + b"ab"
         with EngineClient(way[0].port) as producer, EngineClient(way[1].port) as consumer:
             receiver = consumer.receiver(address)

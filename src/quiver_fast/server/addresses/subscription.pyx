@@ -432,6 +432,7 @@ cdef Message *copied(const Message *message) noexcept nogil:
             done += room
         chunk = chunk.next
     if copy != NULL:
+        copy.format = message.format
         copy.header = message.header
         copy.expires = message.expires
         copy.from_trunk = message.from_trunk

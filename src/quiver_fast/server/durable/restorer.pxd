@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 
 from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.queuefile.retention cimport Retention
@@ -25,7 +25,8 @@ cdef class Restorer:
     cdef Chain *chain_for(self, const Part *part) except? NULL
     cdef Message *take_reference(
         self, const char *bytes, int64_t index, int64_t now) except? NULL
-    cdef Message *made_whole(self, Chain *chain, int64_t index, int64_t now) except? NULL
+    cdef Message *made_whole(
+        self, Chain *chain, uint32_t format, int64_t index, int64_t now) except? NULL
     cdef int hold(self, Retention retention) except -1
 
 cdef int restore_whole(Queue *queue, Message *message, dict states) except -1

@@ -15,8 +15,9 @@ from quiver_fast.server.messages.chain cimport (
 )
 from quiver_fast.server.messages.message cimport (
     HEADER_READ, STREAM_SIZE, HeaderResult, Message, message_drain, message_filled, message_new,
-    message_read_header, message_release, message_space,
+    message_release, message_space,
 )
+from quiver_fast.server.messages.sections cimport message_read_stored
 from quiver_fast.server.model.structures cimport Entry, Queue
 from quiver_fast.server.nodes.queue cimport queue_append
 
@@ -78,7 +79,7 @@ cdef class Restorer:
             message = message_of(start + RAW_HEAD, size)
             message.complete = True
             message.index = index
-            if message_read_header(message, now) != HEADER_READ:
+            if message_read_stored(message, now) != HEADER_READ:
                 message_release(message)
                 return NULL
             return message
@@ -88,7 +89,7 @@ cdef class Restorer:
         chain.single = True
         note_part(
             chain, tailer.cycle, start - HEADER - tailer.file.base, tailer.at, size, -1)
-        return self.made_whole(chain, index, now)
+        return self.made_whole(chain, 0, index, now)
 
     cdef Message *take_part(
             self, Tailer tailer, size_t at, Part *part, int64_t index, int64_t now) except? NULL:
@@ -109,7 +110,7 @@ cdef class Restorer:
             free(chain)
         elif index >= 0 and chain.closed:
             del self.unfinished[part.id]
-            return self.made_whole(chain, index, now)
+            return self.made_whole(chain, 0, index, now)
         return NULL
 
     cdef Chain *chain_for(self, const Part *part) except? NULL:
@@ -132,18 +133,21 @@ cdef class Restorer:
         cdef Chain *chain
         cdef uint64_t id
         cdef uint32_t parts
+        cdef uint32_t format
         cdef uint64_t size
         memcpy(&id, bytes + 8, sizeof(uint64_t))
         memcpy(&parts, bytes + 16, sizeof(uint32_t))
+        memcpy(&format, bytes + 20, sizeof(uint32_t))
         memcpy(&size, bytes + 24, sizeof(uint64_t))
         chain = <Chain *><size_t>self.unfinished.get(id, 0)
         if chain == NULL or not chain.closed or chain.parts != parts or chain.size != size:
             self.loose.append((index, index))
             return NULL
         del self.unfinished[id]
-        return self.made_whole(chain, index, now)
+        return self.made_whole(chain, format, index, now)
 
-    cdef Message *made_whole(self, Chain *chain, int64_t index, int64_t now) except? NULL:
+    cdef Message *made_whole(
+            self, Chain *chain, uint32_t format, int64_t index, int64_t now) except? NULL:
         """Make a message that is read from the file, and holds only the fields of its header.
 
         Returns NULL if it is none.
@@ -151,6 +155,7 @@ cdef class Restorer:
         cdef Message *message = message_of(NULL, 0)
         cdef ChainReader *reader
         cdef bint good
+        message.format = format
         message.chain = chain
         message.complete = True
         message.index = index
@@ -213,7 +218,7 @@ cdef bint read_start(Message *message, const char *bytes, size_t size, int64_t n
     cdef size_t room
     memcpy(message_space(message, size, &room), bytes, size)
     message_filled(message, size)
-    result = message_read_header(message, now)
+    result = message_read_stored(message, now)
     message_drain(message, NULL, size)
     return result == HEADER_READ
 

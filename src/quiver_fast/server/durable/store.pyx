@@ -219,7 +219,8 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
     """
     cdef const Chunk *chunk = message.first
     cdef char *out
-    if message.chain != NULL:
+    if message.chain != NULL or message.format:
+        # The entry of a chain says which format its message has.
         return store_part(queue, message, True)
     out = begin_message(<Store>queue.store, message.size)
     if out == NULL:

@@ -10,9 +10,11 @@ name `quiver.part` with a byte array:
 little-endian, then the bytes of the message. Parts of several chains and other documents
 may lie between. Behind the last part comes an entry, which other readers see as the message:
 
-    2   the message as it is, if it is no longer than an entry may be: the parts have served
+    2   the message as it is, if it is no longer than an entry may be and of the
+        message-format 0: the parts have served
     1   what refers to the parts: ff 'quiver' 02, the number of the chain (8 bytes), how many
-        parts it has (4), 0 (4), bytes of the message (8), and the first of these
+        parts it has (4), the message-format (4), bytes of the message (8), and the first of
+        these
 
 A chain without its entry was cut short by an abort or a crash: it is no message. In files
 of earlier versions parts are entries, which begin with ff 'quiver' 01 and the same 16 bytes;
@@ -207,8 +209,8 @@ cdef void keep_part(Chain *chain, size_t size) noexcept nogil:
 
 
 cdef inline bint is_copied(Appender appender, const Message *message) noexcept nogil:
-    """Say whether the message's entry is the message."""
-    return message.size + RAW_HEAD <= appender.max_entry
+    """Say whether the message's entry is the message, which is of AMQP's format then."""
+    return message.format == 0 and message.size + RAW_HEAD <= appender.max_entry
 
 
 cdef size_t commit_size(Appender appender, const Message *message) noexcept nogil:
@@ -231,7 +233,7 @@ cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil:
     out = appender.begin_bytes(size if copied else REFERENCE_SIZE + size)
     at = appender.tail
     if out != NULL and not copied:
-        put_reference(chain, out)
+        put_reference(chain, message.format, out)
         out += REFERENCE_SIZE
     if out != NULL and chain_copy(reader, message, out, size) == size and (
             not chain_was_cut(reader)):
@@ -245,12 +247,11 @@ cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil:
     return index
 
 
-cdef void put_reference(const Chain *chain, char *out) noexcept nogil:
-    cdef uint32_t nothing = 0
+cdef void put_reference(const Chain *chain, uint32_t format, char *out) noexcept nogil:
     memcpy(out, REFERENCE, MAGIC_SIZE)
     memcpy(out + 8, &chain.id, sizeof(uint64_t))
     memcpy(out + 16, &chain.parts, sizeof(uint32_t))
-    memcpy(out + 20, &nothing, sizeof(uint32_t))
+    memcpy(out + 20, &format, sizeof(uint32_t))
     memcpy(out + 24, &chain.size, sizeof(uint64_t))
 
 

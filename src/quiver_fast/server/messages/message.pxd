@@ -23,6 +23,8 @@ cdef struct Header:
 
 cdef struct Message:
     int refs
+    # The message-format of its transfers (part 2.7.5); 0 is AMQP's own.
+    uint32_t format
     # All its bytes have come; otherwise it is still being received.
     uint8_t complete
     # Its sender aborted it or has left: it must never look like a complete message.
@@ -74,10 +76,12 @@ cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept
 cdef void message_filled(Message *message, size_t size) noexcept nogil
 cdef void message_fit(Message *message) noexcept nogil
 cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
+cdef void message_cut(Message *message, size_t at, size_t size) noexcept nogil
 cdef void message_trim(Message *message) noexcept nogil
 cdef void message_empty(Message *message) noexcept nogil
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil
 cdef HeaderResult as_header_result(ScanResult result) noexcept nogil
+cdef void message_forget_header(Message *message) noexcept nogil
 cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil
 cdef size_t encode_header(
     const Message *message, uint32_t failures, bint first, int64_t now, char *out) noexcept nogil

@@ -42,6 +42,7 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
     chunk.capacity = <uint32_t>capacity
     chunk.readers = 0
     message.refs = 1
+    message.format = 0
     message.complete = False
     message.aborted = False
     message.from_trunk = False
@@ -83,11 +84,7 @@ cdef Message *message_plain(const void *start, size_t size) noexcept nogil:
     memcpy(chunk_bytes(message.first), start, size)
     message_filled(message, size)
     message.complete = True
-    message.header.durable = False
-    message.header.has_priority = False
-    message.header.has_ttl = False
-    message.header.delivery_count = 0
-    message.header.size = 0
+    message_forget_header(message)
     return message
 
 
@@ -203,6 +200,26 @@ cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
             chunk.size = 0
 
 
+cdef void message_cut(Message *message, size_t at, size_t size) noexcept nogil:
+    """Remove ``size`` bytes that begin ``at`` bytes within a message, which are in memory."""
+    cdef Chunk *chunk = message.first
+    cdef char *begin
+    cdef size_t part
+    message.size -= size
+    message.held -= size
+    while size:
+        if at >= chunk.size:
+            at -= chunk.size
+        else:
+            begin = chunk_bytes(chunk) + at
+            part = min(size, chunk.size - at)
+            memmove(begin, begin + part, chunk.size - at - part)
+            chunk.size -= <uint32_t>part
+            size -= part
+            at = 0
+        chunk = chunk.next
+
+
 cdef void message_trim(Message *message) noexcept nogil:
     """Drop the chunks at the front that every entry of a stream has sent."""
     cdef Chunk *chunk = message.first
@@ -282,6 +299,15 @@ cdef Cursor cursor_of(const Message *message) noexcept nogil:
     return cursor
 
 
+cdef void message_forget_header(Message *message) noexcept nogil:
+    """Have a message without a header section: all fields are the defaults of part 3.2.1."""
+    message.header.durable = False
+    message.header.has_priority = False
+    message.header.has_ttl = False
+    message.header.delivery_count = 0
+    message.header.size = 0
+
+
 cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil:
     """Read the header section, if there is one, from the first chunk.
 
@@ -299,11 +325,7 @@ cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept no
     cdef int field
     cdef Header *header = &message.header
     cdef ScanResult result = section_code(&cursor, &section)
-    header.durable = False
-    header.has_priority = False
-    header.has_ttl = False
-    header.delivery_count = 0
-    header.size = 0
+    message_forget_header(message)
     if result != SCAN_FOUND:
         return as_header_result(result)
     if section != SECTION_HEADER:

@@ -7,14 +7,14 @@ names the address. The flags are skupper-router's ra_flags under another name.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memmove
+from libc.string cimport memcmp, memcpy
 
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, Cursor, ScanResult, enter_compound, next_value, section_code,
 )
 from quiver_fast.server.messages.message cimport (
     HEADER_MALFORMED, HEADER_READ, HeaderResult, Message, as_header_result, chunk_bytes,
-    message_read_header,
+    message_cut, message_read_header,
 )
 
 cdef int SECTION_DELIVERY_ANNOTATIONS = 0x71
@@ -129,9 +129,4 @@ cdef HeaderResult message_read_route(Message *message, int64_t now, Route *route
 
 cdef void message_strip_route(Message *message, const Route *route) noexcept nogil:
     """Remove the section that `message_read_route` found."""
-    cdef size_t gone = route.end - message.header.size
-    cdef char *begin = chunk_bytes(message.first)
-    memmove(begin + message.header.size, begin + route.end, message.first.size - route.end)
-    message.first.size -= <uint32_t>gone
-    message.size -= gone
-    message.held -= gone
+    message_cut(message, message.header.size, route.end - message.header.size)

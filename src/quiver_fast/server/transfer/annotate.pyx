@@ -19,7 +19,8 @@ from quiver_fast.server.streams.stream cimport stream_reason
 cdef void outcome_said(Entry *entry, const amqp_delivery_t *delivery) noexcept nogil:
     """Forward the reason why a stream is rejected; keep annotations of *modified* (part 3.4.5).
 
-    A browser's copy just ends. A message that is only in the queue's file does not change.
+    A browser's copy just ends. A message that is only in the queue's file does not change, nor
+    does one of another format than AMQP's.
     """
     cdef amqp_state_t state
     if entry.message.stream != NULL:
@@ -46,7 +47,7 @@ cdef amqp_bytes_t annotations_of(const Work *work) noexcept nogil:
 
 
 cdef bint can_change(const Entry *entry) noexcept nogil:
-    return entry.queue != NULL and entry.message.chain == NULL
+    return entry.queue != NULL and entry.message.chain == NULL and entry.message.format == 0
 
 
 cdef void annotate(Entry *entry, amqp_bytes_t annotations) noexcept with gil:

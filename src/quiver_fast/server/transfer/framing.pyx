@@ -63,14 +63,25 @@ cdef bint start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
     """
     cdef Message *message = entry.message
     cdef bint routed = outlet.base.role == STREAMS_TO_PEER and outlet.base.peer.trunk
-    if (entry.used or message.expires or routed) and not write_lead(outlet, entry, routed):
+    if (routed or has_changed(entry)) and not write_lead(outlet, entry, routed):
         return False
     outlet.delivery = amqp_delivery_begin(&outlet.base.deliveries)
     if outlet.delivery == NULL:
         return False
+    outlet.delivery.format = message.format
     delivery_hold(outlet.delivery, entry)
     outlet.tag += 1
     return True
+
+
+cdef inline bint has_changed(const Entry *entry) noexcept nogil:
+    """Say whether the header of a message is not true any more (part 3.2.1).
+
+    A message of another format than AMQP's gets none.
+    """
+    cdef const Message *message = entry.message
+    return (entry.used or message.header.has_ttl) and (
+        message.format == 0 or message.header.size > 0)
 
 
 cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:
@@ -84,7 +95,7 @@ cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:
     outlet.lead = lead
     outlet.lead_sent = 0
     outlet.offset = size
-    if entry.used or message.expires:
+    if has_changed(entry):
         size = encode_header(
             message, entry.failures, not entry.used, outlet.base.peer.container.now_ms, lead)
     else:

@@ -22,9 +22,10 @@ from quiver_fast.server.durable.unsynced cimport accept_later, forget_pending
 from quiver_fast.server.messages.chain cimport chain_of
 from quiver_fast.server.messages.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, STREAM_HIGH, STREAM_SIZE, HeaderResult, Message,
-    message_fit, message_in_parts, message_new, message_read_header, message_release,
+    message_fit, message_in_parts, message_new, message_release,
 )
 from quiver_fast.server.messages.route cimport Route, message_read_route, message_strip_route
+from quiver_fast.server.messages.sections cimport message_read
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.model.roles cimport STREAMS_FROM_SERVER, TRUNK_CONSUMER
 from quiver_fast.server.model.structures cimport (
@@ -164,12 +165,12 @@ cdef bint receive_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     cdef Message *message = inlet.receiving
     cdef size_t pending = delivery.pending
     cdef bint partial = delivery.partial
-    cdef size_t size = (
-        min(pending, <size_t>STREAM_HIGH) if partial and inlet.streaming else pending)
+    cdef size_t size = min(pending, <size_t>STREAM_HIGH) if partial and inlet.streaming else pending
     if message == NULL:
         message = message_in_parts() if partial else message_new(pending)
         if message == NULL:
             return out_of_memory(inlet)
+        message.format = delivery.format
         message.origin = inlet.origin
         inlet.receiving = message
         inlet_bind(inlet, NULL)
@@ -274,7 +275,8 @@ cdef bint may_stream(
 
 cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
     """Begin to forward a message as it arrives; return whether that has begun."""
-    cdef HeaderResult header = message_read_header(message, inlet.base.peer.container.now_ms)
+    cdef HeaderResult header = message_read(
+        message, inlet.base.peer.container.now_ms, False)
     cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
     cdef Absence absence
     cdef int entries
@@ -419,8 +421,8 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
     if not inlet.wide and message.size < inlet.base.peer.container.limits.frame_size:
         widen_session(inlet)
     # The beginning of a chain is in the file; its header was read before.
-    if message.chain == NULL and message_read_header(
-            message, inlet.base.peer.container.now_ms) != HEADER_READ:
+    if message.chain == NULL and message_read(
+            message, inlet.base.peer.container.now_ms, True) != HEADER_READ:
         delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
         message_release(message)
         return

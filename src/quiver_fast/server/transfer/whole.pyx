@@ -14,6 +14,7 @@ from quiver_fast.proton.libproton cimport PN_LOCAL_CLOSED, pn_connection_state
 from quiver_fast.server.addresses.address cimport publish
 from quiver_fast.server.connections.credit cimport note_size
 from quiver_fast.server.messages.message cimport Message, chunk_bytes, message_plain
+from quiver_fast.server.messages.sections cimport sections_are_plain
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.model.roles cimport CLIENT
 from quiver_fast.server.model.structures cimport (
@@ -28,7 +29,9 @@ from quiver_fast.server.transfer.outcome cimport entry_done
 cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil:
     """Publish a message that came in one frame and accept it, without a record of its delivery."""
     cdef Message *message
-    if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, arrival.payload.size):
+    if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, arrival.payload.size) or (
+            not sections_are_plain(
+                arrival.payload.start, arrival.payload.start + arrival.payload.size)):
         return False
     message = message_plain(arrival.payload.start, arrival.payload.size)
     if message == NULL:
@@ -46,18 +49,9 @@ cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil
 
 
 cdef inline bint is_whole(const amqp_arrival_t *arrival) noexcept nogil:
-    """Say whether a transfer is all of a delivery, without a state, a transaction's too."""
+    """Say whether a transfer is all of a delivery of AMQP's format, not of a transaction."""
     return arrival.first and not (arrival.more or arrival.aborted) and (
-        arrival.state.start == NULL and has_no_header(arrival.payload))
-
-
-cdef inline bint has_no_header(amqp_bytes_t payload) noexcept nogil:
-    """Say whether a message begins with another section than a header, in the usual encoding.
-
-    So it is not durable, does not expire, and has no priority of its own (part 3.2.1).
-    """
-    cdef const uint8_t *at = payload.start
-    return payload.size >= 3 and at[0] == 0 and at[1] == 0x53 and 0x71 <= at[2] <= 0x78
+        arrival.state.start == NULL and arrival.message_format == 0 and arrival.payload.size > 0)
 
 
 cdef inline bint is_open(const Inlet *inlet) noexcept nogil:
@@ -103,14 +97,15 @@ cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexcept nogil:
-    """Say whether all of a message is in its only chunk, and its header is still true.
+    """Say whether a message of AMQP's format is in one chunk, and its header is still true.
 
     Neither is a stream, nor does it go by a link of ours.
     """
     cdef const Message *message = entry.message
     return message.complete and message.first.next == NULL and message.first.size > 0 and (
-        message.stream == NULL and message.chain == NULL and message.expires == 0
-        and not entry.used and outlet.sending == NULL and outlet.base.role == CLIENT)
+        message.stream == NULL and message.chain == NULL and not message.header.has_ttl
+        and message.format == 0 and not entry.used and outlet.sending == NULL
+        and outlet.base.role == CLIENT)
 
 
 cdef inline bint has_room(const Outlet *outlet, size_t size) noexcept nogil:

@@ -1,0 +1,344 @@
+"""The sections of a message, as they follow each other (AMQP 1.0 part 3.2).
+
+A node looks at the sections and not into them: at their order, at the kind of each and at
+how long it is. Of fields it reads those of the header, and when the message expires.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from quiver_fast.engine.scanner cimport (
+    SCAN_FOUND, SCAN_MALFORMED, SCAN_MORE, Cursor, ScanResult, enter_compound, next_value,
+    section_code,
+)
+from quiver_fast.proton.libsys cimport realtime_ns
+from quiver_fast.server.messages.message cimport (
+    HEADER_MALFORMED, HEADER_MORE, HEADER_READ, Chunk, HeaderResult, Message, as_header_result,
+    chunk_bytes, message_cut, message_forget_header, message_read_header,
+)
+
+# Descriptor codes, part 3.2.
+cdef enum:
+    SECTION_HEADER = 0x70
+    SECTION_DELIVERY_ANNOTATIONS = 0x71
+    SECTION_MESSAGE_ANNOTATIONS = 0x72
+    SECTION_PROPERTIES = 0x73
+    SECTION_DATA = 0x75
+    SECTION_SEQUENCE = 0x76
+    SECTION_VALUE = 0x77
+    SECTION_FOOTER = 0x78
+# Constructors, part 1.6.
+cdef enum:
+    DESCRIBED = 0x00
+    SMALL_ULONG = 0x53
+    TIMESTAMP = 0x83
+    BINARY8 = 0xA0
+    BINARY32 = 0xB0
+    LIST0 = 0x45
+    LIST8 = 0xC0
+    LIST32 = 0xD0
+    MAP8 = 0xC1
+    MAP32 = 0xD1
+# The field absolute-expiry-time of properties, part 3.2.4.
+cdef int EXPIRY_FIELD = 8
+# A message that expires later than in 30 years never does: no run and no file is that old.
+cdef int64_t FAR_MS = <int64_t>1 << 40
+# The longest beginning of a section: a descriptor of 31 letters, a constructor, a length.
+cdef enum:
+    WINDOW = 64
+
+# A place in a message's chunks.
+cdef struct Place:
+    Chunk *chunk
+    size_t offset
+
+
+cdef inline bint may_follow(int previous, int section) noexcept nogil:
+    """Say whether a section may stand behind another; a body has one form (part 3.2)."""
+    if previous == section:
+        return section == SECTION_DATA or section == SECTION_SEQUENCE
+    return section > previous and not (previous >= SECTION_DATA and section < SECTION_FOOTER)
+
+
+cdef inline bint is_of_kind(int section, uint8_t constructor) noexcept nogil:
+    """Say whether a section's value is a list, a map or bytes, as its kind is (part 3.2)."""
+    if section == SECTION_VALUE:
+        return True
+    if section == SECTION_DATA:
+        return constructor == BINARY8 or constructor == BINARY32
+    if section == SECTION_HEADER or section == SECTION_PROPERTIES or section == SECTION_SEQUENCE:
+        return constructor == LIST0 or constructor == LIST8 or constructor == LIST32
+    return constructor == MAP8 or constructor == MAP32
+
+
+cdef inline uint32_t length_of(const uint8_t *at) noexcept nogil:
+    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
+
+
+cdef bint sections_are_plain(const uint8_t *at, const uint8_t *end) noexcept nogil:
+    """Say whether a message passes as it is: `message_read` finds nothing to do or to refuse.
+
+    The usual encodings only; False for others, and where properties have an expiry.
+    """
+    cdef int previous = SECTION_DELIVERY_ANNOTATIONS
+    cdef int section
+    cdef uint8_t constructor
+    cdef size_t length
+    while at < end:
+        if end - at < 5 or at[0] != DESCRIBED or at[1] != SMALL_ULONG:
+            return False
+        section = at[2]
+        constructor = at[3]
+        if section > SECTION_FOOTER or not may_follow(previous, section) or not is_of_kind(
+                section, constructor):
+            return False
+        # The high bits tell the width of what follows: one byte of length, or four.
+        if constructor >> 4 == 0xA or constructor >> 4 == 0xC:
+            length = at[4]
+            at += 5
+        elif (constructor >> 4 == 0xB or constructor >> 4 == 0xD) and end - at >= 8:
+            length = length_of(at + 4)
+            at += 8
+        else:
+            return False
+        if <size_t>(end - at) < length or not is_short(section, constructor, at, length):
+            return False
+        at += length
+        previous = section
+    return True
+
+
+cdef inline bint is_short(
+        int section, uint8_t constructor, const uint8_t *at, size_t length) noexcept nogil:
+    """Say whether a compound's head is in order, and properties end before their expiry."""
+    cdef uint32_t count
+    if section == SECTION_DATA or section == SECTION_VALUE:
+        return True
+    if constructor >> 4 == 0xC:
+        if length < 1:
+            return False
+        count = at[0]
+        length -= 1
+    else:
+        if length < 4:
+            return False
+        count = length_of(at)
+        length -= 4
+    return count <= length and (
+        count <= <uint32_t>EXPIRY_FIELD if section == SECTION_PROPERTIES
+        else section == SECTION_SEQUENCE or count % 2 == 0)
+
+
+cdef HeaderResult message_read(Message *message, int64_t now, bint whole) noexcept nogil:
+    """Read the header section and when the message expires; drop delivery annotations.
+
+    These are for the next peer only (part 3.2.2). A message of another format than AMQP's
+    (part 2.7.5) passes as it came; a header section is read if it has one.
+
+    Args:
+        now: monotonic ms, from which a time to live counts.
+        whole: all of the message is in memory, and HEADER_READ says that its sections are in
+            order. Otherwise only what comes before them has to be there.
+    """
+    cdef HeaderResult result = message_read_header(message, now)
+    if message.format:
+        if result == HEADER_MALFORMED or result == HEADER_MORE and whole:
+            message_forget_header(message)
+            return HEADER_READ
+        return result
+    if result == HEADER_READ:
+        result = drop_delivery_annotations(message, whole)
+    if result != HEADER_READ:
+        return result
+    return read_sections(message, now, whole)
+
+
+cdef HeaderResult message_read_stored(Message *message, int64_t now) noexcept nogil:
+    """Read what `message_read` does from the beginning of a message that was accepted once."""
+    cdef HeaderResult result = message_read_header(message, now)
+    if message.format:
+        return HEADER_READ
+    if result == HEADER_READ:
+        read_sections(message, now, False)
+    return result
+
+
+cdef HeaderResult drop_delivery_annotations(Message *message, bint whole) noexcept nogil:
+    cdef Place place
+    cdef Cursor cursor
+    cdef uint8_t[WINDOW] buffer
+    cdef const uint8_t *start = NULL
+    cdef const uint8_t *begin
+    cdef size_t size
+    cdef uint8_t code
+    cdef int section
+    cdef ScanResult result
+    place.chunk = message.first
+    place.offset = message.header.size
+    cursor = window(&place, buffer)
+    begin = cursor.at
+    if whole and cursor.at == cursor.end:
+        return HEADER_READ
+    result = section_code(&cursor, &section)
+    if result != SCAN_FOUND:
+        return as_header_result(result)
+    if section != SECTION_DELIVERY_ANNOTATIONS:
+        return HEADER_READ
+    if cursor.at < cursor.end and not is_of_kind(section, cursor.at[0]):
+        return HEADER_MALFORMED
+    result = next_value(&cursor, &code, &start, &size)
+    if start == NULL:
+        return HEADER_MORE
+    size += start - begin
+    if size > message.held - message.header.size:
+        return HEADER_MORE
+    message_cut(message, message.header.size, size)
+    return HEADER_READ
+
+
+cdef Cursor window(const Place *place, uint8_t *buffer) noexcept nogil:
+    """Return the next bytes side by side: all of the last chunk, or WINDOW in the buffer."""
+    cdef Cursor cursor
+    cdef Chunk *chunk = place.chunk
+    cdef size_t offset = place.offset
+    cdef size_t part
+    cursor.at = <const uint8_t *>chunk_bytes(chunk) + offset
+    cursor.end = <const uint8_t *>chunk_bytes(chunk) + chunk.size
+    if chunk.next == NULL or cursor.end - cursor.at >= WINDOW:
+        return cursor
+    cursor.at = cursor.end = buffer
+    while chunk != NULL and cursor.end - cursor.at < WINDOW:
+        part = min(chunk.size - offset, <size_t>(WINDOW - (cursor.end - cursor.at)))
+        memcpy(<uint8_t *>cursor.end, chunk_bytes(chunk) + offset, part)
+        cursor.end += part
+        chunk = chunk.next
+        offset = 0
+    return cursor
+
+
+cdef bint advance(Place *place, size_t size) noexcept nogil:
+    """Go on by so many bytes; False if the message has no more of them."""
+    while size > place.chunk.size - place.offset:
+        if place.chunk.next == NULL:
+            return False
+        size -= place.chunk.size - place.offset
+        place.chunk = place.chunk.next
+        place.offset = 0
+    place.offset += size
+    return True
+
+
+cdef bint is_at_end(const Place *place) noexcept nogil:
+    cdef const Chunk *chunk = place.chunk.next
+    while chunk != NULL and chunk.size == 0:
+        chunk = chunk.next
+    return place.offset == place.chunk.size and chunk == NULL
+
+
+cdef HeaderResult read_sections(Message *message, int64_t now, bint whole) noexcept nogil:
+    """Walk over the sections behind the header and the delivery annotations."""
+    cdef Place place
+    cdef int previous = SECTION_DELIVERY_ANNOTATIONS
+    cdef ScanResult result = SCAN_FOUND
+    place.chunk = message.first
+    place.offset = message.header.size
+    while result == SCAN_FOUND and not is_at_end(&place):
+        result = step(message, &place, &previous, now)
+    if result == SCAN_FOUND or result == SCAN_MORE and not whole:
+        return HEADER_READ
+    return HEADER_MALFORMED
+
+
+cdef ScanResult step(
+        Message *message, Place *place, int *previous, int64_t now) noexcept nogil:
+    """Go over one section; SCAN_MORE where it ends behind what there is of the message."""
+    cdef uint8_t[WINDOW] buffer
+    cdef Cursor cursor = window(place, buffer)
+    cdef const uint8_t *begin = cursor.at
+    cdef const uint8_t *value
+    cdef const uint8_t *start = NULL
+    cdef size_t size
+    cdef uint8_t code
+    cdef int section
+    cdef ScanResult result = section_code(&cursor, &section)
+    if result != SCAN_FOUND:
+        return result
+    value = cursor.at
+    if not may_follow(previous[0], section) or value < cursor.end and not is_of_kind(
+            section, value[0]):
+        return SCAN_MALFORMED
+    result = next_value(&cursor, &code, &start, &size)
+    if result == SCAN_MALFORMED or start == NULL:
+        return result
+    if result == SCAN_MORE and value[0] == DESCRIBED:
+        # The descriptor may be longer than the window: where the value ends is not known.
+        return SCAN_MORE if place.chunk.next == NULL else to_end(place)
+    if section != SECTION_DATA and section != SECTION_VALUE and not has_items(
+            section, code, start, size, cursor.end):
+        return SCAN_MALFORMED
+    if section == SECTION_PROPERTIES:
+        read_expiry(message, place, value - begin, now)
+    previous[0] = section
+    return SCAN_FOUND if advance(place, start + size - begin) else SCAN_MORE
+
+
+cdef ScanResult to_end(Place *place) noexcept nogil:
+    while place.chunk.next != NULL:
+        place.chunk = place.chunk.next
+    place.offset = place.chunk.size
+    return SCAN_FOUND
+
+
+cdef bint has_items(int section, uint8_t code, const uint8_t *start, size_t size,
+                    const uint8_t *end) noexcept nogil:
+    """Say whether a list or map may have as many items as it says; a map has pairs."""
+    cdef size_t width = 1 if code == LIST8 or code == MAP8 else 4
+    cdef uint32_t count
+    if code == LIST0:
+        return True
+    if size < width:
+        return False
+    if <size_t>(end - start) < width:
+        return True
+    count = start[0] if width == 1 else length_of(start)
+    return count <= size - width and (
+        count % 2 == 0 or section == SECTION_PROPERTIES or section == SECTION_SEQUENCE)
+
+
+cdef void read_expiry(
+        Message *message, const Place *place, size_t offset, int64_t now) noexcept nogil:
+    """Take absolute-expiry-time, if it comes before the end of the time to live (part 3.2.4).
+
+    Properties that lie in two chunks are longer than any in use: their field is not read.
+    """
+    cdef Cursor cursor
+    cdef Cursor inside
+    cdef uint64_t count
+    cdef uint8_t code
+    cdef const uint8_t *start
+    cdef size_t size
+    cdef int64_t left
+    if place.chunk.size - place.offset <= offset:
+        return
+    cursor.at = <const uint8_t *>chunk_bytes(place.chunk) + place.offset + offset
+    cursor.end = <const uint8_t *>chunk_bytes(place.chunk) + place.chunk.size
+    enter_compound(&cursor, False, &inside, &count)
+    if count <= <uint64_t>EXPIRY_FIELD:
+        return
+    for _ in range(EXPIRY_FIELD + 1):
+        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+            return
+    if code != TIMESTAMP:
+        return
+    left = milliseconds_until(start)
+    # 0 says that a message never expires.
+    if left < FAR_MS and (message.expires == 0 or now + left < message.expires):
+        message.expires = max(now + left, <int64_t>1)
+
+
+cdef int64_t milliseconds_until(const uint8_t *timestamp) noexcept nogil:
+    """Return how long it is until a time in ms since 1970; 0 if that is over."""
+    cdef int64_t time = <int64_t>(
+        (<uint64_t>length_of(timestamp) << 32) | length_of(timestamp + 4))
+    cdef int64_t present = realtime_ns() // 1000000
+    return max(time - present, <int64_t>0)
