@@ -150,6 +150,10 @@ cdef extern from "endpoints.h" nogil:
 
     ctypedef struct amqp_link_end_t:
         amqp_session_end_t *session
+        uint8_t *name
+        size_t name_size
+        amqp_role role
+        bint displaced
         uint8_t[2] snd_settle_mode
         amqp_phase[2] phase
         uint32_t[2] handle
@@ -161,6 +165,7 @@ cdef extern from "endpoints.h" nogil:
     ctypedef struct amqp_endpoints_t:
         amqp_opened_t[2] opened
         amqp_session_end_t *sessions
+        amqp_link_end_t *attached
 
 cdef extern from "plane.h" nogil:
     enum amqp_event:

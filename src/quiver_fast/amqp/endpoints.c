@@ -346,7 +346,9 @@ static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side s
   if (!link) link = new_link(session, side, &attach);
   const uint64_t key = key_of(LINK, side, channel, attach.handle);
   *memory = link && amqp_index_add(&endpoints->index, key, link);
-  if (*memory) activate(link, side, &attach);
+  if (!*memory) return AMQP_FINE;
+  activate(link, side, &attach);
+  endpoints->attached = link;
   return AMQP_FINE;
 }
 
@@ -375,6 +377,7 @@ static enum amqp_fault note_detach(
   if (fields.in.fault) return fields.in.fault;
   amqp_link_end_t *link = amqp_endpoints_link(endpoints, side, channel, handle);
   if (!link) return AMQP_NO_HANDLE;
+  endpoints->detached_displaced = link->displaced;
   close_link(endpoints, link, side);
   return AMQP_FINE;
 }
@@ -402,6 +405,8 @@ enum amqp_fault amqp_endpoints_note(
   const uint8_t *end = frame->body.start + frame->body.size;
   amqp_reader_t in = {frame->body.start, end, AMQP_FINE};
   *memory = true;
+  endpoints->attached = NULL;
+  endpoints->detached_displaced = false;
   if (!frame->fields.start) return AMQP_FINE;
   const enum amqp_code code = amqp_read_descriptor(&in);
   const amqp_fields_t fields = amqp_read_list(&in);

@@ -53,6 +53,7 @@ typedef struct amqp_link_end {
   uint8_t rcv_settle_mode[2];
   uint64_t max_message_size[2]; /* 0 for none */
   amqp_link_t counts;
+  bool displaced;           /* the engine was told already that the peer detached it */
   const char *flaw;         /* why the attach is to be refused; NULL for no reason */
   amqp_incoming_t incoming; /* the delivery of which frames are to come */
   void *user;               /* while there is one, the link stays; see amqp_link_end_release */
@@ -83,6 +84,9 @@ typedef struct amqp_endpoints {
   amqp_session_end_t *sessions;
   uint32_t orphans;   /* sessions that one side ended before the other began them */
   amqp_index_t index; /* of what is active on a side, by channel and handle */
+  /* Of the last frame: the link that it attached or detached. */
+  amqp_link_end_t *attached;
+  bool detached_displaced;
 } amqp_endpoints_t;
 
 /* Begin without sessions; see amqp_index_init for the seed. */

@@ -322,6 +322,7 @@ static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *fra
   plane->likeness.count = 0;
   if (fault) return refuse_frame(plane, fault);
   if (!memory) return AMQP_NO_MEMORY;
+  if (plane->endpoints.detached_displaced) return AMQP_NOTHING;
   const uint8_t *start = plane->input.buffer + plane->input.from;
   return hand_over(plane, (amqp_bytes_t) {start, frame->size});
 }

@@ -277,11 +277,11 @@ def test_durable_is_preserved(clients: Clients, address: str) -> None:
 
 
 def test_every_section_passes_unchanged(clients: Clients, address: str) -> None:
-    """The bare message and the annotations are nobody's but the sender's (part 3.2)."""
+    """But for delivery annotations, which are for the server (part 3.2.2)."""
     message = Message(
         id="the id", user_id=b"me", address="elsewhere", subject="s", reply_to="r",
         correlation_id=7, content_type="text/plain", content_encoding="utf-8",
-        expiry_time=1.5e9, creation_time=1.4e9, group_id="g", group_sequence=3,
+        expiry_time=2.5e9, creation_time=1.4e9, group_id="g", group_sequence=3,
         reply_to_group_id="rg", instructions={"x-a": 1}, annotations={"x-b": 2},
         properties={"p": 3, "text": "4"}, body={"deep": [1, 2.5, "x", None]}, ttl=60.0,
     )  # fmt: skip
@@ -293,9 +293,10 @@ def test_every_section_passes_unchanged(clients: Clients, address: str) -> None:
         for name in (
             "id", "user_id", "address", "subject", "reply_to", "correlation_id", "content_type",
             "content_encoding", "expiry_time", "creation_time", "group_id", "group_sequence",
-            "reply_to_group_id", "instructions", "annotations", "properties", "body",
+            "reply_to_group_id", "annotations", "properties", "body",
         ):  # fmt: skip
             assert getattr(received, name) == getattr(message, name), name
+        assert not received.instructions
 
 
 @pytest.mark.parametrize("size", [0, 1, 511, 16_000, 16_384, 40_000, 100_000, 1_000_000])

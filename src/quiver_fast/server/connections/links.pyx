@@ -20,6 +20,7 @@ from quiver_fast.proton.libproton cimport (
     pn_session_set_incoming_capacity, pn_session_state, pn_session_t,
     pn_transport_get_channel_max,
 )
+from quiver_fast.server.connections.names cimport name_leave
 from quiver_fast.server.connections.peer cimport peer_drain
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.roles cimport COORDINATOR, INLET, LinkKind, LinkRole
@@ -178,6 +179,7 @@ cdef void link_abandon(Link *link) noexcept nogil:
 cdef void link_forget(Link *link) noexcept nogil:
     cdef Peer *peer = link.peer
     cdef Session *session = session_of(link.session)
+    name_leave(link)
     amqp_link_deliveries_drop(&link.deliveries)
     if link.deliveries.end != NULL:
         amqp_link_end_release(&peer.plane.endpoints, link.deliveries.end)

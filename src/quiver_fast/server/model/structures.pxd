@@ -236,8 +236,8 @@ cdef struct Link:
     bint refused
     # We began its session for it alone: the session ends with the link.
     bint owns_session
-    # The dynamic node that was created for it; NULL for none.
-    Queue *made
+    Queue *made             # the dynamic node that was created for it; NULL for none
+    bint named              # it held its name, or holds it: see names.pyx
 
 # A message that is forwarded while it is being received.
 cdef struct Stream:

@@ -3,19 +3,22 @@
 Attaching is not a hot path, so it holds the GIL and describes every error.
 """
 
-from libc.stdint cimport UINT64_MAX
+from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t
 
-from quiver_fast.amqp.data_plane cimport AMQP_BEFORE, AMQP_OURS, amqp_link_end_t
+import struct
+
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_BEFORE, AMQP_OURS, AMQP_THEIRS, amqp_bytes_t, amqp_link_end_t,
+)
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
     PN_COORDINATOR, PN_DIST_MODE_COPY, PN_EXPIRE_WITH_LINK, PN_NONDURABLE, PN_RCV_FIRST,
-    PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_t, pn_link_close, pn_link_condition,
-    pn_link_detach, pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
-    pn_link_remote_snd_settle_mode, pn_link_remote_source,
-    pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
-    pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
-    pn_link_target, pn_session_close, pn_session_condition, pn_session_get_context,
-    pn_terminus_capabilities, pn_terminus_copy, pn_terminus_get_address,
+    PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_t, pn_link_close, pn_link_condition, pn_link_detach,
+    pn_link_get_context, pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
+    pn_link_remote_snd_settle_mode, pn_link_remote_source, pn_link_remote_target, pn_link_session,
+    pn_link_set_max_message_size, pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode,
+    pn_link_source, pn_link_t, pn_link_target, pn_session_close, pn_session_condition,
+    pn_session_get_context, pn_terminus_capabilities, pn_terminus_copy, pn_terminus_get_address,
     pn_terminus_get_distribution_mode, pn_terminus_get_durability, pn_terminus_get_type,
     pn_terminus_has_expiry_policy, pn_terminus_is_dynamic, pn_terminus_set_address,
     pn_terminus_set_durability, pn_terminus_set_dynamic, pn_terminus_set_expiry_policy,
@@ -42,7 +45,8 @@ from quiver_fast.server.connections.links cimport (
     has_handle, link_abandon, link_delete, link_end, link_new, link_opened, session_of,
     stream_inlet,
 )
-from quiver_fast.server.connections.peer cimport set_condition
+from quiver_fast.server.connections.names cimport name_holder, name_take
+from quiver_fast.server.connections.peer cimport peer_feed, set_condition
 from quiver_fast.server.model.roles cimport (
     CLIENT, COORDINATOR, DEFERRED, INLET, OUTLET, STREAMS_FROM_SERVER, LinkKind,
 )
@@ -81,6 +85,7 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
                 raise Refusal(b"amqp:resource-limit-exceeded",
                               f"a connection has at most {peer.container.limits.links} links")
             answer(peer, link)
+            hold_name(link)
         except Refusal as refusal:
             refuse(link, refusal.condition, str(refusal))
         except TooManyQueues as error:
@@ -113,6 +118,44 @@ cdef int refuse(pn_link_t *link, bytes condition, str why) except -1:
     set_condition(pn_link_condition(link), condition, text)
     pn_link_close(link)
     return 0
+
+
+cdef int hold_name(pn_link_t *engine_link) except -1:
+    """End the link whose name was attached again here (part 2.6.1)."""
+    cdef Link *link = <Link *>pn_link_get_context(engine_link)
+    cdef Link *before
+    if link == NULL or link.kind == DEFERRED or link.deliveries.end == NULL:
+        return 0
+    before = name_take(link)
+    if before != NULL:
+        steal(before)
+    return 0
+
+
+cdef void displace(Peer *peer, amqp_link_end_t *end) noexcept nogil:
+    """End the link whose name comes again in its own session, by an attach that has just come.
+
+    The engine takes no second link of a name there. So it is told that the peer detached the
+    first one, and the peer's own detach, which follows, is kept from it.
+    """
+    cdef Link *link
+    cdef amqp_link_end_t *before
+    with gil:
+        link = name_holder(peer, end)
+        if link == NULL or link.deliveries.end.session != end.session:
+            return
+        before = link.deliveries.end
+        before.displaced = True
+        steal(link)
+        frame = detach_frame(
+            end.session.channel[<int>AMQP_THEIRS], before.handle[<int>AMQP_THEIRS])
+        peer_feed(peer, amqp_bytes_t(<const uint8_t *><const char *>frame, len(frame)))
+
+
+cdef bytes detach_frame(int channel, uint32_t handle):
+    """Return the frame that closes a link: handle and closed (part 2.7.7)."""
+    body = b"\x00\x53\x16\xc0\x07\x02\x70" + struct.pack(">I", handle) + b"\x41"
+    return struct.pack(">IBBH", 8 + len(body), 2, 0, channel) + body
 
 
 cdef int answer(Peer *peer, pn_link_t *link) except -1:

@@ -44,7 +44,7 @@ from quiver_fast.server.transfer.inlet cimport inlet_arrived
 from quiver_fast.server.transfer.outlet cimport outlet_flow, outlet_updated
 from quiver_fast.server.transfer.whole cimport end_accepted, take_whole
 from quiver_fast.server.wire.attach cimport (
-    attach, closed_by_peer, detach, detach_later, refuse_late,
+    attach, closed_by_peer, detach, detach_later, displace, refuse_late,
 )
 
 # Events of one peer in one round: a disposition may bring one for each of 100,000 deliveries.
@@ -86,6 +86,8 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
         flow_came(peer)
     elif event == AMQP_FOR_ENGINE:
         left[0] -= CONTROL_COST
+        if peer.plane.endpoints.attached != NULL:
+            displace(peer, peer.plane.endpoints.attached)
         peer_feed(peer, peer.plane.control)
         take_engine_events(peer)
     elif event == AMQP_REFUSED:

@@ -1,0 +1,173 @@
+"""Two containers have one link of a name and direction at a time (part 2.6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.amqp_frames import Frame, FrameClient, composite, message
+from support.server import Server
+
+STOLEN = "amqp:link:stolen"
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[FrameClient]:
+    with FrameClient(server.port) as client:
+        client.open(container_id="thief")
+        client.begin()
+        yield client
+
+
+def attach(client: FrameClient, role: str, name: str, address: str, **fields: object) -> None:
+    """Attach a link and see the server's attach."""
+    ours = {"name": name, "role": role == "receiver", "initial_delivery_count": 0}
+    source, target = composite("source", address=address), composite("target", address=address)
+    client.send("attach", source=source, target=target, **{"handle": 0, **ours, **fields})
+    assert client.expect("attach").fields["name"] == name
+
+
+def detached(client: FrameClient, *, channel: int = 0) -> None:
+    """See that the link of handle 0 was stolen, and confirm its end."""
+    found = client.expect("detach")
+    assert (found.condition, found.channel) == (STOLEN, channel)
+    assert found.fields["closed"]
+    client.send("detach", channel=channel, handle=0, closed=True)
+
+
+def outcome(client: FrameClient) -> str:
+    return str(client.expect("disposition").fields["state"].name)
+
+
+def assert_works(client: FrameClient, role: str, number: int, **where: int) -> None:
+    """Send or receive a message on a link."""
+    handle, channel = where.get("handle", 0), where.get("channel", 0)
+    if role == "sender":
+        client.transfer(number, message(b"x"), handle=handle, channel=channel)
+        assert outcome(client) == "accepted"
+        return
+    client.give_credit(1, handle=handle, channel=channel)
+    assert client.expect("transfer").fields["handle"] == handle
+    client.send(
+        "disposition", channel=channel, role=True, first=number, settled=True,
+        state=composite("accepted"),
+    )  # fmt: skip
+
+
+def fill(server: Server, address: str, count: int) -> None:
+    with FrameClient(server.port) as client:
+        client.open()
+        client.begin()
+        client.attach_sender(address)
+        client.wait_for_credit()
+        for number in range(count):
+            client.transfer(number, message(b"x"))
+            assert outcome(client) == "accepted"
+
+
+both_roles = pytest.mark.parametrize("role", ["sender", "receiver"])
+
+
+@both_roles
+def test_in_one_session(server: Server, client: FrameClient, address: str, role: str) -> None:
+    fill(server, address, 3)
+    attach(client, role, "mine", address)
+    attach(client, role, "mine", address, handle=1)
+    detached(client)
+    assert_works(client, role, 0, handle=1)
+    # The handle is free again, and the name may be stolen again.
+    attach(client, role, "mine", address, handle=0)
+    found = client.expect("detach")
+    assert (found.condition, found.fields["handle"]) == (STOLEN, 1)
+    assert_works(client, role, 1, handle=0)
+    client.send("close")
+    assert client.read_to_end()[-1].condition is None
+
+
+@both_roles
+def test_in_two_sessions(server: Server, client: FrameClient, address: str, role: str) -> None:
+    fill(server, address, 1)
+    client.begin(channel=1)
+    attach(client, role, "mine", address)
+    attach(client, role, "mine", address, channel=1)
+    detached(client)
+    assert_works(client, role, 0, channel=1)
+
+
+@both_roles
+def test_in_two_connections(server: Server, client: FrameClient, address: str, role: str) -> None:
+    fill(server, address, 1)
+    attach(client, role, "mine", address)
+    with FrameClient(server.port) as other:
+        other.open(container_id="thief")
+        other.begin()
+        attach(other, role, "mine", address)
+        detached(client)
+        assert_works(other, role, 0)
+
+
+def test_what_a_stolen_link_had_is_released(
+    server: Server, client: FrameClient, address: str
+) -> None:
+    fill(server, address, 1)
+    attach(client, "receiver", "mine", address)
+    client.give_credit(1)
+    client.expect("transfer")
+    client.send(
+        "attach", name="mine", handle=1, role=True, source=composite("source", address=address),
+        target=composite("target"),
+    )  # fmt: skip
+    # The server settles what it sent, without an outcome.
+    assert client.expect("disposition").fields["settled"]
+    client.expect("attach")
+    detached(client)
+    client.give_credit(1, handle=1)
+    assert client.expect("transfer").fields["handle"] == 1
+
+
+def test_a_message_that_follows_the_theft_is_released(client: FrameClient, address: str) -> None:
+    attach(client, "sender", "mine", address)
+    attach(client, "sender", "mine", address, handle=1)
+    client.transfer(0, message(b"late"))
+    found = client.expect("detach")
+    assert found.condition == STOLEN
+    assert outcome(client) == "released"
+    assert_works(client, "sender", 1, handle=1)
+
+
+def test_others_keep_their_links(server: Server, client: FrameClient, address: str) -> None:
+    """Of another direction, another name, another container, and without a container's id."""
+    attach(client, "sender", "mine", address)
+    attach(client, "receiver", "mine", address, handle=1)
+    attach(client, "sender", "other", address, handle=2)
+    for container in ("another", "", ""):
+        other = FrameClient(server.port)
+        other.open(container_id=container)
+        other.begin()
+        attach(other, "sender", "mine", address)
+    for number, handle in enumerate((0, 2)):
+        assert_works(client, "sender", number, handle=handle)
+
+
+def test_a_refused_attach_takes_no_name(client: FrameClient, address: str) -> None:
+    attach(client, "sender", "mine", address)
+    client.begin(channel=1)
+    client.send(
+        "attach", channel=1, name="mine", handle=0, role=False, initial_delivery_count=0,
+        source=composite("source"), target=composite("target", address="$none"),
+    )  # fmt: skip
+    assert client.expect("attach").channel == 1
+    assert client.expect("detach").channel == 1
+    assert_works(client, "sender", 0)
+
+
+@both_roles
+def test_a_handle_in_use_ends_the_connection(client: FrameClient, address: str, role: str) -> None:
+    """Part 2.7.3."""
+    attach(client, role, "mine", address)
+    client.send(
+        "attach", name="other", handle=0, role=role == "receiver", initial_delivery_count=0,
+        source=composite("source", address=address), target=composite("target", address=address),
+    )  # fmt: skip
+    last: Frame = client.read_to_end()[-1]
+    assert (last.name, last.condition) == ("close", "amqp:session:handle-in-use")
