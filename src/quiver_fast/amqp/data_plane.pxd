@@ -154,6 +154,7 @@ cdef extern from "endpoints.h" nogil:
         size_t name_size
         amqp_role role
         bint displaced
+        amqp_bytes_t default_outcome
         uint8_t[2] snd_settle_mode
         amqp_phase[2] phase
         uint32_t[2] handle

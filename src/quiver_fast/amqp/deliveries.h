@@ -70,7 +70,7 @@ struct amqp_delivery {
   void *context;
   uint32_t id;
   uint32_t format; /* the message-format, of its first transfer (part 2.7.5) */
-  bool partial; /* more of it is to come, or to go */
+  bool partial;    /* more of it is to come, or to go */
   bool aborted;
   bool taken;    /* by its receiver: the link's current delivery is a later one */
   bool numbered; /* it has its id: of ours the first transfer gives it */
@@ -168,8 +168,8 @@ size_t amqp_delivery_send(amqp_delivery_t *delivery, amqp_bytes_t tag, const amq
   bool last, bool settled);
 
 /* Begin a delivery of format 0 and send all of it in one frame, as amqp_delivery_begin and
- * amqp_delivery_send would. NULL, and nothing is sent, where the peer does not take it now, where it needs more than
- * one frame, and without memory. */
+ * amqp_delivery_send would. NULL, and nothing is sent, where the peer does not take it now, where
+ * it needs more than one frame, and without memory. */
 amqp_delivery_t *amqp_delivery_send_whole(
   amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, bool settled);
 

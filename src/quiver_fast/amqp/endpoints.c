@@ -10,6 +10,8 @@
 #define ANY_CHANNEL UINT16_MAX
 /* Part 2.7.3: mixed, of the sender; first, of the receiver. */
 #define MIXED 2
+/* A default outcome that is longer is refused. */
+#define LONGEST_OUTCOME 1024
 
 /* ---- Keys of the index */
 
@@ -54,6 +56,7 @@ void amqp_endpoints_init(amqp_endpoints_t *endpoints, uint64_t seed) {
 
 static void free_link(amqp_link_end_t *link) {
   free(link->name);
+  free((void *) link->default_outcome.start);
   free(link);
 }
 
@@ -216,19 +219,37 @@ typedef struct attach {
   uint8_t snd_settle_mode, rcv_settle_mode;
   uint32_t initial_count;
   uint64_t max_message_size;
+  amqp_bytes_t default_outcome;
   const char *flaw;
 } attach_t;
 
-/* Say whether the next field is a terminus whose address holds a NUL byte: the engine gives
- * addresses as strings that end at one. A coordinator's first field is no string. */
-static bool has_nul_address(amqp_fields_t *fields) {
+/* Return the fields of the terminus that is the next field; none where it is null. */
+static amqp_fields_t read_terminus(amqp_fields_t *fields) {
   const amqp_bytes_t terminus = amqp_field_any(fields);
-  if (!terminus.start) return false;
   amqp_reader_t in = {terminus.start, terminus.start + terminus.size, AMQP_FINE};
+  if (!terminus.start) return (amqp_fields_t) {in, 0};
   amqp_read_descriptor(&in);
-  amqp_fields_t inner = amqp_read_list(&in);
-  const amqp_bytes_t address = amqp_field_string(&inner);
-  return address.start && memchr(address.start, 0, address.size);
+  return amqp_read_list(&in);
+}
+
+/* Judge the address of a terminus: the engine gives addresses as strings that end at a NUL. A
+ * coordinator's first field is no string. */
+static void read_address(amqp_fields_t *terminus, attach_t *attach) {
+  const amqp_bytes_t address = amqp_field_string(terminus);
+  if (address.start && memchr(address.start, 0, address.size))
+    attach->flaw = "an address has a NUL byte";
+}
+
+/* Read the default outcome of a source whose address was read (part 3.5.3). */
+static void read_default_outcome(amqp_fields_t *source, attach_t *attach) {
+  pass(source, 7); /* durable to filter */
+  attach->default_outcome = amqp_field_any(source);
+  amqp_state_t state;
+  if (!attach->default_outcome.start) return;
+  if (attach->default_outcome.size > LONGEST_OUTCOME ||
+    amqp_read_state(attach->default_outcome, &state) || state.code < AMQP_CODE_ACCEPTED ||
+    state.code > AMQP_CODE_MODIFIED)
+    attach->flaw = "the default outcome is none";
 }
 
 static enum amqp_fault read_attach(amqp_fields_t *fields, enum amqp_side side, attach_t *attach) {
@@ -241,9 +262,11 @@ static enum amqp_fault read_attach(amqp_fields_t *fields, enum amqp_side side, a
   attach->snd_settle_mode = amqp_field_optional_ubyte(fields, &there);
   if (!there) attach->snd_settle_mode = MIXED;
   attach->rcv_settle_mode = amqp_field_optional_ubyte(fields, &there);
-  const bool nul_in_source = has_nul_address(fields);
-  const bool nul_in_target = has_nul_address(fields);
-  if (nul_in_source || nul_in_target) attach->flaw = "an address has a NUL byte";
+  amqp_fields_t source = read_terminus(fields);
+  read_address(&source, attach);
+  read_default_outcome(&source, attach);
+  amqp_fields_t target = read_terminus(fields);
+  read_address(&target, attach);
   pass(fields, 2); /* unsettled, incomplete-unsettled */
   /* A sender has to say it, and one that does not counts from 0. */
   attach->initial_count = amqp_field_optional_uint(fields, &there);
@@ -319,6 +342,15 @@ static amqp_link_end_t *new_link(
   return link;
 }
 
+/* Copy the default outcome of the peer's attach; false without memory. */
+static bool keep_default_outcome(amqp_link_end_t *link, amqp_bytes_t outcome) {
+  uint8_t *copy = outcome.size ? malloc(outcome.size) : NULL;
+  if (!copy) return outcome.size == 0;
+  memcpy(copy, outcome.start, outcome.size);
+  link->default_outcome = (amqp_bytes_t) {copy, outcome.size};
+  return true;
+}
+
 static void activate(amqp_link_end_t *link, enum amqp_side side, const attach_t *attach) {
   const bool from_sender = (side == AMQP_OURS) == (link->role == AMQP_SENDER);
   link->phase[side] = AMQP_ACTIVE;
@@ -346,6 +378,8 @@ static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side s
   if (!link) link = new_link(session, side, &attach);
   const uint64_t key = key_of(LINK, side, channel, attach.handle);
   *memory = link && amqp_index_add(&endpoints->index, key, link);
+  if (*memory && side == AMQP_THEIRS && !attach.flaw)
+    *memory = keep_default_outcome(link, attach.default_outcome);
   if (!*memory) return AMQP_FINE;
   activate(link, side, &attach);
   endpoints->attached = link;

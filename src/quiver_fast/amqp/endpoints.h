@@ -53,10 +53,11 @@ typedef struct amqp_link_end {
   uint8_t rcv_settle_mode[2];
   uint64_t max_message_size[2]; /* 0 for none */
   amqp_link_t counts;
-  bool displaced;           /* the engine was told already that the peer detached it */
-  const char *flaw;         /* why the attach is to be refused; NULL for no reason */
-  amqp_incoming_t incoming; /* the delivery of which frames are to come */
-  void *user;               /* while there is one, the link stays; see amqp_link_end_release */
+  bool displaced;               /* the engine was told already that the peer detached it */
+  amqp_bytes_t default_outcome; /* that the peer's source names (part 3.5.3); ours echoes it */
+  const char *flaw;             /* why the attach is to be refused; NULL for no reason */
+  amqp_incoming_t incoming;     /* the delivery of which frames are to come */
+  void *user;                   /* while there is one, the link stays; see amqp_link_end_release */
 } amqp_link_end_t;
 
 struct amqp_session_end {

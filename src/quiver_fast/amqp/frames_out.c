@@ -188,3 +188,54 @@ uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state) {
     return put_byte(out, LIST0);
   }
 }
+
+/* ---- A field of a field of an engine's frame */
+
+/* Where an attach has its source, and a source its default outcome (parts 2.7.3 and 3.5.3). */
+#define SOURCE 5
+#define DEFAULT_OUTCOME 8
+
+/* Begin a list32 of so many fields. */
+static uint8_t *begin_list(uint8_t *out, uint32_t count) {
+  return put32(put32(put_byte(out, LIST32), 0), count);
+}
+
+static uint8_t *end_list(uint8_t *list, uint8_t *out) {
+  put32(list + 1, (uint32_t) (out - list - 5));
+  return out;
+}
+
+static uint8_t *put_source(uint8_t *out, amqp_bytes_t source, amqp_bytes_t outcome) {
+  amqp_reader_t in = {source.start, source.start + source.size, AMQP_FINE};
+  amqp_read_descriptor(&in);
+  out = put_bytes(out, (amqp_bytes_t) {source.start, (size_t) (in.at - source.start)});
+  amqp_fields_t fields = amqp_read_list(&in);
+  const uint32_t count = fields.left > DEFAULT_OUTCOME ? fields.left : DEFAULT_OUTCOME + 1;
+  uint8_t *const list = out;
+  out = begin_list(out, count);
+  for (uint32_t i = 0; i < count; i++) {
+    const amqp_bytes_t field = amqp_field_any(&fields);
+    out = put_any(out, i == DEFAULT_OUTCOME ? outcome : field);
+  }
+  return end_list(list, out);
+}
+
+uint8_t *amqp_write_attach(uint8_t *out, const amqp_frame_t *frame, amqp_bytes_t outcome) {
+  amqp_reader_t in = {frame->fields.start, frame->fields.start + frame->fields.size, AMQP_FINE};
+  amqp_fields_t fields = amqp_read_list(&in);
+  const uint8_t head[] = {
+    AMQP_FRAME_HEADER / 4, 0, (uint8_t) (frame->channel >> 8), (uint8_t) frame->channel};
+  uint8_t *const start = out;
+  out = put_bytes(put32(out, 0), (amqp_bytes_t) {head, sizeof head});
+  out = put_descriptor(out, AMQP_CODE_ATTACH);
+  uint8_t *const list = out;
+  const uint32_t count = fields.left;
+  out = begin_list(out, count);
+  for (uint32_t i = 0; i < count; i++) {
+    const amqp_bytes_t field = amqp_field_any(&fields);
+    out = i == SOURCE && field.start ? put_source(out, field, outcome) : put_any(out, field);
+  }
+  out = end_list(list, out);
+  put32(start, (uint32_t) (out - start));
+  return out;
+}

@@ -20,6 +20,11 @@ uint8_t *amqp_write_transfer(uint8_t *out, uint16_t channel, const amqp_transfer
 
 uint8_t *amqp_write_flow(uint8_t *out, uint16_t channel, const amqp_flow_t *flow);
 
+/* An attach frame of the engine's with another default outcome in its source (part 3.5.3); as it
+ * is where it has no source. Beside the frame and the outcome it needs AMQP_ATTACH_ROOM. */
+#define AMQP_ATTACH_ROOM 64
+uint8_t *amqp_write_attach(uint8_t *out, const amqp_frame_t *frame, amqp_bytes_t outcome);
+
 /* The state is written from `state.encoded`, whose size adds to the room; none for null. */
 uint8_t *amqp_write_disposition(
   uint8_t *out, uint16_t channel, const amqp_disposition_t *disposition);

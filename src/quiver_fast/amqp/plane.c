@@ -408,25 +408,30 @@ amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane) {
 
 /* ---- Out */
 
-/* Learn from our engine's frames. Its headers and frames of SASL say nothing. */
-static bool note_ours(amqp_plane_t *plane, amqp_bytes_t bytes) {
-  const uint8_t *at = bytes.start, *end = bytes.start + bytes.size;
-  while (at < end) {
-    amqp_frame_t frame;
-    const amqp_bytes_t rest = {at, (size_t) (end - at)};
-    if (is_header(rest)) {
-      at += HEADER_SIZE;
-      continue;
-    }
-    bool memory = true;
-    if (amqp_read_frame(at, rest.size, UINT32_MAX, &frame) || !frame.size) return false;
-    if (frame.kind == AMQP_FRAME_CONTROL &&
-      amqp_endpoints_note(&plane->endpoints, AMQP_OURS, &frame, &memory))
-      return false;
-    if (!memory) return false;
-    at += frame.size;
-  }
+static bool put_bytes(amqp_plane_t *plane, const uint8_t *start, size_t size) {
+  uint8_t *room = amqp_output_room(&plane->output, size);
+  if (!room) return false;
+  memcpy(room, start, size);
+  amqp_output_add(&plane->output, room + size);
   return true;
+}
+
+/* The engine knows no default outcome: our attach gets the one that the peer's source names. */
+static bool put_attach(amqp_plane_t *plane, const amqp_frame_t *frame, amqp_bytes_t outcome) {
+  uint8_t *room = amqp_output_room(&plane->output, frame->size + outcome.size + AMQP_ATTACH_ROOM);
+  if (!room) return false;
+  amqp_output_add(&plane->output, amqp_write_attach(room, frame, outcome));
+  return true;
+}
+
+/* Learn from a frame of our engine, and put it out. Frames of SASL say nothing. */
+static bool drain_frame(amqp_plane_t *plane, const uint8_t *at, const amqp_frame_t *frame) {
+  bool memory = true;
+  if (frame->kind != AMQP_FRAME_CONTROL) return put_bytes(plane, at, frame->size);
+  if (amqp_endpoints_note(&plane->endpoints, AMQP_OURS, frame, &memory) || !memory) return false;
+  const amqp_link_end_t *link = plane->endpoints.attached;
+  if (link && link->default_outcome.start) return put_attach(plane, frame, link->default_outcome);
+  return put_bytes(plane, at, frame->size);
 }
 
 size_t amqp_plane_whole(amqp_bytes_t bytes) {
@@ -441,11 +446,17 @@ size_t amqp_plane_whole(amqp_bytes_t bytes) {
 }
 
 bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes) {
-  if (bytes.size == 0) return true;
-  uint8_t *room = amqp_output_room(&plane->output, bytes.size);
-  if (!room || !note_ours(plane, bytes)) return false;
-  memcpy(room, bytes.start, bytes.size);
-  amqp_output_add(&plane->output, room + bytes.size);
+  const uint8_t *at = bytes.start, *end = bytes.start + bytes.size;
+  while (at < end) {
+    amqp_frame_t frame = {.size = HEADER_SIZE};
+    const amqp_bytes_t rest = {at, (size_t) (end - at)};
+    const bool header = is_header(rest);
+    if (!header && (amqp_read_frame(at, rest.size, UINT32_MAX, &frame) || !frame.size))
+      return false;
+    if (!(header ? put_bytes(plane, at, HEADER_SIZE) : drain_frame(plane, at, &frame)))
+      return false;
+    at += frame.size;
+  }
   return true;
 }
 

@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_code, amqp_delivery_abort, amqp_delivery_drop, amqp_delivery_may_begin,
+    amqp_bytes_t, amqp_code, amqp_delivery_abort, amqp_delivery_drop, amqp_delivery_may_begin,
     amqp_delivery_say, amqp_delivery_settle, amqp_delivery_t, amqp_delivery_take,
     amqp_output_waiting, amqp_read_state, amqp_state_t,
 )
@@ -340,9 +340,12 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
 cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
     """Take the consumer's outcome of a delivery (part 3.4)."""
     cdef Entry *entry = entry_of(delivery)
-    cdef uint64_t state = delivery.code
+    cdef uint64_t state
     cdef bint settled = delivery.settled
     cdef bint early = outlet.delivery == delivery
+    if settled:
+        default_outcome(outlet, delivery)
+    state = delivery.code
     if entry == NULL:
         if settled:
             forget_delivery(delivery)
@@ -363,6 +366,23 @@ cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nog
     else:
         take_outcome(outlet, entry, delivery, early)
     peer_dirty(outlet.base.peer)
+
+
+cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Give a delivery without an outcome the one that its source names (part 3.5.3).
+
+    Returns whether there is one.
+    """
+    cdef amqp_state_t state
+    cdef amqp_bytes_t outcome
+    if outlet.base.deliveries.end == NULL or delivery.code > PN_RECEIVED:
+        return False
+    outcome = outlet.base.deliveries.end.default_outcome
+    if outcome.start == NULL or amqp_read_state(outcome, &state) != 0:
+        return False
+    delivery.code = state.code
+    delivery.said = outcome
+    return True
 
 
 cdef void take_outcome(
@@ -439,7 +459,10 @@ cdef void stream_abort(Message *message) noexcept nogil:
 
 
 cdef void outlet_detached(Outlet *outlet) noexcept nogil:
-    """Release all messages of the outlet: its link, session or connection has ended."""
+    """Release all messages of the outlet: its link, session or connection has ended.
+
+    Those that were sent get the default outcome of the link's source, if it has one.
+    """
     cdef amqp_delivery_t *delivery
     cdef amqp_delivery_t *following
     cdef Entry *entry
@@ -454,9 +477,7 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
         entry = entry_of(delivery)
         forget_delivery(delivery)
         if entry != NULL:
-            delivery_let_go(delivery)
-            entry.next = latest
-            latest = entry
+            latest = let_go(outlet, delivery, entry, latest)
         if is_attached(&outlet.base):
             # It will not come by this link again.
             amqp_delivery_settle(delivery)
@@ -472,6 +493,20 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
         pool_remove(outlet)
     if outlet.consumer.queue != NULL:
         leave_queue(outlet)
+
+
+cdef Entry *let_go(
+        Outlet *outlet, amqp_delivery_t *delivery, Entry *entry, Entry *latest) noexcept nogil:
+    """Apply the default outcome of a link that has ended, or add to those that are released."""
+    cdef amqp_state_t said
+    delivery_let_go(delivery)
+    if default_outcome(outlet, delivery) and amqp_read_state(delivery.said, &said) == 0:
+        outcome_said(entry, delivery)
+        apply_outcome(entry, delivery.code, outlet.base.serial, said.delivery_failed,
+                      said.undeliverable_here)
+        return latest
+    entry.next = latest
+    return entry
 
 
 cdef void leave_queue(Outlet *outlet) noexcept nogil:
