@@ -18,7 +18,7 @@ from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError
 from quiver_fast.loop import interrupt
 from quiver_fast.management.addresses import node_address
-from quiver_fast.program import describe, run_program, warn_of_unknown
+from quiver_fast.program import describe, run_program, warn, warn_of_unknown
 from quiver_fast.rate_steps import schedule_of
 from quiver_fast.records.formats import IDS_OF_AN_END
 from quiver_fast.records.writer import RecordWriter
@@ -95,6 +95,8 @@ def run(config: ArrowConfig) -> None:
             connection = open_connection(config, limits.control)
             endpoint = make_endpoint(config, connection, writer, limits)
             transfer(config, connection, endpoint)
+        for warning in limits.warnings:
+            warn(PROGRAM, warning)
         if endpoint.interrupted:
             interrupt.raise_if_pending()
     except QuiverError as error:

@@ -64,8 +64,12 @@ def warn_of_unknown(name: str, keys: tuple[str, ...]) -> None:
     Only the keys are told: a value may be a secret.
     """
     if keys:
-        what = f"unknown argument{'s' * (len(keys) > 1)} ignored: {', '.join(keys)}"
-        sys.stderr.write(f"{name}: warning: {' '.join(what.split())}\n")
+        warn(name, f"unknown argument{'s' * (len(keys) > 1)} ignored: {', '.join(keys)}")
+
+
+def warn(name: str, what: str) -> None:
+    """Write a warning as one line of standard error."""
+    sys.stderr.write(f"{name}: warning: {' '.join(what.split())}\n")
 
 
 def describe(name: str, *extra_features: str) -> str:

@@ -9,7 +9,7 @@ from support.certificates import Certificates
 from support.judgement import assert_clean, assert_error
 from support.network import silent_server, tls_server
 from support.processes import Finished, Running, free_port
-from support.sasl_server import AUTH, SYS_TEMP, SaslServer, authenticating_proxy
+from support.sasl_server import AUTH, SYS, SYS_PERM, SYS_TEMP, SaslServer, authenticating_proxy
 from support.scripted_peer import RefusesConnection, ScriptedPeer
 
 NOT_YOU = Condition("amqp:unauthorized-access", "not you")
@@ -184,11 +184,16 @@ def test_sasl_unknown_user() -> None:
     assert_error(end, "SASL")
 
 
-@pytest.mark.parametrize("code", [AUTH, SYS_TEMP])
-def test_sasl_anonymous_refused(code: int) -> None:
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [(AUTH, "refused"), (SYS, "(sys)"), (SYS_PERM, "(sys-perm)"), (SYS_TEMP, "(sys-temp)")],
+)
+def test_sasl_fails(code: int, word: str) -> None:
+    """A failure of the peer's own is none of our credentials (part 5.3.3.6)."""
     with authenticating_proxy(SaslServer(("ANONYMOUS",), outcome=code)) as server:
         end = run_pyfast(*arguments("receive", server.port))
-    assert_error(end, "SASL", f"127.0.0.1:{server.port}")
+    assert_error(end, "SASL", f"127.0.0.1:{server.port}", word)
+    assert ("credentials were refused" in end.stderr) == (code == AUTH)
 
 
 @pytest.mark.parametrize("offered", ["OAUTHBEARER", "GSSAPI"])

@@ -24,7 +24,7 @@ from support.network import TcpServer, read_exactly, splice
 
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = 0x40, 0x41, 0x42, 0x43, 0x44
-OK, AUTH, SYS_TEMP = 0, 1, 4
+OK, AUTH, SYS, SYS_PERM, SYS_TEMP = range(5)
 ITERATIONS = 4096
 HASHES = {"SCRAM-SHA-1": "sha1", "SCRAM-SHA-256": "sha256"}
 

@@ -19,6 +19,8 @@ cdef class Connection(Wire):
     # The peer may be a broker on this machine.
     cdef bint beside_broker
     cdef bint closing
+    # It was lost when the run was at its end anyway.
+    cdef bint excused
     cdef readonly str peer
     # The address and the port at the other end.
     cdef dict place
@@ -34,6 +36,5 @@ cdef class Connection(Wire):
     cdef int end_sessions(self, int64_t deadline) except -1 nogil
     cdef PeerState check(self) except? PEER_CLOSED nogil
     cdef int fail(self) except -1
-    cdef object refusal(self)
-    cdef object condition_text(self, pn_condition_t *condition)
+    cdef object refusal(self, int outcome)
     cdef bytes text_value(self, pn_data_t *data)

@@ -12,23 +12,23 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_THEIRS, amqp_bytes_t, amqp_plane_init, amqp_timers_init, amqp_wait_init,
 )
 from quiver_fast.amqp.tls cimport tls_close, tls_established, tls_failure
+from quiver_fast.engine.conditions cimport condition_text
 from quiver_fast.engine.security.security cimport conclude_sasl, peer_is_loopback
 from quiver_fast.engine.wire cimport Wire
 from quiver_fast.errors import PeerError, SecurityError
 from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_CLOSED, PN_MAP, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE,
-    PN_SASL_OK, PN_STRING, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_get_description,
-    pn_condition_get_name, pn_condition_is_set, pn_condition_t, pn_connection_close,
-    pn_connection_collect, pn_connection_driver_bind, pn_connection_driver_init,
-    pn_connection_offered_capabilities, pn_connection_open, pn_connection_properties,
-    pn_connection_remote_condition, pn_connection_remote_container,
+    PN_SASL_OK, PN_STRING, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_is_set,
+    pn_connection_close, pn_connection_collect, pn_connection_driver_bind,
+    pn_connection_driver_init, pn_connection_offered_capabilities, pn_connection_open,
+    pn_connection_properties, pn_connection_remote_condition, pn_connection_remote_container,
     pn_connection_remote_properties, pn_connection_set_container, pn_connection_set_hostname,
     pn_connection_state, pn_data_enter, pn_data_exit, pn_data_get_bytes, pn_data_next,
     pn_data_put_map, pn_data_put_string, pn_data_put_symbol, pn_data_rewind, pn_data_t,
-    pn_data_type, pn_sasl, pn_sasl_get_mech, pn_sasl_outcome, pn_session_close,
-    pn_session_head, pn_session_next, pn_session_t, pn_transport_condition,
-    pn_transport_set_idle_timeout, pn_transport_set_max_frame, pn_transport_set_server,
+    pn_data_type, pn_sasl, pn_sasl_get_mech, pn_sasl_outcome, pn_session_close, pn_session_head,
+    pn_session_next, pn_session_t, pn_transport_condition, pn_transport_set_idle_timeout,
+    pn_transport_set_max_frame, pn_transport_set_server,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.run.control cimport Control
@@ -43,6 +43,13 @@ RUN_ID = b"quiver-run-id"
 cdef unsigned char TLS_ALERT = 21
 # What the TLS layer says of a peer that does not answer its hello, or not within TLS.
 NO_TLS = ("cut the connection in the handshake", "speaks no TLS")
+
+# Outcomes of SASL that say nothing of the credentials (part 5.3.3.6).
+PEER_FAILURES = {
+    2: "the peer failed for a reason of its own (sys)",
+    3: "the peer cannot authenticate until its operator mends it (sys-perm)",
+    4: "the peer cannot authenticate now, and may later (sys-temp)",
+}
 
 
 cdef int put_symbol(pn_data_t *data, bytes symbol) except -1:
@@ -225,6 +232,8 @@ cdef class Connection(Wire):
     cdef PeerState check(self) except? PEER_CLOSED nogil:
         """Return the peer's state, or raise what went wrong with the connection."""
         cdef int state = pn_connection_state(self.connection)
+        if self.excused:
+            return PEER_CLOSED
         if self.sasl.error is not None:
             with gil:
                 self.fail()
@@ -246,7 +255,7 @@ cdef class Connection(Wire):
         """Raise the connection's error: SASL's, TLS's, the peer's, or the socket's."""
         if self.sasl.error is not None:
             raise type(self.sasl.error)(f"{self.peer}: {self.sasl.error}")
-        remote = self.condition_text(pn_connection_remote_condition(self.connection))
+        remote = condition_text(pn_connection_remote_condition(self.connection))
         if remote:
             raise PeerError(f"{self.peer}: the peer closed the connection: {remote}")
         if self.silent:
@@ -255,7 +264,7 @@ cdef class Connection(Wire):
             raise PeerError(f"{self.peer}: {self.broken}")
         outcome = pn_sasl_outcome(pn_sasl(self.transport))
         if outcome != PN_SASL_NONE and outcome != PN_SASL_OK:
-            raise SecurityError(f"{self.peer}: SASL{self.refusal()}")
+            raise SecurityError(f"{self.peer}: SASL{self.refusal(outcome)}")
         if self.socket_error:
             raise PeerError(
                 f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
@@ -266,7 +275,7 @@ cdef class Connection(Wire):
             raise SecurityError(f"{self.peer}: TLS: {failure}{self.scheme_hint(failure)}")
         if self.tls == NULL and self.heard and self.first_byte == TLS_ALERT:
             raise SecurityError(f"{self.peer}: the peer speaks TLS: use amqps")
-        local = self.condition_text(pn_transport_condition(self.transport))
+        local = condition_text(pn_transport_condition(self.transport))
         # The engine has an error for an end within a frame too.
         if self.hung_up:
             raise PeerError(f"{self.peer}: the peer cut the connection{self.scheme_hint('')}")
@@ -285,24 +294,16 @@ cdef class Connection(Wire):
             return " (if this port is not for TLS, use amqp)" if strange else ""
         return "" if self.heard else " before it sent a byte (if this port is for TLS, use amqps)"
 
-    cdef object refusal(self):
-        """Say which side's credentials were refused, and for which mechanism."""
+    cdef object refusal(self, int outcome):
+        """Say whose credentials were refused, and for which mechanism, or what failed instead."""
         mechanism = pn_sasl_get_mech(pn_sasl(self.transport))
         if mechanism == NULL:
             return ": the peer offers no mechanism that fits"
+        name = mechanism.decode("ascii", "replace")
+        if outcome in PEER_FAILURES:
+            return f" {name}: {PEER_FAILURES[outcome]}; our credentials were not judged"
         side = "the peer's" if self.server else "our"
-        return f" {mechanism.decode('ascii', 'replace')}: {side} credentials were refused"
-
-    cdef object condition_text(self, pn_condition_t *condition):
-        """Return an AMQP error condition as ``name: description``; empty if not set."""
-        if not pn_condition_is_set(condition):
-            return ""
-        name = pn_condition_get_name(condition)
-        description = pn_condition_get_description(condition)
-        text = name.decode("utf-8", "replace")
-        if description != NULL and description[0] != 0:
-            text += ": " + description.decode("utf-8", "replace")
-        return " ".join(text.split())
+        return f" {name}: {side} credentials were refused"
 
     def identity(self) -> dict[str, str | int | None]:
         """Return the peer's product, version, container id, address and port.

@@ -13,6 +13,7 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_ACCEPTED, AMQP_CODE_DECLARED, AMQP_CODE_NONE, AMQP_RECEIVER, amqp_bytes_t,
     amqp_code, amqp_disposition_t,
 )
+from quiver_fast.engine.conditions cimport condition_text
 from quiver_fast.engine.connection cimport Connection, error_text
 from quiver_fast.errors import QuiverError, SignalError, TransactionError
 from quiver_fast.proton.libproton cimport (
@@ -82,9 +83,9 @@ cdef class Coordinator:
     cdef int refuse(self) except -1:
         """Raise TransactionError if the peer ended the control link, or the session over it."""
         if pn_link_state(self.link) & PN_REMOTE_CLOSED:
-            self.fail(self.connection.condition_text(pn_link_remote_condition(self.link)))
+            self.fail(condition_text(pn_link_remote_condition(self.link)))
         if pn_session_state(self.session) & PN_REMOTE_CLOSED:
-            self.fail(self.connection.condition_text(pn_session_remote_condition(self.session)))
+            self.fail(condition_text(pn_session_remote_condition(self.session)))
         return 0
 
     def fail(self, why: str) -> None:
@@ -99,7 +100,7 @@ cdef class Coordinator:
         cdef pn_condition_t *condition = pn_link_remote_condition(self.link)
         if pn_link_state(self.link) & PN_REMOTE_CLOSED and pn_condition_is_set(condition):
             with gil:
-                why = self.connection.condition_text(condition)
+                why = condition_text(condition)
                 raise TransactionError(
                     f"{self.connection.peer}: the peer detached its transaction coordinator: "
                     f"{why}")

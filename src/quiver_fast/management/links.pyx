@@ -11,6 +11,7 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_NOTHING, amqp_arrival_t, amqp_bytes_t, amqp_event,
     amqp_link_end_t,
 )
+from quiver_fast.engine.conditions cimport condition_text
 from quiver_fast.engine.connection cimport Connection, put_symbol
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.loop.interrupt import raise_if_pending
@@ -267,7 +268,7 @@ cdef int refuse_end(
         Connection connection, pn_state_t state, pn_condition_t *condition) except -1:
     """Raise LinkError if the state is that of something that the peer ended."""
     if state & PN_REMOTE_CLOSED:
-        why = connection.condition_text(condition) or "it gave no reason"
+        why = condition_text(condition) or "it gave no reason"
         raise LinkError(f"{connection.peer}: the peer refused: {why}")
     return 0
 

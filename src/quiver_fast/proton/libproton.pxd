@@ -99,6 +99,7 @@ cdef extern from "proton/codec.h" nogil:
     bint pn_data_lookup(pn_data_t *data, const char *name)
     bint pn_data_is_described(pn_data_t *data)
     size_t pn_data_size(pn_data_t *data)
+    int pn_data_format(pn_data_t *data, char *bytes, size_t *size)
     ssize_t pn_data_encode(pn_data_t *data, char *bytes, size_t size)
     ssize_t pn_data_encoded_size(pn_data_t *data)
     ssize_t pn_data_decode(pn_data_t *data, const char *bytes, size_t size)

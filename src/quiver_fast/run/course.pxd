@@ -11,6 +11,8 @@ cdef class Limits:
     cdef readonly Pacer pacer
     cdef readonly int64_t run_start_ms
     cdef readonly Control control
+    # What a user is told at the end of the run.
+    cdef readonly list warnings
 
 
 cdef class Course:

@@ -11,6 +11,7 @@ class Limits:
     pacer: Pacer | None
     run_start_ms: int
     control: Control
+    warnings: list[str]
     def __init__(
         self,
         *,

@@ -50,6 +50,7 @@ cdef class Limits:
             self.pacer = Pacer(schedule[0].rate)
         self.run_start_ms = run_start
         self.control = control
+        self.warnings = []
 
     def share_of_none(self) -> Limits:
         """Return these limits without the count."""
@@ -72,6 +73,7 @@ cdef class Limits:
             count=self.count // ends + (number < self.count % ends), duration=0, schedule=(),
             run_start=self.run_start_ms, control=control)
         part.duration_ns = self.duration_ns
+        part.warnings = self.warnings
         if self.pacer is not None:
             part.pacer = SharePacer(self.pacer, number, ends)
         return part

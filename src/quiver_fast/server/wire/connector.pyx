@@ -8,12 +8,10 @@ import socket
 import sys
 
 from quiver_fast.amqp.tls cimport tls_failure
+from quiver_fast.engine.conditions cimport condition_text
 from quiver_fast.engine.security.security cimport peer_is_loopback
 from quiver_fast.loop.reactor cimport Watch, watch_add, watch_remove
-from quiver_fast.proton.libproton cimport (
-    pn_condition_get_description, pn_condition_get_name, pn_condition_is_set, pn_condition_t,
-    pn_connection_remote_condition, pn_transport_condition,
-)
+from quiver_fast.proton.libproton cimport pn_connection_remote_condition, pn_transport_condition
 from quiver_fast.proton.libsys cimport EPOLLOUT
 from quiver_fast.run.sockets import resolve
 from quiver_fast.server.addresses.broker cimport Broker
@@ -143,15 +141,6 @@ cdef class Connector:
             self.delay = FIRST_DELAY
         self.fail(reason)
         return 0
-
-
-cdef str condition_text(pn_condition_t *condition):
-    cdef const char *description
-    if not pn_condition_is_set(condition):
-        return ""
-    description = pn_condition_get_description(condition)
-    text = pn_condition_get_name(condition).decode("utf-8", "replace")
-    return text if description == NULL else f"{text}: {description.decode('utf-8', 'replace')}"
 
 
 cdef int64_t on_turn(void *owner, int64_t now) noexcept nogil:
