@@ -23,6 +23,7 @@ from quiver_fast.queuefile.cyclefile cimport (
 )
 from quiver_fast.queuefile.deletion import delete_cycles
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
+from quiver_fast.queuefile.foreign import find_own_roll
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.lock import WriterLock
@@ -30,7 +31,7 @@ from quiver_fast.queuefile.reserve cimport Reserve
 from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
 from quiver_fast.queuefile.restart import recover_queue
 from quiver_fast.queuefile.space cimport PAGE, round_up, space_begin, space_populate, space_reserve
-from quiver_fast.queuefile.table import Table, cycles_in, find_roll
+from quiver_fast.queuefile.table import Table, cycles_in
 
 __all__ = ["Appender", "boot_id", "parse_durability"]
 
@@ -92,7 +93,7 @@ cdef class Appender:
         self.retained = retain
         try:
             make_folder(self.directory)
-            self.roll = find_roll(self.directory, self.roll)
+            self.roll = find_own_roll(self.directory, self.roll)
         except OSError as error:
             raise OutputError(f"{directory}: {error.strerror}") from None
         self.shift = self.roll.shift

@@ -87,7 +87,7 @@ def usable(path: Path, roll: RollCycle, rebuilt: set[Path]) -> bool:
         rebuilt: gets the file if its head was made anew from its entries.
 
     Raises:
-        OutputError: it cannot be read, or is of a format that nothing here may touch.
+        OutputError: it cannot be read.
     """
     cdef CycleFile file
     cdef bytes name = os.fsencode(path)
@@ -98,10 +98,7 @@ def usable(path: Path, roll: RollCycle, rebuilt: set[Path]) -> bool:
         LOG.warning("%s: the head was damaged, and made anew", path)
         rebuilt.add(path)
         understood = True
-    aligned = file.data_format == 1
     cycle_close(&file)
-    if understood and not aligned:
-        raise OutputError(f"{path}: written by a Chronicle Queue before 5.19.11")
     if not understood:
         put_aside(path)
     return understood

@@ -19,7 +19,9 @@ cdef class Tailer:
     # Quarters of offsets of every so manieth entry that a seek came by; 0 is not known.
     cdef uint32_t *marks
     cdef size_t marks_size
+    # Why the last step failed: an error number, and what refused the file if that says more.
     cdef int error
+    cdef object refusal
     cdef bint interrupted
     # When the directory was last looked at for later files (monotonic ns).
     cdef int64_t looked_at
@@ -40,5 +42,6 @@ cdef class Tailer:
     cdef Step step_cycle(self, uint32_t header) noexcept nogil
     cdef Step look_for_later(self) noexcept with gil
     cdef Step open_file(self, int64_t cycle) noexcept with gil
+    cdef Step fail(self, object error) noexcept
     cdef Step interrupt(self) noexcept
     cdef int open_at(self, int64_t cycle) except -1

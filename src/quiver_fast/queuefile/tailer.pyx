@@ -1,6 +1,6 @@
 """A reader of a queue: entries in order, from any index, across files, while they are written."""
 
-from libc.errno cimport EINVAL, EIO, ENOENT, EPROTO, errno
+from libc.errno cimport EINVAL, EIO, ENOENT, errno
 from libc.stdint cimport UINT32_MAX, int64_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
@@ -15,6 +15,8 @@ from quiver_fast.queuefile.cyclefile cimport (
     END_OF_FILE, LENGTH_MASK, NOT_READY, CycleFile, cycle_close, cycle_cut, cycle_open,
     cycle_remap, cycle_slot, cycle_understand, is_data, load, next_document, sane_header,
 )
+from quiver_fast.queuefile.foreign cimport foreign_form
+from quiver_fast.queuefile.foreign import refuse_foreign
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.table import cycles_in, find_roll
 
@@ -69,6 +71,14 @@ cdef class Tailer:
         """Return the cycles that have a file, oldest first."""
         return cycles_in(self.directory, self.roll)
 
+    def check_forms(self) -> None:
+        """Look at every file at once, not only at those that reading comes to.
+
+        Raises:
+            OutputError: one is of a form that is not ours.
+        """
+        refuse_foreign(self.directory, self.roll)
+
     cdef int open_at(self, int64_t cycle) except -1:
         """Stand at the beginning of the first file from ``cycle`` on.
 
@@ -85,12 +95,14 @@ cdef class Tailer:
                 if errno not in (EINVAL, ENOENT):
                     raise OSError(errno, os.strerror(errno))
                 continue
-            if not cycle_understand(&file):
+            understood = cycle_understand(&file)
+            form = foreign_form(&file)
+            if form is not None or not understood:
                 cycle_close(&file)
+            if form is not None:
+                raise OutputError(f"{path}: {form}")
+            if not understood:
                 continue
-            if file.data_format != 1:
-                cycle_close(&file)
-                raise OSError(EPROTO, f"{path}: written by a Chronicle Queue before 5.19.11")
             cycle_close(&self.file)
             self.forget_marks()
             self.file = file
@@ -124,8 +136,7 @@ cdef class Tailer:
                 return TAILER_FOUND
             return TAILER_FOUND if self.open_at(later[0]) else TAILER_AT_END
         except (OSError, OutputError) as error:
-            self.error = getattr(error, "errno", None) or EIO
-            return TAILER_FAILED
+            return self.fail(error)
         except KeyboardInterrupt:
             return self.interrupt()
 
@@ -277,9 +288,8 @@ cdef class Tailer:
         try:
             if self.open_at(cycle):
                 return TAILER_FOUND
-        except OSError as error:
-            self.error = error.errno or EIO
-            return TAILER_FAILED
+        except (OSError, OutputError) as error:
+            return self.fail(error)
         except KeyboardInterrupt:
             return self.interrupt()
         # There is nothing yet: the first file from `cycle` on will be the next.
@@ -287,6 +297,12 @@ cdef class Tailer:
         self.cycle = cycle - 1
         self.sequence = 0
         return TAILER_AT_END
+
+    cdef Step fail(self, object error) noexcept:
+        """Keep an error until `check` raises it: the callers in between are C."""
+        self.error = getattr(error, "errno", None) or EIO
+        self.refusal = error if isinstance(error, OutputError) else None
+        return TAILER_FAILED
 
     cdef Step interrupt(self) noexcept:
         """Keep an interruption until `check` raises it: the callers in between are C."""
@@ -341,6 +357,9 @@ cdef class Tailer:
         if self.interrupted:
             self.interrupted = False
             raise KeyboardInterrupt
+        refusal, self.refusal = self.refusal, None
+        if step == TAILER_FAILED and refusal is not None:
+            raise refusal
         if step == TAILER_FAILED:
             raise OutputError(f"{self.directory}: {os.strerror(self.error)}")
 

@@ -178,7 +178,9 @@ def _open_files(directory: str) -> Tailer:
         raise OutputError(f"{directory}: {error.strerror}") from None
     if not is_queue(names):
         raise UsageError(f"'{directory}' is no queue: it has no metadata.cq4t and no .cq4 file")
-    return Tailer(directory)
+    tailer = Tailer(directory)
+    tailer.check_forms()
+    return tailer
 
 
 def _tail(args: argparse.Namespace) -> int:

@@ -1,0 +1,3 @@
+from quiver_fast.queuefile.cyclefile cimport CycleFile
+
+cdef str foreign_form(const CycleFile *file)
