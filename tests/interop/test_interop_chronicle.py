@@ -197,6 +197,59 @@ def test_we_refuse_while_java_writes(tmp_path: Path) -> None:
     Appender(tmp_path).close()
 
 
+# Settings of a queue of Java's, and whether it takes us.
+SETTINGS = {
+    "rollTime=17:00": True,
+    "epoch=now": True,
+    "epoch=-5": True,
+    "rollCycle=FAST_HOURLY epoch=now": True,
+    "wireType=BINARY": True,
+    "rollCycle=DAILY epoch=now": False,
+    "wireType=FIELDLESS_BINARY": False,
+}
+IN_GATE = ("rollTime=17:00", "epoch=now", "wireType=FIELDLESS_BINARY")
+
+
+def made_by_java(directory: Path, settings: str) -> list[int]:
+    """Let Java make a queue of three files, and let a named tailer of it read the first entry."""
+    epoch = int(time.time() * 1000) - 10 * 86_400_000
+    words = settings.replace("=now", f"={epoch}").split()
+    step = 3_600_000 if "HOURLY" in settings else 86_400_000
+    return [int(word) for word in run_java("make", directory, 3, step, *words).stdout.split()]
+
+
+@pytest.mark.parametrize("settings", cases(SETTINGS, gate=IN_GATE.__contains__))
+def test_a_queue_of_javas_keeps_its_settings(tmp_path: Path, settings: str) -> None:
+    indexes = made_by_java(tmp_path, settings)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    if not SETTINGS[settings]:
+        for kind in (Appender, Tailer):
+            with pytest.raises(OutputError, match="not supported"):
+                kind(tmp_path)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+        return
+    assert [index for index, _ in ours(tmp_path)] == indexes
+    with Appender(tmp_path) as appender:
+        # Of the same moment, and so of the same file, as Java's last entry.
+        assert appender.append_text("ours") in (indexes[-1] + 1, ((indexes[-1] >> 32) + 1) << 32)
+    assert read_queues(tmp_path) == [ours(tmp_path)]
+    assert entries(run_java("named", tmp_path).stdout) == ours(tmp_path)[1:]
+    assert verify_queue(tmp_path).deviations == []
+
+
+@pytest.mark.parametrize("at", cases([0x3C, 0x88, 0x8C, 0x98], gate=(0x88).__eq__))
+def test_a_named_tailer_goes_on_where_its_table_was_damaged(tmp_path: Path, at: int) -> None:
+    """A letter of the head, the epoch's code and its value, and a key's header."""
+    made_by_java(tmp_path, "")
+    table = tmp_path / "metadata.cq4t"
+    content = bytearray(table.read_bytes())
+    content[at] ^= 4
+    table.write_bytes(content)
+    with Appender(tmp_path) as appender:
+        appender.append_text("ours")
+    assert entries(run_java("named", tmp_path).stdout) == ours(tmp_path)[1:]
+
+
 def test_javas_own_reader(tmp_path: Path) -> None:
     """ChronicleReaderMain prints text as it is and raw entries as !!binary."""
     with Appender(tmp_path) as appender:

@@ -183,7 +183,7 @@ cdef class Appender:
         self.leave_file()
         self.file = file
         self.cycle = cycle
-        self.cycle_end = (cycle + 1) * self.roll.length_ms
+        self.cycle_end = self.roll.ends_at(cycle)
         # This is read from the file, because Java may use another spacing.
         self.capacity = min(
             (<int64_t>1 << self.shift) - 1, file.count * file.count * file.spacing)

@@ -21,9 +21,12 @@ __all__ = [
     "roll_cycle",
     "table_document",
     "table_head",
+    "whole_number",
+    "word_document",
 ]
 
 META = 0x40000000
+DAY_MS = 86_400_000
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 # Java's name of a part of a date: (strftime's, its pattern).
 DATE_PARTS = {
@@ -46,6 +49,7 @@ class RollCycle:
         pattern: Java's date pattern of the file names.
         count: slots of an index page, and pages of a file.
         spacing: entries from one slot to the next.
+        epoch_ms: where cycle 0 begins, UTC milliseconds; a queue of Java's may have one.
     """
 
     name: str
@@ -53,6 +57,7 @@ class RollCycle:
     pattern: str
     count: int
     spacing: int
+    epoch_ms: int = 0
 
     @property
     def shift(self) -> int:
@@ -70,11 +75,22 @@ class RollCycle:
 
     def cycle_at(self, utc_ms: int) -> int:
         """Return the cycle of a time."""
-        return utc_ms // self.length_ms
+        return (utc_ms - self.epoch_ms) // self.length_ms
+
+    def ends_at(self, cycle: int) -> int:
+        """Return the time at which a cycle is over, UTC milliseconds."""
+        return (cycle + 1) * self.length_ms + self.epoch_ms
+
+    @property
+    def _names_from(self) -> int:
+        """The time that cycle 0 has in the names of files: Java leaves the epoch's days only."""
+        if self.epoch_ms < 0 and self.epoch_ms % DAY_MS:
+            return -DAY_MS
+        return self.epoch_ms - self.epoch_ms % DAY_MS
 
     def file_name(self, cycle: int) -> str:
         """Return the name of a cycle's file."""
-        moment = EPOCH + timedelta(milliseconds=cycle * self.length_ms)
+        moment = EPOCH + timedelta(milliseconds=cycle * self.length_ms + self._names_from)
         formatted = "".join(
             moment.strftime(DATE_PARTS[part][0]) if part in DATE_PARTS else part.strip("'")
             for part in self._parts()
@@ -97,9 +113,10 @@ class RollCycle:
         except ValueError:
             return None
         elapsed = moment.replace(tzinfo=timezone.utc) - EPOCH
+        elapsed -= timedelta(milliseconds=self._names_from)
         cycle = elapsed // timedelta(milliseconds=self.length_ms)
         # A time within a cycle, not its beginning, is no file name of ours.
-        return cycle if self.file_name(cycle) == name else None
+        return cycle if cycle >= 0 and self.file_name(cycle) == name else None
 
 
 ROLL_CYCLES = {
@@ -146,14 +163,21 @@ def _text(text: str) -> bytes:
     return bytes([0xE0 + len(text)]) + text.encode()
 
 
-def _int(value: int) -> bytes:
-    if 0 <= value <= 255:
-        return struct.pack("<BB", 0xA1, value)
-    if value <= 32767:
-        return struct.pack("<Bh", 0xA5, value)
-    if value <= 65535:
-        return struct.pack("<BH", 0xA2, value)
-    return struct.pack("<Bi", 0xA6, value)
+# The forms of a whole number, the one that Java prefers first.
+NUMBERS = {0xA1: "<B", 0xA4: "<b", 0xA5: "<h", 0xA2: "<H", 0xA6: "<i", 0xA3: "<I"}
+FLOAT = struct.Struct("<f")
+
+
+def whole_number(value: int) -> bytes:
+    """Return a number in the form that Java gives it (A.3)."""
+    for code, form in NUMBERS.items():
+        size = 8 * struct.calcsize(form)
+        least = -(1 << size - 1) if form.islower() else 0
+        if least <= value < least + (1 << size):
+            return bytes([code]) + struct.pack(form, value)
+    if FLOAT.unpack(FLOAT.pack(value))[0] == value:
+        return b"\x90" + FLOAT.pack(value)
+    return b"\xa7" + struct.pack("<q", value)
 
 
 def _pad(gap: int) -> bytes:
@@ -192,11 +216,16 @@ def cycle_file_head(roll: RollCycle, index2index: int = 0) -> bytes:
     body += _aligned(at + len(body), 0x8D, 16) + struct.pack("<qqqq", 2, 2, 0, 0)
     body += _field("indexing") + _type("SCQSIndexing")
     inner_at = at + len(body) + 5
-    inner = _field("indexCount") + _int(roll.count) + _field("indexSpacing") + _int(roll.spacing)
+    inner = (
+        _field("indexCount")
+        + whole_number(roll.count)
+        + _field("indexSpacing")
+        + whole_number(roll.spacing)
+    )
     for name, value in (("index2Index", index2index), ("lastIndex", 0)):
         inner += _field(name)
         inner += _long(inner_at + len(inner), value)
-    body += _block(inner) + _field("dataFormat") + _int(1)
+    body += _block(inner) + _field("dataFormat") + whole_number(1)
     return _document(prefix + _block(body), meta=True)
 
 
@@ -207,12 +236,23 @@ def index_document(at: int, name: str, count: int) -> bytes:
     return _document(content + struct.pack("<qq", count, 0) + bytes(8 * count), meta=True)
 
 
-def table_head(roll: RollCycle) -> bytes:
-    """Return the first document of ``metadata.cq4t``, `!STStore` (A.9)."""
-    cycle = _field("length") + _int(roll.length_ms)
-    cycle += _field("format") + _text(roll.pattern) + _field("epoch") + _int(0)
-    meta = _field("roll") + _type("SCQSRoll") + _block(cycle)
-    meta += _field("deltaCheckpointInterval") + _int(64) + _field("sourceId") + _int(0)
+# What a table that we make has beside the roll cycle.
+OWN_FIELDS = (
+    _field("deltaCheckpointInterval") + whole_number(64) + _field("sourceId") + whole_number(0)
+)
+
+
+def table_head(roll: RollCycle, roll_time: bytes = b"", fields: bytes = OWN_FIELDS) -> bytes:
+    """Return the first document of ``metadata.cq4t``, `!STStore` (A.9).
+
+    Args:
+        roll: the queue's roll cycle.
+        roll_time: fields of Java's that follow the epoch.
+        fields: those that follow the roll cycle.
+    """
+    cycle = _field("length") + whole_number(roll.length_ms)
+    cycle += _field("format") + _text(roll.pattern) + _field("epoch") + whole_number(roll.epoch_ms)
+    meta = _field("roll") + _type("SCQSRoll") + _block(cycle + roll_time) + fields
     body = _field("wireType") + _type("WireType") + _text("BINARY_LIGHT")
     body += _field("metadata") + _type("SCQMeta") + _block(meta)
     prefix = _event("header") + _type("STStore")
@@ -223,6 +263,10 @@ def table_head(roll: RollCycle) -> bytes:
 
 def table_document(at: int, key: str, value: int) -> tuple[bytes, int]:
     """Return one key's document at offset ``at`` of the table, and its value's offset (A.9)."""
-    content = _event(key)
-    content += _long(at + 4 + len(content), value)
+    return word_document(at, _event(key), value)
+
+
+def word_document(at: int, event: bytes, value: int) -> tuple[bytes, int]:
+    """As `table_document`, for a key as it is in a table: code, length and name."""
+    content = event + _long(at + 4 + len(event), value)
     return _document(content, meta=False), at + 4 + len(content) - 8

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import struct
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.create import create_complete
-from quiver_fast.queuefile.layout import ROLL_CYCLES, RollCycle, table_document, table_head
+from quiver_fast.queuefile.layout import ROLL_CYCLES, RollCycle, table_document, word_document
 from quiver_fast.queuefile.mapped import Mapped
+from quiver_fast.queuefile.tablehead import (
+    HEAD_MAX,
+    find_head,
+    find_roll_near,
+    read_epoch,
+    read_pattern,
+    read_roll,
+)
 
 __all__ = ["FREE", "TABLE_NAME", "Table", "cycles_in", "find_roll"]
+
+LOG = logging.getLogger(__name__)
 
 TABLE_NAME = "metadata.cq4t"
 TABLE_SIZE = 131072
@@ -34,14 +46,11 @@ DEFAULTS = {
     "quiver.bootId": 0,
     "quiver.clean": 0,
 }
-# The first document of a table, of any roll cycle (A.9).
-HEAD_MAX = 512
-TABLE_HEAD = re.compile(
-    rb".[\0\x01]\0\x40\xb9\x06header\xb6\x07STStore.*?"
-    rb"(?P<roll>\xc6length(?:\xa1.|\xa2..|\xa5..|\xa6....)"
-    rb"\xc6format[\xe0-\xff](?P<pattern>[ -~]*)\xc5epoch(?:\xa1.|\xa2..|\xa5..|\xa6....))",
-    re.DOTALL,
-)
+# A key: code of an event's name, length, name; then pad and code of its word (A.3).
+EVENT = b"\xb9"
+WORD = re.compile(rb"(?:\x8f{0,4}|\x8e[\0-\x03]\0{3,6})\xa7")
+# Letters that may be damaged of a key's name.
+LETTERS_MAX = 2
 
 
 def cycles_in(directory: Path, roll: RollCycle) -> list[int]:
@@ -61,48 +70,132 @@ def find_roll(directory: Path, otherwise: RollCycle) -> RollCycle:
         OutputError: it is one that we do not know; to take another would lose entries.
     """
     path = directory / TABLE_NAME
-    setting = _setting_of(path)
-    for roll in ROLL_CYCLES.values():
-        if setting is not None and setting["roll"] in table_head(roll):
-            return roll
-    for roll in ROLL_CYCLES.values():
-        if cycles_in(directory, roll):
-            return roll
-    if setting is not None:
-        pattern = setting["pattern"].decode()
+    head = _beginning(path)
+    try:
+        roll = read_roll(head)
+    except ValueError as error:
+        raise OutputError(f"{path}: {error}") from None
+    named = next((roll for roll in ROLL_CYCLES.values() if cycles_in(directory, roll)), None)
+    if roll is None:
+        roll = _roll_of_damaged(path, head, named)
+    # One that is damaged would make the queue an empty one.
+    if roll and roll.epoch_ms and named and not cycles_in(directory, roll):
+        raise OutputError(f"{path}: the epoch {roll.epoch_ms} is later than the files")
+    return roll or otherwise
+
+
+def _roll_of_damaged(path: Path, head: bytes, named: RollCycle | None) -> RollCycle | None:
+    """Return the roll cycle of a queue whose table cannot be read; None if nothing tells it.
+
+    Args:
+        path: the table.
+        head: its first bytes.
+        named: the roll cycle that the names of the files have.
+    """
+    pattern = read_pattern(head)
+    if named is None and pattern is not None:
         raise OutputError(f"{path}: roll cycle {pattern} is not supported")
-    return otherwise
+    entries = path.parent.iterdir()
+    if named is None and any(entry.suffix == ".cq4" and entry.is_file() for entry in entries):
+        raise OutputError(f"{path.parent}: the names of its files are of no supported roll cycle")
+    roll = find_roll_near(head, [named] if named else ROLL_CYCLES.values())
+    if roll is None and named is not None:
+        roll = replace(named, epoch_ms=read_epoch(head))
+    return roll
 
 
-def _setting_of(path: Path) -> re.Match[bytes] | None:
-    """Return what a table says of the roll cycle; None if there is no readable table."""
+def _beginning(path: Path) -> bytes:
+    """Return a table's first bytes; none if there is no readable table."""
     try:
         with path.open("rb") as stream:
-            head = stream.read(HEAD_MAX)
+            return stream.read(HEAD_MAX)
     except OSError:
+        return b""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a table, and its word.
+
+    Attributes:
+        event: the key as it is in the table: code, length and name.
+        name: its name.
+        at: the offset of its value.
+        value: its value.
+    """
+
+    event: bytes
+    name: str
+    at: int
+    value: int
+
+
+def _key_at(data: bytes, at: int) -> Key | None:
+    """Return the key whose document begins at an offset; None if there is no sound one."""
+    start = at + 4
+    if data[start : start + 1] != EVENT or start + 3 > len(data):
         return None
-    return TABLE_HEAD.match(head)
+    size, name_at = data[start + 1], start + 2
+    if size & 0x80:
+        # Java counts in 7 bits a byte.
+        size, name_at = size & 0x7F | data[start + 2] << 7, start + 3
+    word = WORD.match(data, name_at + size)
+    if word is None or word.end() % 8 or word.end() + 8 > len(data):
+        return None
+    (header,) = struct.unpack_from("<I", data, at)
+    if header != word.end() + 8 - start:
+        return None
+    (value,) = struct.unpack_from("<q", data, word.end())
+    name = data[name_at : name_at + size]
+    return Key(data[start:name_at] + name, name.decode("utf-8", "replace"), word.end(), value)
 
 
-def _documents(data: bytes) -> tuple[dict[str, int], int, bool]:
-    """Return the offset of each key's value, that of what is free, and whether all is sound."""
-    offsets: dict[str, int] = {}
-    at = 0
+def _next_key(data: bytes, at: int) -> int:
+    """Return where the first sound key from an offset on begins; the end if there is none."""
+    for place in range(at, len(data) - 4, 4):
+        if data[place + 4] == EVENT[0] and _key_at(data, place) is not None:
+            return place
+    return len(data)
+
+
+def _read_keys(data: bytes, at: int) -> tuple[list[Key], int, int | None]:
+    """Return the keys from an offset on, where they end, and where damage begins, if any."""
+    keys: list[Key] = []
+    damaged_at = None
     while at + 4 <= len(data):
-        (header,) = struct.unpack_from("<I", data, at)
-        value = at + 4 + (header & 0x3FFFFFFF) - 8
-        if header == 0:
-            return offsets, at, data[at:].count(0) == len(data) - at
-        if header & 0x80000000 or value + 8 > len(data):
-            return offsets, at, False
-        if not header & 0x40000000:
-            # A key's event, then its aligned word (A.3).
-            if value < at + 8 or value % 8 or (data[at + 4], data[value - 1]) != (0xB9, 0xA7):
-                return offsets, at, False
-            name = data[at + 6 : at + 6 + data[at + 5]].decode("ascii", "replace")
-            offsets[name] = value
-        at = (value + 8 + 3) & ~3
-    return offsets, at, False
+        key = _key_at(data, at)
+        if key is not None:
+            keys.append(key)
+            at = key.at + 8
+        elif data.count(0, at) == len(data) - at:
+            break
+        else:
+            # Documents before the next sound key are lost, and no more.
+            damaged_at = at if damaged_at is None else damaged_at
+            at = _next_key(data, at + 4)
+    return keys, at, damaged_at
+
+
+def _named_right(keys: list[Key]) -> tuple[list[Key], int | None]:
+    """Give back a damaged name; return the keys, and the offset of the first that had one."""
+    missing = set(DEFAULTS) - {key.name for key in keys}
+    right = []
+    damaged_at = None
+    for key in keys:
+        name = next((name for name in missing if _nearly(key.name, name)), None)
+        if name is not None:
+            missing.discard(name)
+            damaged_at = key.at if damaged_at is None else damaged_at
+            key = replace(key, name=name, event=key.event[: -len(name)] + name.encode())
+        right.append(key)
+    return right, damaged_at
+
+
+def _nearly(name: str, other: str) -> bool:
+    """Say whether a name may be another one with damaged letters."""
+    if len(name) != len(other):
+        return False
+    return sum(one != two for one, two in zip(name, other, strict=True)) <= LETTERS_MAX
 
 
 class Table:
@@ -122,12 +215,14 @@ class Table:
     def __init__(self, directory: Path, roll: RollCycle) -> None:
         path = directory / TABLE_NAME
         try:
-            _make_sound(path, roll)
+            keys_at = _make_sound(path, roll)
             self._file = Mapped(path)
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from None
         self._data = memoryview(self._file)
-        self._offsets, free, _ = _documents(bytes(self._data))
+        keys, free, _ = _read_keys(bytes(self._data), keys_at)
+        # Of keys of the same name Java takes the first.
+        self._offsets = {key.name: key.at for key in reversed(keys)}
         self._add_missing(free)
         self.changed = True
 
@@ -174,15 +269,23 @@ class Table:
         self._file.close()
 
 
-def _make_sound(path: Path, roll: RollCycle) -> None:
-    """Make the table anew if there is none, or a damaged one: keys that can be read stay."""
+def _make_sound(path: Path, roll: RollCycle) -> int:
+    """Make the table if there is none, or mend a damaged one; return where its keys begin.
+
+    All that can be read stays: the head with the fields that others wrote, and each key.
+    """
     content = path.read_bytes() if path.exists() else b""
-    found = TABLE_HEAD.match(content[:HEAD_MAX])
-    offsets, _, sound = _documents(content)
-    if sound and found and found["roll"] in table_head(roll) and len(content) >= TABLE_MIN:
-        return
-    words = {key: struct.unpack_from("<q", content, at)[0] for key, at in offsets.items()}
-    anew = bytearray(table_head(roll))
-    for key, value in DEFAULTS.items():
-        anew += table_document(len(anew), key, words.get(key, value))[0]
-    create_complete(path, bytes(anew.ljust(TABLE_SIZE, b"\0")))
+    head = find_head(content, roll)
+    keys, _, lost_at = _read_keys(content, len(head.content))
+    keys, misnamed_at = _named_right(keys)
+    damage = [at for at in (head.damaged_at, misnamed_at, lost_at) if at is not None]
+    if not damage and len(content) >= TABLE_MIN:
+        return len(head.content)
+    anew = bytearray(head.content)
+    for key in keys:
+        anew += word_document(len(anew), key.event, key.value)[0]
+    create_complete(path, bytes(anew.ljust(max(TABLE_SIZE, len(content)), b"\0")))
+    if content:
+        LOG.warning("%s: damaged at %d, and mended; it keeps %d keys",
+                    path, min(damage, default=len(content)), len(keys))  # fmt: skip
+    return len(head.content)

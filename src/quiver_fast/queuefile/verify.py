@@ -11,7 +11,7 @@ import os
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +28,12 @@ WORD, WORDS = 0xA7, 0x8D
 PROGRESS_STEP = 1 << 26
 CONTROLS = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 CHECKPOINT = re.compile(rb"checkpoint: \{ seq: (\d+), pos: (\d+), crc32c: ([0-9a-f]{8}) \}")
+# Names in the first document of a table, each after its code (A.9).
+TABLE_NAMES = (
+    b"\xb9\x06header", b"\xb6\x07STStore", b"\xc8wireType", b"\xb6\x08WireType",
+    b"\xecBINARY_LIGHT", b"\xc8metadata", b"\xb6\x07SCQMeta", b"\xc4roll", b"\xb6\x08SCQSRoll",
+    b"\xc6length", b"\xc8sourceId",
+)  # fmt: skip
 KEYS = ("listing.highestCycle", "listing.lowestCycle", "listing.modCount")
 
 # The first document of a file by A.4, but for its numbers and words.
@@ -155,6 +161,11 @@ def _check_table(folder: Path, report: Report) -> RollCycle | None:
     if roll is None:
         report.deviations.append(Deviation(path, 0, "no known roll cycle"))
         return by_name
+    roll = replace(roll, epoch_ms=_number_of(data[:512], b"epoch") or 0)
+    for name in TABLE_NAMES:
+        if name not in data[:512]:
+            text = name[name[0] in (0xB6, 0xB9) :][1:].decode()
+            report.deviations.append(Deviation(path, 0, f"the header names no {text}"))
     words = _table_words(path, data, report)
     cycles = _cycles(folder, roll)
     truth = (cycles[-1], cycles[0]) if cycles else (-(1 << 31), (1 << 31) - 1)
@@ -173,6 +184,8 @@ def _table_words(path: Path, data: bytes, report: Report) -> dict[str, tuple[int
         (header,) = struct.unpack_from("<I", data, at)
         end = at + 4 + (header & LENGTH)
         if header == 0:
+            if data.count(0, at) != len(data) - at:
+                report.deviations.append(Deviation(path, at, "bytes after the last key"))
             break
         if header & NOT_READY or end > len(data):
             report.deviations.append(Deviation(path, at, f"a document with header {header:08x}"))
@@ -463,11 +476,12 @@ def _value_of(head: bytes, name: bytes, code: int, skipped: int) -> int | None:
 
 def _number_of(head: bytes, name: bytes) -> int | None:
     at = _after(head, name)
-    forms = {0xA1: "<B", 0xA2: "<H", 0xA5: "<h", 0xA6: "<i"}
+    forms = {0xA1: "<B", 0xA2: "<H", 0xA3: "<I", 0xA4: "<b", 0xA5: "<h", 0xA6: "<i", 0xA7: "<q",
+             0x90: "<f"}  # fmt: skip
     if at < 0 or at >= len(head) or head[at] not in forms:
         return None
     form = forms[head[at]]
     if at + 1 + struct.calcsize(form) > len(head):
         return None
-    value: int = struct.unpack_from(form, head, at + 1)[0]
-    return value
+    value: float = struct.unpack_from(form, head, at + 1)[0]
+    return int(value) if abs(value) < 1 << 63 else None

@@ -1,11 +1,18 @@
 import java.io.IOException;
+import java.time.LocalTime;
+import java.time.ZoneOffset;
 import java.util.HexFormat;
 
+import net.openhft.chronicle.core.time.SetTimeProvider;
 import net.openhft.chronicle.queue.ChronicleQueue;
 import net.openhft.chronicle.queue.ExcerptAppender;
 import net.openhft.chronicle.queue.ExcerptTailer;
+import net.openhft.chronicle.queue.RollCycle;
+import net.openhft.chronicle.queue.RollCycles;
 import net.openhft.chronicle.queue.impl.single.SingleChronicleQueueBuilder;
+import net.openhft.chronicle.queue.rollcycles.LegacyRollCycles;
 import net.openhft.chronicle.wire.DocumentContext;
+import net.openhft.chronicle.wire.WireType;
 
 /**
  * The real Chronicle Queue, for tests: one operation on one directory.
@@ -16,6 +23,11 @@ import net.openhft.chronicle.wire.DocumentContext;
  * tail DIR COUNT            the same, live, until there were COUNT
  * seek DIR INDEX...         the entry at each index, or "index none"
  * append DIR COUNT          COUNT entries of binary wire; a line "index" each
+ * make DIR COUNT STEP SETTING=VALUE...
+ *                           COUNT entries, STEP milliseconds apart, up to now, in a queue with
+ *                           wireType, epoch, rollTime (UTC) or rollCycle; a named tailer reads the
+ *                           first one; a line "index" each
+ * named DIR                 what that tailer has not read yet, as read does
  * hold DIR                  "held" in the middle of an append, until a line comes
  * </pre>
  */
@@ -32,6 +44,8 @@ public final class QueuePeer {
             case "tail" -> tail(directory, Integer.parseInt(arguments[2]));
             case "seek" -> seek(directory, arguments);
             case "append" -> append(directory, Integer.parseInt(arguments[2]));
+            case "make" -> make(arguments);
+            case "named" -> named(directory);
             case "hold" -> hold(directory);
             default -> throw new IllegalArgumentException(arguments[0]);
         }
@@ -99,6 +113,52 @@ public final class QueuePeer {
                 int number = i;
                 appender.writeDocument(wire -> wire.write("number").int32(number));
                 System.out.println(appender.lastIndexAppended());
+            }
+        }
+    }
+
+    private static void make(String[] arguments) {
+        SingleChronicleQueueBuilder builder = SingleChronicleQueueBuilder.single(arguments[1]);
+        for (int i = 4; i < arguments.length; i++) {
+            String[] pair = arguments[i].split("=", 2);
+            switch (pair[0]) {
+                case "wireType" -> builder.wireType(WireType.valueOf(pair[1]));
+                case "epoch" -> builder.epoch(Long.parseLong(pair[1]));
+                case "rollTime" -> builder.rollTime(LocalTime.parse(pair[1]), ZoneOffset.UTC);
+                case "rollCycle" -> builder.rollCycle(rollCycle(pair[1]));
+                default -> throw new IllegalArgumentException(pair[0]);
+            }
+        }
+        int count = Integer.parseInt(arguments[2]);
+        long step = Long.parseLong(arguments[3]);
+        SetTimeProvider clock = new SetTimeProvider();
+        clock.currentTimeMillis(System.currentTimeMillis() - (count - 1) * step);
+        try (ChronicleQueue queue = builder.timeProvider(clock).build();
+             ExcerptAppender appender = queue.createAppender();
+             ExcerptTailer tailer = queue.createTailer("mine")) {
+            for (int i = 0; i < count; i++) {
+                int number = i;
+                appender.writeDocument(wire -> wire.write("number").int32(number));
+                System.out.println(appender.lastIndexAppended());
+                clock.advanceMillis(step);
+            }
+            try (DocumentContext first = tailer.readingDocument()) {
+                if (!first.isPresent()) {
+                    throw new IllegalStateException("no first entry");
+                }
+            }
+        }
+    }
+
+    private static RollCycle rollCycle(String name) {
+        return name.equals("DAILY") ? LegacyRollCycles.DAILY : RollCycles.valueOf(name);
+    }
+
+    private static void named(String directory) {
+        try (ChronicleQueue queue = SingleChronicleQueueBuilder.single(directory).build();
+             ExcerptTailer tailer = queue.createTailer("mine")) {
+            while (printNext(tailer)) {
+                continue;
             }
         }
     }
