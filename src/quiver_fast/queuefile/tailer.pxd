@@ -23,6 +23,10 @@ cdef class Tailer:
     cdef int error
     cdef object refusal
     cdef bint interrupted
+    # Who is told of damage, and of which damage: files and offsets.
+    cdef object tell
+    cdef bint tells
+    cdef set told
     # When the directory was last looked at for later files (monotonic ns).
     cdef int64_t looked_at
 
@@ -42,6 +46,11 @@ cdef class Tailer:
     cdef Step step_cycle(self, uint32_t header) noexcept nogil
     cdef Step look_for_later(self) noexcept with gil
     cdef Step open_file(self, int64_t cycle) noexcept with gil
+    cdef int pass_by(self, object path, int error) except -1
+    cdef int report(self, object path, size_t at, str reason) except -1
+    cdef int report_here(self, str reason) except -1
+    cdef bint passed(self) noexcept with gil
+    cdef bint pass_damage(self, bint ended) except -1
     cdef Step fail(self, object error) noexcept
     cdef Step interrupt(self) noexcept
     cdef int open_at(self, int64_t cycle) except -1

@@ -7,6 +7,7 @@ from libc.string cimport memset
 from posix.unistd cimport close
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from quiver_fast.errors import OutputError
@@ -15,6 +16,7 @@ from quiver_fast.queuefile.cyclefile cimport (
     END_OF_FILE, LENGTH_MASK, NOT_READY, CycleFile, cycle_close, cycle_cut, cycle_open,
     cycle_remap, cycle_slot, cycle_understand, is_data, load, next_document, sane_header,
 )
+from quiver_fast.queuefile.damage cimport Place, find_rest, last_entry
 from quiver_fast.queuefile.foreign cimport foreign_form
 from quiver_fast.queuefile.foreign import refuse_foreign
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
@@ -41,6 +43,8 @@ cdef class Tailer:
 
     Args:
         directory: where the queue's files are.
+        tell: called with a file, an offset and a reason for each damage, once; entries
+            behind it are read then. Without it a file ends at its damage.
 
     Raises:
         OutputError: it is no directory that can be read.
@@ -49,8 +53,12 @@ cdef class Tailer:
     def __cinit__(self) -> None:
         self.file.fd = -1
 
-    def __init__(self, directory: str | Path) -> None:
+    def __init__(self, directory: str | Path,
+                 tell: Callable[[Path, int, str], object] | None = None) -> None:
         self.directory = Path(directory)
+        self.tell = tell
+        self.tells = tell is not None
+        self.told = set()
         self.find_roll()
         self.cycle = -1
         self.move_to(0)
@@ -90,10 +98,8 @@ cdef class Tailer:
                 continue
             path = self.directory / self.roll.file_name(found)
             name = os.fsencode(path)
-            # A file that is no queue file is passed by (A.10 rule 1), and one that went just now.
             if cycle_open(&file, name, False) != 0:
-                if errno not in (EINVAL, ENOENT):
-                    raise OSError(errno, os.strerror(errno))
+                self.pass_by(path, errno)
                 continue
             understood = cycle_understand(&file)
             form = foreign_form(&file)
@@ -102,6 +108,7 @@ cdef class Tailer:
             if form is not None:
                 raise OutputError(f"{path}: {form}")
             if not understood:
+                self.report(path, 0, "no header of a queue's file")
                 continue
             cycle_close(&self.file)
             self.forget_marks()
@@ -113,6 +120,70 @@ cdef class Tailer:
             self.looked_at = 0
             return 1
         return 0
+
+    cdef int pass_by(self, object path, int error) except -1:
+        """Go on without a file that could not be opened: it is empty, or went just now.
+
+        A file that is no queue file is passed by, too (A.10 rule 1).
+        """
+        if error == ENOENT:
+            return 0
+        if error != EINVAL and not self.tells:
+            raise OSError(error, os.strerror(error))
+        self.report(path, 0, "the file is empty" if error == EINVAL else os.strerror(error))
+        return 0
+
+    cdef int report(self, object path, size_t at, str reason) except -1:
+        """Tell of damage, unless that was done."""
+        if self.tells and (path, at) not in self.told:
+            self.told.add((path, at))
+            self.tell(path, at, reason)
+        return 0
+
+    cdef bint passed(self) noexcept with gil:
+        """Stand behind damage in the current file; False if there is none, or nothing behind it."""
+        try:
+            return self.tells and self.file.base != NULL and self.pass_damage(False)
+        except KeyboardInterrupt:
+            self.interrupt()
+        except Exception as error:
+            self.fail(error)
+        return False
+
+    cdef bint pass_damage(self, bint ended) except -1:
+        """As `passed`; ``ended`` says that a later file exists, so that nothing comes here."""
+        cdef uint32_t header = 0
+        cdef Place here = Place(self.at, self.sequence)
+        cdef Place last
+        cdef Place rest
+        cdef bint known = last_entry(&self.file, &last)
+        cdef bint found
+        # What came before the words were read.
+        if self.whole(&header):
+            return True
+        cut = self.at + 4 + (header & LENGTH_MASK) > self.file.size and not header & NOT_READY
+        if not (known and last.sequence >= self.sequence or header and (
+                cut or ended and header != END_OF_FILE)):
+            return False
+        if not known or last.sequence < self.sequence:
+            self.report_here("what follows is not shown")
+            return False
+        with nogil:
+            found = last.at > here.at and find_rest(&self.file, here, last, &rest)
+        lost = (rest.sequence if found else last.sequence + 1) - self.sequence
+        if lost:
+            self.report_here(f"{lost} {'entry' if lost == 1 else 'entries'} cannot be read")
+        if found:
+            self.at = rest.at
+            self.sequence = rest.sequence
+        elif last.at < self.at:
+            # A header that told another length has swallowed them.
+            self.sequence = last.sequence + 1
+        return found
+
+    cdef int report_here(self, str reason) except -1:
+        """Tell of damage where the next document should be."""
+        return self.report(self.directory / self.roll.file_name(self.cycle), self.at, reason)
 
     cdef Step step_cycle(self, uint32_t header) noexcept nogil:
         """Go on to the next file, if there is one; looks again only so often."""
@@ -129,6 +200,9 @@ cdef class Tailer:
             if self.file.base == NULL and self.cycle < 0:
                 self.find_roll()
             later = [found for found in self.cycles() if found > self.cycle]
+            if self.tells and self.file.base != NULL and self.pass_damage(len(later) > 0):
+                self.looked_at = 0
+                return TAILER_FOUND
             if not later:
                 return TAILER_AT_END
             # Read first what was written before the next file came.
@@ -221,9 +295,10 @@ cdef class Tailer:
             self.at = cycle_slot(&self.file, wanted, &self.sequence)
         self.step_to(wanted)
         # What came since the file was mapped.
-        while self.sequence < wanted and self.whole(&header):
-            self.sequence += is_data(header)
-            self.at = next_document(self.at, header)
+        while self.sequence < wanted and (self.whole(&header) or self.passed()):
+            if self.whole(&header) and self.sequence < wanted:
+                self.sequence += is_data(header)
+                self.at = next_document(self.at, header)
         return TAILER_FOUND
 
     cdef void step_to(self, int64_t wanted) noexcept nogil:

@@ -11,11 +11,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 from quiver_fast import __version__
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_completion_option,
+    report_warning,
     run_command,
 )
 from quiver_fast.cli.shared.progress import Progress
@@ -67,7 +69,8 @@ example usage:
   $ quiver-queue verify /var/lib/queues/orders
 
 exit codes:
-  0 success, 1 failure (verify: a fault was found), 2 usage error, 130 interrupted
+  0 success, 1 failure (verify: a fault was found; dump, tail: damage was passed by),
+  2 usage error, 130 interrupted
 """
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|//.*@", re.DOTALL)
@@ -137,16 +140,30 @@ def _value(entry: bytes) -> Value:
 # ---- reading -------------------------------------------------------------------------
 
 
+class _Damage:
+    """Damage that was met in files, and shown: `dump` and `tail` go on, and fail at their end."""
+
+    def __init__(self) -> None:
+        self.exit_code = EXIT_OK
+
+    def tell(self, path: Path, offset: int, reason: str) -> None:
+        """Show where it is, in its place among the entries."""
+        sys.stdout.flush()
+        report_warning(_NAME, f"{path}: at {offset}: {reason}")
+        self.exit_code = EXIT_FAILURE
+
+
 def _dump(args: argparse.Namespace) -> int:
+    damage = _Damage()
     if _is_remote(args.queue):
         entries = _remote_entries(args.queue, args.start)
     else:
-        entries = _file_entries(args.queue, args.start, args.quiet)
+        entries = _file_entries(args.queue, args.start, args.quiet, damage)
     for entry in entries:
         _show(entry, args.json)
     # A reader of our output that is gone is noticed here, not at the interpreter's end.
     sys.stdout.flush()
-    return EXIT_OK
+    return damage.exit_code
 
 
 def _remote_entries(url: str, start: int | None) -> Iterator[Entry]:
@@ -155,8 +172,10 @@ def _remote_entries(url: str, start: int | None) -> Iterator[Entry]:
             yield from entries
 
 
-def _file_entries(directory: str, start: int | None, quiet: bool) -> Iterator[Entry]:
-    tailer = _open_files(directory)
+def _file_entries(
+    directory: str, start: int | None, quiet: bool, damage: _Damage
+) -> Iterator[Entry]:
+    tailer = _open_files(directory, damage)
     tailer.move_to(start or 0)
     cycles = tailer.cycles()
     with Progress("Reading", not quiet) as progress:
@@ -169,7 +188,7 @@ def _done(cycles: list[int], index: int) -> int:
     return sum(cycle < index >> 32 for cycle in cycles)
 
 
-def _open_files(directory: str) -> Tailer:
+def _open_files(directory: str, damage: _Damage | None = None) -> Tailer:
     if not Path(directory).is_dir():
         raise UsageError(f"'{directory}' is no directory, and no csp URL")
     try:
@@ -178,7 +197,7 @@ def _open_files(directory: str) -> Tailer:
         raise OutputError(f"{directory}: {error.strerror}") from None
     if not is_queue(names):
         raise UsageError(f"'{directory}' is no queue: it has no metadata.cq4t and no .cq4 file")
-    tailer = Tailer(directory)
+    tailer = Tailer(directory, damage.tell if damage else None)
     tailer.check_forms()
     return tailer
 
@@ -197,9 +216,19 @@ def _tail(args: argparse.Namespace) -> int:
 
 
 def _tail_files(args: argparse.Namespace) -> int:
+    damage = _Damage()
+    try:
+        _follow_files(args, damage)
+    except KeyboardInterrupt:
+        if damage.exit_code == EXIT_OK:
+            raise
+    return damage.exit_code
+
+
+def _follow_files(args: argparse.Namespace, damage: _Damage) -> NoReturn:
     import time
 
-    tailer = _open_files(args.queue)
+    tailer = _open_files(args.queue, damage)
     if args.start is None:
         cycles = tailer.cycles()
         # An index beyond what is there stands at the end.
