@@ -18,7 +18,7 @@ complete -c quiver-server -l roll-size -x -d 'End a file of BYTES that is mostly
 complete -c quiver-server -l verify -d 'Read all stored files wholly at the start, not only their ends'
 complete -c quiver-server -l csp-port -x -d 'Serve the stored queues at PORT'
 complete -c quiver-server -l roll -x -d 'How long a file of new queues lasts'
-complete -c quiver-server -l retain -x -d 'Delete the files of remote queues that are older than CYCLES'
+complete -c quiver-server -l retain -x -d 'Keep the newest CYCLES files of each remote queue'
 complete -c quiver-server -l connect -x -d 'Exchange messages with the server at URL'
 complete -c quiver-server -l connect-count -x -d 'Connect to it COUNT times'
 complete -c quiver-server -l connect-user -x -d 'Authenticate there as NAME'

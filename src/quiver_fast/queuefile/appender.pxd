@@ -18,8 +18,9 @@ cdef class Appender:
     cdef object lock
     cdef object table
     cdef object syncing
-    # Cycles that are kept; 0 for all.
+    # Files that are kept, 0 for all; and which are old.
     cdef int64_t retained
+    cdef object expiry
     cdef readonly Durability policy
     cdef CycleFile file
     cdef int64_t cycle

@@ -21,7 +21,7 @@ from quiver_fast.queuefile.cyclefile cimport (
     META_DATA, CycleFile, cycle_close, cycle_cut, cycle_open, cycle_understand, load, load_long,
     next_document, put32, store, store_long,
 )
-from quiver_fast.queuefile.deletion import delete_cycles
+from quiver_fast.queuefile.deletion import Expiry, delete_cycles
 from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
 from quiver_fast.queuefile.foreign import find_own_roll
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
@@ -61,8 +61,8 @@ cdef class Appender:
         durability: ``none``, ``interval:<ms>`` or ``group``.
         verify: walk every file wholly, however the queue was left.
         max_entry: the most bytes of an entry, as it is in the file.
-        retain: how many cycles to keep, counted back from the current one; files of
-            older ones are deleted at start and at every roll. 0 keeps all.
+        retain: how many of the newest files to keep; older ones are deleted at start and
+            at every roll, but for that of the present time. 0 keeps all.
         text_check: what a text that may have been damaged by a power loss must pass to
             be kept: `remote.textwire.text_check()`; None for any UTF-8.
 
@@ -131,6 +131,7 @@ cdef class Appender:
         else:
             self.open_cycle(self.create_cycle(0))
         self.first = min(cycles, default=self.cycle) << self.shift
+        self.expiry = Expiry(self.directory, self.roll)
         if self.retained:
             self.retain(self.retained)
 
@@ -233,7 +234,7 @@ cdef class Appender:
         return 0
 
     def retain(self, cycles: int) -> list[Path]:
-        """Delete the files of all but the newest ``cycles`` cycles, at least 1 (A.12).
+        """Delete all but the newest ``cycles`` files, at least 1, and that of today (A.12).
 
         Tailers that are in one of them read it to its end.
 
@@ -246,8 +247,7 @@ cdef class Appender:
         """
         if cycles < 1:
             raise ValueError("the newest file is always kept")
-        present = cycles_in(self.directory, self.roll)
-        return self.delete([cycle for cycle in present if cycle <= self.cycle - cycles])
+        return self.delete(self.expiry.expired(cycles_in(self.directory, self.roll), cycles))
 
     def delete(self, cycles: list[int]) -> list[Path]:
         """Delete the files of cycles before the current one.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.queue_twin import TwinFile, raw, read_file, written
 
 from quiver_fast.errors import OutputError
+from quiver_fast.queuefile import deletion
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.layout import ROLL_CYCLES, cycle_file_head
@@ -257,8 +258,11 @@ def test_old_format_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_retention(tmp_path: Path) -> None:
+def test_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roll = ROLL_CYCLES["TEST4_DAILY"]
+    # Today's file would stay.
+    later = deletion.wall_ms() + 10 * roll.length_ms
+    monkeypatch.setattr(deletion, "wall_ms", lambda: later)
     with Appender(tmp_path, roll=roll.name) as appender:
         tailer = Tailer(tmp_path)
         for _ in range(4):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from quiver_fast.errors import OutputError
+from quiver_fast.queuefile import deletion
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.durability import Policy, boot_id, parse_durability
@@ -101,6 +102,9 @@ def test_interval_syncs_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("quiver_fast.queuefile.appender.Table", Watched)
     roll = ROLL_CYCLES["TEST4_DAILY"]
+    # Today's file would stay.
+    later = deletion.wall_ms() + 10 * roll.length_ms
+    monkeypatch.setattr(deletion, "wall_ms", lambda: later)
     with Appender(tmp_path, roll=roll.name, durability="interval:3600000") as writer:
         last = append_records(writer, b"x" * (roll.capacity + 1), 1) >> roll.shift
         lowest.clear()
