@@ -90,15 +90,15 @@ def server_command(store: Path, port: int, *options: str) -> list[str]:
 
 
 @contextmanager
-def serving(store: Path, *options: str, port: int = 0) -> Iterator[int]:
-    """Run a queue server over a directory; yields its port."""
+def serving(store: Path, *options: str, port: int = 0, says: str = "") -> Iterator[int]:
+    """Run a queue server over a directory, which says nothing but this; yields its port."""
     port = port or free_port()
     with Running(server_command(store, port, *options)) as server:
         server.wait_until_listening(port)
         yield port
         server.process.terminate()
         ended = server.wait()
-        assert (ended.code, ended.stderr) == (0, "")
+        assert (ended.code, ended.stderr) == (0, says)
 
 
 def receive(sock: socket.socket, count: int, timeout: float = 10.0) -> bytes:

@@ -15,6 +15,7 @@ from quiver_fast.queuefile.create import sync_folder
 from quiver_fast.queuefile.cyclefile cimport (
     CycleFile, cycle_close, cycle_open, cycle_understand, load,
 )
+from quiver_fast.queuefile.damage cimport Place, last_entry
 from quiver_fast.queuefile.durability import boot_id
 from quiver_fast.queuefile.heads cimport mend_length, mend_pages, rebuild_head
 from quiver_fast.queuefile.layout import RollCycle, cycle_file_head
@@ -137,6 +138,7 @@ def repair_file(
     cdef bint mark = ended
     cdef bint mended
     cdef TextCheck check = NULL
+    cdef Place last = Place(0, -1)
     cdef int code
     if text_check is not None:
         check = <TextCheck>PyCapsule_GetPointer(text_check, TEXT_CHECK)
@@ -146,6 +148,8 @@ def repair_file(
         mended = mend_length(&file)
         mended |= mend_head(&file)
         mended |= mend_pages(&file)
+        if not last_entry(&file, &last):
+            last.at = 0
         with nogil:
             code = cycle_repair(&file, &extent, sequence, from_index, check)
             extent.changed |= mended
@@ -156,6 +160,9 @@ def repair_file(
         code = errno
         cycle_close(&file)
         raise OutputError(f"{path}: {os.strerror(code)}")
+    if last.at >= <size_t>extent.tail and last.sequence >= extent.sequence:
+        LOG.warning("%s: damaged at %d; %d entries from there on are dropped",
+                    path, extent.tail, last.sequence + 1 - extent.sequence)
     try:
         # The newest in any case: what Java appended may be in memory only.
         if extent.changed or not mark:

@@ -77,7 +77,8 @@ def test_verify_walks_the_older_files_wholly(tmp_path: Path, verify: int) -> Non
     at = data.index(3 * entry) + 2 * len(entry)
     data[at : at + 4] = bytes(4)
     path.write_bytes(data)
-    with serving(tmp_path, f"verify={verify}"):
+    dropped = f"{path}: damaged at {at}; 4094 entries from there on are dropped\n"
+    with serving(tmp_path, f"verify={verify}", says=dropped if verify else ""):
         pass
     kept = (path.read_bytes()[at : at + 4], path.read_bytes()[at + 8 : at + 16])
     assert kept == ((struct.pack("<I", 0xC0000000), bytes(8)) if verify else (bytes(4), entry))

@@ -248,3 +248,16 @@ def test_what_is_no_damage(
     captured = capsys.readouterr()
     assert captured.err == ""
     assert len(captured.out.splitlines()) == 29
+
+
+def test_recovery_tells_of_the_entries_that_it_drops(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    path = three_files(tmp_path, content, 2, put(5, 0))
+    Appender(tmp_path).close()
+    (said,) = (record.getMessage() for record in caplog.records)
+    at = place_of(content, 5)
+    assert said == f"{path}: damaged at {at}; 5 entries from there on are dropped"
+    assert len(list(iter(Tailer(tmp_path).read, None))) == 25
+    Appender(tmp_path).close()
+    assert len(caplog.records) == 1
