@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +22,7 @@ from pyspark.sql import SparkSession
 from quiver_fast.cli.fleet.clock import ClockServer, Offset, measure_offset
 from quiver_fast.cli.fleet.task_line import job_text
 from quiver_fast.errors import QuiverError
+from quiver_fast.wall_clock import WallClock
 
 __all__ = ["Executor", "executors_of", "on_every_executor", "one_to_each", "run_hosts"]
 
@@ -99,17 +99,19 @@ def _run_host(rows: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     number = context.partitionId()
     hosts = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
     (job,) = rows
-    server = ClockServer()
-    with _HostProcess(job) as process:
+    # All that this host does is by one clock, so that its offset holds for the whole run.
+    own = WallClock()
+    server = ClockServer(own.now_ns)
+    with _HostProcess(job, own) as process:
         clock = hosts[0], _gathered(context, server.port)[0]
-        before = _offset(clock, number)
+        before = _offset(clock, number, own)
         ready = process.answer("ready", "failed", "done")
-        mine = {"ports": ready.get("ports"), "now": time.time_ns() + _shift(before)}
+        mine = {"ports": ready.get("ports"), "now": own.now_ns() + _shift(before)}
         everyone = _gathered(context, mine)
         process.say(start=_start(everyone, hosts, before))
         done = process.answer("failed", "done")
         _gathered(context, None)
-        after = _offset(clock, number)
+        after = _offset(clock, number, own)
         # The host that tells the time stays until all have asked it.
         _gathered(context, None)
     server.close()
@@ -125,12 +127,12 @@ def _gathered(context: BarrierTaskContext, mine: Any) -> list[Any]:
     return [json.loads(text) for text in context.allGather(json.dumps(mine))]
 
 
-def _offset(clock: tuple[str, int], number: int) -> Offset | None:
+def _offset(clock: tuple[str, int], number: int, own: WallClock) -> Offset | None:
     """Return how far the clock of host 0 is ahead; None where it cannot be reached."""
     if number == 0:
         return Offset(0, 0)
     try:
-        return measure_offset(clock)
+        return measure_offset(clock, own.now_ns)
     except OSError:
         return None
 
@@ -160,11 +162,11 @@ def _start(
 class _HostProcess:
     """The process of a host, from the view of its task."""
 
-    def __init__(self, job: bytes) -> None:
+    def __init__(self, job: bytes, clock: WallClock) -> None:
         # Its standard error is a file: nobody reads a pipe while the task waits in a barrier.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "quiver_fast.cli.fleet.host"],
+            [sys.executable, "-m", "quiver_fast.cli.fleet.host", str(clock.base)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

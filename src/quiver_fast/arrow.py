@@ -25,6 +25,7 @@ from quiver_fast.records.writer import RecordWriter
 from quiver_fast.run import sockets
 from quiver_fast.run.control import Control
 from quiver_fast.run.course import Limits
+from quiver_fast.wall_clock import wall_base
 
 if TYPE_CHECKING:
     from socket import socket
@@ -79,6 +80,7 @@ def run(config: ArrowConfig) -> None:
         duration=config.duration,
         schedule=schedule_of(config.rate, config.rate_steps),
         run_start=config.run_start,
+        clock_base=config.clock_base or wall_base(),
         control=Control(config.control_fd),
     )
     try:

@@ -109,6 +109,7 @@ class ArrowConfig:
     tail_from: str
     pacing: str
     run_start: int
+    clock_base: int
     control_fd: int
     run_id: str
     first_id: int

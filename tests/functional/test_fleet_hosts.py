@@ -23,8 +23,9 @@ from quiver_fast.cli.fleet.command import make_plans
 from quiver_fast.cli.fleet.fleet import Fleet
 from quiver_fast.cli.fleet.job import HostJob, jobs_of
 from quiver_fast.cli.fleet.task_line import job_text
+from quiver_fast.wall_clock import wall_base
 
-HOST = (sys.executable, "-m", "quiver_fast.cli.fleet.host")
+HOST = (sys.executable, "-m", "quiver_fast.cli.fleet.host", str(wall_base()))
 SECONDS = 100
 TOKEN = "0123456789abcdef" * 2
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from proton import Delivery, Receiver, Sender
+from support.clock_steps import SteppedClock, compile_clock
 from support.durable_client import (
     TRANSACTIONAL,
     DurableClient,
@@ -25,7 +26,6 @@ from support.durable_client import (
     encoded,
 )
 from support.history import History, Key
-from support.preload import compile_preload, preloading
 from support.processes import Running, free_port, wait_until
 from support.server import command, is_ready
 
@@ -44,24 +44,6 @@ def key_of(number: int, queue: str) -> Key:
     return Key(number // PRODUCER, number % PRODUCER, queue)
 
 
-class Clock:
-    """The wall clock of a server's processes, which the test steps."""
-
-    def __init__(self, folder: Path, library: Path) -> None:
-        self.path = folder / "clock"
-        self.environment = {"QUIVER_CLOCK": str(self.path), **preloading(library)}
-        self.ahead = 0
-        self.step(0)
-
-    def step(self, seconds: float) -> None:
-        """Step by so many seconds, at once."""
-        self.ahead += int(seconds * 1e9)
-        data = self.ahead.to_bytes(8, "little", signed=True)
-        # In place: the server has the file in its memory.
-        with self.path.open("r+b" if self.path.exists() else "wb") as file:
-            file.write(data)
-
-
 class Site:
     """A server that dies and comes back over the store that it left.
 
@@ -72,7 +54,7 @@ class Site:
         keys: of the server.
     """
 
-    def __init__(self, folder: Path, clock: Clock, seed: str, **keys: object) -> None:
+    def __init__(self, folder: Path, clock: SteppedClock, seed: str, **keys: object) -> None:
         self.folder, self.clock, self.keys = folder, clock, keys
         self.moments = random.Random(seed)
         self.port = free_port()
@@ -384,13 +366,13 @@ def say(name: str, world: World) -> None:
 def site(tmp_path: Path, name: str, library: Path, **keys: object) -> Site:
     folder = tmp_path / name
     folder.mkdir()
-    return Site(folder, Clock(folder, library), f"{name} {keys} {SECONDS}", **keys)
+    return Site(folder, SteppedClock(folder, library), f"{name} {keys} {SECONDS}", **keys)
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What steps a server's clock."""
-    return compile_preload(Path(__file__).with_name("clock_steps.c"), tmp_path_factory.mktemp("so"))
+    return compile_clock(tmp_path_factory.mktemp("so"))
 
 
 @pytest.mark.parametrize(

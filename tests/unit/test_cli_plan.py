@@ -110,12 +110,13 @@ def test_presettled_messages_have_no_settlement():
 
 
 def test_what_only_a_pair_knows():
-    pair = {"run_start": 1472344673324, "drain_timeout": 30}
+    pair = {"run_start": 1472344673324, "clock_base": 1472000000000000000, "drain_timeout": 30}
     receiver = plan_of(operation="receive", **pair)
     arguments = contract_arguments(receiver, control_fd=5)
-    assert arguments[-2:] == ["run-start=1472344673324", "control-fd=5"]
+    clock = "clock-base=1472000000000000000"
+    assert arguments[-3:] == [clock, "run-start=1472344673324", "control-fd=5"]
     sender = plan_of(**pair)
-    assert contract_arguments(sender) == UPSTREAM_DEFAULTS
+    assert contract_arguments(sender) == [*UPSTREAM_DEFAULTS, clock]
     foreign = plan_of(operation="receive", impl=FOREIGN, **pair)
     assert contract_arguments(foreign)[-1] == "set-message-id=0"
     controlled = [plan.controlled for plan in (receiver, sender, foreign, plan_of())]

@@ -26,12 +26,14 @@ class Arrow:
         self.file.write_bytes(b"")
         self.now = 0.0
         clock = SimpleNamespace(
-            time_ns=lambda: START * 1_000_000 + round(self.now * 1e6),
             monotonic_ns=lambda: UPTIME + round(self.now * 1e6),
         )
         monkeypatch.setattr(snapshots, "time", clock)
         options = SimpleNamespace(streaming=False, settlement=False, rate=rate, rate_steps=None)
-        plan = SimpleNamespace(operation=operation, options=options, run_start=None, run_id=None)
+        plan = SimpleNamespace(
+            operation=operation, options=options, run_start=None, run_id=None,
+            clock_base=START * 1_000_000 - UPTIME,
+        )  # fmt: skip
         self.lines = directory / "snapshots.csv"
         self.taker = SnapshotTaker(plan, self.file, self.lines)
 

@@ -22,6 +22,7 @@ from quiver_fast.records.writer import RecordWriter
 from quiver_fast.run.control import Control
 from quiver_fast.run.course import Limits
 from quiver_fast.run.sockets import free_port
+from quiver_fast.wall_clock import wall_base
 
 PATIENCE = 60
 
@@ -45,7 +46,7 @@ class Side:
         self._writer = RecordWriter(self._fd)
         limits = Limits(
             count=config.count, duration=config.duration, control=Control(), run_start=0,
-            schedule=schedule_of(config.rate, config.rate_steps),
+            clock_base=wall_base(), schedule=schedule_of(config.rate, config.rate_steps),
         )  # fmt: skip
         self.ends: Ends = arrow.make_ends(config, self._writer, limits)
         self.thread = threading.Thread(target=self._run)

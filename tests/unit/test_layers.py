@@ -34,6 +34,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "queuefile",
         "schemas",
         "urls",
+        "wall_clock",
     ),
     ("loop", "metrics", "options"),
     ("run",),

@@ -16,7 +16,9 @@ STEPS = schedule_of(0, parse_rate_steps("10:2s,7..2100:3s,90:1s"))
 
 def limits(count: int, rate: int = 0) -> Limits:
     schedule = schedule_of(rate, ())
-    return Limits(count=count, duration=3, schedule=schedule, run_start=0, control=Control())
+    return Limits(
+        count=count, duration=3, schedule=schedule, run_start=0, clock_base=0, control=Control()
+    )
 
 
 @given(ends=st.integers(1, 500), extra=st.integers(0, 10**12))

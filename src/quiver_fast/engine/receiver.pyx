@@ -25,7 +25,7 @@ from quiver_fast.proton.libproton cimport (
     pn_link_source, pn_session_set_incoming_capacity, pn_session_state,
     pn_terminus_t,
 )
-from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.run.course import UNIT_FACTOR
 from quiver_fast.run.course cimport flush_and_tell
 
@@ -310,7 +310,7 @@ cdef class Receiver(Endpoint):
         if not self.is_timely(send_time):
             return False
         if self.taken_since % self.clock_block == 0:
-            self.now = realtime_ns() // self.time_divisor
+            self.now = self.wall_time()
         self.taken_since += 1
         self.received += 1
         self.writer.received(send_time, self.now)
@@ -352,7 +352,7 @@ cdef class Receiver(Endpoint):
         if self.received >= self.goal():
             return 0
         if self.taken_since % self.clock_block == 0:
-            self.now = realtime_ns() // self.time_divisor
+            self.now = self.wall_time()
         self.taken_since += 1
         if arrival.aborted:
             self.aborted += 1

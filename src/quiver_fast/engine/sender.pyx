@@ -20,7 +20,7 @@ from quiver_fast.proton.libproton cimport (
     PN_SND_SETTLED, PN_SND_UNSETTLED, pn_link_set_snd_settle_mode, pn_link_target,
     pn_terminus_capabilities,
 )
-from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
+from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 from quiver_fast.run.course cimport flush_and_tell
@@ -82,7 +82,7 @@ cdef class Sender(Outgoing):
         self.first_refusal = ""
         self.patience = DRAIN_TIMEOUT
         if self.limits.pacer is not None:
-            self.schedule = Schedule(self.limits.pacer)
+            self.schedule = Schedule(self.limits.pacer, self.clock_base)
             self.is_exact = exact
         if time_unit != "ms" and self.template.body_size > SMALL_BODY:
             # Four of these take longer than a microsecond.
@@ -312,7 +312,7 @@ cdef class Sender(Outgoing):
     cdef int64_t send_time(self) noexcept nogil:
         """Return the time to put into the next message, in the run's unit."""
         if self.schedule is None:
-            return realtime_ns() // self.time_divisor
+            return self.wall_time()
         return self.schedule.send_time(self.sent) // self.time_divisor
 
     cdef int begin_message(self, int64_t time) except -1 nogil:
@@ -329,7 +329,7 @@ cdef class Sender(Outgoing):
         self.section_left = min(self.body_left, self.template.section_size)
         if self.streaming:
             self.message_time = time
-            self.first_time = realtime_ns() // self.time_divisor
+            self.first_time = self.wall_time()
             self.told = 0
         return self.record(time)
 
@@ -364,7 +364,7 @@ cdef class Sender(Outgoing):
         cdef int64_t given = <int64_t>(self.template.body_size - self.body_left)
         cdef int64_t fresh = given - self.told
         self.told = given
-        cdef int64_t time = realtime_ns() // self.time_divisor
+        cdef int64_t time = self.wall_time()
         return self.writer.streamed(kind, self.message_time, self.first_time, time, fresh)
 
     cdef int tell_progress(self) except -1 nogil:
@@ -439,7 +439,7 @@ cdef class Sender(Outgoing):
 
     cdef int64_t settle_each(self, uint32_t first, uint32_t last) except -1 nogil:
         """Settle and record a range of deliveries; return how many of them waited."""
-        cdef int64_t time = realtime_ns() // self.time_divisor
+        cdef int64_t time = self.wall_time()
         cdef int64_t count = 0
         cdef int64_t sequence
         cdef uint32_t id = first

@@ -26,7 +26,6 @@ from quiver_fast.proton.libproton cimport (
     pn_link_state, pn_link_t, pn_link_target, pn_session_close, pn_session_free,
     pn_session_head, pn_session_open, pn_session_state, pn_session_t, pn_terminus_copy,
 )
-from quiver_fast.proton.libsys cimport realtime_ns
 
 # A stream link carries one message at a time; with two it need not wait for the second.
 cdef uint32_t STREAM_CREDIT = 2
@@ -213,7 +212,7 @@ cdef class StreamReceiver(Receiver):
 
     cdef int tell_progress(self) except -1 nogil:
         cdef Inflow *flow = self.streams
-        self.now = realtime_ns() // self.time_divisor
+        self.now = self.wall_time()
         if self.shows_progress(self.base):
             self.tell(self.base, c"B")
         while flow != NULL:

@@ -162,6 +162,10 @@ ARROW_OPTIONS = (
         "receivers: a message is of this run if it was sent since then (epoch) or, where records "
         "have ids, has this run-id; others are taken, and not counted", 0, shown="none",
         most=2**63 // 10**6, section=_PROTOCOL),
+    Option("clock-base", NUMBER, "NANOSECONDS",
+        "the wall clock less the monotonic clock at the start of the run: times are the monotonic "
+        "clock and so much", 0, shown="the arrow reads both at its start", most=2**62,
+        section=_PROTOCOL, extension=True),
     Option("run-id", TEXT, "TEXT", "what the ids of this run's messages begin with", "",
         shown="none", section=_PROTOCOL),
     # So that the last of its ids still fits 63 bits.

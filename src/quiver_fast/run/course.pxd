@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint64_t
 
+from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.run.control cimport Control
 from quiver_fast.run.pacer cimport Pacer
@@ -10,6 +11,8 @@ cdef class Limits:
     # When messages are due; None for as fast as can be.
     cdef readonly Pacer pacer
     cdef readonly int64_t run_start_ms
+    # Added to the monotonic clock it gives the run's wall clock, in nanoseconds.
+    cdef readonly int64_t clock_base
     cdef readonly Control control
     # What a user is told at the end of the run.
     cdef readonly list warnings
@@ -20,6 +23,7 @@ cdef class Course:
     cdef Limits limits
     cdef Control control
     cdef int64_t time_divisor
+    cdef int64_t clock_base
     # SendTimes of this run are at least `run_start`, and not further from it than `run_span`.
     cdef int64_t run_start
     cdef uint64_t run_span
@@ -39,6 +43,10 @@ cdef class Course:
     # How long to wait for what is still on its way, and until when.
     cdef int64_t patience
     cdef int64_t drain_deadline
+
+    cdef inline int64_t wall_time(self) noexcept nogil:
+        # In the run's unit. The system's wall clock may be set meanwhile.
+        return (monotonic_ns() + self.clock_base) // self.time_divisor
 
     cdef inline bint is_timely(self, int64_t send_time) noexcept nogil:
         # One comparison: not before the start, and not in a finer unit than ours.

@@ -10,6 +10,7 @@ class Limits:
     duration_ns: int
     pacer: Pacer | None
     run_start_ms: int
+    clock_base: int
     control: Control
     warnings: list[str]
     def __init__(
@@ -19,6 +20,7 @@ class Limits:
         duration: float,
         schedule: Sequence[Piece],
         run_start: int,
+        clock_base: int,
         control: Control,
     ) -> None: ...
     def share_of_none(self) -> Limits: ...

@@ -37,11 +37,13 @@ cdef class Limits:
             for as fast as can be.
         run_start: epoch milliseconds; a message with an earlier SendTime is not of this run.
             0 when nobody knows.
+        clock_base: nanoseconds that are added to the monotonic clock to get the run's wall clock;
+            see `quiver_fast.wall_clock`.
         control: what the wrapper says.
     """
 
     def __init__(self, *, count: int, duration: float, schedule, run_start: int,
-                 control: Control) -> None:
+                 clock_base: int, control: Control) -> None:
         self.count = count
         self.duration_ns = <int64_t>(duration * SECOND)
         if len(schedule) > 1:
@@ -49,6 +51,7 @@ cdef class Limits:
         elif schedule:
             self.pacer = Pacer(schedule[0].rate)
         self.run_start_ms = run_start
+        self.clock_base = clock_base
         self.control = control
         self.warnings = []
 
@@ -71,7 +74,7 @@ cdef class Limits:
         """
         cdef Limits part = Limits(
             count=self.count // ends + (number < self.count % ends), duration=0, schedule=(),
-            run_start=self.run_start_ms, control=control)
+            run_start=self.run_start_ms, clock_base=self.clock_base, control=control)
         part.duration_ns = self.duration_ns
         part.warnings = self.warnings
         if self.pacer is not None:
@@ -93,6 +96,7 @@ cdef class Course:
         self.limits = limits
         self.control = self.limits.control
         self.time_divisor = SECOND // UNITS_PER_SECOND[time_unit]
+        self.clock_base = self.limits.clock_base
         self.clock_block = CLOCK_BLOCKS[time_unit]
         self.begin_run_at(self.limits.run_start_ms, UNITS_PER_SECOND[time_unit])
         self.deadline = INT64_MAX

@@ -41,9 +41,9 @@ cdef class Schedule:
     cdef Pacer pacer
     # Of the schedules of many ends, all have the same.
     cdef public DelayHistogram delays
-    # When it began: monotonic, and the same moment since the epoch; 0 before.
+    cdef int64_t clock_base
+    # When it began, by the monotonic clock; 0 before.
     cdef int64_t start
-    cdef int64_t epoch
 
     cdef int begin(self, int64_t now) noexcept nogil
     cdef int64_t due(self, int64_t now) noexcept nogil

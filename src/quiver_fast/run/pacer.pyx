@@ -6,7 +6,7 @@ sent, so a stalled sender cannot stretch it (no coordinated omission).
 
 from libc.stdlib cimport calloc, free
 
-from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+from quiver_fast.proton.libsys cimport monotonic_ns
 
 cdef int64_t SECOND = 1000000000
 cdef int SUB_BITS = 5
@@ -193,19 +193,18 @@ cdef class Schedule:
 
     Args:
         pacer: says when each message is due.
+        clock_base: see `quiver_fast.run.course.Limits`.
     """
 
-    def __init__(self, pacer: Pacer) -> None:
+    def __init__(self, pacer: Pacer, clock_base: int) -> None:
         self.pacer = pacer
+        self.clock_base = clock_base
         self.delays = DelayHistogram()
 
     cdef int begin(self, int64_t now) noexcept nogil:
         """Begin at ``now`` (monotonic ns), unless it began before."""
         if self.start == 0:
             self.start = now
-            # Both clocks begin at ``now``, which was read a moment ago: otherwise messages would go
-            # out before the time that they tell, and seem faster than they are.
-            self.epoch = realtime_ns() - (monotonic_ns() - now)
         return 0
 
     cdef int64_t due(self, int64_t now) noexcept nogil:
@@ -219,9 +218,9 @@ cdef class Schedule:
 
         The intended time goes into the message, so that waiting counts as latency.
         """
-        cdef int64_t intended = self.epoch + self.pacer.intended(index)
-        self.delays.add(realtime_ns() - intended)
-        return intended
+        cdef int64_t intended = self.wake(index)
+        self.delays.add(monotonic_ns() - intended)
+        return intended + self.clock_base
 
     cdef int64_t wake(self, int64_t index) noexcept nogil:
         """Return when message ``index`` is due (monotonic ns)."""

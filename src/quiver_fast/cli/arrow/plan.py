@@ -160,6 +160,8 @@ class ArrowPlan:
         run_id: what the ids of this run's messages begin with; None where an end knows none.
         run_start: epoch milliseconds; what was sent before is of an earlier run. None where
             no queue can hold such messages, and for one arrow alone.
+        clock_base: by which wall clock (:mod:`quiver_fast.wall_clock`) the arrows of the run on
+            this host take times; None for one arrow alone, which has its own.
         drain_timeout: seconds that a pair's receiver has after the end of the sender; None
             for one arrow alone.
         number: which end of its side it is, in a run of many ends; else None.
@@ -184,6 +186,7 @@ class ArrowPlan:
     prelude: tuple[str, ...] = ()
     run_id: str | None = None
     run_start: int | None = None
+    clock_base: int | None = None
     drain_timeout: int | None = None
     verbose: bool = False
     number: int | None = None
@@ -438,5 +441,6 @@ def _extension_arguments(plan: ArrowPlan, values: Mapping[str, Any]) -> dict[str
         "run-id": plan.run_id,
         "first-id": plan.first_id,
         **_part_arguments(plan.part),
+        "clock-base": plan.clock_base,
         "run-start": plan.run_start if plan.operation == "receive" else None,
     }

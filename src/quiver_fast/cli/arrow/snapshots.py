@@ -15,14 +15,12 @@ from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
 from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.records.parser import TransferTail
 from quiver_fast.records.transfers import TailBatch
+from quiver_fast.wall_clock import wall_base
 
-__all__ = ["Snapshot", "SnapshotTaker", "covered_ns", "now_ms"]
+__all__ = ["Snapshot", "SnapshotTaker", "covered_ns"]
 
 # An arrow that has told nothing for two flushes does not get to it.
 _STALE_NS = 2 * UNITS_PER_SECOND["ns"] // FLUSHES_PER_SECOND
-
-# A reader of two clocks may lose its CPU between them.
-_READINGS = 3
 
 
 @dataclass(frozen=True)
@@ -116,9 +114,10 @@ class SnapshotTaker:
         )
         self._file = snapshots
         self._file.write_bytes(b"")
+        self._base = wall_base() if plan.clock_base is None else plan.clock_base
         # On the monotonic clock, as an arrow tells it.
         self._moment = time.monotonic_ns()
-        self.last = Snapshot((self._moment + _epoch()) // 1_000_000, 0, 0, 0, 0, 0, 0, 0)
+        self.last = Snapshot((self._moment + self._base) // 1_000_000, 0, 0, 0, 0, 0, 0, 0)
         """The last one taken."""
         self.time_unit = "ms"
         """That of the last snapshot's latencies."""
@@ -158,8 +157,7 @@ class SnapshotTaker:
         batch = self._tail.read(None if to_here is None else to_here.size)
         begin, last = self._moment, self.last
         self._moment = max(begin, now if to_here is None else to_here.time)
-        epoch = _epoch()
-        timestamp = (self._moment + epoch) // 1_000_000
+        timestamp = (self._moment + self._base) // 1_000_000
         self.time_unit = batch.time_unit
         settlement = _mean_us(batch.sampled_sum, batch.sampled, batch.time_unit)
         latency = _mean_us(batch.latency_sum, batch.count, batch.time_unit) or 0.0
@@ -180,8 +178,8 @@ class SnapshotTaker:
             covered_ms=covered_ns(
                 begin,
                 self._moment,
-                None if last.count else _monotonic(batch.first_time, batch.time_unit, epoch),
-                self._end(batch, flushed, epoch) if ended else None,
+                None if last.count else _monotonic(batch.first_time, batch.time_unit, self._base),
+                self._end(batch, flushed) if ended else None,
             )
             / 1e6,
         )
@@ -189,10 +187,10 @@ class SnapshotTaker:
         self.last = snapshot
         return snapshot
 
-    def _end(self, batch: TailBatch, flushed: Flushed | None, epoch: int) -> int | None:
+    def _end(self, batch: TailBatch, flushed: Flushed | None) -> int | None:
         """Return when the arrow, which has ended, did its last transfer; None if nobody knows."""
         if not self._is_scheduled:
-            return _monotonic(batch.last_time, batch.time_unit, epoch)
+            return _monotonic(batch.last_time, batch.time_unit, self._base)
         # Its records say when messages were due. A sender that was late sent them later.
         if flushed is None or flushed.size < self._transfers.stat().st_size:
             return None
@@ -230,28 +228,12 @@ def covered_ns(begin: int, end: int, first: int | None = None, last: int | None 
     return until - since
 
 
-def _epoch() -> int:
-    """Return what makes an epoch time of a time of the monotonic clock, in nanoseconds."""
-    return min(_read_clocks() for _ in range(_READINGS))[1]
-
-
-def _read_clocks() -> tuple[int, int]:
-    """Return how long the reading of both clocks took, and by how much they differ."""
-    before, epoch, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
-    return after - before, epoch - (before + after) // 2
-
-
-def _monotonic(ticks: int | None, unit: str, epoch: int) -> int | None:
+def _monotonic(ticks: int | None, unit: str, base: int) -> int | None:
     """Return the time of a record on the monotonic clock; None without one."""
     if ticks is None:
         return None
-    return ticks * (UNITS_PER_SECOND["ns"] // UNITS_PER_SECOND[unit]) - epoch
+    return ticks * (UNITS_PER_SECOND["ns"] // UNITS_PER_SECOND[unit]) - base
 
 
 def _microseconds(ticks: float | None, unit: str) -> float | None:
     return None if ticks is None else ticks * 1000 / per_millisecond(unit)
-
-
-def now_ms() -> int:
-    """Return the time in epoch milliseconds."""
-    return time.time_ns() // 1_000_000

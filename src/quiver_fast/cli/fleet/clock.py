@@ -65,7 +65,7 @@ def best_offset(exchanges: Iterable[tuple[int, int, int, int]]) -> Offset:
 class ClockServer:
     """Answers with the time of this host until it is closed."""
 
-    def __init__(self, clock: Clock = time.time_ns) -> None:
+    def __init__(self, clock: Clock) -> None:
         """Begin to listen on a free port of all addresses.
 
         Raises:
@@ -102,9 +102,7 @@ class ClockServer:
                 return
 
 
-def measure_offset(
-    address: tuple[str, int], clock: Clock = time.time_ns, exchanges: int = EXCHANGES
-) -> Offset:
+def measure_offset(address: tuple[str, int], clock: Clock, exchanges: int = EXCHANGES) -> Offset:
     """Return how far the clock of a :class:`ClockServer` is ahead of ours.
 
     Raises:

@@ -26,6 +26,7 @@ from quiver_fast.cli.pair.ends_watch import snapshot_of_all
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.errors import QuiverError
+from quiver_fast.wall_clock import WallClock
 
 __all__ = ["HostRun", "main"]
 
@@ -42,15 +43,17 @@ _COMMAND_GONE = "stopped because quiver-fleet is gone"
 class HostRun:
     """Runs the arrows of one host."""
 
-    def __init__(self, job: HostJob, channel: Channel, task: TaskLine) -> None:
+    def __init__(self, job: HostJob, channel: Channel, task: TaskLine, clock: WallClock) -> None:
         """Prepare to run.
 
         Args:
             job: what to do.
             channel: the connection to the command.
             task: the pipes to the task that started this process.
+            clock: the clock of this host, as its task has it.
         """
         self._job, self._channel, self._task = job, channel, task
+        self._clock = clock
         top = Path(job.work_dir or tempfile.gettempdir(), folder_name(job.token))
         self._folder = top / f"host.{job.number}"
         self._runs: list[ArrowRun] = []
@@ -77,7 +80,7 @@ class HostRun:
         receivers = [plan for plan in plans if plan.operation == "receive"]
         ports = {str(plan.number): self._start_receiver(plan) for plan in receivers}
         if self._stopped is None and all(port is not None for port in ports.values()):
-            self._task.say(ready=True, ports=ports, now=time.time_ns())
+            self._task.say(ready=True, ports=ports, now=self._clock.now_ns())
             start = self._task.wait("start", self._still_waits)
             if start is not None and self._stopped is None:
                 self._start_senders(plans, start)
@@ -91,8 +94,9 @@ class HostRun:
         self._finish()
 
     def _here(self, plan: ArrowPlan) -> ArrowPlan:
-        """Return the plan with this host's own implementation of the same name."""
-        return replace(plan, implementation=find_arrow(plan.implementation.name))
+        """Return the plan with this host's own implementation of the same name, and its clock."""
+        implementation = find_arrow(plan.implementation.name)
+        return replace(plan, implementation=implementation, clock_base=self._clock.base)
 
     def _start(self, plan: ArrowPlan) -> ArrowRun:
         run = ArrowRun(plan, self._folder)
@@ -120,11 +124,11 @@ class HostRun:
         self._runs.remove(run)
 
     def _start_senders(self, plans: list[ArrowPlan], start: dict[str, Any]) -> None:
-        while (left := start["at"] - time.time_ns()) > 0 and self._stopped is None:
+        while (left := start["at"] - self._clock.now_ns()) > 0 and self._stopped is None:
             self._turn()
             time.sleep(min(left / 1e9, _TICK))
         peers = start.get("peers") or {}
-        self._channel.send(kind="started", at=time.time_ns())
+        self._channel.send(kind="started", at=self._clock.now_ns())
         for plan in plans:
             if plan.operation == "send" and self._stopped is None:
                 if self._job.peer_to_peer:
@@ -247,7 +251,10 @@ class HostRun:
 
 
 def main() -> int:
-    """Run the job that comes on standard input; return the exit code."""
+    """Run the job that comes on standard input; return the exit code.
+
+    The only argument is the base of the host's clock (:class:`WallClock`).
+    """
     task = TaskLine(sys.stdin.buffer, sys.stdout.buffer)
     job: HostJob = pickle.loads(task.read_job())  # noqa: S301 (our own task wrote it)
     try:
@@ -260,7 +267,7 @@ def main() -> int:
     channel.send(kind="hello", token=job.token, number=job.number, name=socket.gethostname())
     for word in (signal.SIGINT, signal.SIGHUP):
         signal.signal(word, signal.SIG_IGN)
-    HostRun(job, channel, task).run()
+    HostRun(job, channel, task, WallClock(int(sys.argv[1]))).run()
     channel.close()
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from quiver_fast.cli.arrow.snapshots import Snapshot, now_ms
+from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.pair.run import make_view
 from quiver_fast.cli.shared.console import Console
@@ -20,6 +20,7 @@ class FleetTable:
 
     def __init__(self, console: Console, plans: EndsPlans) -> None:
         """Prepare the table."""
+        self._clock = plans.clock
         self._view = make_view(console, plans)
         self._view.open()
         self._hosts: dict[int, dict[str, Snapshot]] = {}
@@ -43,7 +44,7 @@ class FleetTable:
                 fresh = [told[role] for told in self._fresh.values() if role in told]
                 if fresh:
                     every = [told[role] for told in self._hosts.values() if role in told]
-                    row[role] = added_up(fresh, every)
+                    row[role] = added_up(fresh, every, self._clock.now_ms())
             self._fresh = {}
             self._view.add(row)
         self._view.tick()
@@ -53,7 +54,7 @@ class FleetTable:
         self._view.close()
 
 
-def added_up(fresh: list[Snapshot], every: list[Snapshot]) -> Snapshot:
+def added_up(fresh: list[Snapshot], every: list[Snapshot], timestamp: int) -> Snapshot:
     """Return one snapshot of one side of all hosts.
 
     Means are by the messages of each host. A percentile is the largest of any host: the hosts
@@ -62,6 +63,7 @@ def added_up(fresh: list[Snapshot], every: list[Snapshot]) -> Snapshot:
     Args:
         fresh: of the hosts that have told since the last row, one or more.
         every: the latest of each host.
+        timestamp: the present time, epoch milliseconds.
     """
     count = sum(one.period_count for one in fresh)
 
@@ -77,7 +79,7 @@ def added_up(fresh: list[Snapshot], every: list[Snapshot]) -> Snapshot:
     medians = [one.latency_p50_us for one in fresh if one.latency_p50_us is not None]
     tails = [one.latency_p99_us for one in fresh if one.latency_p99_us is not None]
     return Snapshot(
-        timestamp=now_ms(),
+        timestamp=timestamp,
         period=max(one.period for one in fresh),
         count=sum(one.count for one in every),
         period_count=count,

@@ -19,7 +19,7 @@ from quiver_fast.cli.arrow.drain import Drain
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
 from quiver_fast.cli.arrow.run import ArrowRun
-from quiver_fast.cli.arrow.snapshots import Snapshot, now_ms
+from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.arrow.verdict import judge
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
@@ -28,6 +28,7 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
+from quiver_fast.wall_clock import WallClock
 
 __all__ = ["ROLES", "PairPlans", "PairRun", "View", "make_view"]
 
@@ -68,7 +69,8 @@ class PairPlans:
         self._suffix = self.run_id or secrets.token_hex(8)
         self._path: str | None = None
         # No queue lies between peers, so there are no messages from before the run.
-        self.run_start = None if self.peer_to_peer else now_ms()
+        self.clock = WallClock()
+        self.run_start = None if self.peer_to_peer else self.clock.now_ms()
         self._ids = {operation: new_id(operation) for operation in self._implementations}
         plans = [self.plan(operation) for operation in self._implementations]
         self.time_unit = plans[0].options.time_unit or "ms"
@@ -93,6 +95,7 @@ class PairPlans:
             tail_from="end" if url.scheme == "csp" and operation == "receive" else None,
             run_id=self.run_id,
             run_start=self.run_start,
+            clock_base=self.clock.base,
             drain_timeout=self.drain_timeout,
             verbose=args.verbose,
             # `quiver-bench` has none.
@@ -339,7 +342,8 @@ def make_view(console: Console, plans: PairPlans) -> View:
     """Return a view for the terminal, or upstream's table where there is none."""
     terminal = console.terminal
     if terminal is None:
-        return UpstreamView(console.show, plans.time_unit, plans.settlement)
+        start = plans.clock.now_ms()
+        return UpstreamView(console.show, plans.time_unit, plans.settlement, start)
     # Only terminals pay for the import.
     from rich.console import Console as Terminal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quiver_fast.analysis.model.units import three_digits
-from quiver_fast.cli.arrow.snapshots import Snapshot, now_ms
+from quiver_fast.cli.arrow.snapshots import Snapshot
 
 __all__ = ["ROWS_PER_HEADING", "UpstreamView", "heading", "table_row"]
 
@@ -115,18 +115,21 @@ def _fields(start: int, snapshot: Snapshot) -> tuple[str, ...]:
 class UpstreamView:
     """Prints one row for each snapshot of the receiver."""
 
-    def __init__(self, show: Callable[[str], None], unit: str, settlement: bool) -> None:
+    def __init__(
+        self, show: Callable[[str], None], unit: str, settlement: bool, start: int
+    ) -> None:
         """Prepare a table.
 
         Args:
             show: prints one row, or a heading of several lines.
             unit: as :func:`heading` takes it.
             settlement: as :func:`heading` takes it.
+            start: as :func:`table_row` takes it.
         """
         self._show = show
         self._settlement = settlement
         self._unit = unit
-        self._start = now_ms()
+        self._start = start
         self._sender: Snapshot | None = None
         self._rows = 0
 

@@ -4,7 +4,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memchr, memcmp, memset
 
 from quiver_fast.errors import LinkError, MessageError
-from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.remote.arrow.channel cimport Channel, Reply
 from quiver_fast.remote.arrow.endpoint cimport Endpoint
@@ -164,7 +164,7 @@ cdef class Receiver(Endpoint):
             if value.start != NULL:
                 self.take_value(value, time)
             if taken % self.clock_block == 0:
-                time = realtime_ns() // self.time_divisor
+                time = self.wall_time()
             taken += 1
             value.start = line + 4
             value.size = at - value.start

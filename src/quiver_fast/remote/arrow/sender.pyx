@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, strlen
 
 from quiver_fast.errors import LinkError, OutcomeError, PeerError
-from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
+from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 from quiver_fast.records.writer cimport RecordWriter
@@ -59,7 +59,7 @@ cdef class Sender(Endpoint):
         self.first_refusal = ""
         self.patience = DRAIN_TIMEOUT
         if self.limits.pacer is not None:
-            self.schedule = Schedule(self.limits.pacer)
+            self.schedule = Schedule(self.limits.pacer, self.clock_base)
 
     def attach(self, timeout: float) -> None:
         """Create the appender; see `Endpoint.attach`."""
@@ -160,7 +160,7 @@ cdef class Sender(Endpoint):
     cdef int64_t send_time(self) noexcept nogil:
         """Return the time to put into the next message, in the run's unit."""
         if self.schedule is None:
-            return realtime_ns() // self.time_divisor
+            return self.wall_time()
         return self.schedule.send_time(self.sent) // self.time_divisor
 
     cdef int submit(self, int64_t time, bint more) except -1 nogil:
@@ -218,7 +218,7 @@ cdef class Sender(Endpoint):
     cdef int record_settlement(self, int64_t sequence) except -1 nogil:
         cdef char[24] digits
         cdef char *end = put_decimal(digits, sequence)
-        return self.writer.settled(digits, end - digits, realtime_ns() // self.time_divisor,
+        return self.writer.settled(digits, end - digits, self.wall_time(),
                                    sequence % SETTLEMENT_SAMPLE == 1)
 
     cdef int64_t next_wake(self, int64_t now) noexcept nogil:
