@@ -91,7 +91,7 @@ def test_nothing_that_a_run_measures_follows_a_step(
     clock: SteppedClock, targets: dict[str, str], tmp_path: Path, scheme: str, words: list[str]
 ) -> None:
     target = [targets[scheme]] if scheme else []
-    document, _, seconds = stepped(clock, tmp_path / "out", *target, *words)
+    document, said, seconds = stepped(clock, tmp_path / "out", *target, *words)
     delivery = document["delivery"]
     faults = ("older", "foreign", "duplicate", "negative_latency")
     assert {key: delivery[key] for key in faults} == dict.fromkeys(faults, 0)
@@ -105,3 +105,10 @@ def test_nothing_that_a_run_measures_follows_a_step(
     assert late is None or 0 <= late["max"] < seconds * SECOND_US
     settlement = document["sender"].get("settlement")
     assert settlement is None or settlement["all"]["negative"] == 0
+    told = document["clock_step"]
+    # Messages may go faster than the wrapper looks, so that it does not see the first step.
+    assert any(abs(told["milliseconds"] - 1000 * ahead) < 1000 for ahead in (3600, -60))
+    assert 0 < told["after_seconds"] < seconds
+    assert told["in_times"] is False
+    assert said.count("the wall clock was set") == 1
+    assert "the times of the arrows do not follow it" in said

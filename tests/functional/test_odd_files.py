@@ -62,6 +62,7 @@ SUMMARIES = {
     "a start": (changed(run_start="now"), 'config.run_start is "now"'),
     "complete": (b'{"complete": "yes"}', 'complete is "yes"'),
     "a reason": (b'{"reason": []}', "reason is a list"),
+    "a step": (b'{"clock_step": {"milliseconds": -2}}', "clock_step is an object"),
     "a schedule": (b'{"arrow": {"schedule": {"late_us": {}}}}', "arrow.schedule is an object"),
 }
 

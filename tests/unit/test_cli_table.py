@@ -298,7 +298,7 @@ def test_what_did_not_come_is_told_apart():
     more = {"drain": {"seconds": 2.1, "messages": 63_120},
             "queue_growth": {"per_second": 31_103.2, "messages": 62_000}}  # fmt: skip
     document = pair(SENT, RECEIVED, delivery, **more)
-    ends = {"sender": None, "receiver": None, "delivery": {"sent": 70_000}}
+    ends = {"sender": None, "receiver": None, "delivery": {"sent": 70_000}, "clock_step": None}
     # Both rates over the same time: they differ by the growth.
     assert [*pair_warnings(ends | more)] == [
         "within the 2.0 s of sending, 35,116 messages/s were sent and 4,013/s received: "

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from quiver_fast import wall_clock
-from quiver_fast.wall_clock import WallClock, wall_base
+from quiver_fast.wall_clock import StepWatch, WallClock, wall_base
 
 EPOCH = 1_790_000_000 * 10**9
 SECOND = 10**9
@@ -58,3 +58,40 @@ def test_a_reader_that_loses_its_cpu_reads_again(clocks: Clocks) -> None:
     # Between the first two readings a second passes, between the others none.
     clocks.delays = [SECOND]
     assert wall_base() == EPOCH - 7 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("steps", "milliseconds", "after"),
+    [
+        ([], None, None),
+        ([0.001, -0.001], None, None),
+        ([0.0011], 1.1, 2.0),
+        ([2], 2000.0, 2.0),
+        ([-60], -60000.0, 2.0),
+        ([2, -62], -60000.0, 2.0),
+        ([2, -2], 2000.0, 2.0),
+        ([0, 0, -0.5], -500.0, 6.0),
+        ([0.0006, 0.0006], 1.2, 4.0),
+    ],
+)
+def test_a_step_above_a_millisecond_is_told(
+    clocks: Clocks, steps: list[float], milliseconds: float | None, after: float | None
+) -> None:
+    watch = StepWatch()
+    for step in steps:
+        clocks.pass_by(2 * SECOND)
+        clocks.wall += round(step * SECOND)
+        watch.look()
+    told = None
+    if milliseconds is not None:
+        told = {"milliseconds": milliseconds, "after_seconds": after}
+    assert watch.section() == told
+
+
+def test_a_step_before_an_arrow_starts_is_told(clocks: Clocks) -> None:
+    base = WallClock().base
+    clocks.wall -= SECOND
+    watch = StepWatch(base)
+    clocks.pass_by(SECOND // 10)
+    watch.look()
+    assert watch.section() == {"milliseconds": -1000.0, "after_seconds": 0.1}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.ends import (
     EndsReconciliation,
     Owners,
@@ -43,7 +44,7 @@ __all__ = [
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 
-_KEPT = ("complete", "reason", "exit_code", "arrow", "environment")
+_KEPT = ("complete", "reason", "exit_code", "clock_step", "arrow", "environment")
 
 
 @dataclass(frozen=True)
@@ -379,6 +380,7 @@ class MergedEnds:
             "complete": False if False in flags else None if None in flags else True,
             "reason": "; ".join(reasons) or None,
             "exit_code": next((code for code in codes if code), codes[0]),
+            "clock_step": largest_step(end.known for end in ends),
             "arrow": None,
             "environment": ends[0].known.get("environment"),
             "file": str(ends[0].path.parent),

@@ -71,6 +71,15 @@ def _is_schedule(value: Any) -> bool:
     )
 
 
+def _is_clock_step(value: Any) -> bool:
+    """Say whether it has by how much a clock was set, back or forward, when, and in whose times."""
+    if not _is_object(value) or not _is_flag(value.get("in_times")):
+        return False
+    step = value.get("milliseconds")
+    size = -step if isinstance(step, int | float) and step < 0 else step
+    return _is_number(size) and _is_number(value.get("after_seconds"))
+
+
 def _or_null(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
@@ -101,6 +110,7 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("complete",): _is_flag,
     ("reason",): _is_text,
     ("exit_code",): lambda value: isinstance(value, int),
+    ("clock_step",): _is_clock_step,
     ("environment",): _is_object,
     ("arrow",): _is_object,
     ("arrow", "queue_empty"): _is_flag,

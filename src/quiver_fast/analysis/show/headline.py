@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from html import escape
 from typing import Any
 
+from quiver_fast.analysis.figures.clock_step import largest_step, step_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY
 from quiver_fast.analysis.model.units import average_text, latency_text
@@ -72,6 +73,9 @@ def _faults(run: Mapping[str, Any]) -> Iterator[str]:
     for key, words in _FAULTS:
         if delivery.get(key):
             yield f"{delivery[key]:,} {words}"
+    step = largest_step((run["sender"], run["receiver"]))
+    if step is not None:
+        yield step_text(step)
 
 
 def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:

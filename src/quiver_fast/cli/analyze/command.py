@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.compare.sets import changes, compare_sets
+from quiver_fast.analysis.figures.clock_step import largest_step, step_text
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.discovery import RunFiles
@@ -253,6 +254,9 @@ def _warn(run: RunData) -> None:
             report_warning(_NAME, f"{end['file']}: {malformed}")
         if records["truncated"]:
             report_warning(_NAME, f"{end['file']} ends within a record, which is left out")
+    step = largest_step((run.sender, run.receiver))
+    if step is not None:
+        report_warning(_NAME, f"{run.name}: {step_text(step)}")
     negative = (run.delivery or {}).get("negative_latency")
     if negative:
         what = f"{negative} messages were received before they were sent"

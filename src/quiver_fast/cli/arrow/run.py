@@ -27,6 +27,7 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child, exit_text
 from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.schemas import marked
+from quiver_fast.wall_clock import StepWatch
 
 __all__ = ["ArrowRun", "Companion", "Ending"]
 
@@ -81,6 +82,7 @@ class ArrowRun:
         self.control = Control() if plan.controlled else None
         self._child: Child | None = None
         self._taker: SnapshotTaker | None = None
+        self._clock = StepWatch(plan.clock_base)
         self._stopped: Ending | None = None
         self._tolerant = False
         self._companion: Companion | None = None
@@ -158,6 +160,7 @@ class ArrowRun:
 
     def poll(self) -> bool:
         """Say whether the arrow has ended. Enforces ``--timeout``: stops it when nothing moves."""
+        self._clock.look()
         if self.child.poll():
             return True
         self.child.usage.sample_rss()
@@ -259,8 +262,16 @@ class ArrowRun:
             "complete": ending.complete,
             "reason": ending.reason,
             "exit_code": self.child.returncode,
+            "clock_step": self._clock_step(),
             "arrow": self._report or None,
         }
+
+    def _clock_step(self) -> dict[str, Any] | None:
+        """Return how far the wall clock was set, and whether the arrow's times have it."""
+        step = self._clock.section()
+        if step is None:
+            return None
+        return {**step, "in_times": not self.plan.implementation.extensions}
 
     def analyse(
         self, quiet: bool, sender: FileAnalysis | None = None, run: RunBounds | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from quiver_fast.analysis.figures.clock_step import step_text
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.records.layout import malformed_text
 
@@ -43,7 +44,8 @@ def _why_nothing(summary: dict[str, Any]) -> str:
 def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
     """Yield the warnings about the figures of a pair, from its document, a line each."""
     for summary in filter(None, (document["sender"], document["receiver"])):
-        yield from summary_warnings(summary)
+        yield from _end_warnings(summary)
+    yield from _step_warnings(document)
     growth = document["queue_growth"]
     if growth is not None:
         yield _growth_warning(growth, document["delivery"]["sent"])
@@ -60,7 +62,17 @@ def _growth_warning(growth: dict[str, Any], sent: int) -> str:
 
 
 def summary_warnings(summary: dict[str, Any]) -> Iterator[str]:
-    """Yield the warnings about the figures of ``summary``, a line each."""
+    """Yield the warnings about the figures of one arrow, from its summary, a line each."""
+    yield from _end_warnings(summary)
+    yield from _step_warnings(summary)
+
+
+def _step_warnings(document: dict[str, Any]) -> Iterator[str]:
+    if document["clock_step"] is not None:
+        yield step_text(document["clock_step"])
+
+
+def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
     role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
     malformed = malformed_text(summary["records"])
     if malformed is not None:

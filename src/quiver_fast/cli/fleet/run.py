@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.run_data import AnalysedRun
 from quiver_fast.analysis.read.ends import EndRecords
 from quiver_fast.cli.arrow.queue_setup import QueueSetup
@@ -195,6 +196,7 @@ class FleetRun:
             "complete": not problems and interruption is None,
             "reason": interruption or "; ".join(problems) or None,
             **sections,
+            "clock_step": largest_step(data.ends or ()) if data is not None else None,
             "delivery": None if data is None else data.delivery,
             "cpu_ms": cpu,
             "sender": None if data is None else data.sender,

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.ends import EndRecords, analyse_ends
@@ -284,6 +285,7 @@ class EndsRun:
             "delivery": None if data is None else data.delivery,
             "drain": sections["drain"],
             "queue_growth": sections["queue_growth"],
+            "clock_step": largest_step(run.outline() for run in self._runs),
             "cpu_ms": cpu,
             "sender": None if data is None else data.sender,
             "receiver": None if data is None else data.receiver,

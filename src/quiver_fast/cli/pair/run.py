@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import RunFiles
@@ -239,8 +240,8 @@ class PairRun:
 
         Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``purged`` (messages; None if none
         were to be), ``complete``, ``reason``, ``results``, ``delivery``, ``drain``,
-        ``queue_growth``, ``cpu_ms`` by role, and the summaries ``sender`` and ``receiver``, None
-        for one that was not started.
+        ``queue_growth``, ``clock_step``, ``cpu_ms`` by role, and the summaries ``sender`` and
+        ``receiver``, None for one that was not started.
 
         Raises:
             RecordError: the records are not those of an arrow.
@@ -300,6 +301,7 @@ class PairRun:
             "delivery": None if both is None else both.delivery,
             "drain": sections["drain"],
             "queue_growth": sections["queue_growth"],
+            "clock_step": largest_step((sender, receiver)),
             "cpu_ms": {run.plan.role: run.child.usage.cpu_ms for run in self._runs},
             "sender": sender,
             "receiver": receiver,
