@@ -24,7 +24,7 @@ from quiver_fast.analysis.figures.own import Sieve
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.read.local import analyze_runs
-from quiver_fast.analysis.tables.order import Order
+from quiver_fast.analysis.tables.order import ClockTimes, Order
 from quiver_fast.records import formats
 from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema, transforms
@@ -208,8 +208,9 @@ def _fold(
     split: Split, batches: Iterator[RunBatch], bounds: Mapping[str, RunBounds]
 ) -> Iterator[pa.RecordBatch]:
     run = bounds[split.file.run]
-    stamps, sieve = _Stamps(), Sieve(run)
-    found = analyze_runs(stamps.watched(_own(split, batches, sieve)), unit=split.file.unit)
+    stamps, sieve, clock = _Stamps(), Sieve(run), ClockTimes()
+    own = _own(split, _timed(batches, clock), sieve)
+    found = analyze_runs(stamps.watched(own), unit=split.file.unit)
     yield from _histogram(split, found)
     place = split.start
     streams = found.streams
@@ -217,6 +218,9 @@ def _fold(
         (transforms.LINES, place, stamps.lines, None, None),
         (transforms.FIRST, place, found.first_time, None, None),
         (transforms.LAST, place, found.last_time, None, None),
+        (transforms.LOWEST, place, clock.lowest, None, None),
+        (transforms.HIGHEST, place, clock.highest, None, None),
+        (transforms.SET_BACK, place, clock.set_back or None, None, None),
         (_FIRST_STAMP, place, stamps.first, None, None),
         (transforms.TOP, place, stamps.top, None, None),
         (transforms.MALFORMED, None, None, found.malformed, None),
@@ -236,6 +240,12 @@ def _fold(
     rows = [row for row in one if row[2] is not None or row[3] is not None]
     facts, seconds, values, counts, texts = zip(*rows, strict=True)
     yield _batch(split, facts, seconds, values, counts, texts)
+
+
+def _timed(batches: Iterator[RunBatch], clock: ClockTimes) -> Iterator[RunBatch]:
+    for batch in batches:
+        clock.add(batch.sent if batch.received is None else batch.received)
+        yield batch
 
 
 def _own(split: Split, batches: Iterator[RunBatch], sieve: Sieve) -> Iterator[RunBatch]:

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from quiver_fast.analysis.model.bounds import RunBounds
 from spark_analysis import schema, transforms
 from spark_analysis.facts import added_up, facts, runs_with_both_ends
-from spark_analysis.files import RECEIVER, RecordFile, parts_of
+from spark_analysis.files import RECEIVER, SENDER, RecordFile, parts_of
 from spark_analysis.fold import foldable_runs, folded_records, top_stamps
 from spark_analysis.meeting import MOST_RANGES, Ends, Meeting, can_meet, ends_told
 from spark_analysis.output import (
@@ -78,6 +78,9 @@ class _Run:
         self.longest = max(self.longest, found.longest or 0)
         for name in _SEEN:
             setattr(self, name, getattr(self, name) or getattr(found, name))
+        # A clock that was set back: what was said of ranges is of another start.
+        if self.ends is not None and self.ends.is_before(found.earliest):
+            self.ends = None
 
 
 @dataclass
@@ -145,6 +148,7 @@ def _told(records: DataFrame) -> DataFrame:
     """Return what :meth:`_Run.add` takes of each run."""
     kind, extent = F.col("kind"), F.col("kind") == schema.EXTENT
     hashed = extent & (F.coalesce("id_high", F.lit(0)) < 0)
+    sends = (F.col("role") == SENDER) & kind.isin(schema.EXTENT, schema.CLOCK)
     return records.groupBy("run").agg(
         F.sum(F.when(extent, F.col("n"))).alias("lines"),
         F.max(F.when(~extent & F.col("id").isNotNull(), F.col("n"))).alias("longest"),
@@ -152,6 +156,7 @@ def _told(records: DataFrame) -> DataFrame:
         F.bool_or(extent & F.col("sent").isNotNull() & F.col("id").isNull()).alias("idless"),
         F.bool_or(hashed).alias("hashed"),
         F.bool_or(kind == schema.STREAM).alias("streams"),
+        F.min(F.when(sends, F.col("sent"))).alias("earliest"),
     )
 
 

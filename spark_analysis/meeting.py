@@ -67,12 +67,19 @@ Touched = Mapping[str, set[int]]
 
 @dataclass(frozen=True)
 class Ends:
-    """What the first records of a run's ends tell for good: see :func:`.own.ends_of_runs`."""
+    """What the first records of a run's ends tell: see :func:`.own.ends_of_runs`.
+
+    It holds for good, unless the sender's clock is set back to before its first send.
+    """
 
     by_ids: bool
     coarse: int
     start: int
     end_ticks: int
+
+    def is_before(self, sent: int | None) -> bool:
+        """Say whether a send time is before the start; None is not."""
+        return sent is not None and sent // (self.end_ticks // self.coarse) < self.start
 
 
 def can_meet(files: Sequence[RecordFile], bounds: RunBounds) -> bool:

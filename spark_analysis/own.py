@@ -63,17 +63,21 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
 
     Returns:
         run, ``by_ids``; ``coarse``, the ticks per second of the coarser clock, and ``start``,
-        the time of the first send in it; ``end`` of the sending, null unless by the duration
+        the smallest time of a send in it; ``end`` of the sending, null unless by the duration
         (:func:`quiver_fast.analysis.figures.sending.end_of_sending`); and ``end_ticks``, the
         ticks per second of the sender's clock.
     """
-    splits = records.where((F.col("kind") == schema.EXTENT) & F.col("sent").isNotNull())
+    kinds = F.col("kind").isin(schema.EXTENT, schema.CLOCK)
+    splits = records.where(kinds & F.col("sent").isNotNull())
     ends = splits.select(
-        "run", "role", *PLACE, "id", "sent", "received", ticks_per_second().alias("ticks")
+        "run", "role", *PLACE, "kind", "id", "sent", "received", ticks_per_second().alias("ticks")
     )
-    place = F.struct("split", "position")
+    extent = F.col("kind") == schema.EXTENT
+    # A row without a place is neither the first nor the last.
+    place = F.when(extent, F.struct("split", "position"))
     files = ends.groupBy("run", "role", "file").agg(
-        F.every(F.col("id").isNotNull()).alias("by_ids"),
+        F.every(F.when(extent, F.col("id").isNotNull())).alias("by_ids"),
+        F.min("sent").alias("earliest"),
         F.min("ticks").alias("ticks"),
         F.min_by("sent", place).alias("first"),
         F.max_by("received", place).alias("last"),
@@ -84,6 +88,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
         F.every("by_ids").alias("by_ids"),
         F.min("ticks").alias("coarse"),
         F.min(F.when(send, F.col("first"))).alias("first"),
+        F.min(F.when(send, F.col("earliest"))).alias("earliest"),
         F.max(F.when(send, F.col("last"))).alias("last"),
         F.min(F.when(send, F.col("ticks"))).alias("end_ticks"),
         F.bool_or(send).alias("sends"),
@@ -107,7 +112,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
         "run",
         "by_ids",
         "coarse",
-        quotient(F.col("first"), quotient(F.col("end_ticks"), F.col("coarse"))).alias("start"),
+        quotient(F.col("earliest"), quotient(F.col("end_ticks"), F.col("coarse"))).alias("start"),
         F.when(timed, F.greatest(F.col("last"), F.col("first") + duration)).alias("end"),
         "end_ticks",
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.errors import RecordError
 from quiver_fast.records import formats
 from quiver_fast.records.formats import shown_line
@@ -97,6 +98,7 @@ def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
     truncated = False
     first_bad: tuple[int, str] | None = None
     times: list[int] = []
+    clock = ClockTimes()
     some_id: int | None = None
     hashed = False
     for batch in scan_split(split):
@@ -107,6 +109,7 @@ def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
                 yield rows.transfers(batch, transfers)
             own = batch.sent if batch.received is None else batch.received
             times = [times[0] if times else int(own[0]), int(own[-1])]
+            clock.add(own)
             transfers += int(batch.count.sum())
             some_id = None if batch.ids is None else int(batch.ids[0])
         if joining is not None and batch.ids is not None and batch.received is None:
@@ -124,6 +127,8 @@ def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
         yield rows.bad(_bad_lines(split), malformed)
     if truncated and schema.TRUNCATED in kinds:
         yield rows.truncated(lines)
+    if clock.set_back and schema.CLOCK in kinds:
+        yield rows.clock(clock)
     if schema.EXTENT in kinds:
         yield rows.extent(lines, times, (some_id, hashed), first_bad)
 
@@ -230,6 +235,15 @@ class _Rows:
 
     def truncated(self, lines: int) -> pa.RecordBatch:
         return self._batch(schema.TRUNCATED, position=np.array([lines]), n=np.array([1]))
+
+    def clock(self, times: ClockTimes) -> pa.RecordBatch:
+        return self._batch(
+            schema.CLOCK,
+            position=[0],
+            sent=[times.lowest],
+            received=[times.highest],
+            n=[times.set_back],
+        )
 
     def extent(
         self,

@@ -7,7 +7,7 @@ its pass over a file; every figure is then computed by the same code.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -36,6 +36,7 @@ from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.local import with_missing
 from quiver_fast.analysis.read.sources import run_bounds, run_data
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
+from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows, SpilledHistogram
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.analysis.tables.told import Extent, ToldDistribution, ToldHistogram
@@ -141,6 +142,7 @@ def file_analysis(
     settles = settlement is not None and file.record_format == formats.V1
     end = None if sender is None else end_of_sending(sender, run)
     late = facts.rows(transforms.LATE)
+    clock = _clock_times(facts)
     found = FileAnalysis(
         record_format=formats.V2 if settles else file.record_format,
         operation=file.operation,
@@ -164,6 +166,8 @@ def file_analysis(
         end=None if end is None or sender is None else in_unit(end, sender.time_unit, file.unit),
         late=int(late[2].sum()),
         latest=int(late[1].max()) if len(late[1]) else None,
+        earliest=clock.lowest,
+        set_back=clock.set_back,
     )
     # A plain file tells of nothing that it lacks, and may be on the disk of another host.
     return with_missing(file.remote or file.path, found) if file.compressed else found
@@ -188,6 +192,27 @@ def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
         facts.histogram(fact, file.unit) for fact in (transforms.THINNED, transforms.WINDOWED)
     )
     return ToldHistogram(file.arrow, seconds, windows, known, WHOLE)
+
+
+def _clock_times(facts: _Facts) -> ClockTimes:
+    """Return what the splits say of the arrow's own times, in the order of the file."""
+    lowest, highest, back = (
+        _by_split(facts, fact, choose)
+        for fact, choose in (
+            (transforms.LOWEST, min), (transforms.HIGHEST, max), (transforms.SET_BACK, max),
+        )
+    )  # fmt: skip
+    clock = ClockTimes()
+    for split, low in sorted(lowest.items()):
+        clock.follow(low, highest[split], back.get(split, 0))
+    return clock
+
+
+def _by_split(facts: _Facts, fact: str, choose: Callable[[int, int], int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for split, value, _ in facts.by_split(fact):
+        found[split] = choose(value, found.get(split, value))
+    return found
 
 
 def _streams(facts: _Facts) -> Streams | None:

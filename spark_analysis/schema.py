@@ -26,7 +26,9 @@ ids, with ids that count up by one. Nothing is lost by that. Each split has one 
 kind ``extent``: ``n`` is its number of lines, ``sent`` and ``received`` are the arrow's own
 times of its first and last transfer, ``id`` is one of its ids, ``id_high`` is below 0 if some
 id is a hash, ``position`` and ``text`` are
-the number (from 1) and the beginning of its first bad line. Each line of
+the number (from 1) and the beginning of its first bad line. A split in which the arrow's own
+times go back has one row of kind ``clock``: ``sent`` and ``received`` are the lowest and the
+highest of them, ``n`` is the most by which one is below an earlier one. Each line of
 streaming mode is a row of kind ``stream``: the bytes of the body are ``n``, the time of its first
 byte ``received``, the line's own ``settled``; ``sampled`` says that the message is whole.
 
@@ -50,7 +52,7 @@ from pyspark.sql.types import (
 )
 
 __all__ = [
-    "ARROWS", "BAD", "EXTENT", "FACTS", "KINDS", "PARSED", "PARSED_ARROW",
+    "ARROWS", "BAD", "CLOCK", "EXTENT", "FACTS", "KINDS", "PARSED", "PARSED_ARROW",
     "RECORDS", "RECORDS_ARROW", "SETTLED", "STREAM", "TRANSFER", "TRUNCATED", "UNMATCHED",
     "UNSETTLED", "to_arrow",
 ]  # fmt: skip
@@ -63,8 +65,9 @@ BAD = "bad"  # lines that are no record; the side table
 STREAM = "stream"  # a line of streaming mode
 TRUNCATED = "truncated"  # the file ends within a line or a frame
 EXTENT = "extent"
+CLOCK = "clock"  # of a split whose times go back
 KINDS = (
-    TRANSFER, SETTLED, UNSETTLED, UNMATCHED, STREAM, BAD, TRUNCATED, EXTENT,
+    TRANSFER, SETTLED, UNSETTLED, UNMATCHED, STREAM, BAD, TRUNCATED, EXTENT, CLOCK,
 )  # fmt: skip
 
 _VALUES = [

@@ -23,16 +23,19 @@ __all__ = [
     "FIRST_BYTE",
     "FOREIGN",
     "HASHED_IDS",
+    "HIGHEST",
     "LAST",
     "LATE",
     "LATENCY",
     "LINES",
+    "LOWEST",
     "MALFORMED",
     "OLDER",
     "REORDERED",
     "SAMPLED",
     "SENT",
     "SETTLED",
+    "SET_BACK",
     "STREAM_END",
     "STREAM_START",
     "THINNED",
@@ -83,6 +86,10 @@ LINES = "lines"
 FIRST = "first"  # own time of the first transfer
 LAST = "last"  # own time of the last transfer
 TOP = "top stamp"  # the largest send time of a receiver without a sender
+# A fact may be there twice of a split: the more extreme value holds.
+LOWEST = "lowest"  # own time of a transfer, be its message of the run or not
+HIGHEST = "highest"
+SET_BACK = "set back"  # the most by which such a time is below an earlier one of the split
 LATE = "late"  # n receipts after the end of the sending, of which value is the latest
 STREAM_START = "stream start"  # the earliest first byte
 STREAM_END = "stream end"  # the latest line
@@ -154,13 +161,17 @@ def _summed(rows: DataFrame) -> DataFrame:
 
 def extents(records: DataFrame) -> DataFrame:
     """Return what each split says of its place in the file: a few rows, not summed up."""
-    splits = records.where(F.col("kind") == schema.EXTENT)
+    splits = records.where(F.col("kind").isin(schema.EXTENT, schema.CLOCK))
+    extent = F.col("kind") == schema.EXTENT
     nothing = F.lit(None).cast("bigint"), F.lit(None).cast("string")
-    sending = F.col("role") == SENDER
+    sending = extent & (F.col("role") == SENDER)
     said = {
-        LINES: (F.col("n"), nothing[1]),
+        LINES: (F.when(extent, F.col("n")), nothing[1]),
         FIRST: (F.when(sending, F.col("sent")), nothing[1]),
         LAST: (F.when(sending, F.col("received")), nothing[1]),
+        LOWEST: (F.col("sent"), nothing[1]),
+        HIGHEST: (F.col("received"), nothing[1]),
+        SET_BACK: (F.when(~extent, F.col("n")), nothing[1]),
         HASHED_IDS: (F.col("id_high"), nothing[1]),
         FIRST_BAD: (F.when(F.col("text").isNotNull(), F.col("position")), F.col("text")),
     }

@@ -57,6 +57,7 @@ Judge = Callable[[dict[str, Any]], None]
 COUNT = 20_000
 SPLIT = 223_457
 MANY = 20
+MINUTE = 60_000
 
 
 def crowd(traffic: Traffic) -> None:
@@ -161,6 +162,27 @@ def strangers(folder: Path, record_format: str) -> Judge:
         assert sections["drain"]["messages"] > 1000
         assert sections["drain"]["seconds"] > 3
         assert sections["queue_growth"]["messages"] > 1000
+
+    return judge
+
+
+def set_back(folder: Path, record_format: str, ends: str = "both") -> Judge:
+    """The clock of both ends is set back by a minute, in the midst of the run."""
+    traffic = Traffic(13, COUNT)
+    middle = traffic.sent[COUNT // 2]
+    for times in (traffic.sent, traffic.stamps, traffic.received, traffic.settle):
+        times[times >= middle] -= MINUTE
+    write_pair(folder, traffic, record_format)
+    left = [end for end in ("sender", "receiver") if ends in (end, "both")]
+    for end in {"sender", "receiver"}.difference(left):
+        (folder / f"{end}-transfers.csv").unlink()
+
+    def judge(found: dict[str, Any]) -> None:
+        for end in ("sender", "receiver"):
+            assert end not in left or 0 < MINUTE - found[end]["records"]["set_back_ms"] < 100
+        if ends == "both":
+            assert found["delivery"]["older"] == 0
+            assert found["delivery"]["unreceived"] < COUNT // 500
 
     return judge
 
@@ -330,6 +352,10 @@ CASES: dict[str, Callable[[Path], Judge]] = {
     "faults-v3": partial(faults, record_format="v3", unit="ms", seed=3),
     "strangers-v1": partial(strangers, record_format="v1"),
     "strangers-v3": partial(strangers, record_format="v3"),
+    "set-back-v2": partial(set_back, record_format="v2"),
+    "set-back-v3": partial(set_back, record_format="v3"),
+    "set-back-sender": partial(set_back, record_format="v3", ends="sender"),
+    "set-back-receiver": partial(set_back, record_format="v3", ends="receiver"),
     "warmed-up-v1": partial(warmed_up, record_format="v1"),
     "warmed-up-v3": partial(warmed_up, record_format="v3"),
     "known-start-v1": partial(known_start, record_format="v1"),

@@ -84,7 +84,7 @@ def slow_sieve(sends, receipts, by_ids, run=NOTHING_KNOWN):
         message, sent, _ = receipt
         unit = unit_of(receipts[0][2])
         ticks = {"ms": 1, "us": 1000, "ns": 10**6}[unit]
-        first = sends[0][1] if sends else None
+        first = min((sent for _, sent in sends), default=None)
         if first is None and run.run_start is not None:
             first = run.run_start * ticks
         if unit_of(sent) != unit or (first is not None and sent < first):

@@ -102,7 +102,7 @@ def test_sections_are_json():
     text = json.dumps(sections, default=listed)
     assert json.loads(text)[0]["records"] == {
         "format": "v2", "time_unit": "ms", "ids": "exact", "malformed": 0,
-        "first_malformed": None, "truncated": False, "missing_bytes": None,
+        "first_malformed": None, "truncated": False, "missing_bytes": None, "set_back_ms": None,
     }  # fmt: skip
 
 

@@ -1,13 +1,17 @@
-"""What became of the wall clock while a run went on, as the wrappers saw it."""
+"""What became of the wall clock while a run went on, as the wrappers and the records saw it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from quiver_fast.analysis.model.units import latency_text
+from quiver_fast.analysis.model.units import latency_text, per_millisecond
 
-__all__ = ["largest_step", "step_text"]
+__all__ = ["largest_step", "set_back_ms", "set_back_text", "step_text"]
+
+# Threads write their records a little out of order. Time synchronisation sets a clock only if
+# it is wrong by more than this (ntpd, 128 ms; chronyd, a second); else it slews the clock.
+_SET_BACK_MS = 100
 
 
 def largest_step(ends: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | None:
@@ -31,3 +35,27 @@ def step_text(step: Mapping[str, Any]) -> str:
     if step["in_times"]:
         return f"{text}: it is in the times of an arrow, so that latencies and rates are wrong"
     return f"{text}: the times of the arrows do not follow it"
+
+
+def set_back_ms(ticks: int, unit: str) -> float | None:
+    """Return by how many milliseconds the times of records go back; None where they do not.
+
+    Args:
+        ticks: the most by which a time is below an earlier one.
+        unit: that of the times.
+    """
+    milliseconds = ticks / per_millisecond(unit)
+    return milliseconds if milliseconds > _SET_BACK_MS else None
+
+
+def set_back_text(records: Mapping[str, Any]) -> str | None:
+    """Return in a line that the times of records go back; None where they do not.
+
+    Args:
+        records: the section ``records`` of an end's summary.
+    """
+    back = records["set_back_ms"]
+    if back is None:
+        return None
+    by = latency_text(back * 1000, "us")
+    return f"the times go back by {by}: the clock was set, so that rates and latencies are wrong"

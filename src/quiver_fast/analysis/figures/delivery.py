@@ -106,7 +106,7 @@ class Reconciliation:
         - ``method``: "ids", or "per-millisecond lower bound" (or per-microsecond,
           per-nanosecond, by the clock).
         - ``sent``: the sender's records. ``received``: sum over k of r(k).
-        - ``older``: receipts of messages that were sent before the sender's first one, or
+        - ``older``: receipts of messages with a send time before the sender's smallest, or
           whose send time is in another unit than the receiver's times. They, and
           ``foreign``, are left out of all else.
         - ``foreign``: other receipts with s(k) = 0.

@@ -49,6 +49,7 @@ def all_of(found: Sequence[FileAnalysis]) -> FileAnalysis:
     firsts = [one.first_time for one in told if one.first_time is not None]
     lasts = [one.last_time for one in told if one.last_time is not None]
     latest = [one.latest for one in told if one.latest is not None]
+    earliest = [one.earliest for one in told if one.earliest is not None]
     missing = [one.missing_bytes for one in found if one.missing_bytes is not None]
     first = told[0]
     return FileAnalysis(
@@ -77,6 +78,8 @@ def all_of(found: Sequence[FileAnalysis]) -> FileAnalysis:
         late=_sum(one.late for one in found),
         latest=max(latest, default=None),
         missing_bytes=sum(missing) if missing else None,
+        earliest=min(earliest, default=None),
+        set_back=max(one.set_back for one in told),
     )
 
 

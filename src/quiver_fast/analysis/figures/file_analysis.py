@@ -52,6 +52,9 @@ class FileAnalysis:
         latest: own time of the latest of them; None without any.
         missing_bytes: text that a zstd file lacks at its end, at least; None where nothing
             is missing, or nothing tells how much.
+        earliest: the smallest own time, of a receiver also of messages that are not of the run;
+            None without records.
+        set_back: the most by which such a time is below an earlier one in the file.
     """
 
     record_format: str | None
@@ -77,6 +80,8 @@ class FileAnalysis:
     late: int = 0
     latest: int | None = None
     missing_bytes: int | None = None
+    earliest: int | None = None
+    set_back: int = 0
 
     @cached_property
     def latencies(self) -> Latencies:

@@ -1,7 +1,7 @@
 """Which receipts are of messages of this run: told row by row, before a figure sees them.
 
 *Older* are messages that were sent before the run: their SendTime lies before the
-sender's first one, or before the start of the run where no sender's records are there.
+sender's smallest one, or before the start of the run where no sender's records are there.
 SendTimes are the sender's clock on both sides, so that the first rule needs no common
 clock. A SendTime in another unit than the receiver's own times is older too: nobody in
 this run writes such. *Foreign* are messages that somebody else sent meanwhile.

@@ -82,7 +82,8 @@ def _duration(sender: FileAnalysis, receiver: FileAnalysis, end: int | None) -> 
     finer = max(sender.time_unit, receiver.time_unit, key=PER_SECOND.__getitem__)
     first = in_unit(sender.first_time, sender.time_unit, finer)
     last = in_unit(receiver.last_time, receiver.time_unit, finer)
-    return (last - first) / PER_SECOND[finer]
+    # A clock that was set back may end before it began.
+    return (last - first) / PER_SECOND[finer] if last >= first else None
 
 
 def _drain(receiver: FileAnalysis) -> dict[str, Any]:

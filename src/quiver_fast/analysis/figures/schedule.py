@@ -105,7 +105,8 @@ class _Comparison:
         if run.sending is None:
             raise ValueError("no schedule was asked for")
         tick = _SECOND // PER_SECOND[sender.time_unit]
-        span = ((sender.last_time or 0) - (sender.first_time or 0)) * tick
+        # A clock that was set back may end before it began.
+        span = max((sender.last_time or 0) - (sender.first_time or 0), 0) * tick
         return cls(sender.count, span, tick, sending_ns(sender, run), run.count, run.sending)
 
     @property

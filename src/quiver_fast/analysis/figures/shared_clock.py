@@ -21,7 +21,7 @@ class SharedClock:
 
     Attributes:
         unit: its unit.
-        first_own: the first time in the receiver's unit that its first send may have; None
+        first_own: the first time in the receiver's unit that a send of the run may have; None
             where the sender sent nothing.
 
     Args:
@@ -35,7 +35,8 @@ class SharedClock:
         self._sent_factor = PER_SECOND[sender.time_unit] // PER_SECOND[self.unit]
         self._sender = sender
         self._lookup: SortedLookup | None = None
-        first = sender.first_time
+        # A clock that was set back gives later sends smaller times than the first one's.
+        first = sender.earliest
         self.first_own = None if first is None else first // self._sent_factor * self._factor
 
     def stamps(self, sent: Int64Array) -> Int64Array:

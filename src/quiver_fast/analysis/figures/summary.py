@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.figures.clock_step import set_back_ms
 from quiver_fast.analysis.figures.delivery import receiver_alone
 from quiver_fast.analysis.figures.latency import exact_latency, upstream_latency, with_never_sent
 from quiver_fast.analysis.figures.schedule import send_schedule, unsent_waits
@@ -43,7 +44,7 @@ def sender_sections(sender: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dic
     sections: dict[str, Any] = {
         "results": results,
         "series": per_second(measured.seconds, None),
-        "records": _records(sender),
+        "records": _records(sender, _is_planned(run)),
     } | warmup_section(sender, since, run)
     if sender.settlement is not None:
         sections["settlement"] = sender.settlement.section(sender.time_unit)
@@ -128,8 +129,19 @@ def _put_extent(
         results["message_rate"] = round(rate)
 
 
-def _records(arrow: FileAnalysis) -> dict[str, Any]:
-    """Return how the records were read: revision, unit, ids, and lines that are not records."""
+def _is_planned(run: RunBounds) -> bool:
+    """Say whether the send times are those of a schedule, which no clock takes."""
+    return run.sending is not None and run.sending.late_us is not None
+
+
+def _records(arrow: FileAnalysis, planned: bool = False) -> dict[str, Any]:
+    """Return how the records were read: revision, unit, ids, and what is wrong with them.
+
+    Args:
+        arrow: what the file says.
+        planned: its times are those of a schedule. The ends of a process that is late have them
+            in another order.
+    """
     with_ids = arrow.record_format is not None and has_ids(arrow.record_format)
     return {
         "format": arrow.record_format,
@@ -139,6 +151,7 @@ def _records(arrow: FileAnalysis) -> dict[str, Any]:
         "first_malformed": _first_malformed(arrow),
         "truncated": arrow.truncated,
         "missing_bytes": arrow.missing_bytes,
+        "set_back_ms": None if planned else set_back_ms(arrow.set_back, arrow.time_unit),
     }
 
 

@@ -215,7 +215,7 @@ def _read_senders(senders: Sequence[EndRecords], progress: Progress) -> SentEnds
         fold = Fold(keep_ticks=True, ids=ids, ticks=ticks)
         begin = ids.mark()
         for batch in scan_file(end.path, operation=SEND, progress=progress):
-            fold.unit_of(batch)
+            fold.watch(batch)
             if end.members > 1:
                 owners.add_ids(ids.mark(), batch)
             fold.add(batch)
@@ -249,7 +249,7 @@ def _read_receivers(
         before = reconciliation.left_out
         fold = Fold(keep_ids=False, ending=ending)
         for batch in scan_file(one.path, operation=RECEIVE, progress=progress):
-            fold.add(reconciliation.own(batch, fold.unit_of(batch)))
+            fold.add(reconciliation.own(batch, fold.watch(batch)))
         reconciliation.end_receiver()
         older, foreign = reconciliation.left_out
         whole = with_missing(one.path, fold.result())
@@ -273,7 +273,7 @@ def _read_again(
     sieve = reconciliation.sieve()
     fold = Fold(keep_ids=False, ending=ending)
     for batch in scan_file(end.path, operation=RECEIVE):
-        fold.add(sieve.own(batch, fold.unit_of(batch)))
+        fold.add(sieve.own(batch, fold.watch(batch)))
     return with_missing(end.path, fold.result(sieve))
 
 

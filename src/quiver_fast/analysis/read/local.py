@@ -28,7 +28,7 @@ from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.latencies import Histogram
-from quiver_fast.analysis.tables.order import Order
+from quiver_fast.analysis.tables.order import ClockTimes, Order
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
 from quiver_fast.analysis.tables.tally import counts_per_second, second_latency_table
 from quiver_fast.analysis.tables.ticks import Ticks
@@ -98,6 +98,7 @@ class Fold:
     last: RunBatch | None = None
     settling: bool = False
     order: Order = field(default_factory=Order)
+    clock: ClockTimes = field(default_factory=ClockTimes)
     ids: IdTable = field(default_factory=IdTable)
     ticks: Ticks = field(default_factory=Ticks)
     settlement: SettlementJoin = field(default_factory=SettlementJoin)
@@ -121,6 +122,11 @@ class Fold:
             self._add_transfers(batch)
         if batch.received is None:
             self.settlement.add(batch)
+
+    def watch(self, batch: RunBatch) -> str:
+        """Look at a batch before any record is left out, and return the unit of its times."""
+        self.clock.add(batch.sent if batch.received is None else batch.received)
+        return self.unit_of(batch)
 
     def unit_of(self, batch: RunBatch) -> str:
         """Return the unit, told by any own time, be that of this run or not: all are of one."""
@@ -217,6 +223,8 @@ class Fold:
             end=self._end,
             late=self.late,
             latest=self.latest,
+            earliest=self.clock.lowest,
+            set_back=self.clock.set_back,
         )
 
     def _total_histogram(self, operation: str | None) -> Histogram | None:
@@ -245,7 +253,7 @@ def analyze_runs(
     fold = Fold(time_unit=unit, keep_ticks=reconcilable)
     sieve = Sieve(run)
     for batch in batches:
-        fold.add(sieve.own(batch, fold.unit_of(batch)))
+        fold.add(sieve.own(batch, fold.watch(batch)))
     return fold.result(sieve)
 
 
@@ -342,12 +350,12 @@ def reconcile_runs(
     fold = Fold(time_unit=unit, keep_ids=False, ending=ending)
     reconciliation = Reconciliation(sender, run)
     for batch in scan():
-        fold.add(reconciliation.own(batch, fold.unit_of(batch)))
+        fold.add(reconciliation.own(batch, fold.watch(batch)))
     sieve = reconciliation.sieve()
     if reconciliation.mixed:
         fold = Fold(time_unit=unit, keep_ids=False, ending=ending)
         for batch in scan():
-            fold.add(sieve.own(batch, fold.unit_of(batch)))
+            fold.add(sieve.own(batch, fold.watch(batch)))
     return PairAnalysis(sender, fold.result(sieve), reconciliation.result(), run)
 
 

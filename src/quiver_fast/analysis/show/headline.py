@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from html import escape
 from typing import Any
 
-from quiver_fast.analysis.figures.clock_step import largest_step, step_text
+from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY
 from quiver_fast.analysis.model.units import average_text, latency_text
@@ -23,6 +23,7 @@ _FAULTS = (
     ("reordered", "out of order"),
     ("negative_latency", "received before they were sent: the clocks differ"),
 )
+_NO_END = {"records": {"set_back_ms": None}}
 
 
 def run_tiles(run: Mapping[str, Any]) -> list[Tile]:
@@ -73,6 +74,10 @@ def _faults(run: Mapping[str, Any]) -> Iterator[str]:
     for key, words in _FAULTS:
         if delivery.get(key):
             yield f"{delivery[key]:,} {words}"
+    for role in ("sender", "receiver"):
+        back = set_back_text((run[role] or _NO_END)["records"])
+        if back is not None:
+            yield f"{role}: {back}"
     step = largest_step((run["sender"], run["receiver"]))
     if step is not None:
         yield step_text(step)

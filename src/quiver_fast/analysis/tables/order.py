@@ -1,13 +1,13 @@
-"""Reordering: arrivals that were sent before one that had already arrived (RFC 4737)."""
+"""What the order of a file tells: reordering (RFC 4737), and a clock that goes back."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.tables.tally import arrivals_behind
+from quiver_fast.analysis.tables.tally import arrivals_behind, falls
 
-__all__ = ["Order"]
+__all__ = ["ClockTimes", "Order"]
 
 Int64Array = NDArray[np.int64]
 
@@ -33,3 +33,33 @@ class Order:
         """
         behind, self._furthest = arrivals_behind(positions, lengths, counts, self._furthest)
         self.behind += behind
+
+
+class ClockTimes:
+    """The times of one clock in the order in which a file has them.
+
+    Attributes:
+        lowest, highest: the first and the last by their value; None without any.
+        set_back: the most by which a time is below an earlier one; 0 where they ascend.
+    """
+
+    def __init__(self) -> None:
+        self.lowest: int | None = None
+        self.highest: int | None = None
+        self.set_back = 0
+
+    def add(self, times: Int64Array) -> None:
+        """Add the next times, int64."""
+        if len(times) == 0:
+            return
+        before = _BEFORE_ALL if self.highest is None else self.highest
+        fall, lowest, self.highest = falls(times, before)
+        self.set_back = max(self.set_back, fall)
+        self.lowest = lowest if self.lowest is None else min(lowest, self.lowest)
+
+    def follow(self, lowest: int, highest: int, set_back: int) -> None:
+        """Add what another one knows of the times that follow."""
+        before = lowest if self.highest is None else self.highest
+        self.set_back = max(self.set_back, set_back, before - lowest)
+        self.lowest = lowest if self.lowest is None else min(lowest, self.lowest)
+        self.highest = highest if self.highest is None else max(highest, self.highest)

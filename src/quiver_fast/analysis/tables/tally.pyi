@@ -17,6 +17,7 @@ def arrivals_behind(
     counts: NDArray[np.int64] | None,
     furthest: int,
 ) -> tuple[int, int]: ...
+def falls(times: NDArray[np.int64], highest: int) -> tuple[int, int, int]: ...
 def joined_runs(
     firsts: NDArray[np.uint64],
     lengths: NDArray[np.uint64],

@@ -125,6 +125,28 @@ def arrivals_behind(
     return behind, furthest
 
 
+def falls(const int64_t[::1] times, int64_t highest):
+    """Find by how much times go back.
+
+    Args:
+        times: int64[n], in the order of a file; at least one.
+        highest: the highest time before them; the lowest int64 for none.
+
+    Returns:
+        (the most by which a time is below an earlier one, the lowest time, the highest time now).
+    """
+    cdef Py_ssize_t index
+    cdef int64_t largest = 0, lowest = times[0]
+    with nogil:
+        for index in range(times.shape[0]):
+            if times[index] >= highest:
+                highest = times[index]
+            else:
+                largest = max(largest, highest - times[index])
+                lowest = min(lowest, times[index])
+    return largest, lowest, highest
+
+
 def joined_runs(const uint64_t[::1] firsts, const uint64_t[::1] lengths, labels=None):
     """Join runs of numbers with those before that they continue.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.compare.sets import changes, compare_sets
-from quiver_fast.analysis.figures.clock_step import largest_step, step_text
+from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.discovery import RunFiles
@@ -252,6 +252,9 @@ def _warn(run: RunData) -> None:
         malformed = malformed_text(records)
         if malformed is not None:
             report_warning(_NAME, f"{end['file']}: {malformed}")
+        back = set_back_text(records)
+        if back is not None:
+            report_warning(_NAME, f"{end['file']}: {back}")
         if records["truncated"]:
             report_warning(_NAME, f"{end['file']} ends within a record, which is left out")
     step = largest_step((run.sender, run.receiver))

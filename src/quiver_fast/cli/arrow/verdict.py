@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from quiver_fast.analysis.figures.clock_step import step_text
+from quiver_fast.analysis.figures.clock_step import set_back_text, step_text
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.records.layout import malformed_text
 
@@ -77,6 +77,9 @@ def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
     malformed = malformed_text(summary["records"])
     if malformed is not None:
         yield f"{role}: {malformed}"
+    back = set_back_text(summary["records"])
+    if back is not None:
+        yield f"{role}: {back}"
     yield from _delivery_warnings(summary.get("delivery") or {})
     schedule = summary.get("schedule")
     if schedule is not None and schedule["missed"]:
