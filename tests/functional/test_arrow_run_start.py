@@ -21,6 +21,8 @@ from support.remote import serving
 from support.scripted_peer import ScriptedPeer
 from support.server import running_server
 
+from quiver_fast.wall_clock import wall_base
+
 UNITS_PER_MS = {"ms": 1, "us": 10**3, "ns": 10**6}
 # An hour ago for what is older, and an hour from now for what comes in the run.
 NOW_MS = int(time.time() * 1000)
@@ -239,6 +241,41 @@ def test_the_start_is_checked() -> None:
     assert_error(run_pyfast(*arguments("receive", 1, run_start=10**13)), "run-start", code=2)
 
 
+# A clock of the run that is ahead of the wall clock by a minute is what a step back leaves.
+MINUTE_NS = 60 * 10**9
+
+
+def set_back() -> dict[str, int]:
+    """Return what tells an arrow that the wall clock was set back since its run started."""
+    base = wall_base() + MINUTE_NS
+    return {"clock_base": base, "run_start": int(time.time() * 1000) + MINUTE_NS // 10**6 - 100}
+
+
+@pytest.mark.parametrize("unit", UNITS_PER_MS)
+def test_a_sender_by_a_wall_clock_that_was_set_back_is_of_the_run(
+    tmp_path: Path, unit: str
+) -> None:
+    """Without ids; messages of another implementation carry what the wall clock shows."""
+    report = tmp_path / "report.json"
+    step = set_back()
+    now = int(time.time() * 1000)
+    times = [now - HOUR_MS, *range(now, now + 10)]
+
+    def encode(number: int) -> bytes:
+        message: Any = Message(body=b"x" * 10, inferred=True)
+        message.properties = {"SendTime": times[number - 1] * UNITS_PER_MS[unit]}
+        encoded: bytes = message.encode()
+        return encoded
+
+    with ScriptedPeer(to_send=len(times), encode=encode) as peer:
+        words = arguments(
+            "receive", peer.port, count=10, time_unit=unit, report_file=report, **step
+        )
+        assert_clean(run_pyfast(*words))
+    counts = parsed(report.read_text())
+    assert (counts["older"], counts["received"]) == (1, 10)
+
+
 # -- over csp
 
 
@@ -281,3 +318,15 @@ def test_older_entries_are_told_by_time_over_csp(tmp_path: Path) -> None:
     assert_clean(end)
     counts = parsed(report.read_text())
     assert (counts["received"], counts["older"], len(end.lines)) == (10, 30, 40)
+
+
+def test_a_wall_clock_that_was_set_back_over_csp(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    with serving(tmp_path / "queues") as port:
+        send_csp(port, 5, clock_base=wall_base() - HOUR_MS * 10**6)
+        step = set_back()
+        send_csp(port, 10)
+        words = arguments("receive", port, count=10, scheme="csp", report_file=report, **step)
+        assert_clean(run_pyfast(*words))
+    counts = parsed(report.read_text())
+    assert (counts["older"], counts["received"]) == (5, 10)

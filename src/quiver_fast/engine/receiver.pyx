@@ -434,7 +434,9 @@ cdef class Receiver(Endpoint):
 
     cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil:
         """Say whether a message is of this run, by its id, which depends on no host's clock."""
-        return prefix != 0 if self.tells_by_id else self.is_timely(flow.message.send_time)
+        if self.tells_by_id:
+            return prefix != 0
+        return self.is_timely_by_wall(flow.message.send_time)
 
     cdef int set_apart(self, Inflow *flow) except -1 nogil:
         """Count a message that is not of this run."""

@@ -27,6 +27,8 @@ cdef class Course:
     # SendTimes of this run are at least `run_start`, and not further from it than `run_span`.
     cdef int64_t run_start
     cdef uint64_t run_span
+    # The start that was given, before a wall clock that was set back moved it.
+    cdef int64_t given_start
     # Messages that may share one reading of the clock.
     cdef int clock_block
     cdef readonly bint stopping
@@ -52,6 +54,7 @@ cdef class Course:
         # One comparison: not before the start, and not in a finer unit than ours.
         return <uint64_t>send_time - <uint64_t>self.run_start <= self.run_span
 
+    cdef bint is_timely_by_wall(self, int64_t send_time) noexcept nogil
     cdef bint is_older(self, int64_t send_time) noexcept nogil
     cdef int prepare_clock(self) noexcept nogil
     cdef int start_clock(self) noexcept nogil

@@ -3,7 +3,7 @@
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
 
 from quiver_fast.loop.interrupt cimport pending_count, pending_signal
-from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
 from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.run.control cimport Control
@@ -17,6 +17,8 @@ cdef int64_t LOOK_PERIOD = SECOND // 20
 cdef int64_t END_TOLERANCE = SECOND
 # After a signal: how long to wait for what is still on its way.
 cdef int64_t SIGNAL_TIMEOUT = SECOND
+# The wall clock and the monotonic one run alike: a larger difference is a step.
+cdef int64_t CLOCK_TOLERANCE = SECOND // 1000
 # The first times that tell by their size that they are in these units.
 cdef int64_t MICROSECONDS = 10**14
 cdef int64_t NANOSECONDS = 10**17
@@ -110,8 +112,22 @@ cdef class Course:
             units: the unit of the run's times, in units per second.
         """
         start = run_start_ms * units // 1000
-        self.run_start = start if start else INT64_MIN
+        self.run_start = self.given_start = start if start else INT64_MIN
         self.run_span = min(UNIT_FACTOR * start, INT64_MAX - start) if start else UINT64_MAX
+
+    cdef bint is_timely_by_wall(self, int64_t send_time) noexcept nogil:
+        """Say whether a SendTime is of this run, though the wall clock may have been set back.
+
+        A sender of another implementation takes it from that clock. What an earlier run left
+        comes first out of a queue.
+        """
+        cdef int64_t back
+        if self.is_timely(send_time):
+            return True
+        back = monotonic_ns() + self.clock_base - realtime_ns()
+        if back > CLOCK_TOLERANCE:
+            self.run_start = min(self.run_start, self.given_start - back // self.time_divisor)
+        return self.is_timely(send_time)
 
     cdef bint is_older(self, int64_t send_time) noexcept nogil:
         """Say whether a SendTime, in the unit that its size tells, is before this run."""

@@ -195,11 +195,12 @@ cdef class Receiver(Endpoint):
                     id = unquoted(item)
                 elif equals(key, b"t"):
                     timed = parse_int64(item, &sent)
-        is_own = self.is_timely(sent)
         if self.prefix_size:
             # An id is worth more than the clock of another host.
             is_own = id.size > self.prefix_size and (
                 memcmp(id.start, self.prefix_text, self.prefix_size) == 0)
+        else:
+            is_own = self.is_timely_by_wall(sent)
         if not timed and (is_own or self.prefix_size == 0):
             with gil:
                 self.refuse("has no time `t`, a 64-bit integer")
