@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.amqp_frames import FrameClient, message
+from support.amqp_frames import FrameClient, composite, message
 from support.server import Server
 
 SESSION = {"next_incoming_id": 0, "incoming_window": 1000, "next_outgoing_id": 0,
@@ -100,3 +100,25 @@ def test_echo_is_answered(client: FrameClient, address: str, of: str) -> None:
     assert told.get("handle") == {"session": None, "consumer": consumer, "producer": producer}[of]
     if of == "consumer":
         assert told["link_credit"] == 7
+
+
+def test_a_consumer_gets_no_message_that_is_too_large_for_it(server: Server, address: str) -> None:
+    """It is told, and the message is there for others (part 2.7.3, max-message-size)."""
+    with FrameClient(server.port) as producer, FrameClient(server.port) as consumer:
+        producer.open(container_id="sends")
+        producer.begin()
+        publish(producer, address, 1)
+        large = message(bytes(200))
+        producer.transfer(1, large, handle=9)
+        producer.expect("disposition")
+        consumer.open(container_id="receives")
+        consumer.begin()
+        consumer.attach_receiver(address, max_message_size=100)
+        consumer.give_credit(10)
+        assert consumer.expect("transfer").payload == message(b"0")
+        consumer.send("disposition", role=True, first=0, settled=True, state=composite("accepted"))
+        found = consumer.expect("detach")
+        assert found.condition == "amqp:link:message-size-exceeded"
+        consumer.attach_receiver(address, handle=1, max_message_size=len(large))
+        consumer.give_credit(10, handle=1)
+        assert consumer.expect("transfer").payload.endswith(large)

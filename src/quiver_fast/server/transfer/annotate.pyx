@@ -6,13 +6,13 @@ from libc.string cimport memcpy
 from quiver_fast.amqp.data_plane cimport (
     amqp_bytes_t, amqp_delivery_t, amqp_read_state, amqp_state_t,
 )
-from quiver_fast.proton.libproton cimport PN_MODIFIED, PN_REJECTED
+from quiver_fast.proton.libproton cimport PN_MODIFIED, PN_RECEIVED, PN_REJECTED
 from quiver_fast.server.messages.annotations import merged
 from quiver_fast.server.messages.message cimport (
     Chunk, Message, chunk_bytes, message_filled, message_new, message_read_header,
     message_release, message_space,
 )
-from quiver_fast.server.model.structures cimport Entry, Work
+from quiver_fast.server.model.structures cimport Entry, Outlet, Work
 from quiver_fast.server.streams.stream cimport stream_reason
 
 
@@ -31,6 +31,23 @@ cdef void outcome_said(Entry *entry, const amqp_delivery_t *delivery) noexcept n
         return
     if amqp_read_state(delivery.said, &state) == 0 and state.annotations.start != NULL:
         annotate(entry, state.annotations)
+
+
+cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Give a delivery without an outcome the one that its source names (part 3.5.3).
+
+    Returns whether there is one.
+    """
+    cdef amqp_state_t state
+    cdef amqp_bytes_t outcome
+    if outlet.base.deliveries.end == NULL or delivery.code > PN_RECEIVED:
+        return False
+    outcome = outlet.base.deliveries.end.default_outcome
+    if outcome.start == NULL or amqp_read_state(outcome, &state) != 0:
+        return False
+    delivery.code = state.code
+    delivery.said = outcome
+    return True
 
 
 cdef void work_said(const Work *work) noexcept nogil:

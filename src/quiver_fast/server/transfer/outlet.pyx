@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_bytes_t, amqp_code, amqp_delivery_abort, amqp_delivery_drop, amqp_delivery_may_begin,
+    amqp_code, amqp_delivery_abort, amqp_delivery_drop, amqp_delivery_may_begin,
     amqp_delivery_say, amqp_delivery_settle, amqp_delivery_t, amqp_delivery_take,
     amqp_output_waiting, amqp_read_state, amqp_state_t,
 )
@@ -34,9 +34,9 @@ from quiver_fast.server.streams.pool cimport pool_add, pool_remove
 from quiver_fast.server.streams.stream cimport (
     reader_join, reader_leave, stream_leave, stream_of,
 )
-from quiver_fast.server.transfer.annotate cimport outcome_said
+from quiver_fast.server.transfer.annotate cimport default_outcome, outcome_said
 from quiver_fast.server.transfer.framing cimport (
-    OUTGOING_MAX, PIECE, credit, is_settled, room, send_piece, start_delivery,
+    OUTGOING_MAX, PIECE, credit, is_beyond, is_settled, room, send_piece, start_delivery,
 )
 from quiver_fast.server.transfer.outcome cimport apply_outcome, entry_done, return_entry
 from quiver_fast.server.transfer.serving cimport forget_consumer, leave_consumer
@@ -81,6 +81,9 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
     """Send an entry that was acquired for this outlet, at once or in parts."""
     if outlet.base.peer.plane.output.buffer == NULL:
         peer_lend_output(outlet.base.peer)
+    if is_beyond(outlet, entry.message):
+        refuse_size(outlet, entry)
+        return
     if send_whole(outlet, entry):
         if not may_send(outlet):
             update_readiness(outlet)
@@ -95,6 +98,14 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
     if outlet.base.role != STREAMS_TO_PEER or credit(outlet) > 0:
         outlet_continue(outlet)
     peer_dirty(outlet.base.peer)
+
+
+cdef void refuse_size(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Detach a consumer that does not take a message; the message is there for others."""
+    link_refuse(&outlet.base, b"amqp:link:message-size-exceeded",
+                b"the next message is larger than this link's max-message-size")
+    return_entry(entry)
+    update_readiness(outlet)
 
 
 cdef inline bint may_send(const Outlet *outlet) noexcept nogil:
@@ -366,23 +377,6 @@ cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nog
     else:
         take_outcome(outlet, entry, delivery, early)
     peer_dirty(outlet.base.peer)
-
-
-cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Give a delivery without an outcome the one that its source names (part 3.5.3).
-
-    Returns whether there is one.
-    """
-    cdef amqp_state_t state
-    cdef amqp_bytes_t outcome
-    if outlet.base.deliveries.end == NULL or delivery.code > PN_RECEIVED:
-        return False
-    outcome = outlet.base.deliveries.end.default_outcome
-    if outcome.start == NULL or amqp_read_state(outcome, &state) != 0:
-        return False
-    delivery.code = state.code
-    delivery.said = outcome
-    return True
 
 
 cdef void take_outcome(
