@@ -8,6 +8,7 @@ no function here would make is sent as bytes.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import struct
 from types import TracebackType
@@ -201,6 +202,9 @@ def message(body: bytes) -> bytes:
     return encode(Value("described", (Value("ulong", 0x75), Value("binary", body))))
 
 
+_containers = itertools.count()
+
+
 class FrameClient:
     """One TCP connection to a server, spoken to frame by frame.
 
@@ -281,9 +285,12 @@ class FrameClient:
         return self.expect("sasl_outcome")
 
     def open(self, **fields: Any) -> Frame:
-        """Exchange AMQP headers and open frames; return the server's."""
+        """Exchange AMQP headers and open frames; return the server's.
+
+        Each client is a container of its own: two of one container share the names of links.
+        """
         self.exchange_header()
-        self.send("open", **{"container_id": "frames", **fields})
+        self.send("open", **{"container_id": f"frames-{next(_containers)}", **fields})
         return self.expect("open")
 
     def begin(self, channel: int = 0, **fields: Any) -> Frame:
