@@ -74,7 +74,7 @@ class CFlow(ctypes.Structure):
             "handle", "delivery_count", "link_credit", "available")),
         *((name, c_bool) for name in (
             "has_next_incoming_id", "has_handle", "has_delivery_count", "has_link_credit",
-            "has_available", "drain", "echo")),
+            "has_available", "drain", "echo", "acquires")),
     ]  # fmt: skip
 
 

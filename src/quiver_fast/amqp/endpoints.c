@@ -267,7 +267,9 @@ static enum amqp_fault read_attach(amqp_fields_t *fields, enum amqp_side side, a
   read_default_outcome(&source, attach);
   amqp_fields_t target = read_terminus(fields);
   read_address(&target, attach);
-  pass(fields, 2); /* unsettled, incomplete-unsettled */
+  pass(fields, 1); /* unsettled */
+  /* To a part of a map only old deliveries may be sent (part 2.7.3), and none is resumed here. */
+  if (amqp_field_boolean(fields, false)) attach->flaw = "an incomplete unsettled map";
   /* A sender has to say it, and one that does not counts from 0. */
   attach->initial_count = amqp_field_optional_uint(fields, &there);
   attach->max_message_size = amqp_field_optional_ulong(fields, &there);

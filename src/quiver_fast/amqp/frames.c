@@ -193,6 +193,27 @@ static bool tells_no_link(const amqp_flow_t *flow) {
     !flow->drain;
 }
 
+static bool is_txn_id(amqp_bytes_t name) {
+  static const char TXN_ID[] = "txn-id";
+  const size_t size = sizeof TXN_ID - 1;
+  const size_t head = name.size - size;
+  return name.size > size && (name.start[0] == SYMBOL8 ? head == 2 : head == 5) &&
+    !memcmp(name.start + head, TXN_ID, size);
+}
+
+/* Say whether a link's properties name a transaction for its messages (part 4.4.3). */
+static bool names_transaction(amqp_bytes_t properties) {
+  if (!properties.start) return false;
+  const size_t head = properties.start[0] == MAP8 ? 3 : 9;
+  if (properties.size < head) return false;
+  amqp_reader_t in = {properties.start + head, properties.start + properties.size, AMQP_FINE};
+  while (in.at < in.end && !in.fault) {
+    if (is_txn_id(amqp_read_value(&in))) return true;
+    amqp_read_value(&in);
+  }
+  return false;
+}
+
 enum amqp_fault amqp_read_flow(const amqp_frame_t *frame, amqp_flow_t *flow) {
   amqp_reader_t in = reader(frame->fields);
   amqp_fields_t fields = amqp_read_list(&in);
@@ -206,10 +227,11 @@ enum amqp_fault amqp_read_flow(const amqp_frame_t *frame, amqp_flow_t *flow) {
   flow->available = amqp_field_optional_uint(&fields, &flow->has_available);
   flow->drain = amqp_field_boolean(&fields, false);
   flow->echo = amqp_field_boolean(&fields, false);
-  amqp_field_any(&fields); /* properties */
+  const amqp_bytes_t properties = amqp_field_any(&fields);
   amqp_end_fields(&in, &fields);
   if (in.at != in.end && !in.fault) return AMQP_DECODE_ERROR;
   if (in.fault) return in.fault;
+  flow->acquires = names_transaction(properties);
   return flow->has_handle || tells_no_link(flow) ? AMQP_FINE : AMQP_INVALID_FIELD;
 }
 

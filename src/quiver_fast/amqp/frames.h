@@ -93,6 +93,7 @@ typedef struct amqp_flow {
   bool has_available;
   bool drain;
   bool echo;
+  bool acquires; /* in a transaction (part 4.4.3) */
 } amqp_flow_t;
 
 /* Part 2.7.6. */

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #define HEADER_SIZE 8
-/* The protocol id of AMQP proper, in a header's fifth byte (part 2.2); SASL's is 3. */
+/* Protocol ids, in a header's fifth byte (parts 2.2 and 5.2); SASL's is 3. */
+#define TLS_TUNNEL 2
 #define AMQP_PROPER 0
 /* Frames of SASL have 512 bytes at most (part 5.3.1); larger ones may come all the same. */
 #define SASL_FRAME_MAX 65536
@@ -33,6 +34,8 @@ static enum amqp_event refuse_frame(amqp_plane_t *plane, enum amqp_fault fault) 
 
 /* ---- What comes before AMQP's frames */
 
+static const uint8_t UNKNOWN_TUNNEL[HEADER_SIZE] = {'A', 'M', 'Q', 'P', TLS_TUNNEL, 1, 0, 1};
+
 static bool is_header(amqp_bytes_t bytes) {
   return bytes.size >= 4 && !memcmp(bytes.start, "AMQP", 4);
 }
@@ -47,6 +50,10 @@ static enum amqp_event hand_over(amqp_plane_t *plane, amqp_bytes_t bytes) {
 static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes) {
   if (bytes.size < HEADER_SIZE) return AMQP_NOTHING;
   if (is_header(bytes)) {
+    /* To the header of a TLS tunnel the engine says nothing. Any unknown one it answers with its
+     * own header and the end, so it gets one of another revision (parts 2.2 and 5.2). */
+    if (bytes.start[4] == TLS_TUNNEL)
+      return hand_over(plane, (amqp_bytes_t) {UNKNOWN_TUNNEL, HEADER_SIZE});
     plane->opened_wire = bytes.start[4] == AMQP_PROPER;
     return hand_over(plane, (amqp_bytes_t) {bytes.start, HEADER_SIZE});
   }
@@ -266,6 +273,9 @@ static enum amqp_event take_link_flow(
     return refuse(
       plane, AMQP_OF_SESSION, "amqp:session:unattached-handle", "a flow without a link");
   plane->link = link;
+  if (link->role == AMQP_SENDER && flow->acquires)
+    return refuse(
+      plane, AMQP_OF_LINK, "amqp:not-implemented", "messages are not acquired in a transaction");
   if (link->role == AMQP_SENDER) amqp_sender_take_flow(&link->counts, flow);
   else if (!amqp_receiver_take_flow(&link->counts, flow)) {
     if (!plane->lenient)
