@@ -143,7 +143,9 @@ cdef extern from "proton/terminus.h" nogil:
         PN_TARGET
         PN_COORDINATOR
     ctypedef enum pn_distribution_mode_t:
+        PN_DIST_MODE_UNSPECIFIED
         PN_DIST_MODE_COPY
+        PN_DIST_MODE_MOVE
     ctypedef enum pn_expiry_policy_t:
         PN_EXPIRE_WITH_LINK
         PN_EXPIRE_NEVER
@@ -164,6 +166,10 @@ cdef extern from "proton/terminus.h" nogil:
     bint pn_terminus_is_dynamic(pn_terminus_t *terminus)
     int pn_terminus_set_dynamic(pn_terminus_t *terminus, bint dynamic)
     pn_distribution_mode_t pn_terminus_get_distribution_mode(pn_terminus_t *terminus)
+    int pn_terminus_set_distribution_mode(
+        pn_terminus_t *terminus, pn_distribution_mode_t mode)
+    int pn_terminus_set_timeout(pn_terminus_t *terminus, uint32_t seconds)
+    pn_data_t *pn_terminus_outcomes(pn_terminus_t *terminus)
     pn_data_t *pn_terminus_filter(pn_terminus_t *terminus)
     int pn_terminus_copy(pn_terminus_t *terminus, pn_terminus_t *src)
     pn_data_t *pn_terminus_capabilities(pn_terminus_t *terminus)

@@ -1,4 +1,4 @@
-"""Clauses of AMQP 1.0 that no other test holds."""
+"""Clauses of AMQP 1.0 that no other test holds; `docs/internals/conformance.md` lists all."""
 
 from __future__ import annotations
 
@@ -146,6 +146,34 @@ def test_a_link_without_a_target_is_detached(client: FrameClient, terminus: str)
     assert client.expect("detach").fields["closed"]
 
 
+@pytest.mark.parametrize("policy", [None, "link-detach", "session-end", "connection-close"])
+@pytest.mark.parametrize("terminus", ["source", "target"])
+def test_a_terminus_is_told_as_it_is(
+    client: FrameClient, address: str, terminus: str, policy: str | None
+) -> None:
+    """Part 2.6.3: a queue's terminus ends with its link, whatever was asked for (3.5.5, 3.5.6)."""
+    asked = composite(terminus, address=address, durable=1, expiry_policy=policy, timeout=600)
+    attach = client.attach_receiver if terminus == "source" else client.attach_sender
+    told = attach(address, **{terminus: asked}).fields[terminus].fields
+    assert told["expiry_policy"] == "link-detach"
+    assert (told.get("durable", 0), told.get("timeout", 0)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "told"),
+    [("queue", None, "move"), ("queue", "move", "move"), ("queue", "copy", "copy"),
+     ("queue", "odd", "move"), ("topic", None, "copy"), ("topic", "move", "move")],
+)  # fmt: skip
+def test_a_source_names_its_distribution_mode(
+    client: FrameClient, address: str, name: str, asked: str | None, told: str
+) -> None:
+    """Part 3.5.3: the sending end has two of them, so it says which."""
+    mode = asked and Value("symbol", asked)
+    source = composite("source", address=f"{name}-{address}", distribution_mode=mode)
+    attach = client.attach_receiver("", source=source)
+    assert attach.fields["source"].fields["distribution_mode"] == told
+
+
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_an_incomplete_map_of_deliveries_is_refused(
     client: FrameClient, address: str, role: str
@@ -271,6 +299,47 @@ def declare(client: FrameClient) -> bytes:
     client.transfer(0, value(composite("declare")))
     txn_id: bytes = client.expect("disposition").fields["state"].fields["txn_id"]
     return txn_id
+
+
+def test_the_coordinator_says_what_it_can(client: FrameClient) -> None:
+    """Part 4.5.1; a transaction is its connection's, and its id has at most 32 bytes (4.5.4)."""
+    assert control(client)["capabilities"] == [
+        "amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn",
+    ]  # fmt: skip
+    assert 0 < len(declare(client)) <= 32
+
+
+@pytest.mark.parametrize("asked", [composite("declare"), composite("discharge", txn_id=b"x")])
+def test_a_settled_request_ends_the_control_link(client: FrameClient, asked: Value) -> None:
+    """Parts 4.2 and 4.3: nobody would hear of its outcome."""
+    control(client)
+    client.transfer(0, value(asked), settled=True)
+    assert client.expect("detach").condition == "amqp:not-allowed"
+
+
+def test_a_global_transaction_is_rejected(client: FrameClient) -> None:
+    """Part 4.5.2: it would be a local one otherwise."""
+    control(client)
+    client.transfer(0, value(composite("declare", global_id=Value("binary", b"x"))))
+    state = client.expect("disposition").fields["state"]
+    assert state.fields["error"].fields["condition"] == "amqp:not-implemented"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "rejects"),
+    [(["amqp:accepted:list"], False), (["amqp:accepted:list", "amqp:rejected:list"], True),
+     (["amqp:rejected:list"], True)],
+)  # fmt: skip
+def test_an_error_ends_a_control_link_that_takes_no_rejection(
+    client: FrameClient, outcomes: list[str], rejects: bool
+) -> None:
+    """Parts 4.2 and 4.3."""
+    control(client, outcomes=outcomes)
+    client.transfer(0, value(composite("discharge", txn_id=b"12345678")))
+    if rejects:
+        assert outcome(client) == (0, "rejected")
+    else:
+        assert client.expect("detach").condition == "amqp:transaction:unknown-id"
 
 
 def test_sections_beside_a_declare_are_ignored(client: FrameClient) -> None:

@@ -67,6 +67,23 @@ cdef void introduce(pn_connection_t *connection, bytes version) noexcept:
     pn_data_exit(data)
 
 
+cdef void say_transactions(pn_data_t *data) noexcept nogil:
+    """Say which transactions the coordinator has, whatever a controller asks for (part 4.5.1)."""
+    pn_data_clear(data)
+    pn_data_put_array(data, False, PN_SYMBOL)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(23, b"amqp:local-transactions"))
+    pn_data_put_symbol(data, pn_bytes(23, b"amqp:multi-txns-per-ssn"))
+    pn_data_put_symbol(data, pn_bytes(23, b"amqp:multi-ssns-per-txn"))
+    pn_data_exit(data)
+
+
+cdef bint may_reject(pn_data_t *outcomes) noexcept nogil:
+    """Say whether a source takes *rejected*; one that lists no outcomes takes any (part 3.5.3)."""
+    pn_data_rewind(outcomes)
+    return not pn_data_next(outcomes) or has_capability(outcomes, b"amqp:rejected:list")
+
+
 cdef bint has_capability(pn_data_t *data, const char *wanted) noexcept nogil:
     """Say whether ``wanted`` is among the capabilities in ``data``."""
     pn_data_rewind(data)

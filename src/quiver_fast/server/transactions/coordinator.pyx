@@ -11,8 +11,11 @@ from quiver_fast.amqp.data_plane cimport (
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
 )
+from quiver_fast.proton.libproton cimport pn_link_remote_source, pn_terminus_outcomes
 from quiver_fast.server.addresses.address cimport publish
+from quiver_fast.server.connections.capability cimport may_reject
 from quiver_fast.server.connections.links cimport credit_of, is_attached
+from quiver_fast.server.connections.peer cimport link_refuse
 from quiver_fast.server.durable.store cimport is_stored
 from quiver_fast.server.durable.unsynced cimport accept_later, forget_pending
 from quiver_fast.server.model.lists cimport list_push, list_remove
@@ -35,6 +38,7 @@ cdef int SECTION_VALUE = 0x77
 cdef uint64_t DECLARE = 0x31
 cdef uint64_t DISCHARGE = 0x32
 # Constructors, part 1.6.
+cdef uint8_t NULL_CODE = 0x40
 cdef uint8_t SMALLULONG = 0x53
 cdef uint8_t ULONG = 0x80
 cdef uint8_t SYM8 = 0xA3
@@ -45,6 +49,8 @@ cdef struct Request:
     uint64_t what
     uint64_t id
     bint fail
+    # A declare names a global transaction.
+    bint distributed
 
 
 cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
@@ -60,6 +66,7 @@ cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
     request.what = 0
     request.id = 0
     request.fail = False
+    request.distributed = False
     cursor.at = start
     cursor.end = start + size
     # Other sections may stand before the value.
@@ -71,6 +78,10 @@ cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
         request.what = 0
     elif request.what == DISCHARGE:
         read_discharge(&inside, count, &request)
+    else:
+        request.distributed = (
+            count > 0 and next_value(&inside, &code, &value, &length) == SCAN_FOUND
+            and code != NULL_CODE)
     return request
 
 
@@ -121,7 +132,7 @@ cdef void read_discharge(Cursor *inside, uint64_t count, Request *request) noexc
 cdef void coordinator_receive(Link *link) noexcept nogil:
     """Answer the controller's requests, in order."""
     cdef amqp_delivery_t *delivery
-    while (<Coordinator *>link).awaited == NULL:
+    while (<Coordinator *>link).awaited == NULL and not link.refused:
         delivery = link.deliveries.current
         if delivery == NULL:
             break
@@ -130,7 +141,12 @@ cdef void coordinator_receive(Link *link) noexcept nogil:
             continue
         if delivery.partial:
             break
-        if not answer(link, delivery, next_request(<Coordinator *>link, delivery)):
+        if delivery.settled:
+            # Nobody would hear of the outcome (parts 4.2 and 4.3).
+            link_refuse(link, b"amqp:not-allowed", b"a request to the coordinator came settled")
+            break
+        if not answer(link, delivery, next_request(<Coordinator *>link, delivery)) and (
+                not link.refused):
             amqp_delivery_settle(delivery)
     top_up(link)
     peer_dirty(link.peer)
@@ -156,46 +172,59 @@ cdef Request next_request(
         request.what = DISCHARGE
         request.id = coordinator.discharge
         request.fail = False
+        request.distributed = False
         coordinator.discharge = 0
         return request
     n = amqp_delivery_read(delivery, buffer, REQUEST_MAX)
     return read_request(<const uint8_t *>buffer, n)
 
 
+cdef void reject(
+        Link *link, amqp_delivery_t *delivery, const char *name, const char *why) noexcept nogil:
+    """Reject a request, or end its link where that outcome is not taken (parts 4.2 and 4.3)."""
+    if may_reject(pn_terminus_outcomes(pn_link_remote_source(link.link))):
+        amqp_delivery_say_rejected(delivery, name, why)
+    else:
+        link_refuse(link, name, why)
+
+
 cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcept nogil:
     """Do what was asked; return whether the answer waits for a sync or a queue's file."""
     cdef Transaction *transaction
     cdef bint waits
+    if request.distributed:
+        reject(link, delivery, b"amqp:not-implemented", b"there are no global transactions here")
+        return False
     if request.what == DECLARE:
         transaction = transaction_new(<Coordinator *>link)
         if transaction == NULL:
-            amqp_delivery_say_rejected(delivery, b"amqp:resource-limit-exceeded",
-                                       b"the connection has too many open transactions")
+            reject(link, delivery, b"amqp:resource-limit-exceeded",
+                   b"the connection has too many open transactions")
             return False
         amqp_delivery_say_declared(delivery, &transaction.id)
         return False
     if request.what != DISCHARGE:
-        amqp_delivery_say_rejected(
-            delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
+        reject(
+            link, delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
         return False
     transaction = transaction_find(link.peer, request.id)
     if transaction == NULL:
-        amqp_delivery_say_rejected(delivery, b"amqp:transaction:unknown-id",
-                                   b"there is no such transaction on this connection")
+        reject(link, delivery, b"amqp:transaction:unknown-id",
+               b"there is no such transaction on this connection")
         return False
     if request.fail:
         roll_back(transaction)
     elif transaction.incomplete:
         roll_back(transaction)
-        amqp_delivery_say_rejected(
-            delivery, b"amqp:transaction:rollback", b"work of the transaction was refused")
+        reject(
+            link, delivery, b"amqp:transaction:rollback", b"work of the transaction was refused")
         return False
     elif must_wait_for_file(<Coordinator *>link, transaction):
         return True
     elif not transaction_write(transaction):
         roll_back(transaction)
-        amqp_delivery_say_rejected(
-            delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
+        reject(
+            link, delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
         return False
     else:
         waits = transaction.stored and link.peer.container.group

@@ -12,17 +12,18 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.proton.libproton cimport (
-    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_EXPIRE_WITH_LINK, PN_NONDURABLE, PN_RCV_FIRST,
-    PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_t, pn_link_close, pn_link_condition, pn_link_detach,
-    pn_link_get_context, pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
-    pn_link_remote_snd_settle_mode, pn_link_remote_source, pn_link_remote_target, pn_link_session,
-    pn_link_set_max_message_size, pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode,
-    pn_link_source, pn_link_t, pn_link_target, pn_session_close, pn_session_condition,
-    pn_session_get_context, pn_terminus_capabilities, pn_terminus_copy, pn_terminus_get_address,
-    pn_terminus_get_distribution_mode, pn_terminus_get_durability, pn_terminus_get_type,
-    pn_terminus_has_expiry_policy, pn_terminus_is_dynamic, pn_terminus_set_address,
+    PN_COORDINATOR, PN_DIST_MODE_COPY, PN_DIST_MODE_MOVE, PN_DIST_MODE_UNSPECIFIED,
+    PN_EXPIRE_WITH_LINK, PN_NONDURABLE, PN_RCV_FIRST, PN_SND_SETTLED, PN_UNSPECIFIED, pn_data_t,
+    pn_link_close, pn_link_condition, pn_link_detach, pn_link_get_context, pn_link_is_sender,
+    pn_link_open, pn_link_remote_rcv_settle_mode, pn_link_remote_snd_settle_mode,
+    pn_link_remote_source, pn_link_remote_target, pn_link_session, pn_link_set_max_message_size,
+    pn_link_set_rcv_settle_mode, pn_link_set_snd_settle_mode, pn_link_source, pn_link_t,
+    pn_link_target, pn_session_close, pn_session_condition, pn_session_get_context,
+    pn_terminus_capabilities, pn_terminus_copy, pn_terminus_get_address,
+    pn_terminus_get_distribution_mode, pn_terminus_get_type, pn_terminus_is_dynamic,
+    pn_terminus_set_address, pn_terminus_set_distribution_mode,
     pn_terminus_set_durability, pn_terminus_set_dynamic, pn_terminus_set_expiry_policy,
-    pn_terminus_set_type, pn_terminus_t,
+    pn_terminus_set_timeout, pn_terminus_set_type, pn_terminus_t,
 )
 from quiver_fast.server.addresses.broker cimport Broker, is_dynamic
 from quiver_fast.server.addresses.broker import TooManyQueues
@@ -37,7 +38,7 @@ from quiver_fast.server.addresses.sourcefilter cimport (
 from quiver_fast.server.addresses.subscription cimport (
     container_of, known_subscription, subscription_closed, subscription_of,
 )
-from quiver_fast.server.connections.capability cimport has_capability
+from quiver_fast.server.connections.capability cimport has_capability, say_transactions
 from quiver_fast.server.connections.credit cimport (
     demand_began, demand_ended, demand_join, demand_leave, inlet_top_up,
 )
@@ -259,6 +260,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         outlet.consumer.filter = filter_take(asked.selector)
     # Part 2.6.3: our source names what is really in effect.
     write_filters(asked, queue.topic != NULL, pn_link_source(link))
+    say_distribution(pn_link_source(link), queue)
     consumer_join(queue, &outlet.consumer)
     queue.links += 1
     pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
@@ -311,10 +313,20 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
 
 
 cdef void claim_nothing(pn_terminus_t *ours) noexcept nogil:
-    """Set a terminus to end with its link, if the peer asked for anything else."""
-    if pn_terminus_has_expiry_policy(ours) or pn_terminus_get_durability(ours):
-        pn_terminus_set_expiry_policy(ours, PN_EXPIRE_WITH_LINK)
-        pn_terminus_set_durability(ours, PN_NONDURABLE)
+    """Say that a terminus ends with its link, whatever the peer asked for (part 2.6.3).
+
+    An answer without a policy would say that it lasts until its session's end (part 3.5.6).
+    """
+    pn_terminus_set_expiry_policy(ours, PN_EXPIRE_WITH_LINK)
+    pn_terminus_set_timeout(ours, 0)
+    pn_terminus_set_durability(ours, PN_NONDURABLE)
+
+
+cdef void say_distribution(pn_terminus_t *ours, const Queue *queue) noexcept nogil:
+    """Name the distribution mode where the peer named none (part 3.5.3)."""
+    if pn_terminus_get_distribution_mode(ours) == PN_DIST_MODE_UNSPECIFIED:
+        pn_terminus_set_distribution_mode(
+            ours, PN_DIST_MODE_MOVE if queue.topic == NULL else PN_DIST_MODE_COPY)
 
 
 cdef void limit_size(const Peer *peer, pn_link_t *link) noexcept nogil:
@@ -326,6 +338,7 @@ cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
     cdef Link *made = new_link(peer, link, COORDINATOR, sizeof(Coordinator))
     pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
     pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
+    say_transactions(pn_terminus_capabilities(pn_link_target(link)))
     pn_link_open(link)
     link_opened(made)
     coordinator_receive(made)
