@@ -132,3 +132,38 @@ def test_every_limit_of_the_server_is_in_its_table() -> None:
     }
     assert len(wanted) >= 12
     assert limits == {name: defaults[name] for name in wanted}
+
+
+CONFORMANCE = ROOT / "docs" / "internals" / "conformance.md"
+TEST = re.compile(r"`([\w/]+\.py)::((?:Test\w+::)?test_\w+)`")
+ROW = re.compile(r"^\| [1-5]\.[\d., to]+ \| .+ \| (?:server|arrow|both) \| (.+) \|$")
+
+
+def clause_rows() -> list[str]:
+    lines = CONFORMANCE.read_text().splitlines()
+    return [line for line in lines if re.match(r"\| \d", line)]
+
+
+def test_each_clause_is_kept_by_a_test_or_not_for_a_reason() -> None:
+    rows = clause_rows()
+    assert len(rows) > 200
+    for row in rows:
+        found = ROW.match(row)
+        assert found, row
+        reason = re.match(r"(?:\*\*not kept\*\*|not applicable): \S", found[1])
+        assert reason or not TEST.sub("", found[1]).strip(", "), row
+
+
+def test_each_test_that_a_clause_names_is_there() -> None:
+    named = {match.groups() for row in clause_rows() for match in TEST.finditer(row)}
+    assert len(named) > 150
+    wrong = [each for each in sorted(named) if not is_there(*each)]
+    assert wrong == []
+
+
+def is_there(file: str, name: str) -> bool:
+    path = ROOT / "tests" / file
+    *classes, function = name.split("::")
+    text = path.read_text() if path.exists() else ""
+    there = [f"class {each}:" in text for each in classes]
+    return all(there) and re.search(rf"def {function}\(", text) is not None
