@@ -89,7 +89,7 @@ def running_server(
     directory: Path,
     *,
     port: int = 0,
-    says: str = "",
+    says: str | None = "",
     start_seconds: float = START_SECONDS,
     end_seconds: float = END_SECONDS,
     environment: dict[str, str] | None = None,
@@ -101,7 +101,7 @@ def running_server(
     Args:
         directory: Where its ready file goes.
         port: Port to listen on; 0 for a free one.
-        says: What must be on its standard error; by default nothing may.
+        says: What must be on its standard error; by default nothing may, and with None anything.
         start_seconds: How long it may take to be ready.
         end_seconds: How long it may take to end.
         environment: Variables besides those inherited.
@@ -127,7 +127,7 @@ def running_server(
         if running.process.poll() is None:
             end = server.end()
             assert end.code == 0, end
-            assert says in end.stderr if says else end.stderr == "", end
+            assert says is None or (says in end.stderr if says else end.stderr == ""), end
         elif not server.killed:
             # A test that ended it on purpose has judged how; a crash is nobody's purpose.
             assert running.process.returncode >= 0, f"the server crashed: {running.wait()}"
