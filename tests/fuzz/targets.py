@@ -210,6 +210,7 @@ def recovery() -> Callable[[bytes], None]:
     from support.queue_damage import ROLL
     from support.recovery_twin import UnsupportedError, recovered
 
+    from quiver_fast.queuefile.foreign import refuse_foreign
     from quiver_fast.queuefile.restart import repair_file, usable
 
     folder = scratch()
@@ -225,7 +226,7 @@ def recovery() -> Callable[[bytes], None]:
             expected = recovered(content, newest=newest, whole=whole, trusted=trusted, roll=ROLL)
         except UnsupportedError:
             try:
-                usable(path, ROLL, set())
+                refuse_foreign(folder, ROLL)
             except OutputError:
                 return
             raise
