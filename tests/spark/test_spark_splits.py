@@ -41,6 +41,8 @@ def test_runs_are_lossless(messages: list[tuple[int, int]], size: int) -> None:
         for row in rows(path, size):
             if row["kind"] == "extent":
                 place = 0
+            # Times that go back are told in a row of their own.
+            if row["kind"] in ("extent", "clock"):
                 continue
             assert row["position"] == place
             place += row["n"]
