@@ -1,4 +1,4 @@
-"""What became of the wall clock while a run went on, as the wrappers and the records saw it."""
+"""Steps of the wall clock during a run, as the wrappers and the records saw them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the order of a file tells: reordering (RFC 4737), and a clock that goes back."""
+"""The order of a file: reordering (RFC 4737), and a clock that goes back."""
 
 from __future__ import annotations
 
