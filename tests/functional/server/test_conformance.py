@@ -111,9 +111,9 @@ def test_frames_behind_an_ended_session_are_discarded(client: FrameClient, addre
     """Parts 2.5.4 and 2.5.5."""
     client.begin(1)
     client.send("flow", channel=1, handle=9, delivery_count=0, link_credit=1, **WINDOWS)
+    assert client.expect("end").condition == "amqp:session:unattached-handle"
     client.send("transfer", channel=1, handle=9, delivery_id=0, delivery_tag=b"0", payload=BODY)
     client.send("attach", channel=1, name="late", handle=3, role=True)
-    assert client.expect("end").condition == "amqp:session:unattached-handle"
     client.send("end", channel=1)
     produce(client, address)
     client.transfer(0, BODY)
