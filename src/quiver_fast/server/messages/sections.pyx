@@ -4,6 +4,7 @@ A node looks at the sections and not into them: at their order, at the kind of e
 how long it is. Of fields it reads those of the header, and when the message expires.
 """
 
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -75,12 +76,25 @@ cdef inline uint32_t length_of(const uint8_t *at) noexcept nogil:
     return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
 
 
-cdef bint sections_are_plain(const uint8_t *at, const uint8_t *end) noexcept nogil:
+cdef bint sections_are_plain(const uint8_t *at, size_t size, Shape *shape) noexcept nogil:
     """Say whether a message passes as it is: `message_read` finds nothing to do or to refuse.
 
     The usual encodings only; False for others, and where properties have an expiry.
+
+    Args:
+        shape: gets the message's, for those that are like it.
     """
+    shape.size = size
+    if walk_plain(at, at + size, shape):
+        return True
+    shape.size = 0
+    return False
+
+
+cdef bint walk_plain(const uint8_t *at, const uint8_t *end, Shape *shape) noexcept nogil:
+    cdef const uint8_t *start = at
     cdef int previous = SECTION_DELIVERY_ANNOTATIONS
+    cdef int count = 0
     cdef int section
     cdef uint8_t constructor
     cdef size_t length
@@ -92,6 +106,8 @@ cdef bint sections_are_plain(const uint8_t *at, const uint8_t *end) noexcept nog
         if section > SECTION_FOOTER or not may_follow(previous, section) or not is_of_kind(
                 section, constructor):
             return False
+        note_section(shape, count, at, start)
+        count += 1
         # The high bits tell the width of what follows: one byte of length, or four.
         if constructor >> 4 == 0xA or constructor >> 4 == 0xC:
             length = at[4]
@@ -106,6 +122,22 @@ cdef bint sections_are_plain(const uint8_t *at, const uint8_t *end) noexcept nog
         at += length
         previous = section
     return True
+
+
+cdef inline void note_section(
+        Shape *shape, int count, const uint8_t *at, const uint8_t *start) noexcept nogil:
+    """Put a section into a shape, which is none where 8 bytes do not tell all of the section.
+
+    The count of a long list's or map's items, constructor 0xd_, comes behind these.
+    """
+    cdef int i
+    if count >= SHAPE_SECTIONS or start + shape.size - at < <ptrdiff_t>sizeof(uint64_t) or (
+            at[3] >> 4 == 0xD):
+        shape.size = 0
+        return
+    for i in range(count, SHAPE_SECTIONS):
+        shape.offsets[i] = <uint32_t>(at - start)
+        memcpy(&shape.heads[i], at, sizeof(uint64_t))
 
 
 cdef inline bint is_short(

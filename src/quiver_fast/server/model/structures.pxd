@@ -18,6 +18,7 @@ from quiver_fast.loop.reactor cimport Hook, Watch
 from quiver_fast.proton.libproton cimport pn_connection_driver_t, pn_link_t, pn_session_t
 from quiver_fast.server.messages.chain cimport ChainReader
 from quiver_fast.server.messages.message cimport Chunk, Message
+from quiver_fast.server.messages.sections cimport Shape
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.model.roles cimport LinkKind, LinkRole
 from quiver_fast.server.model.traffic cimport Traffic
@@ -211,8 +212,7 @@ cdef struct Session:
     uint32_t unframed
     # Bytes that arrived and are not read yet, as counted for the connection.
     size_t counted
-    # Bytes that may be unread, how many of them are in files (spill.pyx), and how many frames of
-    # the window are left when it is given again.
+    # Bytes that may be unread, those of them in files, and frames left when a window is given.
     size_t window
     size_t spilled
     uint32_t mark
@@ -329,10 +329,10 @@ cdef struct Inlet:
     int unsynced
     # Mean size of its messages, which decides how many it may send ahead.
     size_t mean_size
+    Shape shape
     # A message of one frame has come: its session's window is wide enough for those.
     bint wide
-    # Waits for room in a queue, or for its file, in that queue's list; or for a turn in which its
-    # long message may end, in the broker's.
+    # Waits in a queue's list for room or for its file, or in the broker's to end a long message.
     Queue *blocked_by
     bint ends_later
     Inlet *prev_waiting

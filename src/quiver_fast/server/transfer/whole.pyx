@@ -14,7 +14,7 @@ from quiver_fast.proton.libproton cimport PN_LOCAL_CLOSED, pn_connection_state
 from quiver_fast.server.addresses.address cimport publish
 from quiver_fast.server.connections.credit cimport note_size
 from quiver_fast.server.messages.message cimport Message, chunk_bytes, message_plain
-from quiver_fast.server.messages.sections cimport sections_are_plain
+from quiver_fast.server.messages.sections cimport is_shaped, sections_are_plain
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.model.roles cimport CLIENT
 from quiver_fast.server.model.structures cimport (
@@ -29,11 +29,12 @@ from quiver_fast.server.transfer.outcome cimport entry_done
 cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil:
     """Publish a message that came in one frame and accept it, without a record of its delivery."""
     cdef Message *message
-    if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, arrival.payload.size) or (
-            not sections_are_plain(
-                arrival.payload.start, arrival.payload.start + arrival.payload.size)):
+    cdef const uint8_t *start = arrival.payload.start
+    cdef size_t size = arrival.payload.size
+    if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, size) or not (
+            is_shaped(&inlet.shape, start, size) or sections_are_plain(start, size, &inlet.shape)):
         return False
-    message = message_plain(arrival.payload.start, arrival.payload.size)
+    message = message_plain(start, size)
     if message == NULL:
         return False
     message.origin = inlet.origin
