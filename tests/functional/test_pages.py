@@ -181,8 +181,8 @@ def test_everybody_can_read_it(
 def test_the_page_of_many_ends_has_each_share(shown: Any, pages: dict[str, Path]) -> None:
     shown.show(pages["ends"], 1000, "light")
     words = shown.ask("return document.querySelector('section.run').innerText")
-    assert "6.2 % to 56.2 % each, Jain's index 0.723" in words
-    assert "10.0 % to 90.0 % each, Jain's index 0.610" in words
+    assert "6.2 % to 56.2 % each, smallest by largest 0.111" in words
+    assert "10.0 % to 90.0 % each, smallest by largest 0.111" in words
     bars = shown.ask("""return [...document.querySelectorAll('.bars .bar')].map(
         bar => Math.round(100 * bar.getBoundingClientRect().width
             / bar.parentElement.getBoundingClientRect().width))""")

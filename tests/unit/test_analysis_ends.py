@@ -157,11 +157,11 @@ def test_files_of_numbered_ends_are_one_run(tmp_path: Path) -> None:
 def test_fairness() -> None:
     assert fairness([0, 0]) is None
     assert fairness([5, 5, 5, 5]) == {
-        "index": 1.0, "least": 0.25, "most": 0.25, "shares": [0.25] * 4,
+        "index": 1.0, "ratio": 1.0, "least": 0.25, "most": 0.25, "shares": [0.25] * 4,
     }  # fmt: skip
     alone = fairness([8, 0, 0, 0])
     assert alone is not None
-    assert (alone["index"], alone["least"], alone["most"]) == (0.25, 0, 1)
+    assert (alone["index"], alone["ratio"], alone["least"], alone["most"]) == (0.25, 0, 0, 1)
 
 
 def test_one_sender_that_misses_its_schedule_is_a_miss_of_all() -> None:

@@ -324,9 +324,9 @@ class EndsReconciliation(Reconciliation):
 def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
     """Return how evenly messages are spread over the ends of one side.
 
-    Keys: ``shares``: of each end, its part of all; ``least`` and ``most`` of them; ``index``:
-    Jain's, (sum x)^2 / (n * sum x^2): 1 where all are equal, 1/n where one has all. None without
-    messages.
+    Keys: ``shares``: of each end, its part of all; ``least`` and ``most`` of them, and ``ratio``,
+    the one by the other; ``index``: Jain's, (sum x)^2 / (n * sum x^2): 1 where all are equal, 1/n
+    where one has all. None without messages.
     """
     total = sum(counts)
     if not total:
@@ -335,6 +335,7 @@ def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
     squares = sum(count * count for count in counts)
     return {
         "index": total * total / (len(counts) * squares),
+        "ratio": min(counts) / max(counts),
         "least": min(shares),
         "most": max(shares),
         "shares": shares,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from quiver_fast.analysis.model.distribution import Distribution
@@ -9,7 +10,7 @@ from quiver_fast.analysis.model.ranks import IN_MICROSECONDS, NAMES, NINES, QUAR
 from quiver_fast.analysis.model.units import PER_SECOND, per_millisecond
 from quiver_fast.analysis.tables.latencies import Latencies, coarse
 
-__all__ = ["exact_latency", "upstream_latency", "with_never_sent"]
+__all__ = ["exact_latency", "latency_of", "upstream_latency", "with_never_sent"]
 
 
 def upstream_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
@@ -30,6 +31,11 @@ def upstream_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
         "latency_quartiles": [int(x / ticks) for x in latencies.percentiles(QUARTILES)],
         "latency_nines": [int(x / ticks) for x in latencies.percentiles(NINES)],
     }
+
+
+def latency_of(receiver: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the latencies that a receiver's summary has; None without a summary."""
+    return None if receiver is None else receiver.get("latency")
 
 
 def exact_latency(latencies: Latencies, unit: str) -> dict[str, Any]:

@@ -36,10 +36,10 @@ def ends_section(run: Mapping[str, Any]) -> str:
 
 
 def _facts(fairness: Mapping[str, Any]) -> str:
-    """Return how even the shares are: Jain's index is 1 where all are equal."""
+    """Return how even the shares are: their ratio is 1 where all are equal."""
     return html_facts({
         f"{side.capitalize()}": f"{_percent(found['least'])} to {_percent(found['most'])} each, "
-        f"Jain's index {found['index']:.3f}"
+        f"smallest by largest {found['ratio']:.3f}"
         for side, found in fairness.items()
         if found is not None
     })  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending, run_statistics
 from quiver_fast.schemas import marked
@@ -32,6 +33,7 @@ def run_document(
         "complete": complete,
         "reason": reason,
         "results": run.sections["results"],
+        "latency": latency_of(run.receiver),
         "delivery": run.delivery,
         "drain": run.sections["drain"],
         "queue_growth": run.sections["queue_growth"],

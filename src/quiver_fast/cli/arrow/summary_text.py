@@ -253,7 +253,7 @@ def _fairness_lines(fairness: dict[str, Any]) -> list[str]:
             shares = f"{100 * found['least']:.1f} % to {100 * found['most']:.1f} %"
             lines += [
                 text_field(f"{name}, shares", shares),
-                text_field(f"{name}, Jain", f"{found['index']:.3f}"),
+                text_field(f"{name}, smallest ÷ largest", f"{found['ratio']:.3f}"),
             ]
     return lines
 

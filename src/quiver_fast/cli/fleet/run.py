@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step
+from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import AnalysedRun
 from quiver_fast.analysis.read.ends import EndRecords
 from quiver_fast.cli.arrow.queue_setup import QueueSetup
@@ -197,6 +198,7 @@ class FleetRun:
             "reason": interruption or "; ".join(problems) or None,
             **sections,
             "clock_step": largest_step(data.ends or ()) if data is not None else None,
+            "latency": None if data is None else latency_of(data.receiver),
             "delivery": None if data is None else data.delivery,
             "cpu_ms": cpu,
             "sender": None if data is None else data.sender,

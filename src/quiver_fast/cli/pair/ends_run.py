@@ -12,6 +12,7 @@ from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.ends import EndRecords, analyse_ends
 from quiver_fast.cli.arrow.queue_setup import QueueSetup
@@ -282,6 +283,7 @@ class EndsRun:
             "complete": not problems and self._interruption is None,
             "reason": self._interruption or "; ".join(problems) or None,
             "results": sections["results"],
+            "latency": None if data is None else latency_of(data.receiver),
             "delivery": None if data is None else data.delivery,
             "drain": sections["drain"],
             "queue_growth": sections["queue_growth"],

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from quiver_fast.analysis.figures.clock_step import largest_step
+from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import RunFiles
@@ -298,6 +299,7 @@ class PairRun:
             "complete": not problems and self._interruption is None,
             "reason": self._interruption or "; ".join(problems) or None,
             "results": sections["results"],
+            "latency": latency_of(receiver),
             "delivery": None if both is None else both.delivery,
             "drain": sections["drain"],
             "queue_growth": sections["queue_growth"],

@@ -39,6 +39,14 @@ __all__ = [
     "run_command",
 ]
 
+# Options of other tools (perf-test, OpenMessaging, omq), and ours for the same.
+_THEIR_OPTIONS = {
+    **dict.fromkeys(("-x", "--producers", "--publishers"), ("--senders",)),
+    **dict.fromkeys(("-y", "--consumers", "--subscribers"), ("--receivers",)),
+    "--connections": ("--senders", "--receivers"),
+    **dict.fromkeys(("-s", "--size", "--message-size"), ("--body-size",)),
+    "--property": ("--properties",),
+}
 _RED, _YELLOW, _PLAIN = "\033[31m", "\033[33m", "\033[0m"
 
 
@@ -76,13 +84,17 @@ class ArgumentParser(argparse.ArgumentParser):
         raise UsageError(f"{message}{self._did_you_mean(message)} (see {self.prog} --help)")
 
     def _did_you_mean(self, message: str) -> str:
-        """Return the option that is most like an unknown one; empty if none is."""
+        """Return our options for another tool's, or the most like one; empty if there is none."""
         unknown = message.removeprefix("unrecognized arguments: ").split()
-        if not message.startswith("unrecognized") or not unknown[0].startswith("--"):
+        if not message.startswith("unrecognized") or not unknown[0].startswith("-"):
             return ""
+        is_long = unknown[0].startswith("--")
+        name = unknown[0].partition("=")[0] if is_long else unknown[0][:2]
         known = [flag for action in self._actions for flag in action.option_strings]
-        close = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1)
-        return f"; did you mean {close[0]}?" if close else ""
+        close = [flag for flag in _THEIR_OPTIONS.get(name, ()) if flag in known]
+        if not close and is_long:
+            close = difflib.get_close_matches(name, known, 1)
+        return f"; did you mean {' and '.join(close)}?" if close else ""
 
 
 def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
