@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,24 @@ def receive(port: int, **changes: object) -> list[str]:
 
 def send(port: int, count: int, **changes: object) -> None:
     assert_clean(run_pyfast(*arguments("send", port, count=count, **changes)))
+
+
+@contextlib.contextmanager
+def peer_for(scheme: str, directory: Path) -> Iterator[int]:
+    if scheme == "csp":
+        with serving(directory / "store") as port:
+            yield port
+    else:
+        with running_server(directory) as running:
+            yield running.port
+
+
+KINDS = [
+    {"scheme": "amqp"},
+    {"scheme": "amqp", "connections": 2},
+    {"scheme": "amqp", "transaction_size": 3},
+    {"scheme": "csp"},
+]
 
 
 def test_ready_comes_before_anything_was_sent(server: Server, tmp_path: Path) -> None:
@@ -163,6 +182,35 @@ def test_stop_ends_a_sender_in_order(server: Server, tmp_path: Path) -> None:
     assert_clean(end)
     assert len(end.lines) == report["sent"] == report["accepted"] > 0
     assert report["complete"] is True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sender_that_is_held_begins_at_start(tmp_path: Path, kind: dict[str, object]) -> None:
+    """Its duration begins then, too."""
+    with peer_for(str(kind["scheme"]), tmp_path) as port:
+        words = arguments("send", port, count=0, duration=1, rate=300, **kind)
+        with controlled(tmp_path, *words, first="hold") as arrow:
+            arrow.wait_ready()
+            # Long enough for one that is not held to send.
+            time.sleep(0.1)
+            start = time.time_ns() // 1_000_000
+            arrow.say("start")
+            end, report = arrow.end()
+    assert_clean(end)
+    assert report["sent"] > 200
+    assert min(int(line.split(",")[0]) for line in end.lines) >= start
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stop_ends_a_sender_that_is_held(tmp_path: Path, kind: dict[str, object]) -> None:
+    with peer_for(str(kind["scheme"]), tmp_path) as port:
+        words = arguments("send", port, count=5, **kind)
+        with controlled(tmp_path, *words, first="hold") as arrow:
+            arrow.wait_ready()
+            arrow.say("stop")
+            end, report = arrow.end()
+    assert_clean(end)
+    assert report["sent"] == 0
 
 
 UNKNOWN = [
@@ -422,24 +470,6 @@ def assert_told(told: list[tuple[int, int]], end: Finished) -> None:
     assert told == sorted(told)
     assert all(size == 0 or end.stdout[size - 1] == "\n" for _, size in told)
     assert told[-1][1] == len(end.stdout)
-
-
-@contextlib.contextmanager
-def peer_for(scheme: str, directory: Path) -> Iterator[int]:
-    if scheme == "csp":
-        with serving(directory / "store") as port:
-            yield port
-    else:
-        with running_server(directory) as running:
-            yield running.port
-
-
-KINDS = [
-    {"scheme": "amqp"},
-    {"scheme": "amqp", "connections": 2},
-    {"scheme": "amqp", "transaction_size": 3},
-    {"scheme": "csp"},
-]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -55,14 +55,16 @@ class Controlled:
 
 
 @contextlib.contextmanager
-def controlled(directory: Path, *words: str) -> Iterator[Controlled]:
+def controlled(directory: Path, *words: str, first: str = "") -> Iterator[Controlled]:
     """Run our arrow with a control socket.
 
     Args:
         directory: Where its report goes.
         words: Its other arguments.
+        first: A line that is said before it starts.
     """
     ours, arrows = socket.socketpair()
+    ours.sendall(f"{first}\n".encode() if first else b"")
     report = directory / f"report-{arrows.fileno()}.json"
     with ours:
         command = pyfast(*words, f"control-fd={arrows.fileno()}", f"report-file={report}")

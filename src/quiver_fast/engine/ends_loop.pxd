@@ -63,5 +63,6 @@ cdef class EndsLoop(Lines):
     cdef int judge_waiting(self, int64_t now) except -1 nogil
     cdef int have_credit(self) noexcept nogil
     cdef int await_credit(self) except -1 nogil
+    cdef int await_start(self) except -1 nogil
     cdef int start(self) except -1 nogil
     cdef int loop(self) except -1 nogil

@@ -129,6 +129,7 @@ cdef class EndsLoop(Lines):
             if self.sends:
                 self.control.say_ready()
                 self.await_credit()
+                self.await_start()
             self.start()
             self.loop()
 
@@ -357,6 +358,15 @@ cdef class EndsLoop(Lines):
             now = monotonic_ns()
             self.judge_waiting(now)
             found = self.have_credit()
+        return 0
+
+    cdef int await_start(self) except -1 nogil:
+        """Wait until the wrapper says that the senders of other processes are ready too."""
+        self.control.look()
+        while self.control.held and pending_count() == 0:
+            self.round += 1
+            self.exchange(monotonic_ns() + SECOND)
+            self.judge_waiting(monotonic_ns())
         return 0
 
     cdef int start(self) except -1 nogil:

@@ -144,9 +144,11 @@ cdef class Sender(Outgoing):
 
     cdef int await_credit(self, int64_t now) except -1 nogil:
         """Start the clock if there is credit; give up a peer that never gives any."""
-        if self.end.counts.credit > 0:
+        if self.end.counts.credit > 0 and not self.control.held:
             return self.start_clock()
-        if self.time_is_over(now):
+        if self.control.held:
+            self.begin()
+        elif self.time_is_over(now):
             with gil:
                 raise PeerError(f"{self.connection.peer}: the peer gave no credit")
         return 0
@@ -188,7 +190,8 @@ cdef class Sender(Outgoing):
         if self.batch_size:
             self.transact(now)
         if not self.stopping:
-            self.burst(now)
+            if not self.control.held:
+                self.burst(now)
         elif self.is_settled():
             return OVER
         elif now >= self.drain_deadline:
@@ -468,7 +471,8 @@ cdef class Sender(Outgoing):
                 return 0
         if self.stopping or self.is_open:
             return min(self.next_flush, self.drain_deadline)
-        if self.end.counts.credit == 0 or self.end.session.counts.remote_incoming_window == 0:
+        if self.end.counts.credit == 0 or self.end.session.counts.remote_incoming_window == 0 or (
+                self.control.held):
             return wake
         allowance = self.allowance(now)
         if allowance > 0:

@@ -14,6 +14,8 @@ cdef class Control:
     cdef bint overlong
     # The wrapper said `stop`.
     cdef readonly bint stopped
+    # It said `hold`, and not yet `start`.
+    cdef readonly bint held
     # N of `sent N`: how many messages the run has; INT64_MAX before.
     cdef readonly int64_t total
 
@@ -23,4 +25,5 @@ cdef class Control:
     cdef int wait(self, int fd, bint writing, int64_t until) noexcept nogil
     cdef int take(self, const char *bytes, size_t size) noexcept nogil
     cdef int obey(self) noexcept nogil
+    cdef bint is_line(self, const char *word, size_t size) noexcept nogil
     cdef int lose(self) noexcept nogil

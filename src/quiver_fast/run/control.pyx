@@ -2,6 +2,8 @@
 
     arrow    ──  ready        ──>  wrapper    the link is attached, and has credit
     arrow    ──  flushed T N  ──>  wrapper    all that was done until T is in N bytes of records
+    sender   <── hold         ──   wrapper    wait for `start` when ready: there are others
+    sender   <── start        ──   wrapper    all are ready: begin
     receiver <── sent N       ──   wrapper    the sender has ended: the run has N messages
     arrow    <── stop         ──   wrapper    end in order, now
 
@@ -139,8 +141,13 @@ cdef class Control:
         """Do what a line says; a newer wrapper may say what we do not know."""
         cdef size_t i
         cdef int64_t number = 0
-        if self.size == 4 and memcmp(self.line, b"stop", 4) == 0:
+        if self.is_line(b"stop", 4):
             self.stopped = True
+            self.held = False
+        elif self.is_line(b"hold", 4):
+            self.held = not self.stopped
+        elif self.is_line(b"start", 5):
+            self.held = False
         if not 6 <= self.size <= 5 + MOST_DIGITS or memcmp(self.line, b"sent ", 5) != 0:
             return 0
         for i in range(5, self.size):
@@ -150,9 +157,13 @@ cdef class Control:
         self.total = number
         return 0
 
+    cdef bint is_line(self, const char *word, size_t size) noexcept nogil:
+        return self.size == size and memcmp(self.line, word, size) == 0
+
     cdef int lose(self) noexcept nogil:
         """The wrapper is gone: do what it asked for last; else end as at a SIGTERM."""
         self.fd = -1
+        self.held = False
         if self.total != INT64_MAX:
             # Nobody is left to say that no more messages come.
             self.stopped = True

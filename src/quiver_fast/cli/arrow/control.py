@@ -1,7 +1,8 @@
 """The wrapper's end of the control socket: what an arrow tells, and when it is to end.
 
 The two ends are a pair of stream sockets. Lines of text go over them: `ready` and `flushed T N`
-from the arrow; `sent N` and `stop` to it. An arrow that reads the end of the stream ends as well.
+from the arrow; `hold`, `start`, `sent N` and `stop` to it. An arrow that reads the end of the
+stream ends as well.
 """
 
 from __future__ import annotations
@@ -64,6 +65,14 @@ class Control:
         """Return what the arrow told last of its records; None before. Does not wait."""
         self._listen()
         return self._flushed
+
+    def hold(self) -> None:
+        """Tell a sender to wait for `start` when it is ready; to be said before it starts."""
+        self._say("hold")
+
+    def start(self) -> None:
+        """Tell a sender that waits to begin."""
+        self._say("start")
 
     def sent(self, count: int) -> None:
         """Tell a receiver that the run has ``count`` messages: with the last one it ends."""

@@ -81,6 +81,7 @@ class EndsRun:
         self._supervisor = EndsSupervisor(signals, self._take, self._go_on, plans.time_unit)
         self._senders: list[ArrowRun] = []
         self._receivers: list[ArrowRun] = []
+        self._held: list[ArrowRun] = []
         self._drains: list[QueueDrain] = []
         self._interruption: str | None = None
         self._queues = [self._queue(number) for number in range(plans.queues)]
@@ -137,6 +138,7 @@ class EndsRun:
         self._on_snapshot(snapshots)
 
     def _go_on(self) -> None:
+        self._release()
         for drain in self._drains:
             drain.advance()
         if self._signals.count:
@@ -155,7 +157,7 @@ class EndsRun:
             self._stop_all()
             return False
         for number, port in enumerate(ports):
-            self._start_arrow("send", number, port)
+            self._held.append(self._start_arrow("send", number, port))
         if self._plans.processes.any:
             # A process has ends at several queues.
             self._join(self._senders, self._receivers)
@@ -163,6 +165,14 @@ class EndsRun:
         for queue in range(self._plans.queues):
             self._join(*(self._at_queue(side, queue) for side in (self._senders, self._receivers)))
         return True
+
+    def _release(self) -> None:
+        """Have the senders begin, once all that run are ready: one clock for all."""
+        held = [(run, run.control) for run in self._held if run.control is not None]
+        if held and all(control.is_ready() for run, control in held if run.running):
+            self._held = []
+            for _, control in held:
+                control.start()
 
     def _at_queue(self, side: Sequence[ArrowRun], queue: int) -> list[ArrowRun]:
         return [run for run in side if self._plans.queue_of(run.plan.number or 0) == queue]
@@ -184,6 +194,8 @@ class EndsRun:
     def _start_arrow(self, operation: str, number: int, port: int = 0) -> ArrowRun:
         plan = self._plans.end(operation, number, port)
         run = ArrowRun(plan, self._output_dir, self._console.errors)
+        if operation == "send" and run.control is not None:
+            run.control.hold()
         (self._senders if operation == "send" else self._receivers).append(run)
         self._view.state(f"Starting {plan.title}")
         run.start()

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t
 
+from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.remote.arrow.channel cimport Channel, Reply
@@ -53,6 +54,7 @@ cdef class Endpoint(Course):
         """
         with nogil:
             self.control.say_ready()
+            self.await_start()
             self.loop()
             flush_and_tell(self.writer, self.control)
 
@@ -85,6 +87,15 @@ cdef class Endpoint(Course):
     cdef bytes csp(self):
         """Return the address of the queue on its server."""
         return f"//{self.channel.peer}/{self.queue}#Queue".encode()
+
+    cdef int await_start(self) except -1 nogil:
+        """Wait while the wrapper holds us for other senders; then the clock begins."""
+        self.control.look()
+        if not self.control.held:
+            return 0
+        while self.control.held and pending_count() == 0 and not self.channel.cut:
+            self.channel.exchange(monotonic_ns() + SECOND)
+        return self.start_clock()
 
     cdef int loop(self) except -1 nogil:
         """Transfer until the run is over."""
