@@ -7,11 +7,13 @@ because an arrow's start is part of what is measured.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from quiver_fast.arguments import endpoint
+from quiver_fast.body_sizes import BodySize, largest_body
 from quiver_fast.contract import ArrowConfig, parse, usage
 from quiver_fast.engine.connection import Connection
 from quiver_fast.engine.security.security import Security
@@ -28,6 +30,7 @@ from quiver_fast.run.course import Limits
 from quiver_fast.wall_clock import wall_base
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from socket import socket
 
     from quiver_fast.engine.ends import Ends
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from quiver_fast.engine.sender import Sender
     from quiver_fast.remote.arrow.receiver import Receiver as RemoteReceiver
     from quiver_fast.remote.arrow.sender import Sender as RemoteSender
+    from quiver_fast.run.sizes import Sizes
 
 __all__ = ["main"]
 
@@ -319,11 +323,22 @@ def make_sender(
     from quiver_fast.engine.sender import Sender
     from quiver_fast.engine.template import MessageTemplate
 
-    template = MessageTemplate(
-        config.body_size,
+    kind, template_kind, first_id = Sender, MessageTemplate, config.first_id
+    first_id += (end or 0) * IDS_OF_AN_END
+    sizes = None
+    if config.body_file is not None:
+        from quiver_fast.engine.file_sender import FileSender
+
+        kind = FileSender
+    elif not isinstance(config.body_size, int):
+        from quiver_fast.engine.template import MixedTemplate
+
+        template_kind, sizes = MixedTemplate, sizes_of(config.body_size, first_id)
+    template = template_kind(
+        largest_body(config.body_size),
         with_id=config.set_message_id or config.with_ids,
         id_prefix=config.id_prefix,
-        first_id=config.first_id + (end or 0) * IDS_OF_AN_END,
+        first_id=first_id,
         streaming=config.streaming,
         fields=MessageFields(
             durable=config.durable,
@@ -333,8 +348,10 @@ def make_sender(
             group_id=config.group_id,
             properties=config.properties,
         ),
+        content=config.body_file,
+        sizes=sizes,
     )
-    return Sender(
+    return kind(
         connection,
         writer,
         limits,
@@ -348,6 +365,18 @@ def make_sender(
         time_unit=config.time_unit,
         transaction_size=config.transaction_size,
     )
+
+
+def sizes_of(mix: tuple[BodySize, ...], first_id: int) -> Sizes:
+    """Return the sizes of an end's bodies: the number of the end, which its ids tell, is the seed.
+
+    Args:
+        mix: what was asked for.
+        first_id: the number in the end's first message id.
+    """
+    from quiver_fast.run.sizes import Sizes
+
+    return Sizes(mix, first_id // IDS_OF_AN_END)
 
 
 def address_at(config: ArrowConfig, connection: Connection, queue: str = "%d") -> str:
@@ -378,6 +407,7 @@ def make_remote_endpoint(
     """
     from quiver_fast.remote.arrow.channel import Channel
     from quiver_fast.remote.arrow.receiver import Receiver as RemoteReceiver
+    from quiver_fast.remote.arrow.sender import MixedSender
     from quiver_fast.remote.arrow.sender import Sender as RemoteSender
 
     channel = Channel(config.host, config.port, SETUP_TIMEOUT, limits.control)
@@ -393,12 +423,16 @@ def make_remote_endpoint(
             from_end=config.tail_from == "end",
             time_unit=config.time_unit,
         )
-    return RemoteSender(
+    make: Callable[..., RemoteSender] = RemoteSender
+    if not isinstance(config.body_size, int):
+        sizes = sizes_of(config.body_size, config.first_id)
+        make = functools.partial(MixedSender, sizes=sizes)
+    return make(
         channel,
         writer,
         limits,
         queue=config.path,
-        body_size=config.body_size,
+        body=config.body_file or b"x" * largest_body(config.body_size),
         window=config.credit_window,
         id_prefix=config.id_prefix,
         with_ids=config.with_ids,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 
 from quiver_fast import arguments
+from quiver_fast.body_sizes import BodySize, largest_body
 from quiver_fast.engine.message_fields import parse_properties
 from quiver_fast.errors import UsageError
 from quiver_fast.options import option
@@ -78,7 +79,8 @@ class ArrowConfig:
     count: int
     rate: int
     rate_steps: tuple[RateStep, ...]
-    body_size: int
+    body_size: int | tuple[BodySize, ...]
+    body_file: bytes | None
     credit_window: int
     transaction_size: int
     max_frame_size: int
@@ -181,6 +183,11 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     values["password"] = arguments.password(given)
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
+    if values["body-file"] is not None:
+        if "body-size" in given:
+            raise UsageError("body-size and body-file exclude each other")
+        body = _file_body(str(values["body-file"]), given.get("scheme") == "csp")
+        values |= {"body-file": body, "body-size": len(body)}
     values["rate-steps"] = parse_rate_steps(given.get("rate-steps", ""))
     values["properties"] = parse_properties(given.get("properties", ""))
     values["record-format"] = values["record-format"] or revision
@@ -189,12 +196,32 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     return values
 
 
+def _file_body(file: str, as_text: bool) -> bytes:
+    """Return a body out of a file; as a text of the queue protocol, if it is to be one."""
+    try:
+        with open(file, "rb") as stream:
+            body = stream.read(LARGEST_SECTION + 1)
+        if as_text:
+            from quiver_fast.remote.client import quote
+
+            body = quote(body.decode())[1:-1].encode()
+    except OSError as error:
+        raise UsageError(f"body-file: {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"body-file: {file}: over csp a body is text in UTF-8") from None
+    if not 0 < len(body) <= LARGEST_SECTION:
+        raise UsageError(f"body-file: {file}: a body has 1 to {LARGEST_SECTION} bytes")
+    return body
+
+
 def _check(config: ArrowConfig) -> None:
     """Refuse what cannot work together, before anything starts."""
     if config.settlement and config.sends and not config.with_ids:
         raise UsageError("settlement=1 needs records with ids: record-format=v2")
-    if config.body_size > LARGEST_SECTION and not config.streaming:
+    if largest_body(config.body_size) > LARGEST_SECTION and not config.streaming:
         raise UsageError(f"a body-size above {LARGEST_SECTION} needs streaming=1")
+    if config.body_file is not None and config.streaming:
+        raise UsageError("streaming=1 checks bodies of x alone: it excludes body-file")
     if config.presettled and config.settlement:
         raise UsageError("presettled=1 leaves no settlement to record")
     if config.presettled and config.transaction_size:
@@ -270,7 +297,7 @@ def _check_csp(config: ArrowConfig) -> None:
     unfit = [key for key, given in amqp_only.items() if given]
     if unfit:
         raise UsageError(f"scheme=csp does not support {', '.join(unfit)}")
-    if config.body_size > CSP_BODY_LIMIT:
+    if largest_body(config.body_size) > CSP_BODY_LIMIT:
         raise UsageError(f"with scheme=csp body-size is at most {CSP_BODY_LIMIT}")
     if config.tail_from == "end" and config.sends:
         raise UsageError("tail-from is the receiver's")

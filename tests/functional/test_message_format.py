@@ -13,7 +13,11 @@ from support.judgement import assert_clean, assert_error
 from support.processes import Finished
 from support.scripted_peer import ScriptedPeer
 
+from quiver_fast.body_sizes import largest_body, parse_body_size
+from quiver_fast.engine.template import MixedTemplate
+from quiver_fast.records.formats import IDS_OF_AN_END
 from quiver_fast.records.parser import read_transfers
+from quiver_fast.run.sizes import Sizes
 
 # README: how an id of each type stands in a record.
 IDS: list[tuple[Any, str]] = [
@@ -110,3 +114,52 @@ def test_what_a_sender_writes(durable: int, set_id: int) -> None:
         assert list(message.properties) == ["SendTime"]
         assert isinstance(message.properties["SendTime"], int)
         assert bytes(message.body) == b"xxxxx"
+
+
+BODIES = {"small": b"\x00\xffy" * 30, "of many frames": bytes(range(256)) * 1200 + b"end"}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=list(BODIES))
+@pytest.mark.parametrize("words", [{}, {"presettled": 1}])
+def test_a_file_is_the_body_of_each_message(tmp_path: Any, body: bytes, words: Any) -> None:
+    file = tmp_path / "body"
+    file.write_bytes(body)
+    keys = {"count": 12, "body_size": None, "body_file": file, "set_message_id": 1, **words}
+    with ScriptedPeer() as peer:
+        assert_clean(run_pyfast(*arguments("send", peer.port, **keys)))
+    assert [message.id for message in peer.messages] == [str(number) for number in range(1, 13)]
+    assert {bytes(message.body) for message in peer.messages} == {body}
+
+
+def test_a_file_that_is_no_body(tmp_path: Any) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    for keys, says in (
+        ({"body_file": empty}, "a body has 1 to 4294967295 bytes"),
+        ({"body_file": tmp_path / "none"}, "No such file or directory"),
+        ({"body_file": __file__, "body_size": 7}, "body-size and body-file exclude each other"),
+        ({"body_file": __file__, "streaming": 1}, "it excludes body-file"),
+    ):
+        end = run_pyfast(*arguments("send", 1, **{"body_size": None, **keys}))
+        assert_error(end, says, code=2)
+
+
+@pytest.mark.parametrize("words", [{}, {"presettled": 1}, {"connections": 3}, {"streaming": 1}])
+def test_bodies_of_several_sizes(words: Any) -> None:
+    """Each end has the sequence of its number, also where messages take many frames."""
+    mix = "10:50%,70k..90k:50%"
+    keys = {"count": 12, "body_size": mix, "record_format": "v2", **words}
+    with ScriptedPeer() as peer:
+        assert_clean(run_pyfast(*arguments("send", peer.port, **keys)))
+    ends = words.get("connections", 1)
+    found: list[list[int]] = [[] for _ in range(ends)]
+    for message in peer.messages:
+        found[int(message.id) // IDS_OF_AN_END].append(len(message.body))
+    parts = parse_body_size(mix)
+    assert isinstance(parts, tuple)
+    for number, sizes in enumerate(found):
+        template = MixedTemplate(largest_body(parts), sizes=Sizes(parts, number))
+        lengths = [len(template.encode(1)) for _ in range(12 // ends)]
+        # What is around a body has one size.
+        assert len({length - size for length, size in zip(lengths, sizes, strict=True)}) == 1
+        assert sum(size == 10 for size in sizes) == 6 // ends

@@ -56,6 +56,7 @@ def test_every_upstream_option():
 
 EXTENSIONS = [
     (["--presettled"], ["presettled=1"]),
+    (["--body-file", __file__], [f"body-file={__file__}"]),
     (["--streaming"], ["streaming=1"]),
     (["--priority", "7"], ["priority=7"]),
     (["--ttl", "5k"], ["ttl=5000"]),
@@ -81,6 +82,27 @@ def test_extensions(words, arguments):
     ]
     with pytest.raises(UsageError, match=f"'foreign' does not support {words[0]}"):
         plan_of(*words, url=url, impl=FOREIGN)
+
+
+def test_a_mix_of_sizes_is_for_our_senders():
+    words = ("--body-size", "100:80%,10k:20%")
+    assert "body-size=100:80%,10k:20%" in contract_arguments(plan_of(*words))
+    assert "body-size=10000" in contract_arguments(
+        plan_of(*words, impl=FOREIGN, operation="receive")
+    )
+    with pytest.raises(UsageError, match="'foreign' does not support a mix of --body-size"):
+        plan_of(*words, impl=FOREIGN)
+    with pytest.raises(UsageError, match="--body-size is at most"):
+        plan_of("--body-size", "1..20m", url="csp://h/q0")
+
+
+def test_the_file_tells_the_size(tmp_path):
+    body = tmp_path / "body"
+    body.write_bytes(b"y" * 70)
+    plan = plan_of("--body-file", str(body))
+    assert summary_config(plan, tmp_path)["body_size"] == 70
+    assert "body-size=100" not in contract_arguments(plan)
+    assert "body-size=70" in contract_arguments(replace(plan, operation="receive"))
 
 
 def test_settlement_is_asked_of_any_implementation():

@@ -26,6 +26,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("", "errors", "proton", "amqp.tls"),
     (
         "arguments",
+        "body_sizes",
         "process",
         "program",
         "rate_steps",

@@ -23,7 +23,7 @@ from quiver_fast.cli.shared.common import initial_text
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, SECURITY
-from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, Option, keys, usage, values
+from quiver_fast.options.option import CHOICE, NUMBER, SIZES, SWITCH, Option, keys, usage, values
 from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.schemas import schema_text
 from quiver_fast.server import config as server_config
@@ -83,7 +83,7 @@ def test_a_declaration_is_whole(option: Option) -> None:
         assert option.help
         assert option.kind in (SWITCH, CHOICE) or option.metavar
         # A number that is none for the command would be a surprise.
-        assert option.initial is None or option.kind == NUMBER
+        assert option.initial is None or option.kind in (NUMBER, SIZES)
     assert not option.inverted or option.default is True
 
 

@@ -66,7 +66,7 @@ cdef class Outgoing(Endpoint):
         if most and self.template.size > most:
             raise LinkError(
                 f"{self.connection.peer}: '{self.address}' takes messages of at most {most} bytes, "
-                f"and ours have {self.template.size} (body-size {self.template.body_size})")
+                f"and ours have {self.template.size} (body-size {self.template.largest_size})")
 
     def lay_frames(self) -> None:
         """Take payloads that fill frames of the peer's largest size."""
@@ -75,7 +75,7 @@ cdef class Outgoing(Endpoint):
         if self.batch_size:
             self.frame_payload -= STATE_ROOM
         self.is_stamped = (
-            self.batch_size == 0 and not self.streaming
+            self.batch_size == 0 and not self.streaming and self.template.sizes is None
             and self.template.size + 8 <= min(self.frame_payload, STAMPED_LIMIT))
 
     cdef int take_ids(self, int64_t count) except -1 nogil:

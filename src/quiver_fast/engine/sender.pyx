@@ -84,7 +84,7 @@ cdef class Sender(Outgoing):
         if self.limits.pacer is not None:
             self.schedule = Schedule(self.limits.pacer, self.clock_base)
             self.is_exact = exact
-        if time_unit != "ms" and self.template.body_size > SMALL_BODY:
+        if time_unit != "ms" and self.template.largest_size > SMALL_BODY:
             # Four of these take longer than a microsecond.
             self.clock_block = 1
 

@@ -1,10 +1,12 @@
 from quiver_fast.engine.message_fields import MessageFields
+from quiver_fast.run.sizes import Sizes
 
 MAX_BODY_SIZE: int
 MAX_STREAM_SIZE: int
 
 class MessageTemplate:
     body_size: int
+    largest_size: int
     with_id: bool
     streaming: bool
     size: int
@@ -17,5 +19,9 @@ class MessageTemplate:
         first_id: int = 1,
         streaming: bool = False,
         fields: MessageFields = ...,
+        content: bytes | None = None,
+        sizes: Sizes | None = None,
     ) -> None: ...
     def encode(self, send_time: int) -> bytes: ...
+
+class MixedTemplate(MessageTemplate): ...

@@ -4,7 +4,8 @@
     ^ head                                                                ^ body
 
 A streaming message announces its size in the application property BodySize, and a body
-that no Data section can hold is a row of them.
+that no Data section can hold is a row of them. Where bodies differ in size, that of each is patched
+in too.
 
 The sections and their order are those of AMQP 1.0 part 3, section 3.2.
 """
@@ -14,9 +15,12 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from quiver_fast.engine.message_fields import MessageFields
+from quiver_fast.run.sizes cimport Sizes
 
 cdef size_t BLOCK = 65536
 cdef int MAX_PREFIX = 200
+# The bytes of BodySize in the application properties, and of SendTime.
+cdef int OUR_PROPERTY = 19
 # What the head's own sections, an id and SendTime take at most, beside the user's fields.
 cdef size_t HEAD_LIMIT = 512
 
@@ -47,13 +51,15 @@ cdef class MessageTemplate:
     """The one message that a sender sends again and again.
 
     Args:
-        body_size: number of ``x`` bytes in the body, one Data section; a streaming
+        body_size: number of bytes in the body, one Data section; a streaming
             message beyond 4 GiB has several.
         with_id: set a string message-id: ``id_prefix`` and a decimal that counts up.
         id_prefix: ASCII text that makes ids unique among runs.
         first_id: the number in the first message's id.
         streaming: announce the body's size in the application properties.
         fields: what all messages have alike.
+        content: the body; None for ``x`` bytes.
+        sizes: how long each body is, where they differ: then ``body_size`` is the largest.
 
     Raises:
         ValueError: the body or the prefix is too long.
@@ -66,13 +72,16 @@ cdef class MessageTemplate:
     def __init__(
             self, body_size: int, *, with_id: bool = False, id_prefix: str = "",
             first_id: int = 1, streaming: bool = False,
-            fields: MessageFields = MessageFields()) -> None:
+            fields: MessageFields = MessageFields(), content: bytes | None = None,
+            sizes: Sizes | None = None) -> None:
         most = MAX_STREAM_SIZE if streaming else MAX_BODY_SIZE
         if not 0 <= body_size <= most:
             raise ValueError(f"body-size must be 0 to {most}, not {body_size}")
         if len(id_prefix) > MAX_PREFIX:
             raise ValueError(f"an id prefix has at most {MAX_PREFIX} characters")
-        self.body_size = body_size
+        self.body_size = self.largest_size = body_size
+        self.content = content
+        self.sizes = sizes
         self.fields = fields
         self.entries = fields.entries()
         self.with_id = with_id
@@ -89,7 +98,11 @@ cdef class MessageTemplate:
         if self.memory == NULL:
             raise MemoryError(f"no memory for a message body of {body_size} bytes")
         self.body = self.memory + <size_t>limit
-        memset(self.body, c"x", self.block_size)
+        if content is None:
+            memset(self.body, c"x", self.block_size)
+        else:
+            self.content_text = content
+            memcpy(self.body, self.content_text, self.block_size)
         self.lay_out()
         if self.with_id:
             # The next message counts up.
@@ -114,7 +127,7 @@ cdef class MessageTemplate:
         count = 2 * (1 + self.streaming + len(self.fields.properties))
         head += application_properties(count, ours + self.entries)
         time_at = len(head) - len(self.entries) - 8
-        if self.body_size < 256:
+        if self.body_size < 256 and self.sizes is None:
             head += b"\x00\x53\x75\xa0" + bytes([self.body_size])
         else:
             self.next_section(self.section_size)
@@ -159,9 +172,21 @@ cdef class MessageTemplate:
         self.next_message(send_time)
         if self.body_size > MAX_BODY_SIZE:
             raise ValueError("a body of several sections is not for memory")
-        return self.head[:self.head_size] + b"x" * self.body_size
+        return self.head[:self.head_size] + (self.content or b"x" * self.body_size)
 
     @property
     def size(self) -> int:
-        """Size in bytes of the present message."""
-        return self.head_size + self.body_size
+        """Size in bytes of the present message; of the largest, where bodies differ."""
+        return self.head_size + self.largest_size
+
+
+cdef class MixedTemplate(MessageTemplate):
+    """A message whose body is as long as the next of ``sizes`` says."""
+
+    cdef int next_message(self, int64_t send_time) except -1 nogil:
+        cdef int is_new = MessageTemplate.next_message(self, send_time)
+        self.body_size = self.sizes.next()
+        put_big_endian(self.head + self.head_size - 4, self.body_size, 4)
+        if self.streaming:
+            put_big_endian(self.time_field - OUR_PROPERTY, self.body_size, 8)
+        return is_new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, TEXT, Option
+from quiver_fast.options.option import CHOICE, NUMBER, SIZES, SWITCH, TEXT, Option
 
 __all__ = ["ARROW_OPTIONS", "LOAD", "MESSAGE", "PAIR", "SECURITY"]
 
@@ -45,9 +45,14 @@ ARROW_OPTIONS = (
     Option("", NUMBER, "SECONDS", zero="none", flag="--warmup", metavar="DURATION", initial=0,
         most=2**31, group=LOAD,
         help="Leave the first DURATION out of all figures but the reckoning; the records have it"),
-    Option("body-size", NUMBER, "BYTES", "what a message carries", 100, section=_LIMITS,
-        flag="--body-size", metavar="COUNT", initial=100, group=LOAD,
-        help="Send message bodies of COUNT bytes"),
+    Option("body-size", SIZES, "BYTES", "what a message carries; also LEAST..MOST, each size as "
+        "likely, or a mix such as 100:80%,10k:20%", 100, section=_LIMITS, flag="--body-size",
+        metavar="COUNT", initial=100, group=LOAD,
+        help="Send message bodies of COUNT bytes; with pyfast of LEAST..MOST bytes, each size as "
+        "likely, or of a mix such as 100:80%,10k:20%"),
+    Option("body-file", TEXT, "FILE", "each message carries what is in the file",
+        section=_LIMITS, extension=True, flag="--body-file", metavar="FILE", side="send",
+        group=LOAD, help="Send what is in FILE as the body of each message"),
     Option("credit-window", NUMBER, "MESSAGES", "credit that a receiver keeps up", 1000, least=1,
         most=2**31 - 1, section=_LIMITS, flag="--credit", metavar="COUNT", initial=1000,
         group=LOAD, help="Keep up credit for COUNT incoming messages"),

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from quiver_fast import arguments
+from quiver_fast.body_sizes import parse_body_size
 
 __all__ = [
-    "CHOICE", "NUMBER", "SWITCH", "TEXT", "Option", "default_text", "key_text", "keys",
+    "CHOICE", "NUMBER", "SIZES", "SWITCH", "TEXT", "Option", "default_text", "key_text", "keys",
     "number_text", "usage", "values",
 ]  # fmt: skip
 
 NUMBER, SWITCH, CHOICE, TEXT = "number", "switch", "choice", "text"
+# Sizes of message bodies: one, or a mix (`quiver_fast.body_sizes`).
+SIZES = "sizes"
 
 _MEBIBYTE = 1 << 20
 _WIDTH = 100
@@ -28,7 +31,7 @@ class Option(NamedTuple):
 
     Attributes:
         key: what a contract calls it; empty for what no implementation is told.
-        kind: ``NUMBER``, ``SWITCH``, ``CHOICE`` or ``TEXT``.
+        kind: ``NUMBER``, ``SIZES``, ``SWITCH``, ``CHOICE`` or ``TEXT``.
         unit: what a value is: ``BYTES``, ``MESSAGES``, ``SECONDS``, ``FILE``.
         about: what the contract's usage text says.
         default: the contract's; of a switch False or True, None for no value.
@@ -104,6 +107,8 @@ def values(options: Iterable[Option], given: Mapping[str, str]) -> dict[str, obj
 def _value(option: Option, text: str) -> object:
     if option.kind == NUMBER:
         return arguments.number(option.key, text, option.least, option.most)
+    if option.kind == SIZES:
+        return parse_body_size(text)
     if option.kind == SWITCH:
         return arguments.switch(option.key, text)
     if option.kind == CHOICE:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -287,3 +289,30 @@ def test_a_name_that_no_queue_can_have_is_an_error_at_start() -> None:
     ended = run(server_tool("csp://127.0.0.1/a/../b", "--quiet"))
     assert ended.code == 2
     assert "quiver-server: error: 'a/../b' cannot be the name of a queue" in ended.stderr
+
+
+def bodies_in(url: str) -> list[str]:
+    """Return what the entries of a queue say as their bodies."""
+    shown = tool("queue", "dump", url, "--json").stdout
+    entries = [json.loads(line) for line in shown.splitlines()]
+    return [re.sub(r'.*body: "(.*)" }', r"\1", entry["text"]) for entry in entries]
+
+
+def test_bodies_of_several_sizes(server: str) -> None:
+    mix = "5:75%,10..20k:25%"
+    document = measure(f"{server}/mixed", "-c", "40", "--body-size", mix)
+    assert document["sender"]["config"]["body_size"] == mix
+    sizes = [len(body) for body in bodies_in(f"{server}/mixed")]
+    assert sizes.count(5) == 30
+    assert len(set(sizes)) > 5
+
+
+def test_a_file_as_the_body(server: str, tmp_path: Path) -> None:
+    file = tmp_path / "body"
+    file.write_text('He said "hé\\"\n\x80 and \U0001f600')
+    measure(f"{server}/file", "-c", "3", "--body-file", file)
+    assert bodies_in(f"{server}/file") == ['He said \\"hé\\\\\\"\\n\\x80 and \U0001f600'] * 3
+    file.write_bytes(b"\xff")
+    refused = tool("pair", f"{server}/none", "-c", "3", "--body-file", file)
+    assert refused.code != 0
+    assert "over csp a body is text in UTF-8" in refused.stderr

@@ -93,7 +93,7 @@ _CONFIG: dict[str, Check] = {
     "connection_mode": _or_null(_is_text),
     "count": _is_count,
     "duration": _is_number,
-    "body_size": _is_count,
+    "body_size": lambda value: _is_text(value) or _is_count(value),
     "credit_window": _is_count,
     "transaction_size": _is_count,
     "durable": _is_flag,

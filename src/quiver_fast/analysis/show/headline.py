@@ -144,9 +144,9 @@ def _load(config: Mapping[str, Any]) -> str | None:
     words = [f"{rate:,} messages/s" if rate else "as fast as possible"]
     if config.get("rate_steps"):
         words = [f"rate steps {config['rate_steps']}"]
-    for key, text in (("body_size", "bodies of {:,} B"), ("credit_window", "credit {:,}")):
-        if config.get(key):
-            words.append(text.format(config[key]))
+    for key, text in (("body_size", "bodies of {} B"), ("credit_window", "credit {}")):
+        if value := config.get(key):
+            words.append(text.format(value if isinstance(value, str) else f"{value:,}"))
     if config.get("durable"):
         words.append("durable")
     return ", ".join(words)

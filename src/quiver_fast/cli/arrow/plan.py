@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.body_sizes import largest_body, parse_body_size
 from quiver_fast.cli.arrow.meter import Meter
 from quiver_fast.cli.shared.credentials import (
     check_certificate,
@@ -37,6 +39,7 @@ __all__ = [
 _OF_BOTH = tuple(
     option for option in ARROW_OPTIONS if option.flag and option.group in (LOAD, MESSAGE, SECURITY)
 )
+DEFAULT_BODY_SIZE = next(one.initial for one in ARROW_OPTIONS if one.key == "body-size")
 _EXTENSION_SCHEMES = ("amqp", "amqps", "csp")
 # Figures begin with a whole second after the warm-up, and take some time.
 _LEAST_MEASURED = 2
@@ -57,7 +60,8 @@ class ArrowOptions:
     rate: int
     rate_steps: str | None
     warmup: int
-    body_size: int
+    body_size: int | str
+    body_file: str | None
     credit_window: int
     transaction_size: int
     durable: bool
@@ -98,6 +102,10 @@ class ArrowOptions:
             raise UsageError("--presettled leaves no settlement to record")
         if args.rate and args.rate_steps:
             raise UsageError("--rate and --rate-steps exclude each other")
+        if args.body_file is not None and args.body_size != DEFAULT_BODY_SIZE:
+            raise UsageError("--body-size and --body-file exclude each other")
+        if args.body_file is not None and args.streaming:
+            raise UsageError("--streaming checks bodies of x alone: it excludes --body-file")
         if args.warmup and args.duration and args.duration < args.warmup + _LEAST_MEASURED:
             raise UsageError(
                 f"--duration is {args.duration} s: with --warmup {args.warmup} it takes "
@@ -121,11 +129,18 @@ class ArrowOptions:
             for option in _OF_BOTH
         }
         values["username"] = only_one("both name a user", users)
+        if args.body_file is not None:
+            values["body_size"] = _size_of(args.body_file)
         return cls(
             **values,
             password=read_password(args.password_file, {"the URL": url.password}),
             expose_password=args.expose_password,
         )
+
+    @property
+    def largest_body(self) -> int:
+        """The size of the largest body."""
+        return largest_body(parse_body_size(str(self.body_size)))
 
     def in_fine_units(self) -> ArrowOptions:
         """Return the options with times in microseconds, unless another unit was asked for.
@@ -235,7 +250,7 @@ class ArrowPlan:
         for flag, value in amqp_only.items():
             if value:
                 raise UsageError(f"a csp URL does not go with {flag}")
-        if options.body_size > CSP_BODY_LIMIT:
+        if options.largest_body > CSP_BODY_LIMIT:
             raise UsageError(f"with a csp URL --body-size is at most {CSP_BODY_LIMIT}")
 
     def _check_without_extensions(self) -> None:
@@ -244,7 +259,10 @@ class ArrowPlan:
             raise UsageError(f"implementation '{name}' does not support csp URLs")
         if self.filter is not None:
             raise UsageError(f"implementation '{name}' does not support --filter")
-        for flag, value in _extension_flags(self.options, self.operation).items():
+        flags = _extension_flags(self.options, self.operation)
+        if self.operation == "send" and isinstance(self.options.body_size, str):
+            flags["a mix of --body-size"] = self.options.body_size
+        for flag, value in flags.items():
             if value is not None:
                 raise UsageError(f"implementation '{name}' does not support {flag}")
         check_exposure(self.implementation, self.options.password, self.options.expose_password)
@@ -334,6 +352,10 @@ def contract_arguments(
         "path": plan.url.path,
     }
     values = vars(plan.options) | {"tail_from": plan.tail_from, "filter": plan.filter}
+    if plan.operation == "receive":
+        values["body_size"] = plan.options.largest_body
+    elif plan.options.body_file is not None:
+        values["body_size"] = None
     if ours:
         values["password"] = None
     for option in ARROW_OPTIONS:
@@ -383,6 +405,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "tls_verify": options.tls_verify if plan.url.secure else None,
         "sasl_mechanisms": options.sasl_mechanisms,
         "rate_steps": options.rate_steps,
+        "body_file": options.body_file,
         "warmup": options.warmup,
         "presettled": options.presettled,
         "priority": options.priority,
@@ -403,6 +426,21 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "run_start": plan.run_start,
         "drain_timeout": plan.drain_timeout,
     } | ({} if plan.ends is None else {"ends": plan.ends})
+
+
+def _size_of(file: str) -> int:
+    """Return the size of a file that is to be a body.
+
+    Raises:
+        UsageError: it cannot be one.
+    """
+    try:
+        size = os.stat(file).st_size
+    except OSError as error:
+        raise UsageError(f"--body-file: {file}: {error.strerror}") from None
+    if size == 0:
+        raise UsageError(f"--body-file: {file} is empty")
+    return size
 
 
 def _message_flags(options: ArrowOptions) -> dict[str, Any]:

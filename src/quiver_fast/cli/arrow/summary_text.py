@@ -21,6 +21,7 @@ __all__ = [
 # Fields of the messages, where they were asked for.
 _FIELDS = {
     "rate_steps": "Rate steps",
+    "body_file": "Body file",
     "priority": "Priority",
     "ttl": "Time to live (ms)",
     "subject": "Subject",
@@ -148,7 +149,7 @@ def _configuration(summaries: list[dict[str, Any]], document: dict[str, Any]) ->
         lines.append(number_field("Duration", config["duration"], "seconds"))
     if config.get("warmup"):
         lines.append(number_field("Warm-up", config["warmup"], "seconds"))
-    lines.append(number_field("Body size", config["body_size"], "bytes"))
+    lines.append(_body_size(config["body_size"]))
     lines.append(number_field("Credit window", config["credit_window"], "messages"))
     if config["transaction_size"]:
         lines.append(number_field("Transaction size", config["transaction_size"], "messages"))
@@ -164,6 +165,12 @@ def _configuration(summaries: list[dict[str, Any]], document: dict[str, Any]) ->
         shown = ", ".join(f"{name}={value}" for name, value in properties.items())
         lines.append(text_field("Properties", shown))
     return section("CONFIGURATION", lines)
+
+
+def _body_size(size: int | str) -> str:
+    if isinstance(size, str):
+        return text_field("Body sizes", f"{size} bytes")
+    return number_field("Body size", size, "bytes")
 
 
 def _peers(summaries: list[dict[str, Any]], document: dict[str, Any]) -> list[str]:

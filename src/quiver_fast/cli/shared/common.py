@@ -13,11 +13,11 @@ from typing import NoReturn
 from quiver_fast import __version__
 from quiver_fast.cli.shared.completion import SHELLS, completion
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
-from quiver_fast.cli.shared.quantities import count, duration, within
+from quiver_fast.cli.shared.quantities import body_size, count, duration, within
 from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
-from quiver_fast.options.option import NUMBER, SWITCH, Option, default_text
+from quiver_fast.options.option import NUMBER, SIZES, SWITCH, Option, default_text
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
 from quiver_fast.urls import hide_user
 
@@ -244,6 +244,8 @@ class _RateSteps(argparse.Action):
 
 
 def _type(option: Option) -> Callable[[str], int | str]:
+    if option.kind == SIZES:
+        return body_size
     if option.kind != NUMBER:
         return str
     parse = duration if option.metavar == "DURATION" else count
@@ -264,7 +266,8 @@ def _help(option: Option) -> str:
             notes.append(f"0 means {option.zero}")
     if option.extension:
         notes.append(DEFAULT_IMPLEMENTATION)
-    return f"{option.help} ({'; '.join(notes)})" if notes else option.help
+    text = f"{option.help} ({'; '.join(notes)})" if notes else option.help
+    return text.replace("%", "%%")
 
 
 def initial_text(option: Option) -> str:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 
-__all__ = ["count", "duration", "positive_count", "within"]
+from quiver_fast.body_sizes import parse_body_size
+
+__all__ = ["body_size", "count", "duration", "positive_count", "within"]
 
 _COUNT_UNITS = {"m": 1_000_000, "k": 1_000}
 _DURATION_UNITS = {"h": 3600, "m": 60, "s": 1}
@@ -42,6 +44,19 @@ def positive_count(text: str) -> int:
     if number == 0:
         raise argparse.ArgumentTypeError("must be above 0")
     return number
+
+
+def body_size(text: str) -> int | str:
+    """Parse a size of message bodies into a number, or a mix of sizes, which remains a text.
+
+    Raises:
+        ArgumentTypeError: it is no number, and looks like one.
+        UsageError: it is no mix, and looks like one.
+    """
+    if not re.search(r"\.\.|[:%]", text):
+        return count(text)
+    parse_body_size(text)
+    return text
 
 
 def duration(text: str) -> int:

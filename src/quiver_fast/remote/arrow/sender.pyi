@@ -3,6 +3,7 @@ from quiver_fast.remote.arrow.channel import Channel
 from quiver_fast.remote.arrow.endpoint import Endpoint
 from quiver_fast.run.course import Limits
 from quiver_fast.run.pacer import DelayHistogram
+from quiver_fast.run.sizes import Sizes
 
 class Sender(Endpoint):
     delays: DelayHistogram | None
@@ -20,10 +21,13 @@ class Sender(Endpoint):
         limits: Limits,
         *,
         queue: str,
-        body_size: int,
+        body: bytes,
         window: int,
         id_prefix: str = "",
         with_ids: bool = False,
         settlement: bool = False,
         time_unit: str = "ms",
     ) -> None: ...
+
+class MixedSender(Sender):
+    def __init__(self, *args: object, sizes: Sizes, **words: object) -> None: ...

@@ -18,6 +18,7 @@ from quiver_fast.remote.arrow.endpoint cimport Endpoint
 from quiver_fast.remote.wire.buffer cimport pending
 from quiver_fast.remote.wire.wire cimport HEADER_SIZE, MORE, end_document
 from quiver_fast.run.course cimport Limits
+from quiver_fast.run.sizes cimport Sizes
 
 cdef int BURST = 256
 # Bytes that may wait for the socket before the sender stops producing.
@@ -37,23 +38,23 @@ cdef inline char *put(char *out, const char *text) noexcept nogil:
 
 
 cdef class Sender(Endpoint):
-    """Submit values with bodies of ``x`` and account for every one of them.
+    """Submit values with bodies that are alike and account for every one of them.
 
     Args:
         channel, writer, limits, queue, id_prefix, with_ids, time_unit: see Endpoint.
-        body_size: characters of a body.
+        body: what a body says, as a text of the wire.
         window: how many submits may be without a reply.
         settlement: write S and s records, as indexes come.
     """
 
     def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
-                 body_size: int, window: int, id_prefix: str = "", with_ids: bool = False,
+                 body: bytes, window: int, id_prefix: str = "", with_ids: bool = False,
                  settlement: bool = False, time_unit: str = "ms") -> None:
         super().__init__(channel, writer, limits, queue=queue, id_prefix=id_prefix,
                          with_ids=with_ids, time_unit=time_unit)
-        self.body = b"x" * body_size
+        self.body = body
         self.body_text = self.body
-        self.body_size = body_size
+        self.body_size = len(body)
         self.window = window
         self.settlement = settlement
         self.first_refusal = ""
@@ -234,3 +235,22 @@ cdef class Sender(Endpoint):
         if self.schedule is not None:
             wake = min(wake, self.schedule.wake(self.sent))
         return wake
+
+
+cdef class MixedSender(Sender):
+    """Submit values whose bodies differ in size: each has so much of ``body`` as is drawn.
+
+    Args:
+        sizes: what they are drawn from.
+        args, words: see Sender.
+    """
+
+    cdef Sizes sizes
+
+    def __init__(self, *args, sizes: Sizes, **words) -> None:
+        super().__init__(*args, **words)
+        self.sizes = sizes
+
+    cdef int submit(self, int64_t time, bint more) except -1 nogil:
+        self.body_size = self.sizes.next()
+        return Sender.submit(self, time, more)

@@ -1,0 +1,81 @@
+"""The sizes of message bodies: their text, and what it says.
+
+`100` is one size, `1k..64k` a range whose sizes are as likely each, and of `100:80%,10k:20%` four
+bodies of five have 100 bytes, and one has 10,000.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from quiver_fast.errors import UsageError
+
+__all__ = ["BodySize", "largest_body", "parse_body_size"]
+
+# What one Data section holds; only a body that streams has several, and then all are alike.
+_LARGEST_MIXED = 2**32 - 1
+_MOST_PARTS = 100
+_UNITS = {None: 1, "": 1, "k": 1000, "m": 10**6}
+_SIZE = r"([0-9]{1,10})([km]?)"
+_PART = rf"{_SIZE}(?:\.\.{_SIZE})?(?::([0-9]{{1,3}})(?:\.([0-9]{{1,2}}))?%)?"
+_WHOLE = 10_000
+
+
+class BodySize(NamedTuple):
+    """A part of a mix.
+
+    Attributes:
+        least: the smallest of its sizes.
+        most: the largest, which is as likely as any between.
+        share: how many messages it has of each block of messages, which has the shares of all.
+    """
+
+    least: int
+    most: int
+    share: int
+
+
+def parse_body_size(text: str) -> int | tuple[BodySize, ...]:
+    """Return the one size of all bodies, or the parts of a mix.
+
+    Raises:
+        UsageError: it says neither.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    parts = [_part(part) for part in text.split(",")]
+    if len(parts) > _MOST_PARTS:
+        raise UsageError(f"body-size has {len(parts)} parts, more than {_MOST_PARTS}")
+    if sum(part.share for part in parts) != _WHOLE:
+        sum_text = f"{sum(part.share for part in parts) / 100:g}"
+        raise UsageError(f"body-size: the shares of '{text}' add up to {sum_text} %, not to 100 %")
+    divisor = math.gcd(*(part.share for part in parts))
+    return tuple(part._replace(share=part.share // divisor) for part in parts)
+
+
+def _part(text: str) -> BodySize:
+    match = re.fullmatch(_PART, text)
+    if match is None:
+        raise UsageError(
+            f"body-size: '{text}' is not BYTES, LEAST..MOST or either with a share, such as 10k:20%"
+        )
+    first, first_unit, last, last_unit, percent, hundredths = match.groups()
+    least = int(first) * _UNITS[first_unit]
+    most = least if last is None else int(last) * _UNITS[last_unit]
+    if not least <= most <= _LARGEST_MIXED:
+        raise UsageError(
+            f"body-size: '{text}': sizes of a mix rise, and are at most {_LARGEST_MIXED}"
+        )
+    share = _WHOLE
+    if percent is not None:
+        share = int(percent) * 100 + int((hundredths or "").ljust(2, "0"))
+    if share == 0:
+        raise UsageError(f"body-size: '{text}': a share is more than 0 %")
+    return BodySize(least, most, share)
+
+
+def largest_body(sizes: int | tuple[BodySize, ...]) -> int:
+    """Return the largest size."""
+    return sizes if isinstance(sizes, int) else max(part.most for part in sizes)

@@ -1,0 +1,3 @@
+from quiver_fast.engine.sender import Sender
+
+class FileSender(Sender): ...
