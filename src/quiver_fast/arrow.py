@@ -10,6 +10,7 @@ import contextlib
 import functools
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quiver_fast.arguments import endpoint
@@ -217,6 +218,7 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
         goal=config.count if joint else 0,
         exact=config.pacing == "exact" and bool(config.rate or config.rate_steps),
         patience=patience_of(config),
+        counts_turns=config.sends or config.is_shaped,
     )
     if joint:
         limits = limits.share_of_none()
@@ -287,11 +289,20 @@ def make_receiver(
     """
     from quiver_fast.engine.receiver import Receiver
 
-    kind = Receiver
+    kind: Callable[..., Receiver] = Receiver
     if config.streaming:
         from quiver_fast.engine.stream_receiver import StreamReceiver
 
         kind = StreamReceiver
+    elif config.is_shaped:
+        from quiver_fast.engine.shaped_receiver import ShapedReceiver
+
+        kind = partial(
+            ShapedReceiver,
+            delay=config.receive_delay,
+            receiving=config.pause.after,
+            pausing=config.pause.length,
+        )
     return kind(
         connection,
         writer,
@@ -364,6 +375,7 @@ def make_sender(
         exact=config.pacing == "exact",
         time_unit=config.time_unit,
         transaction_size=config.transaction_size,
+        asked_silence=config.asked_silence,
     )
 
 

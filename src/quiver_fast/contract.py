@@ -22,6 +22,7 @@ from quiver_fast.options import option
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import keys
 from quiver_fast.rate_steps import RateStep, parse_rate_steps
+from quiver_fast.receiving import Pauses, asked_silence, parse_pauses
 
 __all__ = ["CSP_BODY_LIMIT", "DEFAULT_PORTS", "ArrowConfig", "parse", "usage"]
 
@@ -94,6 +95,8 @@ class ArrowConfig:
     subject: str
     group_id: str
     properties: dict[str, str | int | bool]
+    receive_delay: int
+    pause: Pauses
     streaming: bool
     spin: bool
     tls_verify: bool
@@ -153,6 +156,16 @@ class ArrowConfig:
         return self.operation == "send"
 
     @property
+    def asked_silence(self) -> float:
+        """For how many seconds the receiver moves nothing because it was asked to."""
+        return asked_silence(self.receive_delay, self.pause)
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether the receiver does something else with messages than to accept them at once."""
+        return self.asked_silence > 0
+
+    @property
     def with_ids(self) -> bool:
         """Whether the records have ids."""
         return self.record_format != "v3"
@@ -189,6 +202,7 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
         body = _file_body(str(values["body-file"]), given.get("scheme") == "csp")
         values |= {"body-file": body, "body-size": len(body)}
     values["rate-steps"] = parse_rate_steps(given.get("rate-steps", ""))
+    values["pause"] = parse_pauses(given.get("pause", ""))
     values["properties"] = parse_properties(given.get("properties", ""))
     values["record-format"] = values["record-format"] or revision
     # Milliseconds do not show what a sleep adds; finer records do.
@@ -243,6 +257,8 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("purge is the receiver's")
     if config.filter and (config.sends or config.passive or config.purge):
         raise UsageError("filter is for a receiver that attaches by itself, and does not purge")
+    if config.asked_silence and (config.streaming or config.transaction_size or config.purge):
+        raise UsageError("receive-delay and pause exclude streaming, transactions and purge")
     if config.has_many_ends:
         _check_many_ends(config)
     if config.scheme == "csp":
@@ -284,6 +300,8 @@ def _check_csp(config: ArrowConfig) -> None:
         "subject": config.subject,
         "group-id": config.group_id,
         "properties": config.properties,
+        "receive-delay": config.receive_delay,
+        "pause": config.pause.length,
         "first-id": config.first_id != DEFAULTS["first-id"],
         "purge": config.purge,
         "address": config.address,

@@ -8,7 +8,7 @@ from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.server import command as server
 from quiver_fast.cli.shared.common import report_error, run_command
-from quiver_fast.cli.shared.quantities import count, duration
+from quiver_fast.cli.shared.quantities import count, duration, fine_duration
 from quiver_fast.errors import QuiverError, UsageError
 
 
@@ -20,13 +20,26 @@ def test_count(text, value):
     assert count(text) == value
 
 
-@pytest.mark.parametrize(("text", "value"), [("1", 1), ("5s", 5), ("2m", 120), ("1h", 3600)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", 1), ("5s", 5), ("2m", 120), ("1h", 3600), ("1m30s", 90), ("2000ms", 2), ("1h1s", 3601)],
+)
 def test_duration(text, value):
     assert duration(text) == value
+    assert fine_duration(text) == value * 1_000_000
 
 
-@pytest.mark.parametrize("text", ["", "k", "-1", "1.5", "1g", "1 k", "²"])
-@pytest.mark.parametrize("parse", [count, duration])
+@pytest.mark.parametrize(
+    ("text", "value"), [("5ms", 5000), ("1s500ms", 1_500_000), ("200us", 200), ("1ms1us", 1001)]
+)
+def test_fine_duration(text, value):
+    assert fine_duration(text) == value
+    with pytest.raises(argparse.ArgumentTypeError, match=f"must be whole seconds, not {text}"):
+        duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "k", "-1", "1.5", "1g", "1 k", "²", "5s1m", "1mm"])
+@pytest.mark.parametrize("parse", [count, duration, fine_duration])
 def test_not_a_number(parse, text):
     with pytest.raises(argparse.ArgumentTypeError):
         parse(text)

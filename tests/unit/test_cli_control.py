@@ -70,7 +70,7 @@ class Receiver:
             sent=lambda count: self.said.append(f"sent {count}"),
             stop=lambda: self.said.append("stop"),
         )
-        self.plan = SimpleNamespace(options=SimpleNamespace(timeout=timeout))
+        self.plan = SimpleNamespace(options=SimpleNamespace(patience=timeout))
         self.running = True
         self.silence = 0.0
         self.tolerant = False

@@ -64,6 +64,8 @@ EXTENSIONS = [
     (["--group-id", "g"], ["group-id=g"]),
     (["--properties", "a=1,b=x"], ["properties=a=1,b=x"]),
     (["--record-format", "v1"], ["record-format=v1"]),
+    (["--receive-delay", "5ms"], ["receive-delay=5000"]),
+    (["--pause-receivers", "10s:500ms"], ["pause=10s:500ms"]),
     (["--time-unit", "us"], ["time-unit=us"]),
     (["--max-frame-size", "64k"], ["max-frame-size=64000"]),
     (["--sasl-mechanisms", "PLAIN ANONYMOUS"], ["sasl-mechanisms=PLAIN ANONYMOUS"]),
@@ -207,6 +209,35 @@ def test_password_file(tmp_path):
 def test_contradictions(words, url, message):
     with pytest.raises(UsageError, match=message):
         options_of(words, url)
+
+
+SLOW = [["--receive-delay", "5ms"], ["--pause-receivers", "10s:5s"]]
+
+
+@pytest.mark.parametrize("words", SLOW)
+@pytest.mark.parametrize("others", [["--streaming"], ["--transaction-size", "5"]])
+def test_what_slow_receivers_cannot_do(words, others):
+    with pytest.raises(UsageError, match=f"{words[0]} does not go with {others[0]}"):
+        plan_of(*words, *others)
+
+
+@pytest.mark.parametrize("words", SLOW)
+def test_slow_receivers_are_of_amqp(words):
+    with pytest.raises(UsageError, match=f"a csp URL does not go with {words[0]}"):
+        plan_of(*words, url="csp://h/q")
+
+
+def test_an_asked_silence_is_no_fault():
+    assert options_of([], "q").patience == 10
+    assert options_of(["--receive-delay", "500ms"], "q").patience == 10.5
+    assert options_of(["--pause-receivers", "1s:1m30s"], "q").patience == 100
+    assert options_of(["--pause-receivers", "1s:1m30s", "--timeout", "0"], "q").patience == 0
+
+
+@pytest.mark.parametrize("text", ["5s", "5s:", ":5s", "0s:5s", "5s:0", "1h:9999999999h", "1:2:3"])
+def test_pauses_that_are_none(text):
+    with pytest.raises(UsageError, match="pause: "):
+        options_of(["--pause-receivers", text], "q")
 
 
 def test_unknown_scheme_is_ours_to_refuse_but_upstreams_to_take():

@@ -27,10 +27,12 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     (
         "arguments",
         "body_sizes",
+        "durations",
         "process",
         "program",
         "rate_steps",
         "ready_file",
+        "receiving",
         "records",
         "queuefile",
         "schemas",

@@ -22,7 +22,7 @@ from quiver_fast.cli.server import command as server
 from quiver_fast.cli.shared.common import initial_text
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import parse_url
-from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, SECURITY
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, RECEIVER, SECURITY
 from quiver_fast.options.option import CHOICE, NUMBER, SIZES, SWITCH, Option, keys, usage, values
 from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.schemas import schema_text
@@ -47,7 +47,7 @@ def test_a_configuration_has_what_is_declared(declared, config) -> None:
 
 
 def test_the_options_of_both_arrows_are_what_is_declared() -> None:
-    groups = (LOAD, MESSAGE, SECURITY)
+    groups = (LOAD, MESSAGE, RECEIVER, SECURITY)
     expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in groups}
     fields = {field.name for field in dataclasses.fields(ArrowOptions)}
     assert fields == expected | {"password", "expose_password", "pacing"}
@@ -60,7 +60,7 @@ def test_a_summary_has_every_option_that_is_no_secret() -> None:
         "send", Implementation("x", ("x",)), url, ArrowOptions.from_arguments(args, url), "id"
     )
     config = summary_config(plan, Path("out"))
-    groups = (LOAD, MESSAGE, PAIR)
+    groups = (LOAD, MESSAGE, PAIR, RECEIVER)
     expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in groups}
     assert expected <= config.keys()
     schema = json.loads(schema_text("arrow-summary"))

@@ -36,6 +36,8 @@ complete -c quiver-arrow -l ttl -x -d 'Have servers drop messages that are older
 complete -c quiver-arrow -l subject -x -d 'Send messages with this subject'
 complete -c quiver-arrow -l group-id -x -d 'Send messages of this group'
 complete -c quiver-arrow -l properties -x -d 'Send messages with these application properties'
+complete -c quiver-arrow -l receive-delay -x -d 'Receive as a slow consumer'
+complete -c quiver-arrow -l pause-receivers -x -d 'Have receivers stop again and again'
 complete -c quiver-arrow -l address -x -d 'Use TEXT as the AMQP address, in place of the URL\'s'
 complete -c quiver-arrow -l declare -d 'Create the queue first, unless it is there'
 complete -c quiver-arrow -l purge -d 'Receive what is in the queue first, and discard it'

@@ -36,6 +36,8 @@ complete -c quiver-bench -l ttl -x -d 'Have servers drop messages that are older
 complete -c quiver-bench -l subject -x -d 'Send messages with this subject'
 complete -c quiver-bench -l group-id -x -d 'Send messages of this group'
 complete -c quiver-bench -l properties -x -d 'Send messages with these application properties'
+complete -c quiver-bench -l receive-delay -x -d 'Receive as a slow consumer'
+complete -c quiver-bench -l pause-receivers -x -d 'Have receivers stop again and again'
 complete -c quiver-bench -l drain-timeout -x -d 'When the sender has ended, receive what it sent for up to DURATION'
 complete -c quiver-bench -l cert -r -F -d 'The TLS certificate file of the servers'
 complete -c quiver-bench -l key -r -F -d 'The TLS private key file of the servers'

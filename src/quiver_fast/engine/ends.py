@@ -66,6 +66,7 @@ class EndsShape:
         goal: messages with which receivers that know no number of their own have all; 0 for none.
         exact: keep schedules awake.
         patience: seconds to wait for peers that connect; None for ever.
+        counts_turns: see EndsLoop.
     """
 
     connections: int
@@ -79,6 +80,7 @@ class EndsShape:
     goal: int = 0
     exact: bool = False
     patience: float | None = None
+    counts_turns: bool = False
 
     @property
     def count(self) -> int:
@@ -136,6 +138,7 @@ class Ends:
         self._loop = EndsLoop(
             writer, self._control, self._inner, connections=shape.connections, links=shape.links,
             sends=shape.sends, goal=shape.goal, exact=shape.exact,
+            counts_turns=shape.counts_turns,
         )  # fmt: skip
         self._opening: list[_Opening] = []
         self._listeners: list[socket.socket] = []

@@ -26,6 +26,8 @@ cdef struct End:
 
 cdef class EndsLoop(Lines):
     cdef bint sends
+    # Messages are transferred in the turns of the ends.
+    cdef bint counts_turns
     # Schedules are kept awake, not asleep.
     cdef bint is_exact
     cdef RecordWriter writer

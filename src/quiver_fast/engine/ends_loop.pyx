@@ -53,17 +53,20 @@ cdef class EndsLoop(Lines):
         sends: they are senders.
         goal: messages with which receivers have all, together; 0 for no such number.
         exact: keep schedules awake, on a core of their own.
+        counts_turns: ends transfer in their turns, and not only as something comes for them.
 
     Raises:
         MemoryError, OSError: the system has no room for them.
     """
 
     def __init__(self, writer, Control control, Control inner, *, connections: int, links: int,
-                 sends: bool, goal: int = 0, exact: bool = False) -> None:
+                 sends: bool, goal: int = 0, exact: bool = False,
+                 counts_turns: bool = False) -> None:
         self.writer = writer
         self.control = control
         self.inner = inner
         self.sends = sends
+        self.counts_turns = counts_turns
         self.goal = goal if goal else INT64_MAX
         self.is_exact = exact
         super().__init__(connections)
@@ -262,7 +265,7 @@ cdef class EndsLoop(Lines):
                 not (<Connection>line.connection).blocked):
             (<Connection>line.connection).write()
         wake = (<Endpoint>end.endpoint).turn(now)
-        if self.sends:
+        if self.counts_turns:
             self.count(end)
         if line.count == 1:
             # At once, so that the next line can use the buffer.

@@ -35,5 +35,6 @@ class Sender(Endpoint):
         exact: bool = False,
         time_unit: str = "ms",
         transaction_size: int = 0,
+        asked_silence: float = 0,
     ) -> None: ...
     def run(self) -> None: ...

@@ -68,19 +68,20 @@ cdef class Sender(Outgoing):
         settlement: write S and s records.
         presettled: send settled (at most once); there are no outcomes then.
         exact: keep a schedule awake, on a core of its own, so that no message goes late.
+        asked_silence: seconds for which a receiver that was asked to be slow gives no outcome.
     """
 
     def __init__(self, connection, writer, limits, *, address: str, name: str,
                  template: MessageTemplate, with_ids: bool = False, settlement: bool = False,
                  presettled: bool = False, exact: bool = False, time_unit: str = "ms",
-                 transaction_size: int = 0) -> None:
+                 transaction_size: int = 0, asked_silence: float = 0) -> None:
         super().__init__(connection, writer, limits, address=address, name=name,
                          template=template, presettled=presettled, time_unit=time_unit,
                          transaction_size=transaction_size)
         self.with_ids = with_ids
         self.settlement = settlement
         self.first_refusal = ""
-        self.patience = DRAIN_TIMEOUT
+        self.patience = DRAIN_TIMEOUT + <int64_t>(asked_silence * SECOND)
         if self.limits.pacer is not None:
             self.schedule = Schedule(self.limits.pacer, self.clock_base)
             self.is_exact = exact

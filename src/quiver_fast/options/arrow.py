@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from quiver_fast.options.option import CHOICE, NUMBER, SIZES, SWITCH, TEXT, Option
 
-__all__ = ["ARROW_OPTIONS", "LOAD", "MESSAGE", "PAIR", "SECURITY"]
+__all__ = ["ARROW_OPTIONS", "LOAD", "MESSAGE", "PAIR", "RECEIVER", "SECURITY"]
 
 # Headings of the usage text, and of the help of the commands.
 _REQUIRED, _BESIDES = "Required", "What wrappers pass besides (default)"
 _LIMITS, _SAFETY = "Limits and load (default)", "Security (default)"
 _PROTOCOL = "Records and limits of the protocol (default)"
 LOAD, MESSAGE, PAIR = "test options", "message options", "pair options"
-SECURITY = "security options"
+RECEIVER, SECURITY = "receiver options", "security options"
 
 ARROW_OPTIONS = (
     Option("connection-mode", CHOICE, choices=("client", "server"), section=_REQUIRED,
@@ -92,6 +92,18 @@ ARROW_OPTIONS = (
         metavar="NAME=VALUE,…", side="send", group=MESSAGE,
         help="Send messages with these application properties; whole numbers are sent as such, "
         "and so are true and false"),
+    Option("receive-delay", NUMBER, "MICROSECONDS",
+        "receivers: take a message, wait so long, accept it, and only then take the next", 0,
+        zero="none", most=2**31 * 10**6, section=_LIMITS, extension=True, flag="--receive-delay",
+        metavar="DURATION", group=RECEIVER,
+        help="Receive as a slow consumer: take a message, work on it for DURATION, such as 5ms or "
+        "200us, accept it, and only then take the next"),
+    Option("pause", TEXT, "RECEIVE:PAUSE",
+        "receivers: receive for a time, take nothing and give no credit for another, and so on, "
+        "such as 10s:5s", "", shown="none", section=_LIMITS, extension=True,
+        flag="--pause-receivers", metavar="RECEIVE:PAUSE", group=RECEIVER,
+        help="Have receivers stop again and again: with 10s:5s they receive for 10 seconds, take "
+        "nothing and give no credit for 5, and so on"),
     Option("record-format", CHOICE, "", "revision of the records",
         shown="v3, or as the arguments are", choices=("v1", "v2", "v3"),
         section=_PROTOCOL, extension=True, flag="--record-format", group=LOAD,

@@ -31,7 +31,7 @@ from quiver_fast.cli.shared.implementations import Implementation, find_arrow
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
 from quiver_fast.cli.shared.start import prelude_words, print_information
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
-from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.options.arrow import ARROW_OPTIONS, RECEIVER
 from quiver_fast.schemas import marked
 
 __all__ = ["main", "make_parser"]
@@ -165,6 +165,9 @@ def _plan(
             queue.refuse(f"has no effect with {flag}")
     if args.settlement and operation == "receive":
         raise UsageError("--settlement is for senders: receivers do not learn of settlement")
+    for option in ARROW_OPTIONS:
+        if option.group == RECEIVER and getattr(args, option.dest) and operation == "send":
+            raise UsageError(f"{option.flag} is for receivers")
     return ArrowPlan(
         operation=operation,
         implementation=implementation,

@@ -58,8 +58,8 @@ class Drain:
             self._receiver.control.sent(self._sender.transferred)
 
     def _is_silent(self) -> bool:
-        timeout = self._receiver.plan.options.timeout
-        return timeout > 0 and self._receiver.silence > timeout
+        patience = self._receiver.plan.options.patience
+        return 0 < patience < self._receiver.silence
 
     def _stop(self, now: float) -> None:
         self._stopped = now

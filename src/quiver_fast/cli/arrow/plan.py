@@ -23,8 +23,9 @@ from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.contract import CSP_BODY_LIMIT
 from quiver_fast.engine.message_fields import parse_properties
 from quiver_fast.errors import UsageError
-from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, SECURITY
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, RECEIVER, SECURITY
 from quiver_fast.options.option import SWITCH, Option
+from quiver_fast.receiving import asked_silence, parse_pauses
 
 __all__ = [
     "ArrowOptions",
@@ -37,7 +38,9 @@ __all__ = [
 
 # Options that both arrows of a pair get; the others belong to one arrow's plan.
 _OF_BOTH = tuple(
-    option for option in ARROW_OPTIONS if option.flag and option.group in (LOAD, MESSAGE, SECURITY)
+    option
+    for option in ARROW_OPTIONS
+    if option.flag and option.group in (LOAD, MESSAGE, RECEIVER, SECURITY)
 )
 DEFAULT_BODY_SIZE = next(one.initial for one in ARROW_OPTIONS if one.key == "body-size")
 _EXTENSION_SCHEMES = ("amqp", "amqps", "csp")
@@ -74,6 +77,8 @@ class ArrowOptions:
     subject: str | None
     group_id: str | None
     properties: str | None
+    receive_delay: int | None
+    pause: str | None
     record_format: str | None
     settlement: bool
     time_unit: str | None
@@ -112,6 +117,7 @@ class ArrowOptions:
                 f"{args.warmup + _LEAST_MEASURED} s at least"
             )
         parse_properties(args.properties or "")
+        parse_pauses(args.pause_receivers or "")
         check_certificate(args.cert, args.key)
         tls_only = {
             "--cert": args.cert,
@@ -141,6 +147,15 @@ class ArrowOptions:
     def largest_body(self) -> int:
         """The size of the largest body."""
         return largest_body(parse_body_size(str(self.body_size)))
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds a run may be silent; 0 for ever.
+
+        A receiver that was asked to be slow is silent for longer than ``timeout``.
+        """
+        asked = asked_silence(self.receive_delay or 0, parse_pauses(self.pause or ""))
+        return self.timeout + asked if self.timeout else 0
 
     def in_fine_units(self) -> ArrowOptions:
         """Return the options with times in microseconds, unless another unit was asked for.
@@ -223,6 +238,18 @@ class ArrowPlan:
             self._check_tail_from()
         if self.filter is not None and (self.operation == "send" or self.passive):
             raise UsageError("--filter is for receivers that are not passive")
+        self._check_slowness()
+
+    def _check_slowness(self) -> None:
+        """Refuse to slow down receivers that take messages in a way of their own."""
+        others = {
+            "--transaction-size": self.options.transaction_size,
+            "--streaming": self.options.streaming,
+        }
+        for flag, value in _flags_of(RECEIVER, self.options).items():
+            for other, given in others.items():
+                if value and given:
+                    raise UsageError(f"{flag} does not go with {other}")
 
     def _check_tail_from(self) -> None:
         """Only a queue that keeps its entries has a start and an end to read from."""
@@ -242,7 +269,8 @@ class ArrowPlan:
             "--durable": options.durable,
             "--streaming": options.streaming,
             "--presettled": options.presettled,
-            **{flag: value is not None for flag, value in _message_flags(options).items()},
+            **{flag: value is not None for flag, value in _flags_of(MESSAGE, options).items()},
+            **_flags_of(RECEIVER, options),
             "--max-frame-size": options.max_frame_size,
             "--sasl-mechanisms": options.sasl_mechanisms,
             "a user": options.username,
@@ -413,6 +441,8 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "subject": options.subject,
         "group_id": options.group_id,
         "properties": parse_properties(options.properties or ""),
+        "receive_delay": options.receive_delay,
+        "pause": options.pause,
         "streaming": options.streaming,
         "record_format": plan.record_format,
         "settlement": options.settlement,
@@ -443,9 +473,10 @@ def _size_of(file: str) -> int:
     return size
 
 
-def _message_flags(options: ArrowOptions) -> dict[str, Any]:
+def _flags_of(group: str, options: ArrowOptions) -> dict[str, Any]:
+    """Return the flags under a heading, with their values."""
     return {
-        option.flag: getattr(options, option.name) for option in _OF_BOTH if option.group == MESSAGE
+        option.flag: getattr(options, option.name) for option in _OF_BOTH if option.group == group
     }
 
 

@@ -349,11 +349,11 @@ class ArrowRun:
         return None
 
     def _check_timeout(self) -> None:
-        timeout = self.plan.options.timeout
+        timeout, patience = self.plan.options.timeout, self.plan.options.patience
         size = self.files.transfers.stat().st_size
         if size != self._size:
             self._size, self._moved = size, time.monotonic()
-        elif timeout and self._silence_of_all > timeout and not self._tolerant:
+        elif timeout and self._silence_of_all > patience and not self._tolerant:
             self.stop(f"timed out: no transfers for {timeout} seconds", at_fault=True)
 
     @property

@@ -18,7 +18,7 @@ __all__ = [
     "text_field",
 ]
 
-# Fields of the messages, where they were asked for.
+# What of the messages and of the receiver was asked for.
 _FIELDS = {
     "rate_steps": "Rate steps",
     "body_file": "Body file",
@@ -26,6 +26,8 @@ _FIELDS = {
     "ttl": "Time to live (ms)",
     "subject": "Subject",
     "group_id": "Group",
+    "receive_delay": "Receive delay (us)",
+    "pause": "Receive and pause",
 }
 # A larger share of the send delay in a latency is told.
 _OWN_SHARE = 0.1

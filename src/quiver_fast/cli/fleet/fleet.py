@@ -79,7 +79,7 @@ class Fleet:
         self._forwarded = 0
         self._drains: list[QueueDrain] = []
         self._queues: dict[int, list[RemoteEnd]] = {}
-        self._timeout = 0
+        self._patience = 0.0
         self._looked = False
         self.hosts: list[Host] = []
         self.stopped: str | None = None
@@ -96,7 +96,7 @@ class Fleet:
             self.hosts.append(host)
         for end in self.ends:
             self._queues.setdefault((end.plan.ends or {})["queue"], []).append(end)
-        self._timeout = jobs[0].plans[0].options.timeout
+        self._patience = jobs[0].plans[0].options.patience
         for ends in self._queues.values():
             sides = [
                 [end for end in ends if end.plan.role == role] for role in ("sender", "receiver")
@@ -252,8 +252,8 @@ class Fleet:
     def _judge_silence(self, ends: Sequence[RemoteEnd]) -> None:
         """Stop the ends of a queue at which nothing moves any more, while it has senders."""
         running = [end for end in ends if end.running]
-        if not self._timeout or not any(end.plan.role == "sender" for end in running):
+        if not self._patience or not any(end.plan.role == "sender" for end in running):
             return
-        if min(end.silence for end in running) > self._timeout:
+        if min(end.silence for end in running) > self._patience:
             for end in running:
-                end.stop(f"timed out: no transfers for {self._timeout} seconds", at_fault=True)
+                end.stop(f"timed out: no transfers for {self._patience:g} seconds", at_fault=True)

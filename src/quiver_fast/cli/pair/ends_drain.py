@@ -92,8 +92,8 @@ class QueueDrain:
         return sum(run.last_snapshot.count for run in self._receivers) >= self._sent
 
     def _is_silent(self, running: Sequence[ArrowRun]) -> bool:
-        timeout = running[0].plan.options.timeout
-        return timeout > 0 and min(run.silence for run in running) > timeout
+        patience = running[0].plan.options.patience
+        return 0 < patience < min(run.silence for run in running)
 
     def _stop(self, running: Iterable[ArrowRun], now: float) -> None:
         self._stopped = now

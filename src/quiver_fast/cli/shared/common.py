@@ -13,7 +13,7 @@ from typing import NoReturn
 from quiver_fast import __version__
 from quiver_fast.cli.shared.completion import SHELLS, completion
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
-from quiver_fast.cli.shared.quantities import body_size, count, duration, within
+from quiver_fast.cli.shared.quantities import body_size, count, duration, fine_duration, within
 from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
@@ -181,6 +181,7 @@ def add_arrow_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a measurement: how much, how fast, of what kind."""
     add_options(parser, arrow.LOAD, ARROW_OPTIONS)
     add_options(parser, arrow.MESSAGE, ARROW_OPTIONS)
+    add_options(parser, arrow.RECEIVER, ARROW_OPTIONS)
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
@@ -243,12 +244,15 @@ class _RateSteps(argparse.Action):
             namespace.duration = total_seconds(steps)
 
 
+_DURATIONS = {"SECONDS": duration, "MICROSECONDS": fine_duration}
+
+
 def _type(option: Option) -> Callable[[str], int | str]:
     if option.kind == SIZES:
         return body_size
     if option.kind != NUMBER:
         return str
-    parse = duration if option.metavar == "DURATION" else count
+    parse = _DURATIONS[option.unit] if option.metavar == "DURATION" else count
     # 0 is refused where it has no meaning.
     least = 1 if parse is count and option.shown not in ("", "none") else 0
     return within(parse, max(option.least, least), option.most)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 from quiver_fast.body_sizes import parse_body_size
+from quiver_fast.durations import microseconds
 
-__all__ = ["body_size", "count", "duration", "positive_count", "within"]
+__all__ = ["body_size", "count", "duration", "fine_duration", "positive_count", "within"]
 
 _COUNT_UNITS = {"m": 1_000_000, "k": 1_000}
 _DURATION_UNITS = {"h": 3600, "m": 60, "s": 1}
+_EXAMPLES = "such as 30, 30s, 1m30s or 1h"
 # What people write for a unit, and the unit that they mean.
 _COUNT_WORDS = {"kb": "k", "mb": "m", "million": "m"}
 _DURATION_WORDS = {
@@ -60,12 +62,31 @@ def body_size(text: str) -> int | str:
 
 
 def duration(text: str) -> int:
-    """Parse a duration such as ``30``, ``30s``, ``5m`` or ``1h`` into seconds.
+    """Parse a duration such as ``30``, ``30s``, ``1m30s`` or ``2000ms`` into seconds.
 
     Raises:
         ArgumentTypeError: it is none; the message says what to type, where that can be guessed.
     """
-    return _with_unit(text, _DURATION_UNITS, _DURATION_WORDS, "such as 30, 30s, 5m or 1h")
+    found = microseconds(text)
+    if found is None:
+        return _with_unit(text, _DURATION_UNITS, _DURATION_WORDS, _EXAMPLES)
+    if found % 10**6:
+        raise argparse.ArgumentTypeError(f"must be whole seconds, not {text}")
+    return found // 10**6
+
+
+def fine_duration(text: str) -> int:
+    """Parse a duration such as ``5ms``, ``200us`` or ``1m30s`` into microseconds.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    found = microseconds(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a duration (units h, m, s, ms, us): such as 5ms, 200us or 1m30s"
+        )
+    return found
 
 
 def within(parse: Callable[[str], int], least: int, most: int) -> Callable[[str], int]:
