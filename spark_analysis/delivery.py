@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.model.units import PER_SECOND
+from quiver_fast.records.formats import IDS_OF_AN_END
 from spark_analysis import schema
 from spark_analysis.own import PLACE
 from spark_analysis.reconcile import (
@@ -66,7 +67,11 @@ TICK_BITS = {"ms": 10, "us": 18, "ns": 28}
 
 
 def reconciled(
-    records: DataFrame, receipts: DataFrame, runs: DataFrame, skew: Column | None = None
+    records: DataFrame,
+    receipts: DataFrame,
+    runs: DataFrame,
+    skew: Column | None = None,
+    shared: Sequence[int] = (),
 ) -> DataFrame:
     """Return the rows of ``RECONCILED``, which are read more than once.
 
@@ -75,8 +80,9 @@ def reconciled(
         receipts: those of messages of the runs, as far as send times tell.
         runs: :func:`.own.ends_of_runs` of them.
         skew: as of :func:`in_ranges`.
+        shared: likewise.
     """
-    rows = in_ranges(records, receipts, runs, skew=skew)
+    rows = in_ranges(records, receipts, runs, skew=skew, shared=shared)
     return _together(rows, "run").mapInArrow(reconcile, RECONCILED)
 
 
@@ -96,6 +102,7 @@ def in_ranges(
     runs: DataFrame,
     id_bits: int = _ID_BITS,
     skew: Column | None = None,
+    shared: Sequence[int] = (),
 ) -> DataFrame:
     """Return sends and receipts with what they are compared by, cut where ranges of keys meet.
 
@@ -106,6 +113,7 @@ def in_ranges(
         id_bits: the binary logarithm of the length of a range of ids.
         skew: of each receipt, how far its receiver's clock is ahead of its sender's, in the
             unit of its times; None where latencies are not corrected.
+        shared: the numbers of files that several senders have together; ids tell these apart.
     """
     latency = F.col("received") - F.col("sent")
     latency = latency if skew is None else latency - skew
@@ -117,11 +125,13 @@ def in_ranges(
     )
     by_ids, receipt = F.col("by_ids"), F.col("received").isNotNull()
     nothing = F.lit(0).cast("bigint")
+    sender = quotient(F.col("id") - 1, F.lit(IDS_OF_AN_END))
     rows = known.select(
         "run", "by_ids", *PLACE, "n",
         F.when(by_ids, F.col("id")).otherwise(_in_coarse(F.col("sent"))).alias("key"),
         _high(by_ids),
         receipt.alias("receipt"),
+        F.when(by_ids & F.col("file").isin(*shared), sender).otherwise(nothing).alias("sender"),
         F.coalesce(F.col("received") > _end(), F.lit(False)).alias("late"),
         F.coalesce(F.col("received"), nothing).alias("received"),
         F.coalesce(latency, nothing).alias("latency"),
@@ -211,7 +221,7 @@ def delivery(found: DataFrame, runs: DataFrame) -> DataFrame:
 
 def _gaps(found: DataFrame) -> DataFrame:
     """Return (run, name, n): messages not received though one that was sent later was."""
-    side = ["run", "source"]
+    side = ["run", "source", "sender"]
     end = F.col("value") + F.col("length")
     latest = (
         found.where("name is null")
@@ -251,7 +261,8 @@ def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
             as_facts(found_edge, fact, second=F.lit(0).cast("bigint"), value=F.col("value"))
         )
     # By the order of each sender: who sends at the same time does not send in an order.
-    behind = _reordered(found.where("name is null"), "run", "source", by=("run", "file"))
+    sides = ("run", "source", "sender")
+    behind = _reordered(found.where("name is null"), *sides, by=("run", "file"))
     of_arrows = behind.join(F.broadcast(arrows), ["run", "file"])
     tables.append(as_facts(of_arrows, REORDERED, n=F.col("n")))
     return together(tables)
@@ -260,13 +271,16 @@ def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
 def delivered(found: DataFrame, arrows: DataFrame) -> DataFrame:
     """Return the facts of how many messages of each sender were received, by ids.
 
+    ``value`` is the number of a sender that shares its file with others; else 0.
+
     Args:
         found: the rows of :func:`reconciled`.
         arrows: (file, run, arrow) of senders.
     """
-    arrivals = found.where("name is null").groupBy("run", "source").agg(F.sum("length").alias("n"))
-    named = arrivals.withColumnRenamed("source", "file").join(F.broadcast(arrows), ["run", "file"])
-    return as_facts(named, DELIVERED, n=F.col("n"))
+    arrivals = found.where("name is null").groupBy("run", "source", "sender")
+    sums = arrivals.agg(F.sum("length").alias("n")).withColumnRenamed("source", "file")
+    named = sums.join(F.broadcast(arrows), ["run", "file"])
+    return as_facts(named, DELIVERED, value=F.col("sender"), n=F.col("n"))
 
 
 def _named(name: str, n: Column) -> Column:

@@ -25,12 +25,12 @@ from quiver_fast.analysis.read.ends import (
     ReceivedEnds,
     SentEnds,
     end_records,
+    hides_receivers,
     is_shared,
     known_bounds,
     of_both_sides,
     sent_alone,
 )
-from quiver_fast.errors import RecordError
 from spark_analysis import schema, transforms
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
 from spark_analysis.results import delivered_of, delivery_of, file_analysis, histogram_of
@@ -53,16 +53,10 @@ def ends_and_bounds(files: RunFiles) -> tuple[list[EndRecords], RunBounds]:
     """Return the ends of a run, and what the summaries beside their records know of it.
 
     Raises:
-        RecordError: one side has no file, a summary is damaged, or a process had several ends.
+        RecordError: one side has no file, or a summary is damaged.
         OSError: a summary cannot be read.
     """
     ends = [end_records(path) for path in files.paths]
-    for end in ends:
-        if end.members > 1:
-            raise RecordError(
-                f"{end.path}: its process had {end.members} ends, which Spark does not tell "
-                "apart: use --engine local, or measure with --processes of one for each end"
-            )
     return ends, known_bounds(*of_both_sides(files.name, ends))
 
 
@@ -116,13 +110,13 @@ def ends_run(
     if not run.read_to_end and is_shared(receivers):
         # Another receiver may have had the message in hand: a gap proves nothing.
         delivery["lost"] = 0
-    if not by_ids and not sent.alone:
+    if (not by_ids and not sent.alone) or hides_receivers(receivers):
         delivery["reordered"] = None
     shares = None
     if by_ids:
-        arrived = {
-            end.first: delivered_of(file, table) for end, file in zip(senders, sends, strict=True)
-        }
+        arrived: dict[int, int] = {}
+        for end, file in zip(senders, sends, strict=True):
+            arrived |= delivered_of(file, table, end.first)
         shares = Shares(arrived, [one.reordered for one in found])
     received = ReceivedEnds(found, every, delivery, shares)
     return MergedEnds(name, senders, receivers, sent, received, run).data()

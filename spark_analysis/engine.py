@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -125,6 +125,10 @@ def load_run(
     progress(0, size)
     described = _described(files)
     ends, bounds = ends_and_bounds(files) if files.many else ([], run_bounds(files))
+    if ends:
+        described = [
+            replace(file, members=end.members) for file, end in zip(described, ends, strict=True)
+        ]
     places = _absolute(files)
 
     def analyse(table: pa.Table) -> AnalysedRun:

@@ -121,7 +121,8 @@ def _receipts(
     if paired:
         both = of_runs.where(F.col("run").isin(paired))
         sends = records.where(F.col("run").isin(paired))
-        found = reconciled(sends, both, runs, skew).persist()
+        shared = [f.number for f in files if f.role == SENDER and f.members > 1]
+        found = reconciled(sends, both, runs, skew, shared).persist()
         kept.append(found)
         rows = [(file.number, file.run, file.arrow) for file in files if file.role == RECEIVER]
         arrows = records.sparkSession.createDataFrame(rows, _ARROWS)

@@ -60,6 +60,7 @@ class RecordFile:
         id_key: by which ids that are no numbers are hashed (:mod:`quiver_fast.records.ids`);
             the driver's own by default, so that all tasks of a job have one.
         remote: what opens it, if ``path`` is a URL.
+        members: how many ends recorded in it.
     """
 
     number: int
@@ -72,6 +73,7 @@ class RecordFile:
     compressed: bool
     id_key: bytes = field(default_factory=partial(key_or_own, None), repr=False)
     remote: RemotePath | None = field(default=None, repr=False)
+    members: int = 1
 
     @property
     def location(self) -> AnyPath:

@@ -267,8 +267,9 @@ def _first_to_have(context: BarrierTaskContext, mine: Sequence[str]) -> list[str
 
 def _file(number: int, end: EndRecords, told: tuple[Any, ...]) -> RecordFile:
     record_format, operation, unit, _ = told
-    path = str(end.path)
-    return RecordFile(number, path, _RUN, str(number), record_format, operation, unit, False)
+    path, members = str(end.path), end.members
+    known = (record_format, operation, unit, False)
+    return RecordFile(number, path, _RUN, str(number), *known, members=members)
 
 
 def _read(spark: SparkSession, files: Sequence[RecordFile], parts: int) -> DataFrame:

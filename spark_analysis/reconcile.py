@@ -32,7 +32,8 @@ __all__ = [
 # that ``source`` sent from (send_split, value) on; or a fact of the receiver's file, the
 # second of receipt standing as the split. Without one, arrivals of messages that were sent:
 # ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
-# were sent by ``source`` from (send_split, value) on. Without ids ``length`` is 1, and ``n`` are
+# were sent by ``source`` from (send_split, value) on; ``sender`` is the number of one that shares
+# its file with others, else 0. Without ids ``length`` is 1, and ``n`` are
 # arrivals in order, the last of them sent at the time ``value`` (:func:`_in_order`). ``range``
 # is that of the keys, where ranges were compared one by one.
 RECONCILED = StructType(
@@ -40,6 +41,7 @@ RECONCILED = StructType(
         StructField("run", StringType(), nullable=False),
         StructField("name", StringType()),
         StructField("source", LongType()),
+        StructField("sender", LongType()),
         StructField("file", LongType()),
         StructField("split", LongType()),
         StructField("position", LongType()),
@@ -235,6 +237,7 @@ class _SendRuns:
         within = self._offset[row] + (firsts - self._firsts[row]).astype(np.int64)
         return {
             "source": self._sends["file"][send].astype(np.int64),
+            "sender": self._sends["sender"][send],
             "send_split": self._sends["split"][send],
             "value": self._sends["position"][send] + within,
         }
@@ -247,7 +250,7 @@ def _joined(arrivals: Columns) -> Columns:
     are one row again before they are shuffled to where the order of all is looked at.
     """
     size = len(arrivals["n"])
-    fresh = _changed(arrivals, "file", "split", "source", "send_split")
+    fresh = _changed(arrivals, "file", "split", "source", "sender", "send_split")
     for name in ("position", "value"):
         fresh[1:] |= arrivals[name][1:] != arrivals[name][:-1] + arrivals["length"][:-1]
     starts = np.flatnonzero(fresh)
@@ -295,6 +298,7 @@ def _in_order(own: Columns) -> Columns:
     nothing = np.zeros(len(starts), np.int64)
     return {
         "source": nothing,
+        "sender": nothing,
         "file": own["file"][starts].astype(np.int64),
         "split": own["split"][starts],
         "position": own["position"][starts],

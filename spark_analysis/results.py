@@ -271,9 +271,18 @@ def delivery_of(
     return delivery_section(counts, by_ids=bool(values[IDS]), unit=unit, run=run)
 
 
-def delivered_of(file: RecordFile, table: pa.Table) -> int:
-    """Return how many messages of a sender of several were received."""
-    return _Facts(table, file.arrow).total(DELIVERED)
+def delivered_of(file: RecordFile, table: pa.Table, first: int) -> dict[int, int]:
+    """Return how many messages of each sender of a file were received, by its number.
+
+    Args:
+        file: of one of several senders, or of some of them.
+        table: the facts of the run.
+        first: the number of the first of these.
+    """
+    _, senders, counts = _Facts(table, file.arrow).rows(DELIVERED)
+    if file.members == 1:
+        return {first: int(counts.sum())}
+    return dict(zip(senders.tolist(), counts.tolist(), strict=True))
 
 
 def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds) -> dict[str, Any]:

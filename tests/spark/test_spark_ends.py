@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from quiver_fast.errors import RecordError
 
 if why_missing("spark") is None:
     from spark_analysis import thinning
-    from spark_analysis.ends import ends_and_bounds
     from spark_analysis.engine import load_run
 
 if TYPE_CHECKING:
@@ -51,19 +51,6 @@ def write_summaries(folder: Path, senders: int, receivers: int, queues: int) -> 
                 "arrow": {"queue_empty": False} if role == "receiver" else None,
             }
             (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
-
-
-def test_a_process_of_several_ends_is_refused(tmp_path: Path) -> None:
-    for role in ("sender", "receiver"):
-        (tmp_path / f"{role}.0-transfers.csv").touch()
-    write_summaries(tmp_path, 1, 1, 1)
-    path = tmp_path / "sender.0-summary.json"
-    document = json.loads(path.read_text())
-    document["config"]["ends"] |= {"first": 0, "members": 4}
-    path.write_text(json.dumps(document))
-    with pytest.raises(RecordError, match="its process had 4 ends") as error:
-        ends_and_bounds(the_run(tmp_path))
-    assert "\n" not in str(error.value)
 
 
 def check(spark: SparkSession, folder: Path) -> dict[str, Any]:
@@ -101,6 +88,47 @@ def test_ends_with_ids(
         delivery["sent"] - delivery["unreceived"]
     )
     assert found["sender"]["settlement"]["all"]["count"] > 0
+
+
+def write_processes(folder: Path, made: Ends, role: str, members: int) -> None:
+    """Write the files of one side, so many of whose ends share each."""
+    texts = made.sender_text, made.receiver_text
+    text, count = (texts[0], len(made.sent)) if role == "sender" else (texts[1], len(made.received))
+    for number, first in enumerate(range(0, count, members)):
+        lines = [text(end).splitlines(keepends=True) for end in range(first, first + members)]
+        # In turns, as ends of one process record.
+        mixed = "".join(line for row in zip_longest(*lines, fillvalue="") for line in row)
+        (folder / f"{role}.{number}-transfers.csv").write_text(mixed)
+        ends = {
+            "number": number, "queue": 0, "senders": len(made.sent), "queues": 1, "first": first,
+            "receivers": len(made.received), "members": members, "url": "//localhost/q",
+            "path": "q", "count": 0, "rate": 0, "rate_steps": None,
+        }  # fmt: skip
+        counts = [sum(line[0] not in "Ss" for line in some) for some in lines]
+        document = {
+            "config": configured(credit_window=10, duration=60, count=0) | {"ends": ends},
+            "complete": False,
+            "reason": None,
+            "exit_code": 0,
+            "arrow": {"queue_empty": False, "ends": {"first": first, "counts": counts}},
+        }
+        (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_ends_that_share_processes(spark: SparkSession, tmp_path: Path, members: int) -> None:
+    """Four senders in two processes; the two receivers of their queue, alone or in one."""
+    made = Ends(9, 4, 2)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    write_processes(folder, made, "sender", 2)
+    write_processes(folder, made, "receiver", members)
+    found = check(spark, folder)
+    got = [end["members"]["received"] for end in found["ends"][:2]]
+    assert min(map(min, got)) > 0
+    assert sum(map(sum, got)) == found["delivery"]["sent"] - found["delivery"]["unreceived"]
+    # The records of a process do not tell its receivers apart.
+    assert (found["delivery"]["reordered"] is None) == (members > 1)
 
 
 @pytest.mark.slow

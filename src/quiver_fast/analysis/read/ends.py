@@ -38,7 +38,8 @@ from quiver_fast.records.splits import scan_file
 
 __all__ = [
     "EndRecords", "MergedEnds", "Progress", "ReceivedEnds", "SentEnds", "analyse_ends",
-    "end_records", "is_shared", "known_bounds", "load_ends", "of_both_sides", "sent_alone",
+    "end_records", "hides_receivers", "is_shared", "known_bounds", "load_ends", "of_both_sides",
+    "sent_alone",
 ]  # fmt: skip
 
 Progress = Callable[[int, int], None]
@@ -175,6 +176,11 @@ def is_shared(receivers: Sequence[EndRecords]) -> bool:
     return len(receivers) > 1 and (None in queues or len({*queues}) < len(queues))
 
 
+def hides_receivers(receivers: Sequence[EndRecords]) -> bool:
+    """Say whether receivers of one queue shared a process, whose records do not tell them apart."""
+    return any(end.members > 1 for end in receivers) and is_shared(receivers)
+
+
 def _have_own_queues(ends: Sequence[EndRecords], side: str) -> bool:
     """Say whether each end of a side, several of which may share a process, has a queue alone."""
     asked = ends[0].in_all
@@ -260,8 +266,7 @@ def _read_receivers(
     # Without ids nothing tells the senders of a queue apart.
     by_times = sum(one.reordered for one in found) if sent.alone else None
     reordered = by_times if shares is None else sum(shares.reordered)
-    if shared and any(one.members > 1 for one in receivers):
-        # The records of a process do not tell its receivers of one queue apart.
+    if hides_receivers(receivers):
         reordered = None
     return ReceivedEnds(found, all_of(found), reconciliation.result_of(reordered), shares)
 
@@ -358,7 +363,7 @@ class MergedEnds:
             alone = one.reordered if self._sent.alone else None
             if end.members > 1:
                 sections["members"] = _members(end, received=end.counts(one.count))
-            told = not (end.members > 1 and is_shared(self._receivers))
+            told = not (end.members > 1 and hides_receivers(self._receivers))
             sections["delivery"] = {
                 "received": one.count,
                 "older": one.older,
