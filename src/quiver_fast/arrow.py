@@ -504,7 +504,7 @@ def write_report(
     if delays is not None:
         late = {f"p{percent:g}": delays.percentile(percent) / 1000 for percent in (50, 99, 99.9)}
         report["schedule"] = {
-            "rate": config.rate or None,
+            "rate": float(config.rate) or None,
             "late_us": {**late, "max": delays.largest / 1000},
             "sending_ns": getattr(endpoint, "sending_ns", None),
         }

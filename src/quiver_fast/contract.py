@@ -13,6 +13,7 @@ in their records, and are told apart by the arguments alone:
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from quiver_fast import arguments
 from quiver_fast.body_sizes import BodySize, largest_body
@@ -23,6 +24,9 @@ from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import keys
 from quiver_fast.rate_steps import RateStep, parse_rate_steps
 from quiver_fast.receiving import Pauses, asked_silence, parse_pauses
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["CSP_BODY_LIMIT", "DEFAULT_PORTS", "ArrowConfig", "parse", "usage"]
 
@@ -78,7 +82,7 @@ class ArrowConfig:
     path: str
     duration: int
     count: int
-    rate: int
+    rate: int | Fraction
     rate_steps: tuple[RateStep, ...]
     body_size: int | tuple[BodySize, ...]
     body_file: bytes | None

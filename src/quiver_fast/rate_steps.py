@@ -4,6 +4,8 @@
 
 is 10,000 messages/s for 30 seconds, then a ramp to 50,000 within a minute, and 50,000 from there
 on. A ramp rises, or falls, in a thousand steps of equal length.
+
+A rate is a whole number, or a fraction of billionths: schedules are exact sums of them.
 """
 
 from __future__ import annotations
@@ -12,15 +14,22 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from quiver_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = [
     "Piece",
     "RateStep",
+    "billionths",
+    "exact_rate",
     "messages_due",
+    "parse_rate",
     "parse_rate_steps",
+    "rate_text",
     "schedule_of",
     "times_due",
     "total_seconds",
@@ -28,13 +37,16 @@ __all__ = [
 
 _SECOND = 10**9
 _FASTEST = 10**9
+# Faster rates are whole: a float, as JSON has them, tells no more digits apart.
+_FASTEST_FRACTION = 10**6
 _LONGEST = 2**31
 _MOST_STEPS = 1000
 _RAMP_PIECES = 1000
 _RATE_UNITS = {"": 1, "k": 1000, "m": 10**6}
 _TIME_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 # Compiled when it is used: every arrow imports this module, and few change their rate.
-_STEP = r"([0-9]{1,10})([km]?)(?:\.\.([0-9]{1,10})([km]?))?:([0-9]{1,10})([smh]?)"
+_RATE = r"[0-9]{1,10}(?:\.[0-9]{1,9})?[km]?"
+_STEP = rf"({_RATE})(?:\.\.({_RATE}))?:([0-9]{{1,10}})([smh]?)"
 
 
 class RateStep(NamedTuple):
@@ -46,8 +58,8 @@ class RateStep(NamedTuple):
         seconds: how long it takes.
     """
 
-    first: int
-    last: int
+    first: int | Fraction
+    last: int | Fraction
     seconds: int
 
 
@@ -60,7 +72,48 @@ class Piece(NamedTuple):
     """
 
     begin: int
-    rate: int
+    rate: int | Fraction
+
+
+def billionths(rate: float | Fraction) -> int:
+    """Return a rate in billionths of a message per second."""
+    return round(rate * _SECOND)
+
+
+def exact_rate(count: int) -> int | Fraction:
+    """Return the rate of so many billionths of a message per second."""
+    whole, rest = divmod(count, _SECOND)
+    if rest == 0:
+        return whole
+    # Every arrow imports this module, and most rates are whole.
+    from fractions import Fraction
+
+    return Fraction(count, _SECOND)
+
+
+def rate_text(rate: float | Fraction) -> str:
+    """Return a rate as people write it, with all its digits."""
+    whole, rest = divmod(billionths(rate), _SECOND)
+    return f"{whole}.{rest:09d}".rstrip("0") if rest else str(whole)
+
+
+def parse_rate(text: str) -> int | Fraction:
+    """Return the rate that a text such as ``500``, ``10k`` or ``0.5`` says.
+
+    Raises:
+        UsageError: it says none.
+    """
+    if re.fullmatch(_RATE, text) is None:
+        raise UsageError(f"rate '{text}' is no number of messages per second, such as 10k or 0.5")
+    number = text.rstrip("km")
+    whole, _, decimals = number.partition(".")
+    unit = _RATE_UNITS[text[len(number) :]]
+    rate = exact_rate(int(whole + decimals.ljust(9, "0")) * unit)
+    if rate > _FASTEST:
+        raise UsageError(f"rate '{text}' is above {_FASTEST} messages per second")
+    if rate > _FASTEST_FRACTION and not isinstance(rate, int):
+        raise UsageError(f"rate '{text}' is no whole number, and above {_FASTEST_FRACTION}")
+    return rate
 
 
 def parse_rate_steps(text: str) -> tuple[RateStep, ...]:
@@ -85,11 +138,14 @@ def _step(text: str) -> RateStep:
         raise UsageError(
             f"rate-steps: '{text}' is not RATE:DURATION or RATE..RATE:DURATION, such as 10k:30s"
         )
-    first, first_unit, last, last_unit, time, time_unit = match.groups()
-    begin = int(first) * _RATE_UNITS[first_unit]
-    end = begin if last is None else int(last) * _RATE_UNITS[last_unit]
-    if not 1 <= min(begin, end) <= max(begin, end) <= _FASTEST:
-        raise UsageError(f"rate-steps: '{text}': a rate is 1 to {_FASTEST} messages per second")
+    first, last, time, time_unit = match.groups()
+    try:
+        begin = parse_rate(first)
+        end = begin if last is None else parse_rate(last)
+    except UsageError as error:
+        raise UsageError(f"rate-steps: '{text}': {error}") from None
+    if min(begin, end) == 0:
+        raise UsageError(f"rate-steps: '{text}': a rate of 0 sends nothing")
     seconds = int(time) * _TIME_UNITS[time_unit]
     if seconds < 1:
         raise UsageError(f"rate-steps: '{text}': a step takes a second or more")
@@ -101,7 +157,7 @@ def total_seconds(steps: Sequence[RateStep]) -> int:
     return sum(step.seconds for step in steps)
 
 
-def schedule_of(rate: int, steps: Sequence[RateStep] = ()) -> list[Piece]:
+def schedule_of(rate: int | Fraction, steps: Sequence[RateStep] = ()) -> list[Piece]:
     """Return the schedule of a rate, or of steps if there are any; of neither it is empty.
 
     The last rate goes on. A rate of 0 is none.
@@ -112,16 +168,22 @@ def schedule_of(rate: int, steps: Sequence[RateStep] = ()) -> list[Piece]:
     begin = 0
     for step in steps:
         span = step.seconds * _SECOND
-        change = step.last - step.first
-        count = min(_RAMP_PIECES, max(1, abs(change)))
-        for number in range(count):
-            # The rate of a piece of a ramp is that of its middle.
-            rate = step.first + change * (2 * number + 1) // (2 * count)
-            found.append(Piece(begin + span * number // count, rate))
+        for number, rate in enumerate(rates := _ramp(step)):
+            found.append(Piece(begin + span * number // len(rates), rate))
         begin += span
     if steps[-1].last != steps[-1].first:
         found.append(Piece(begin, steps[-1].last))
     return found
+
+
+def _ramp(step: RateStep) -> list[int | Fraction]:
+    """Return the rates of the pieces of a step: each is that of the piece's middle."""
+    whole = isinstance(step.first, int) and isinstance(step.last, int)
+    unit = 1 if whole else _SECOND
+    first, change = round(step.first * unit), round((step.last - step.first) * unit)
+    count = min(_RAMP_PIECES, max(1, abs(change)))
+    rates = [first + change * (2 * number + 1) // (2 * count) for number in range(count)]
+    return [*rates] if whole else [exact_rate(rate) for rate in rates]
 
 
 def messages_due(schedule: Sequence[Piece], elapsed: int) -> int:
@@ -136,7 +198,7 @@ def messages_due(schedule: Sequence[Piece], elapsed: int) -> int:
 def times_due(schedule: Sequence[Piece], indices: Iterable[int]) -> list[int]:
     """Return when messages, by their numbers from 0, are due: nanoseconds after the start."""
     # In billionths of a message, so that no piece rounds what the pieces before it left.
-    before = [0]
+    before: list[int | Fraction] = [0]
     for piece, following in pairwise(schedule):
         before.append(before[-1] + (following.begin - piece.begin) * piece.rate)
     found = []

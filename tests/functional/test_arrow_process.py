@@ -248,6 +248,15 @@ def test_rate_steps_are_kept() -> None:
     assert times[150] - times[50] in (99, 100, 101)
 
 
+def test_a_rate_below_one_for_each_of_two_ends() -> None:
+    """Records have the times at which messages were due."""
+    with ScriptedPeer() as peer:
+        end = run_pyfast(*arguments("send", peer.port, rate=2.5, count=3, connections=2))
+    assert_clean(end)
+    times = sorted(int(line.split(",")[0]) for line in end.lines)
+    assert [round((time - times[0]) / 10) for time in times] == [0, 40, 80]
+
+
 def test_received_times_are_not_before_sent_times() -> None:
     pair = run_pair("pyfast", "pyfast", count=500)
     pair.check(500)

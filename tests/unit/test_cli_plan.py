@@ -98,6 +98,34 @@ def test_a_mix_of_sizes_is_for_our_senders():
         plan_of("--body-size", "1..20m", url="csp://h/q0")
 
 
+def test_a_rate_that_is_not_whole_is_for_our_senders():
+    assert "rate=0.5" in contract_arguments(plan_of("--rate", "0.5"))
+    assert "rate=1500" in contract_arguments(plan_of("--rate", "1.5k", impl=FOREIGN))
+    assert "rate=0" in contract_arguments(plan_of("--rate", "0.5", operation="receive"))
+    with pytest.raises(UsageError, match="'foreign' does not support a --rate that is not whole"):
+        plan_of("--rate", "0.5", impl=FOREIGN)
+
+
+def test_a_timeout_is_longer_than_the_time_between_two_messages():
+    for words in (["--rate", "0.1"], ["--rate-steps", "9:1s,0.1..9:9s"]):
+        with pytest.raises(UsageError, match=r"--timeout 10: at 0\.1 messages/s the sender sends"):
+            plan_of(*words)
+        plan_of(*words, "--timeout", "11")
+        plan_of(*words, "--timeout", "0")
+        plan_of(*words, operation="receive")
+
+
+@pytest.mark.parametrize("words", [["1k..2k:3s"], ["0.5..7:1m"]])
+def test_a_ramp_is_one_step(words):
+    assert options_of(["--ramp", *words], "q0") == options_of(["--rate-steps", *words], "q0")
+
+
+@pytest.mark.parametrize("words", [["1k:3s"], ["1k..1k:3s"], ["1..2:3s,3:1s"], [""]])
+def test_other_steps_are_no_ramp(words):
+    with pytest.raises(UsageError, match=r"--ramp: '.*' is not RATE\.\.RATE"):
+        options_of(["--ramp", *words], "q0")
+
+
 def test_the_file_tells_the_size(tmp_path):
     body = tmp_path / "body"
     body.write_bytes(b"y" * 70)

@@ -61,7 +61,7 @@ def test_two_options_make_all_pairs() -> None:
         (["rate=0..5:3"], "must be above 0"),
         (["rate=1..5:1"], "2 to 999 steps, not 1"),
         (["rate=1..5k:999", "credit=1,2"], "are more than 999"),
-        (["rate=fast"], "argument --rate: 'fast' is not a whole number"),
+        (["rate=fast"], "argument --rate: rate 'fast' is no number"),
         (["credit=0,1"], "must be at least 1"),
     ],
 )

@@ -112,6 +112,14 @@ def test_switches_of_the_environment(tmp_path: Path, word: str, expected: bool) 
     assert read(tmp_path, "durable = false", QUIVER_DURABLE=word).durable is False
 
 
+def test_a_rate_may_be_a_fraction_and_steps_a_ramp(tmp_path: Path) -> None:
+    assert read(tmp_path, "rate = 0.5").rate == 0.5
+    args = read(tmp_path, "ramp = '1..2:3s'")
+    assert (args.rate_steps, args.duration) == ("1..2:3s", 3)
+    assert args.workload == {"duration": 3, "rate-steps": "1..2:3s"}
+    assert read(tmp_path, "ramp = '1..2:3s'", "--rate-steps", "5:1s").rate_steps == "5:1s"
+
+
 def test_other_variables_are_nobodys(tmp_path: Path) -> None:
     assert read(tmp_path, "", QUIVER_HOME="/opt", QUIVER_IMPL_PATH="x").workload == {}
 
@@ -122,8 +130,9 @@ def test_other_variables_are_nobodys(tmp_path: Path) -> None:
         ("ratee = 1", "there is no option 'ratee'; did you mean rate?"),
         ("version = true", "there is no option 'version'"),
         ("workload = 'other.toml'", "there is no option 'workload'"),
-        ("rate = 'fast'", "rate: argument --rate: 'fast' is not"),
-        ("rate = 1.5", "rate: argument --rate: '1.5' is not"),
+        ("rate = 'fast'", "rate: argument --rate: rate 'fast' is no number"),
+        ("count = 1.5", "count: argument -c/--count: '1.5' is not"),
+        ("ramp = '1..2:3s'\nrate-steps = '5:1s'", "rate-steps: the option excludes ramp"),
         ("rate = true", "rate: the option takes text or a number"),
         ("rate = [1, 2]", "rate: the option takes text or a number"),
         ("[rate]\nsteps = 1", "rate: the option takes text or a number"),

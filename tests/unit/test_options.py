@@ -23,7 +23,17 @@ from quiver_fast.cli.shared.common import initial_text
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, RECEIVER, SECURITY
-from quiver_fast.options.option import CHOICE, NUMBER, SIZES, SWITCH, Option, keys, usage, values
+from quiver_fast.options.option import (
+    CHOICE,
+    NUMBER,
+    RATE,
+    SIZES,
+    SWITCH,
+    Option,
+    keys,
+    usage,
+    values,
+)
 from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.schemas import schema_text
 from quiver_fast.server import config as server_config
@@ -69,7 +79,7 @@ def test_a_summary_has_every_option_that_is_no_secret() -> None:
 
 @pytest.mark.parametrize("options", [ARROW_OPTIONS, SERVER_OPTIONS])
 def test_no_option_is_declared_twice(options) -> None:
-    for attribute in ("key", "flag", "letter"):
+    for attribute in ("key", "flag", "alias", "letter"):
         names = [getattr(one, attribute) for one in options if getattr(one, attribute)]
         assert len(names) == len(set(names))
 
@@ -83,7 +93,7 @@ def test_a_declaration_is_whole(option: Option) -> None:
         assert option.help
         assert option.kind in (SWITCH, CHOICE) or option.metavar
         # A number that is none for the command would be a surprise.
-        assert option.initial is None or option.kind in (NUMBER, SIZES)
+        assert option.initial is None or option.kind in (NUMBER, RATE, SIZES)
     assert not option.inverted or option.default is True
 
 

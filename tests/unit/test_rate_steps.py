@@ -13,8 +13,12 @@ from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import (
     Piece,
     RateStep,
+    billionths,
+    exact_rate,
     messages_due,
+    parse_rate,
     parse_rate_steps,
+    rate_text,
     schedule_of,
     times_due,
     total_seconds,
@@ -23,7 +27,8 @@ from quiver_fast.run.pacer import SteppedPacer
 
 SECOND = 1_000_000_000
 YEAR = 366 * 86_400
-RATES = st.one_of(st.integers(1, 20), st.integers(1, SECOND))
+FRACTIONS = st.integers(1, 10**15).map(exact_rate)
+RATES = st.one_of(st.integers(1, 20), st.integers(1, SECOND), FRACTIONS)
 STEPS = st.lists(
     st.builds(RateStep, RATES, RATES, st.integers(1, 1000)), min_size=1, max_size=4
 )  # fmt: skip
@@ -78,7 +83,7 @@ def test_one_rate_twice_is_that_rate(rate: int, index: int) -> None:
 
 @given(STEPS)
 def test_steps_keep_their_text(steps: list[RateStep]) -> None:
-    text = ",".join(f"{one.first}..{one.last}:{one.seconds}" for one in steps)
+    text = ",".join(f"{rate_text(one.first)}..{rate_text(one.last)}:{one.seconds}" for one in steps)
     assert parse_rate_steps(text) == tuple(steps)
 
 
@@ -91,6 +96,26 @@ def test_a_ramp_sends_what_its_mean_rate_does(steps: list[RateStep]) -> None:
     assert -total_seconds(steps) <= missing <= total_seconds(steps)
     assert schedule[-1].rate == steps[-1].last
     assert [piece.begin for piece in schedule] == sorted({piece.begin for piece in schedule})
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("0", 0), ("0.5", Fraction(1, 2)), ("1.5k", 1500), ("2.0", 2), ("1m", 10**6),
+     ("0.000000001", Fraction(1, 10**9)), ("1.0005k", Fraction(2001, 2))],
+)  # fmt: skip
+def test_rates_and_their_texts(text: str, rate: Fraction) -> None:
+    assert parse_rate(text) == rate
+    assert isinstance(parse_rate(text), int) is (rate == int(rate))
+    assert parse_rate(rate_text(rate)) == rate
+    # JSON has it as a float.
+    assert exact_rate(billionths(float(rate))) == rate
+
+
+def test_a_ramp_of_fractions_has_a_thousand_pieces() -> None:
+    schedule = schedule_of(0, parse_rate_steps("0.5..3:20s"))
+    assert len(schedule) == 1001
+    assert schedule[0].rate == Fraction("0.50125")
+    assert schedule[-1] == Piece(20 * SECOND, 3)
 
 
 def test_units_and_ramps() -> None:
@@ -120,9 +145,12 @@ def test_a_schedule_of_nothing_is_empty() -> None:
         ("10k", "'10k' is not RATE:DURATION"),
         ("10k:30s,", "'' is not RATE:DURATION"),
         ("10k:30s, 20k:30s", "' 20k:30s' is not"),
-        ("1.5k:3s", "is not RATE:DURATION"),
-        ("0:3s", "'0:3s': a rate is 1 to 1000000000"),
-        ("1..2000m:3s", "a rate is 1 to 1000000000"),
+        (".5:3s", "is not RATE:DURATION"),
+        ("1.0123456789:3s", "is not RATE:DURATION"),
+        ("0.0:3s", "'0.0:3s': a rate of 0 sends nothing"),
+        ("1..2000m:3s", "'1..2000m:3s': rate '2000m' is above 1000000000 messages per second"),
+        ("1.2000000003m:3s", "is not RATE:DURATION"),
+        ("1000000.1:3s", "rate '1000000.1' is no whole number, and above 1000000"),
         ("5:0s", "a step takes a second or more"),
         ("5:9999999999", "more than 2147483648"),
         (",".join(["5:1s"] * 1001), "rate-steps are 1001, more than 1000"),

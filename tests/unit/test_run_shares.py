@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,12 +41,14 @@ def test_all_shares_have_the_duration() -> None:
     ends=st.integers(1, 40),
     rate=st.integers(1, 10**6),
     elapsed=st.integers(0, 100 * SECOND),
-    stepped=st.booleans(),
+    kind=st.sampled_from(["one rate", "a fraction", "steps"]),
 )
 def test_at_any_time_all_ends_together_owe_what_the_schedule_owes(
-    ends: int, rate: int, elapsed: int, stepped: bool
+    ends: int, rate: int, elapsed: int, kind: str
 ) -> None:
-    whole = SteppedPacer(STEPS) if stepped else Pacer(rate)
+    whole = Pacer(rate)
+    if kind != "one rate":
+        whole = SteppedPacer(STEPS if kind == "steps" else schedule_of(Fraction(rate, 10**5)))
     shares = [SharePacer(whole, number, ends) for number in range(ends)]
     due = [one.messages_due(elapsed) for one in shares]
     assert sum(due) == whole.messages_due(elapsed)

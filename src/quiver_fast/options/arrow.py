@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quiver_fast.options.option import CHOICE, NUMBER, SIZES, SWITCH, TEXT, Option
+from quiver_fast.options.option import CHOICE, NUMBER, RATE, SIZES, SWITCH, TEXT, Option
 
 __all__ = ["ARROW_OPTIONS", "LOAD", "MESSAGE", "PAIR", "RECEIVER", "SECURITY"]
 
@@ -31,17 +31,19 @@ ARROW_OPTIONS = (
     Option("count", NUMBER, "MESSAGES", "end the run after so many", 0, zero="no limit",
         section=_LIMITS, flag="--count", letter="-c", metavar="COUNT", initial=0, group=LOAD,
         help="Send or receive COUNT messages"),
-    Option("rate", NUMBER, "PER-SECOND",
+    Option("rate", RATE, "PER-SECOND",
         "send by a schedule; latency counts from the time at which a message is due", 0,
-        zero="no limit", most=1_000_000_000, section=_LIMITS, flag="--rate", metavar="COUNT",
+        zero="no limit", section=_LIMITS, flag="--rate", metavar="COUNT",
         initial=0, group=LOAD,
-        help="Send COUNT messages per second; latency counts from the time at which each is due"),
+        help="Send COUNT messages per second, with pyfast also 0.5; latency counts from the time "
+        "at which each is due"),
     Option("rate-steps", TEXT, "RATE:TIME,…",
         "rates that follow each other, such as 10k:30s, or ramps: 1k..10k:1m; the last one goes on",
-        "", shown="none", section=_LIMITS, extension=True, flag="--rate-steps",
+        "", shown="none", section=_LIMITS, extension=True, flag="--rate-steps", alias="--ramp",
         metavar="RATE:TIME,…", side="send", group=LOAD,
         help="Send at rates that follow each other, such as 10k:30s,10k..50k:1m for 30 seconds at "
-        "10k/s and a ramp to 50k/s within a minute; the duration is theirs, unless it is given"),
+        "10k/s and a ramp to 50k/s within a minute; the duration is theirs, unless it is given. "
+        "A single ramp may be called so: --ramp 1k..100k:60s"),
     Option("", NUMBER, "SECONDS", zero="none", flag="--warmup", metavar="DURATION", initial=0,
         most=2**31, group=LOAD,
         help="Leave the first DURATION out of all figures but the reckoning; the records have it"),

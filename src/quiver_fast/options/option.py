@@ -11,15 +11,16 @@ from typing import NamedTuple
 
 from quiver_fast import arguments
 from quiver_fast.body_sizes import parse_body_size
+from quiver_fast.rate_steps import parse_rate
 
 __all__ = [
-    "CHOICE", "NUMBER", "SIZES", "SWITCH", "TEXT", "Option", "default_text", "key_text", "keys",
-    "number_text", "usage", "values",
+    "CHOICE", "NUMBER", "RATE", "SIZES", "SWITCH", "TEXT", "Option", "default_text", "key_text",
+    "keys", "number_text", "usage", "values",
 ]  # fmt: skip
 
 NUMBER, SWITCH, CHOICE, TEXT = "number", "switch", "choice", "text"
-# Sizes of message bodies: one, or a mix (`quiver_fast.body_sizes`).
-SIZES = "sizes"
+# Messages per second, whole or not, and sizes of message bodies, of which there may be a mix.
+RATE, SIZES = "rate", "sizes"
 
 _MEBIBYTE = 1 << 20
 _WIDTH = 100
@@ -31,7 +32,7 @@ class Option(NamedTuple):
 
     Attributes:
         key: what a contract calls it; empty for what no implementation is told.
-        kind: ``NUMBER``, ``SIZES``, ``SWITCH``, ``CHOICE`` or ``TEXT``.
+        kind: ``NUMBER``, ``RATE``, ``SIZES``, ``SWITCH``, ``CHOICE`` or ``TEXT``.
         unit: what a value is: ``BYTES``, ``MESSAGES``, ``SECONDS``, ``FILE``.
         about: what the contract's usage text says.
         default: the contract's; of a switch False or True, None for no value.
@@ -44,6 +45,7 @@ class Option(NamedTuple):
         csp: remote queues have it too.
         extension: only our own implementation takes the key.
         flag: the option of the commands; empty for a key that no option sets.
+        alias: another word for it.
         letter: its short form, such as ``-d``.
         metavar: what its value is called there.
         initial: the value that a command passes on when the flag is not given; None for none.
@@ -67,6 +69,7 @@ class Option(NamedTuple):
     csp: bool = False
     extension: bool = False
     flag: str = ""
+    alias: str = ""
     letter: str = ""
     metavar: str = ""
     initial: int | str | None = None
@@ -107,8 +110,8 @@ def values(options: Iterable[Option], given: Mapping[str, str]) -> dict[str, obj
 def _value(option: Option, text: str) -> object:
     if option.kind == NUMBER:
         return arguments.number(option.key, text, option.least, option.most)
-    if option.kind == SIZES:
-        return parse_body_size(text)
+    if option.kind in (RATE, SIZES):
+        return (parse_rate if option.kind == RATE else parse_body_size)(text)
     if option.kind == SWITCH:
         return arguments.switch(option.key, text)
     if option.kind == CHOICE:

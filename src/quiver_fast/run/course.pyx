@@ -48,10 +48,10 @@ cdef class Limits:
                  clock_base: int, control: Control) -> None:
         self.count = count
         self.duration_ns = <int64_t>(duration * SECOND)
-        if len(schedule) > 1:
-            self.pacer = SteppedPacer(schedule)
-        elif schedule:
+        if len(schedule) == 1 and isinstance(schedule[0].rate, int):
             self.pacer = Pacer(schedule[0].rate)
+        elif schedule:
+            self.pacer = SteppedPacer(schedule)
         self.run_start_ms = run_start
         self.clock_base = clock_base
         self.control = control

@@ -1,19 +1,25 @@
 from libc.stdint cimport int64_t
 
 cdef class Pacer:
-    cdef readonly int64_t rate
+    cdef int64_t rate
 
     cdef int64_t due(self, int64_t elapsed) noexcept nogil
     cdef int64_t intended(self, int64_t index) noexcept nogil
 
 
+cdef extern from *:
+    """
+    __extension__ typedef __int128 quiver_int128;
+    """
+    ctypedef long long int128 "quiver_int128"
+
+
 cdef struct PieceStart:
-    # When it begins, in nanoseconds, and its rate.
+    # When it begins, in nanoseconds, and its rate in billionths of a message per second.
     int64_t begin
     int64_t rate
-    # The messages before it: whole ones, and billionths of the next.
-    int64_t whole
-    int64_t part
+    # The parts of messages that are due before it.
+    int128 before
 
 
 cdef class SteppedPacer(Pacer):

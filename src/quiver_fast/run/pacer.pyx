@@ -7,8 +7,13 @@ sent, so a stalled sender cannot stretch it (no coordinated omission).
 from libc.stdlib cimport calloc, free
 
 from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.rate_steps import billionths
 
 cdef int64_t SECOND = 1000000000
+# What a message is counted in: its rate in billionths a second, its time in those of a second.
+cdef int64_t PARTS = 1000000000000000000
+# Some 70 years of nanoseconds: a message that is due later is never waited for.
+cdef int64_t NEVER = 1 << 61
 cdef int SUB_BITS = 5
 cdef int SUB_COUNT = 1 << 5
 
@@ -52,7 +57,8 @@ cdef class Pacer:
 cdef class SteppedPacer(Pacer):
     """A rate that changes: `due` and `intended` are those of pieces of constant rate.
 
-    Messages are counted in billionths, so that no piece rounds what the pieces before it left.
+    Messages are counted in parts, so that no piece rounds what the pieces before it left, and a
+    rate may be a fraction.
 
     Args:
         pieces: (begin in nanoseconds, messages per second) of each, the first at 0; see
@@ -67,42 +73,32 @@ cdef class SteppedPacer(Pacer):
 
     def __init__(self, pieces) -> None:
         for number, (begin, rate) in enumerate(pieces):
-            super().__init__(rate)
             self.pieces[number].begin = begin
-            self.pieces[number].rate = rate
+            self.pieces[number].rate = billionths(rate)
             if number:
-                count_before(&self.pieces[number], &self.pieces[number - 1])
+                self.pieces[number].before = parts_due(&self.pieces[number - 1], begin)
 
     def __dealloc__(self) -> None:
         free(self.pieces)
 
     cdef int64_t due(self, int64_t elapsed) noexcept nogil:
-        cdef const PieceStart *piece
-        cdef int64_t seconds
-        cdef int64_t rest
         while self.place + 1 < self.count and self.pieces[self.place + 1].begin <= elapsed:
             self.place += 1
         while self.place and self.pieces[self.place].begin > elapsed:
             self.place -= 1
-        piece = &self.pieces[self.place]
-        seconds = (elapsed - piece.begin) // SECOND
-        rest = (elapsed - piece.begin) - seconds * SECOND
-        return piece.whole + seconds * piece.rate + (piece.part + rest * piece.rate) // SECOND + 1
+        return <int64_t>(parts_due(&self.pieces[self.place], elapsed) // PARTS) + 1
 
     cdef int64_t intended(self, int64_t index) noexcept nogil:
         cdef const PieceStart *piece
-        cdef int64_t seconds
-        cdef int64_t rest
-        while self.place + 1 < self.count and is_reached(&self.pieces[self.place + 1], index):
+        cdef int128 parts = <int128>index * PARTS
+        while self.place + 1 < self.count and parts >= self.pieces[self.place + 1].before:
             self.place += 1
-        while self.place and not is_reached(&self.pieces[self.place], index):
+        while self.place and parts < self.pieces[self.place].before:
             self.place -= 1
         piece = &self.pieces[self.place]
-        seconds = (index - piece.whole) // piece.rate
-        rest = (index - piece.whole - seconds * piece.rate) * SECOND - piece.part
         # A message is due at the first nanosecond at which due() counts it.
-        return piece.begin + seconds * SECOND + (
-            (rest + piece.rate - 1) // piece.rate if rest > 0 else -(-rest // piece.rate))
+        parts = (parts - piece.before + piece.rate - 1) // piece.rate
+        return piece.begin + <int64_t>min(parts, <int128>NEVER)
 
 
 cdef class SharePacer(Pacer):
@@ -115,7 +111,6 @@ cdef class SharePacer(Pacer):
     """
 
     def __init__(self, whole: Pacer, number: int, ends: int) -> None:
-        super().__init__(whole.rate)
         self.whole = whole
         self.number = number
         self.ends = ends
@@ -128,18 +123,9 @@ cdef class SharePacer(Pacer):
         return self.whole.intended(index * self.ends + self.number)
 
 
-cdef inline void count_before(PieceStart *piece, const PieceStart *last) noexcept nogil:
-    """Count the messages before a piece, which follows ``last``."""
-    cdef int64_t seconds = (piece.begin - last.begin) // SECOND
-    cdef int64_t rest = (piece.begin - last.begin) - seconds * SECOND
-    cdef int64_t parts = last.part + rest * last.rate
-    piece.whole = last.whole + seconds * last.rate + parts // SECOND
-    piece.part = parts % SECOND
-
-
-cdef inline bint is_reached(const PieceStart *piece, int64_t index) noexcept nogil:
-    """Say whether message ``index`` is due after the begin of a piece."""
-    return index > piece.whole or (index == piece.whole and piece.part == 0)
+cdef inline int128 parts_due(const PieceStart *piece, int64_t elapsed) noexcept nogil:
+    """Return the parts of messages that are due at a time of a piece, or at its end."""
+    return piece.before + <int128>(elapsed - piece.begin) * piece.rate
 
 
 cdef inline int bucket_of(int64_t delay) noexcept nogil:

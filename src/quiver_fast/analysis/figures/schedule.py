@@ -117,7 +117,8 @@ class _Comparison:
     def rate(self) -> float | None:
         asked, passed = self.plan.asked, self.passed_or_span
         if len(asked) == 1:
-            return asked[0].rate
+            rate = asked[0].rate
+            return rate if isinstance(rate, int) else float(rate)
         return (messages_due(asked, passed) - 1) * _SECOND / passed if passed > 0 else None
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.rate_steps import Piece, parse_rate_steps, schedule_of
+from quiver_fast.rate_steps import Piece, billionths, exact_rate, parse_rate_steps, schedule_of
 
 __all__ = ["NOTHING_KNOWN", "RunBounds", "Sending"]
 
@@ -30,7 +30,7 @@ class Sending:
         """Return what the summary of a sender knows, None where no rate was asked for."""
         config = _config(sender)
         steps = parse_rate_steps(config.get("rate_steps") or "")
-        asked = schedule_of(config.get("rate") or 0, steps)
+        asked = schedule_of(exact_rate(billionths(config.get("rate") or 0)), steps)
         report = ((sender or {}).get("arrow") or {}).get("schedule") or {}
         if not asked:
             return None

@@ -25,6 +25,7 @@ from quiver_fast.engine.message_fields import parse_properties
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, RECEIVER, SECURITY
 from quiver_fast.options.option import SWITCH, Option
+from quiver_fast.rate_steps import parse_rate_steps, rate_text
 from quiver_fast.receiving import asked_silence, parse_pauses
 
 __all__ = [
@@ -60,7 +61,7 @@ class ArrowOptions:
 
     duration: int
     count: int
-    rate: int
+    rate: float
     rate_steps: str | None
     warmup: int
     body_size: int | str
@@ -157,6 +158,19 @@ class ArrowOptions:
         asked = asked_silence(self.receive_delay or 0, parse_pauses(self.pause or ""))
         return self.timeout + asked if self.timeout else 0
 
+    def fractions_and_mixes(self) -> dict[str, Any]:
+        """Return what only implementations with extensions take, though all have the option."""
+        return {
+            "a mix of --body-size": self.body_size if isinstance(self.body_size, str) else None,
+            "a --rate that is not whole": self.rate if isinstance(self.rate, float) else None,
+        }
+
+    @property
+    def slowest(self) -> float:
+        """The lowest rate, in messages/s; 0 for none."""
+        steps = parse_rate_steps(self.rate_steps or "")
+        return min((float(min(step.first, step.last)) for step in steps), default=self.rate)
+
     def in_fine_units(self) -> ArrowOptions:
         """Return the options with times in microseconds, unless another unit was asked for.
 
@@ -234,6 +248,8 @@ class ArrowPlan:
             raise UsageError(f"scheme '{self.url.scheme}' is not known; use amqp, amqps or csp")
         if self.url.scheme == "csp":
             self._check_csp()
+        if self.operation == "send":
+            self._check_patience()
         if self.tail_from is not None:
             self._check_tail_from()
         if self.filter is not None and (self.operation == "send" or self.passive):
@@ -250,6 +266,15 @@ class ArrowPlan:
             for other, given in others.items():
                 if value and given:
                     raise UsageError(f"{flag} does not go with {other}")
+
+    def _check_patience(self) -> None:
+        """Refuse a rate at which nothing moves for so long that the run would fail."""
+        timeout, rate = self.options.timeout, self.options.slowest
+        if 0 < rate < 1 and 0 < timeout * rate <= 1:
+            raise UsageError(
+                f"--timeout {timeout}: at {rate_text(rate)} messages/s the {self.title} sends one "
+                f"each {1 / rate:,.0f} s; give a longer one"
+            )
 
     def _check_tail_from(self) -> None:
         """Only a queue that keeps its entries has a start and an end to read from."""
@@ -288,8 +313,8 @@ class ArrowPlan:
         if self.filter is not None:
             raise UsageError(f"implementation '{name}' does not support --filter")
         flags = _extension_flags(self.options, self.operation)
-        if self.operation == "send" and isinstance(self.options.body_size, str):
-            flags["a mix of --body-size"] = self.options.body_size
+        if self.operation == "send":
+            flags |= self.options.fractions_and_mixes()
         for flag, value in flags.items():
             if value is not None:
                 raise UsageError(f"implementation '{name}' does not support {flag}")
@@ -380,7 +405,10 @@ def contract_arguments(
         "path": plan.url.path,
     }
     values = vars(plan.options) | {"tail_from": plan.tail_from, "filter": plan.filter}
+    values["rate"] = rate_text(plan.options.rate)
     if plan.operation == "receive":
+        # Wrappers pass them to both ends; they are the sender's.
+        values["rate"] = int(plan.options.rate)
         values["body_size"] = plan.options.largest_body
     elif plan.options.body_file is not None:
         values["body_size"] = None

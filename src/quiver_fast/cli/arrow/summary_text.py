@@ -29,6 +29,8 @@ _FIELDS = {
     "receive_delay": "Receive delay (us)",
     "pause": "Receive and pause",
 }
+# In messages/s.
+_LOW_RATE = 10
 # A larger share of the send delay in a latency is told.
 _OWN_SHARE = 0.1
 _DELIVERY_LINES = {
@@ -52,6 +54,12 @@ def number_field(name: str, value: float | None, unit: str, form: str = ",.0f") 
     """Return a line such as ``Count ......... 1,000 messages``; ``-`` for None."""
     shown = "-" if value is None else format(value, form)
     return f"{name + ' ':.<24}{' ' + shown:.>37} {unit}"
+
+
+def rate_field(name: str, value: float | None) -> str:
+    """Return a line such as ``Target rate ...... 0.5 messages/s``: low rates have decimals."""
+    is_low = value is not None and value < _LOW_RATE
+    return number_field(name, value, "messages/s", ".3g" if is_low else ",.0f")
 
 
 def latency_field(name: str, ticks: float | None, unit: str) -> str:
@@ -79,9 +87,9 @@ def pair_summary_text(document: dict[str, Any]) -> str:
     figures = [
         number_field("Count", results["message_count"], "messages"),
         number_field("Duration", results["duration"], "seconds", ",.1f"),
-        number_field("Sender rate", results["sender_rate"], "messages/s"),
-        number_field("Receiver rate", results["receiver_rate"], "messages/s"),
-        number_field("End-to-end rate", results["end_to_end_rate"], "messages/s"),
+        rate_field("Sender rate", results["sender_rate"]),
+        rate_field("Receiver rate", results["receiver_rate"]),
+        rate_field("End-to-end rate", results["end_to_end_rate"]),
     ]
     sections = [_incomplete(document), _configuration([sender, receiver], document)]
     sections.append(_results(figures, receiver["latency"]))
@@ -104,7 +112,7 @@ def arrow_summary_text(summary: dict[str, Any]) -> str:
     figures = [
         number_field("Count", results["message_count"], "messages"),
         number_field("Duration", duration, "seconds", ",.1f"),
-        number_field(f"{role} rate", results["message_rate"], "messages/s"),
+        rate_field(f"{role} rate", results["message_rate"]),
     ]
     sections = [_incomplete(summary), _configuration([summary], {})]
     sections.append(_results(figures, summary.get("latency")))
@@ -295,8 +303,8 @@ def _streaming_lines(streaming: dict[str, Any]) -> list[str]:
 
 def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
     lines = [
-        number_field("Target rate", schedule["rate"], "messages/s"),
-        number_field("Achieved rate", schedule["achieved"], "messages/s"),
+        rate_field("Target rate", schedule["rate"]),
+        rate_field("Achieved rate", schedule["achieved"]),
         number_field("Due", schedule["due"], "messages"),
         number_field("Never sent", schedule["never_sent"], "messages"),
     ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, EndsPart, new_id
@@ -12,7 +13,7 @@ from quiver_fast.cli.pair.ends_parts import Processes, halves_of, parts_of, shar
 from quiver_fast.cli.pair.run import PairPlans
 from quiver_fast.cli.shared.quantities import positive_count, within
 from quiver_fast.errors import UsageError
-from quiver_fast.rate_steps import parse_rate_steps
+from quiver_fast.rate_steps import billionths, exact_rate, parse_rate_steps, rate_text
 from quiver_fast.records.formats import IDS_OF_AN_END
 
 __all__ = ["FIRST_IDS", "EndsPlans", "add_ends_options", "has_ends", "part_of"]
@@ -99,7 +100,7 @@ class EndsPlans(PairPlans):
             )
         self._check_foreign_receivers()
         self.processes = self._spread(args) if share_processes else Processes()
-        _check_parts(args, self)
+        _check_parts(self)
         # Whether each end can do its part.
         for number in range(self.process_count("send")):
             self.end("send", number)
@@ -230,10 +231,7 @@ class EndsPlans(PairPlans):
         return dataclasses.replace(
             options,
             count=count,
-            rate=share_of(options.rate, part, self.senders),
-            rate_steps=_steps_share(
-                options.rate_steps, lambda rate: share_of(rate, part, self.senders)
-            ),
+            **self._rates(options, lambda rate: share_of(rate, part, self.senders)),
         )
 
     def _at_queue(self, plan: ArrowPlan, queue: int) -> ArrowPlan:
@@ -252,11 +250,29 @@ class EndsPlans(PairPlans):
         return dataclasses.replace(
             options,
             count=part_of(options.count, number, self.senders),
-            rate=part_of(options.rate, number, self.senders),
-            rate_steps=_steps_share(
-                options.rate_steps, lambda rate: part_of(rate, number, self.senders)
-            ),
+            **self._rates(options, lambda rate: part_of(rate, number, self.senders)),
         )
+
+    def _rates(self, options: ArrowOptions, share: Callable[[int], int]) -> dict[str, Any]:
+        """Return the rates of one process: ``share`` of the run's.
+
+        They are whole where each process gets one message per second of a whole rate.
+        """
+
+        def part(rate: int | Fraction) -> int | Fraction:
+            if isinstance(rate, int) and rate >= self.process_count("send"):
+                return share(rate)
+            return exact_rate(share(billionths(rate)))
+
+        steps = [
+            f"{rate_text(part(step.first))}..{rate_text(part(step.last))}:{step.seconds}s"
+            for step in parse_rate_steps(options.rate_steps or "")
+        ]
+        rate = part(exact_rate(billionths(options.rate)))
+        return {
+            "rate": rate if isinstance(rate, int) else float(rate),
+            "rate_steps": ",".join(steps) or None,
+        }
 
     def _receiver_part(self, options: ArrowOptions, queue: int, extended: bool) -> ArrowOptions:
         """Return a receiver's options: where we tell it when to end, no count does."""
@@ -302,31 +318,13 @@ def _check(args: argparse.Namespace, senders: int, receivers: int, queues: int) 
         raise UsageError(f"--count {args.count} is less than 1 for each of {senders} senders")
 
 
-def _check_parts(args: argparse.Namespace, plans: EndsPlans) -> None:
-    """Refuse rates of which a process would have no part.
+def _check_parts(plans: EndsPlans) -> None:
+    """Refuse more processes than there can be.
 
     Raises:
-        UsageError: there are such.
+        UsageError: there are so many.
     """
-    processes = plans.process_count("send")
-    what = "processes" if plans.processes.senders is not None else "senders"
     for operation in ("send", "receive"):
         count = plans.process_count(operation)
         if count > _MOST_PROCESSES:
             raise UsageError(f"{count} processes of one side are more than {_MOST_PROCESSES}")
-    if 0 < args.rate < processes:
-        raise UsageError(f"--rate {args.rate} is less than 1 for each of {processes} {what}")
-    for step in parse_rate_steps(args.rate_steps or ""):
-        if min(step.first, step.last) < processes:
-            raise UsageError(f"--rate-steps: less than 1 message/s for each of {processes} {what}")
-
-
-def _steps_share(text: str | None, share: Callable[[int], int]) -> str | None:
-    """Return the steps of one process: the share of each rate."""
-    if text is None:
-        return None
-    parts: Sequence[str] = [
-        f"{share(step.first)}..{share(step.last)}:{step.seconds}s"
-        for step in parse_rate_steps(text)
-    ]
-    return ",".join(parts)

@@ -139,6 +139,8 @@ def check_set_options(args: argparse.Namespace) -> None:
     if args.find_rate:
         others = {"--count": args.count, "--rate-steps": args.rate_steps, "--sweep": args.sweep}
         _refuse(of_sets | others, "with --find-rate")
+        if isinstance(args.rate, float):
+            raise UsageError("--find-rate tries whole rates: it begins at a whole --rate")
         if not args.duration:
             raise UsageError("--find-rate needs a --duration: it is how long a trial takes")
     elif args.sweep:

@@ -85,7 +85,7 @@ def _workload_of(parser: ArgumentParser, args: argparse.Namespace) -> dict[str, 
     found: dict[str, Any] = {}
     for name, action in options_of(parser).items():
         value = getattr(args, action.dest)
-        if value == defaults[action.dest]:
+        if value == defaults[action.dest] or name == _alias(action):
             continue
         if name == _URL:
             value = parse_url(value, args.address).shown
@@ -111,10 +111,16 @@ def options_of(parser: ArgumentParser) -> dict[str, argparse.Action]:
     found = {}
     for action in parser._actions:
         names = [flag[2:] for flag in action.option_strings if flag.startswith("--")]
-        name = names[0] if names else action.dest
-        if name not in _APART:
-            found[name] = action
+        for name in names or [action.dest]:
+            if name not in _APART:
+                found[name] = action
     return found
+
+
+def _alias(action: argparse.Action) -> str | None:
+    """Return the other name of an option that has two; the last one is its own."""
+    names = [flag for flag in action.option_strings if flag.startswith("--")]
+    return names[0][2:] if names[1:] else None
 
 
 def given_by(parser: ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
@@ -164,11 +170,14 @@ def _switch(variable: str, text: str) -> bool:
 def _of_file(parser: ArgumentParser, file: str) -> dict[str, Any]:
     options = options_of(parser)
     given: dict[str, Any] = {}
-    for name, value in _read(file).items():
+    file_options = _read(file)
+    for name, value in file_options.items():
         if name not in options:
             close = difflib.get_close_matches(name, options, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise UsageError(f"{file}: there is no option '{name}'{hint}")
+        if _alias(options[name]) in file_options and name != _alias(options[name]):
+            _refuse(f"{file}: {name}", f"excludes {_alias(options[name])}")
         found = _level(parser, name, options[name], value, f"{file}: {name}")
         given = _joined(given, options[name], found)
     return given

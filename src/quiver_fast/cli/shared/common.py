@@ -13,11 +13,18 @@ from typing import NoReturn
 from quiver_fast import __version__
 from quiver_fast.cli.shared.completion import SHELLS, completion
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
-from quiver_fast.cli.shared.quantities import body_size, count, duration, fine_duration, within
+from quiver_fast.cli.shared.quantities import (
+    body_size,
+    count,
+    duration,
+    fine_duration,
+    rate,
+    within,
+)  # fmt: skip
 from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
-from quiver_fast.options.option import NUMBER, SIZES, SWITCH, Option, default_text
+from quiver_fast.options.option import NUMBER, RATE, SIZES, SWITCH, Option, default_text
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
 from quiver_fast.urls import hide_user
 
@@ -214,13 +221,14 @@ def add_options(
 
 def add_option(group: argparse._ActionsContainer, option: Option) -> None:
     """Add one declared option to the command line."""
-    flags = [flag for flag in (option.letter, option.flag) if flag]
+    flags = [flag for flag in (option.letter, option.alias, option.flag) if flag]
     if option.kind == SWITCH:
         group.add_argument(*flags, action="store_true", help=_help(option))
         return
     text_until_given = option.key == "duration"
     group.add_argument(
         *flags,
+        dest=option.dest,
         action=_RateSteps if option.key == "rate-steps" else "store",
         metavar=option.metavar or None,
         choices=option.choices or None,
@@ -231,6 +239,10 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
     )
 
 
+# Whether the steps were called a ramp.
+_RAMP = "rate_steps_are_ramp"
+
+
 class _RateSteps(argparse.Action):
     """Checks the steps, and makes their length the duration, unless one is given."""
 
@@ -239,6 +251,12 @@ class _RateSteps(argparse.Action):
         option_string: str | None = None,
     ) -> None:  # fmt: skip
         steps = parse_rate_steps(str(values))
+        is_ramp = option_string == "--ramp"
+        if is_ramp and (len(steps) != 1 or steps[0].first == steps[0].last):
+            raise UsageError(f"--ramp: '{values}' is not RATE..RATE:DURATION, such as 1k..100k:60s")
+        if getattr(namespace, _RAMP, is_ramp) != is_ramp:
+            raise UsageError("--rate-steps and --ramp exclude each other")
+        setattr(namespace, _RAMP, is_ramp)
         setattr(namespace, self.dest, values)
         if steps and not isinstance(namespace.duration, int):
             namespace.duration = total_seconds(steps)
@@ -247,9 +265,9 @@ class _RateSteps(argparse.Action):
 _DURATIONS = {"SECONDS": duration, "MICROSECONDS": fine_duration}
 
 
-def _type(option: Option) -> Callable[[str], int | str]:
-    if option.kind == SIZES:
-        return body_size
+def _type(option: Option) -> Callable[[str], float | str]:
+    if option.kind in (RATE, SIZES):
+        return rate if option.kind == RATE else body_size
     if option.kind != NUMBER:
         return str
     parse = _DURATIONS[option.unit] if option.metavar == "DURATION" else count

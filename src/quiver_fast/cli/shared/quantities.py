@@ -9,8 +9,12 @@ from decimal import Decimal
 
 from quiver_fast.body_sizes import parse_body_size
 from quiver_fast.durations import microseconds
+from quiver_fast.errors import UsageError
+from quiver_fast.rate_steps import parse_rate
 
-__all__ = ["body_size", "count", "duration", "fine_duration", "positive_count", "within"]
+__all__ = [
+    "body_size", "count", "duration", "fine_duration", "positive_count", "rate", "within",
+]  # fmt: skip
 
 _COUNT_UNITS = {"m": 1_000_000, "k": 1_000}
 _DURATION_UNITS = {"h": 3600, "m": 60, "s": 1}
@@ -59,6 +63,19 @@ def body_size(text: str) -> int | str:
         return count(text)
     parse_body_size(text)
     return text
+
+
+def rate(text: str) -> float:
+    """Parse a rate such as ``500``, ``10k`` or ``0.5``; what is whole becomes an integer.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        number = parse_rate(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return number if isinstance(number, int) else float(number)
 
 
 def duration(text: str) -> int:
