@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quiver_fast.engine.purger import Purger
     from quiver_fast.engine.receiver import Receiver
     from quiver_fast.engine.sender import Sender
+    from quiver_fast.engine.shaped_receiver import Outcomes
     from quiver_fast.remote.arrow.receiver import Receiver as RemoteReceiver
     from quiver_fast.remote.arrow.sender import Sender as RemoteSender
     from quiver_fast.run.sizes import Sizes
@@ -223,6 +224,8 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
     if joint:
         limits = limits.share_of_none()
 
+    make = make_sender if config.sends else receiver_maker(config, limits.control)
+
     def connect(sock: socket, place: str, number: int) -> Connection:
         container = f"{config.id}-{number}"
         return make_connection(config, sock, place, container, security, limits.control)
@@ -230,7 +233,6 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
     def attach(connection: Connection, share: Limits, number: int) -> Sender | Receiver:
         end = config.first_end + number
         address = address_at(config, connection, str(end % config.queues))
-        make = make_sender if config.sends else make_receiver
         made = make(config, connection, writer, share, address, end)
         made.be_one_of_many(number)
         return made
@@ -265,8 +267,22 @@ def make_endpoint(
             name=config.id,
             credit_window=config.credit_window,
         )
-    make = make_sender if config.sends else make_receiver
+    make = make_sender if config.sends else receiver_maker(config, limits.control)
     return make(config, connection, writer, limits, address)
+
+
+def receiver_maker(config: ArrowConfig, control: Control) -> Callable[..., Receiver]:
+    """Return what makes a receiver of the process, as `make_receiver` does.
+
+    Args:
+        config: what the arrow is to do.
+        control: what tells the wrapper.
+    """
+    if not (config.release or config.reject):
+        return make_receiver
+    from quiver_fast.engine.shaped_receiver import Outcomes
+
+    return partial(make_receiver, outcomes=Outcomes(control, config.release, config.reject))
 
 
 def make_receiver(
@@ -276,6 +292,7 @@ def make_receiver(
     limits: Limits,
     address: str,
     end: int | None = None,
+    outcomes: Outcomes | None = None,
 ) -> Receiver:
     """Return the receiving end; a sender's start does not pay for its import.
 
@@ -286,6 +303,7 @@ def make_receiver(
         limits: when to stop.
         address: the node to receive from.
         end: which of many ends it is; None where there is one.
+        outcomes: what becomes of the messages; None for accepting all of them.
     """
     from quiver_fast.engine.receiver import Receiver
 
@@ -302,6 +320,7 @@ def make_receiver(
             delay=config.receive_delay,
             receiving=config.pause.after,
             pausing=config.pause.length,
+            outcomes=outcomes,
         )
     return kind(
         connection,

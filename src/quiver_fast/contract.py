@@ -23,7 +23,7 @@ from quiver_fast.options import option
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import keys
 from quiver_fast.rate_steps import RateStep, parse_rate_steps
-from quiver_fast.receiving import Pauses, asked_silence, parse_pauses
+from quiver_fast.receiving import Pauses, asked_silence, parse_pauses, parse_shares
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -101,6 +101,8 @@ class ArrowConfig:
     properties: dict[str, str | int | bool]
     receive_delay: int
     pause: Pauses
+    release: int
+    reject: int
     streaming: bool
     spin: bool
     tls_verify: bool
@@ -167,7 +169,7 @@ class ArrowConfig:
     @property
     def is_shaped(self) -> bool:
         """Whether the receiver does something else with messages than to accept them at once."""
-        return self.asked_silence > 0
+        return self.asked_silence + self.release + self.reject > 0
 
     @property
     def with_ids(self) -> bool:
@@ -207,6 +209,8 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
         values |= {"body-file": body, "body-size": len(body)}
     values["rate-steps"] = parse_rate_steps(given.get("rate-steps", ""))
     values["pause"] = parse_pauses(given.get("pause", ""))
+    shares = parse_shares(given.get("release", ""), given.get("reject", ""))
+    values["release"], values["reject"] = shares
     values["properties"] = parse_properties(given.get("properties", ""))
     values["record-format"] = values["record-format"] or revision
     # Milliseconds do not show what a sleep adds; finer records do.
@@ -261,8 +265,12 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("purge is the receiver's")
     if config.filter and (config.sends or config.passive or config.purge):
         raise UsageError("filter is for a receiver that attaches by itself, and does not purge")
-    if config.asked_silence and (config.streaming or config.transaction_size or config.purge):
-        raise UsageError("receive-delay and pause exclude streaming, transactions and purge")
+    if config.is_shaped and (config.streaming or config.transaction_size or config.purge):
+        raise UsageError(
+            "receive-delay, pause, release and reject exclude streaming, transactions and purge"
+        )
+    if config.server and (config.release or config.reject):
+        raise UsageError("release and reject need a server between: a sender cannot send again")
     if config.has_many_ends:
         _check_many_ends(config)
     if config.scheme == "csp":
@@ -306,6 +314,8 @@ def _check_csp(config: ArrowConfig) -> None:
         "properties": config.properties,
         "receive-delay": config.receive_delay,
         "pause": config.pause.length,
+        "release": config.release,
+        "reject": config.reject,
         "first-id": config.first_id != DEFAULTS["first-id"],
         "purge": config.purge,
         "address": config.address,

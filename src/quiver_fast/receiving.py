@@ -1,15 +1,18 @@
-"""How a receiver is asked to be slow: the texts of its options, and what they mean."""
+"""How a receiver is asked to treat its messages: texts of its options, and what they mean."""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from quiver_fast.durations import microseconds
 from quiver_fast.errors import UsageError
 
-__all__ = ["NO_PAUSES", "Pauses", "asked_silence", "parse_pauses"]
+__all__ = ["NO_PAUSES", "Pauses", "asked_silence", "parse_pauses", "parse_share", "parse_shares"]
 
 _LONGEST = 2**31 * 10**6
+_WHOLE = 10**6
+_PERCENT = r"([0-9]{1,3})(?:\.([0-9]{1,4}))?%"
 
 
 class Pauses(NamedTuple):
@@ -43,6 +46,31 @@ def parse_pauses(text: str) -> Pauses:
     if not 0 < min(pauses) <= max(pauses) <= _LONGEST:
         raise UsageError(f"pause: '{text}': both times are more than 0, and at most 2^31 s")
     return pauses
+
+
+def parse_share(key: str, text: str) -> int:
+    """Return a share such as ``1%`` or ``0.1%`` in millionths; 0 for no text.
+
+    Raises:
+        UsageError: it is none; the message names ``key``.
+    """
+    match = re.fullmatch(_PERCENT, text)
+    if text and match is None:
+        raise UsageError(f"{key}: '{text}' is not a share, such as 1% or 0.1%")
+    whole, part = match.groups() if match is not None else ("0", "")
+    return int(whole) * 10**4 + int((part or "").ljust(4, "0"))
+
+
+def parse_shares(release: str, reject: str) -> tuple[int, int]:
+    """Return what is to be released and to be rejected, in millionths.
+
+    Raises:
+        UsageError: it cannot be, or leaves nothing to accept.
+    """
+    shares = parse_share("release", release), parse_share("reject", reject)
+    if sum(shares) >= _WHOLE:
+        raise UsageError("release and reject are less than 100% together")
+    return shares
 
 
 def asked_silence(delay: int, pauses: Pauses) -> float:

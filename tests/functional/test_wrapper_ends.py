@@ -48,6 +48,28 @@ def ids_of(folder: Path, role: str) -> list[list[int]]:
     return [[] if ids is None else ids.tolist() for ids in found]
 
 
+@pytest.mark.parametrize("processes", ["2", "8"])
+def test_what_is_released_or_rejected_is_accounted_for(
+    server: Server, tmp_path: Path, processes: str
+) -> None:
+    end = quiver(
+        f"//127.0.0.1:{server.port}/refused-{processes}-%d", "--senders", "4", "--receivers", "4",
+        "--queues", "2", "--processes", processes, "--count", "5001", "--record-format", "v2",
+        "--release", "10%", "--reject", "5%", "--output", str(tmp_path / "out"), "--json",
+        "--fail-if", "duplicate>0",
+    )  # fmt: skip
+    assert end.code == 0, end
+    delivery = document_of(end)["delivery"]
+    assert delivery["received"] + delivery["rejected"] == delivery["sent"] == 5001
+    assert [delivery[key] for key in FAULTS] == [0] * len(FAULTS)
+    deliveries = 5001 + delivery["released"]
+    # Each process that receives rounds down.
+    for key, share in (("released", 0.1), ("rejected", 0.05)):
+        assert deliveries * share - 4 < delivery[key] <= deliveries * share
+    analysed = run([*ANALYZE, str(tmp_path / "out"), "--json"], SECONDS)
+    assert parsed(analysed.stdout)["delivery"] == delivery
+
+
 def test_four_by_four_over_two_queues(server: Server, tmp_path: Path) -> None:
     out = tmp_path / "out"
     end = quiver(

@@ -67,6 +67,24 @@ def test_presettled(broker: Server) -> None:
         assert len(end.lines) == 200
 
 
+@pytest.mark.parametrize("broker", marked("rabbitmq4", "artemis"), indirect=True)
+def test_what_is_released_comes_again(broker: Server, tmp_path: Path) -> None:
+    declare(broker, "refused")
+    keys = {"path": "refused", "record_format": "v2", "count": 2000}
+    assert_clean(run_pyfast(*arguments("send", broker.port, **keys), timeout=SECONDS))
+    report = tmp_path / "report.json"
+    words = arguments(
+        "receive", broker.port, release="10%", reject="1%", report_file=report, **keys
+    )
+    end = run_pyfast(*words, timeout=SECONDS)
+    assert_clean(end)
+    found = json.loads(report.read_text())
+    deliveries = 2000 + found["released"]
+    assert (found["released"], found["rejected"]) == (deliveries // 10, deliveries // 100)
+    assert len({line.split(",")[0] for line in end.lines}) == len(end.lines) == found["received"]
+    assert found["received"] + found["rejected"] == 2000
+
+
 @pytest.mark.parametrize("broker", marked("rabbitmq4", "classic"), indirect=True)
 def test_durable_messages(broker: Server) -> None:
     for end in transfer(broker, "durable", durable=1, count=50):

@@ -48,7 +48,9 @@ def write_summaries(folder: Path, senders: int, receivers: int, queues: int) -> 
                 "complete": False,
                 "reason": "stopped" if number else None,
                 "exit_code": 0,
-                "arrow": {"queue_empty": False} if role == "receiver" else None,
+                "arrow": {"queue_empty": False, "released": 2, "rejected": 1}
+                if role == "receiver"
+                else None,
             }
             (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
 

@@ -99,6 +99,19 @@ def test_lost_is_what_is_proven_to_be(with_ids):
     assert ours["lost"] == (1 if with_ids else 0)
 
 
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_what_was_rejected_is_neither_lost_nor_unreceived(with_ids):
+    sent = [(1, 5000), (2, 5001), (3, 5002), (4, 5003)]
+    received = [(3, 5002, 5003)]
+    for rejected, unreceived, gaps in ((0, 3, 2), (1, 2, 1), (3, 0, 0), (9, 0, 0)):
+        run = RunBounds(released=2, rejected=rejected)
+        ours = reconciled(*ends(sent, received, with_ids), run=run)
+        assert (ours["released"], ours["rejected"]) == (2, rejected)
+        assert (ours["unreceived"], ours["lost"]) == (unreceived, gaps if with_ids else 0)
+        run = RunBounds(released=2, rejected=rejected, queue_empty=True)
+        assert reconciled(*ends(sent, received, with_ids), run=run)["lost"] == unreceived
+
+
 def test_an_id_that_was_sent_twice_proves_nothing_once_it_came():
     """Which of the two came nobody can say: the other may be behind the last one received."""
     sent = [(1, 5000), (2, 5001), (1, 5002)]

@@ -44,6 +44,13 @@ def test_the_last_that_was_told_of_records_counts(ends):
     assert control.flushed() == Flushed(2_000_000_000, 2400)
 
 
+def test_what_was_rejected_last_counts(ends):
+    control, arrow = ends
+    assert control.rejected() == 0
+    arrow.sendall(b"flushed 1 0\nrejected 7\nflushed 2 0\nrejected 12\nrejected ")
+    assert control.rejected() == 12
+
+
 def test_an_arrow_that_is_gone_is_not_ready_and_hears_nothing(ends):
     control, arrow = ends
     arrow.close()

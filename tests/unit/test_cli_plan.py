@@ -239,20 +239,32 @@ def test_contradictions(words, url, message):
         options_of(words, url)
 
 
-SLOW = [["--receive-delay", "5ms"], ["--pause-receivers", "10s:5s"]]
+SHAPES = [
+    ["--receive-delay", "5ms"], ["--pause-receivers", "10s:5s"], ["--release", "1%"],
+    ["--reject", "0.1%"],
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", SLOW)
+@pytest.mark.parametrize("words", SHAPES)
 @pytest.mark.parametrize("others", [["--streaming"], ["--transaction-size", "5"]])
-def test_what_slow_receivers_cannot_do(words, others):
+def test_what_goes_only_with_plain_receivers(words, others):
     with pytest.raises(UsageError, match=f"{words[0]} does not go with {others[0]}"):
         plan_of(*words, *others)
 
 
-@pytest.mark.parametrize("words", SLOW)
-def test_slow_receivers_are_of_amqp(words):
+@pytest.mark.parametrize("words", SHAPES)
+def test_shapes_of_receivers_are_of_amqp(words):
     with pytest.raises(UsageError, match=f"a csp URL does not go with {words[0]}"):
         plan_of(*words, url="csp://h/q")
+
+
+@pytest.mark.parametrize("words", SHAPES[2:])
+def test_nobody_sends_again_between_peers(words):
+    plan_of(*words, operation="receive")
+    with pytest.raises(UsageError, match="--release and --reject need a URL of a server"):
+        plan_of(*words, operation="receive", server=True, passive=True)
+    assert contract_arguments(plan_of(*words)) == UPSTREAM_DEFAULTS
+    assert f"{words[0][2:]}={words[1]}" in contract_arguments(plan_of(*words, operation="receive"))
 
 
 def test_an_asked_silence_is_no_fault():

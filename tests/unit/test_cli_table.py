@@ -253,7 +253,8 @@ def test_optional_configuration_lines():
 def test_our_sections_come_after_upstreams():
     delivery = {
         "method": "per-millisecond lower bound", "sent": 10, "received": 9, "lost": 1,
-        "duplicate": 0, "reordered": 0, "foreign": None, "negative_latency": 0,
+        "duplicate": 0, "reordered": 0, "foreign": None, "negative_latency": 0, "released": 3,
+        "rejected": 0,
     }  # fmt: skip
     schedule = SCHEDULE | {"late_us": {"p50": 12}}
     text = pair_summary_text(pair(SENT | {"schedule": schedule}, RECEIVED, delivery))
@@ -267,6 +268,7 @@ def test_our_sections_come_after_upstreams():
         number_field("Duplicate", 0, "messages"),
         number_field("Reordered", 0, "messages"),
         number_field("Negative latency", 0, "messages"),
+        number_field("Released", 3, "messages"),
         "", "SCHEDULE", "",
         number_field("Target rate", 100, "messages/s"),
         number_field("Achieved rate", 99.9, "messages/s"),

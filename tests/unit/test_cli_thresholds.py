@@ -28,7 +28,8 @@ DOCUMENT = {
     "sender": {"results": {"message_rate": 70}, "schedule": {"never_sent": 12}},
     "receiver": {"results": {"message_rate": 50_000}, "latency": LATENCY},
     "delivery": {"received": 99, "unreceived": 3, "lost": 1, "older": 4, "duplicate": 0,
-                 "reordered": 0, "foreign": 0, "negative_latency": 2},
+                 "reordered": 0, "foreign": 0, "negative_latency": 2,
+                 "released": 8, "rejected": 5},
     "complete": True,
     "drain": {"seconds": 2.5, "messages": 7},
 }  # fmt: skip
@@ -43,6 +44,7 @@ DOCUMENT = {
         ("rate<50k/s", 50_000, False), ("rate<=0.05m", 50_000, True), ("sender-rate<100", 70, True),
         ("lost>0", 1, True), ("count<100", 99, True), ("negative>2", 2, False),
         ("unreceived>2", 3, True), ("older>4", 4, False), ("complete<1", 1, False),
+        ("released>8", 8, False), ("rejected>=5", 5, True),
         ("never_sent>10", 12, True), ("never_sent>=0.013k", 12, False),
         ("drain_seconds>2s", 2.5, True), ("drain_seconds<=2499ms", 2.5, False),
     ],

@@ -153,6 +153,12 @@ def test_switches_and_texts_arrive() -> None:
     assert (config.id_prefix, config.time_unit) == ("ab12-", "us")
 
 
+def test_shares_are_in_millionths() -> None:
+    config = parse(words(release="12.5%", reject="0.0001%"))
+    assert (config.release, config.reject, config.is_shaped) == (125_000, 1, True)
+    assert not parse(words(release="0%")).is_shaped
+
+
 def test_a_password_can_come_through_a_descriptor() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"s3cret\n")
@@ -195,7 +201,12 @@ def test_the_rate_is_the_senders() -> None:
         (words(username="u", password="p", password_fd="0"), "exclude each other"),
         (words(username="u", password_fd="999"), "cannot read a password"),
         (words(receive_delay="5ms"), "receive-delay must be a whole number"),
-        (words(receive_delay="5", streaming="1"), "receive-delay and pause exclude streaming"),
+        (words(receive_delay="5", streaming="1"), "receive-delay, pause, release and reject"),
+        (words(release="0.1%", transaction_size="5"), "receive-delay, pause, release and reject"),
+        (words(release="1"), "release: '1' is not a share, such as 1% or 0.1%"),
+        (words(reject="0.00001%"), "reject: '0.00001%' is not a share"),
+        (words(release="90%", reject="10%"), "release and reject are less than 100% together"),
+        (words(release="1%", connection_mode="server"), "release and reject need a server"),
         (words(pause="5s"), "pause: '5s' is not RECEIVE:PAUSE"),
         (words(run_id="é"), "run-id must be ASCII"),
         (["a", "b"], "expected KEY=VALUE arguments or the 9 positional ones"),

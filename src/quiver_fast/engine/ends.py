@@ -334,7 +334,7 @@ class Ends:
             PeerError, LinkError, OutputError: as each end raises them.
         """
         self._loop.run(self.delays)
-        if self.rejected + self.released + self.modified:
+        if self._shape.sends and self.rejected + self.released + self.modified:
             from quiver_fast.engine.sender import not_accepted
 
             raise OutcomeError(not_accepted(self._shape.place, self))

@@ -1,9 +1,15 @@
 from quiver_fast.engine.connection import Connection
 from quiver_fast.engine.receiver import Receiver
 from quiver_fast.records.writer import RecordWriter
+from quiver_fast.run.control import Control
 from quiver_fast.run.course import Limits
 
+class Outcomes:
+    def __init__(self, control: Control, release: int, reject: int) -> None: ...
+
 class ShapedReceiver(Receiver):
+    released: int
+    rejected: int
     def __init__(
         self,
         connection: Connection,
@@ -13,6 +19,7 @@ class ShapedReceiver(Receiver):
         delay: int,
         receiving: int,
         pausing: int,
+        outcomes: Outcomes | None,
         address: str,
         name: str,
         credit_window: int,

@@ -1,6 +1,7 @@
-"""A receiver that is slow, or pauses, because it was asked to.
+"""A receiver that is slow, pauses, releases or rejects, because it was asked to.
 
     arrival ──> backlog ──> taken: the record ──> worked on ──> accepted
+                              └── without one ──> worked on ──> released or rejected
 
 The plain receiver has no part in this: which one a run has is chosen once.
 """
@@ -8,36 +9,81 @@ The plain receiver has no part in this: which one a run has is chosen once.
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, amqp_arrival_t, amqp_code,
+    AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_REJECTED, AMQP_CODE_RELEASED, amqp_arrival_t,
+    amqp_code,
 )
 from quiver_fast.engine.inflow cimport Inflow
 from quiver_fast.engine.link cimport OVER
 from quiver_fast.engine.receiver cimport Receiver
+from quiver_fast.errors import MessageError
 from quiver_fast.proton.libproton cimport (
     PN_REMOTE_CLOSED, pn_connection_state, pn_session_state,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 
 
+# A delivery, in the unit of the shares.
+cdef int64_t WHOLE = 1000000
+
+
+cdef class Outcomes:
+    """Chooses which deliveries of a process are released or rejected: as evenly as can be.
+
+    Of n deliveries, n * share are so, rounded down, whatever n is.
+
+    Args:
+        control: what tells the wrapper how many were rejected.
+        release: the share to release, in millionths.
+        reject: the share to reject, likewise; both are less than the whole together.
+    """
+
+    def __init__(self, control, release: int, reject: int) -> None:
+        self.control = control
+        self.release = release
+        self.reject = reject
+
+    cdef amqp_code next(self) noexcept nogil:
+        """Return the outcome of the next delivery."""
+        self.release_due += self.release
+        self.reject_due += self.reject
+        if self.reject_due >= WHOLE:
+            self.reject_due -= WHOLE
+            self.control.rejected += 1
+            return AMQP_CODE_REJECTED
+        # If both are due, this one waits for the next delivery.
+        if self.release_due >= WHOLE:
+            self.release_due -= WHOLE
+            return AMQP_CODE_RELEASED
+        return AMQP_CODE_ACCEPTED
+
+
 cdef class ShapedReceiver(Receiver):
-    """Receive as a consumer that works on each message, or that stops again and again.
+    """Receive as a consumer that works on each message, stops again and again, or refuses some.
 
     A message that may not be taken yet waits in memory, as one of those that the peer sent ahead.
+    The count of a run is reached by received and rejected messages together.
 
     Args:
         delay: microseconds of work on each message.
         receiving, pausing: microseconds of receiving before each pause, and of it; 0 for none.
+        outcomes: what becomes of messages; None for accepting all of them.
         options: see Receiver.
     """
 
     def __init__(self, connection, writer, limits, *, delay: int, receiving: int, pausing: int,
-                 **options: object) -> None:
+                 outcomes: Outcomes | None, **options: object) -> None:
         super().__init__(connection, writer, limits, **options)
         self.is_plain = False
+        self.outcomes = outcomes
         self.delay = 1000 * delay
         self.receiving = 1000 * receiving
         self.pausing = 1000 * pausing
         self.next_step = INT64_MAX
+
+    @property
+    def received(self) -> int:
+        """Number of messages of the run that were accepted."""
+        return Receiver.received.__get__(self) - self.rejected
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t wake
@@ -76,12 +122,38 @@ cdef class ShapedReceiver(Receiver):
         return not self.is_paused and not self.is_busy
 
     cdef int finish_message(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil:
-        """Record a whole message, then work on it."""
+        """Record a whole message if it is to be accepted, then work on it."""
         cdef amqp_arrival_t recorded = arrival[0]
-        # What is settled already is recorded, and not accepted.
-        recorded.settled = True
-        Receiver.finish_message(self, flow, &recorded)
-        return self.answer_later(arrival, AMQP_CODE_ACCEPTED)
+        cdef amqp_code code = AMQP_CODE_ACCEPTED
+        if self.outcomes is not None and flow.scanned:
+            code = self.choose(flow, arrival)
+        if code == AMQP_CODE_ACCEPTED:
+            # What is settled already is recorded, and not accepted.
+            recorded.settled = True
+            Receiver.finish_message(self, flow, &recorded)
+        else:
+            flow.scanned = False
+            flow.head_size = 0
+        return self.answer_later(arrival, code)
+
+    cdef amqp_code choose(
+            self, Inflow *flow, const amqp_arrival_t *arrival) except? AMQP_CODE_NONE nogil:
+        """Return and count the outcome of a message; one that is not of this run is accepted."""
+        cdef amqp_code code
+        if not self.is_own(flow, self.own_prefix(flow) if self.with_ids else 0):
+            return AMQP_CODE_ACCEPTED
+        if arrival.settled:
+            with gil:
+                raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} came "
+                                   "settled: it cannot be released or rejected")
+        code = self.outcomes.next()
+        if code == AMQP_CODE_RELEASED:
+            self.released += 1
+        elif code == AMQP_CODE_REJECTED:
+            self.rejected += 1
+            # One that is done with: see `goal`.
+            self.received += 1
+        return code
 
     cdef int answer_later(self, const amqp_arrival_t *arrival, amqp_code code) except -1 nogil:
         """Begin to work on a message; its delivery is answered at the end of the work."""

@@ -19,6 +19,9 @@ cdef class Control:
     # N of `sent N`: how many messages the run has; INT64_MAX before.
     cdef readonly int64_t total
 
+    # Messages that this arrow rejected: no record tells of them.
+    cdef int64_t rejected
+
     cdef int say_ready(self) noexcept nogil
     cdef int say_flushed(self, int64_t time, int64_t size) noexcept nogil
     cdef int look(self) noexcept nogil

@@ -2,6 +2,7 @@
 
     arrow    ──  ready        ──>  wrapper    the link is attached, and has credit
     arrow    ──  flushed T N  ──>  wrapper    all that was done until T is in N bytes of records
+    receiver ──  rejected N   ──>  wrapper    besides, N messages were rejected; after the above
     sender   <── hold         ──   wrapper    wait for `start` when ready: there are others
     sender   <── start        ──   wrapper    all are ready: begin
     receiver <── sent N       ──   wrapper    the sender has ended: the run has N messages
@@ -78,6 +79,9 @@ cdef class Control:
         if self.fd >= 0:
             length = snprintf(
                 text, sizeof(text), b"flushed %lld %lld\n", <long long>time, <long long>size)
+            send(self.fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL)
+        if self.fd >= 0 and self.rejected:
+            length = snprintf(text, sizeof(text), b"rejected %lld\n", <long long>self.rejected)
             send(self.fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL)
         return 0
 

@@ -110,10 +110,13 @@ class Reconciliation:
           whose send time is in another unit than the receiver's times. They, and
           ``foreign``, are left out of all else.
         - ``foreign``: other receipts with s(k) = 0.
-        - ``unreceived``: sum over k of max(0, s(k) - r(k)).
+        - ``unreceived``: sum over k of max(0, s(k) - r(k)), less ``rejected``.
         - ``lost``: what of these is proven to be: all where the queue was read to its end
           (:attr:`.bounds.RunBounds.read_to_end`); else, by ids, those of which nothing
-          was received although a message that was sent later was.
+          was received although a message that was sent later was, less ``rejected``.
+        - ``released``, ``rejected``: what the receiver refused, by its own count; they are
+          missing where that is not known. Neither has a record: a released message comes again,
+          and is received then.
         - ``duplicate``: sum over k of max(0, r(k) - s(k)).
         - ``reordered``: first arrivals that were sent before one that had already arrived
           (without ids, all arrivals; RFC 4737, section 3.4: a duplicate is no reordering).
@@ -173,6 +176,7 @@ def delivery_section(
         run: what is known of the run.
     """
     told = _IDS if by_ids else _SEND_TIMES
+    unreceived = run.not_rejected(counts["unreceived"])
     if counts["sent"] == 0 and run.run_start is not None:
         told = _RUN_START
     return {
@@ -181,13 +185,19 @@ def delivery_section(
         "received": counts["received"],
         "older": counts["older"],
         "foreign": counts["foreign"],
-        "unreceived": counts["unreceived"],
-        "lost": counts["unreceived"] if run.read_to_end else counts["gaps"],
+        "unreceived": unreceived,
+        "lost": unreceived if run.read_to_end else run.not_rejected(counts["gaps"]),
         "duplicate": counts["duplicate"],
         "reordered": counts["reordered"],
         "negative_latency": counts["negative_latency"],
         "told_apart_by": told,
-    }
+    } | _refused(run)
+
+
+def _refused(run: RunBounds) -> dict[str, Any]:
+    if run.released is None or run.rejected is None:
+        return {}
+    return {"released": run.released, "rejected": run.rejected}
 
 
 def receiver_alone(receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
@@ -213,4 +223,4 @@ def receiver_alone(receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
         "reordered": receiver.reordered,
         "negative_latency": receiver.latencies.below(0),
         "told_apart_by": told,
-    }
+    } | _refused(run)

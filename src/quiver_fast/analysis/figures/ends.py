@@ -169,7 +169,15 @@ def bounds_of_ends(
         complete=complete,
         queue_empty=True if others and emptied else None,
         peer_to_peer=peers.pop() if len(peers) == 1 else None,
+        released=_known([one.released for one in others]),
+        rejected=_known([one.rejected for one in others]),
     )
+
+
+def _known(counts: Iterable[int | None]) -> int | None:
+    """Add up what is known; None where nothing is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 class Owners:
@@ -286,7 +294,8 @@ class EndsReconciliation(Reconciliation):
         found = self.result()
         if not self._run.read_to_end:
             by_gaps = self._by_ids and not self._shared
-            found["lost"] = self._gaps(self._ids()) if by_gaps else 0
+            gaps = self._gaps(self._ids()) if by_gaps else 0
+            found["lost"] = self._run.not_rejected(gaps)
         return found | {"reordered": reordered}
 
     def _reordered_by_receiver(self, found: IdBalance) -> list[int]:

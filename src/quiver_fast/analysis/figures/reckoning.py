@@ -48,7 +48,8 @@ def pair_sections(
     growth = None
     if end is not None:
         whole = _duration(sender, receiver, end)
-        growth = _growth(sender.count, receiver.count - receiver.late, whole, run)
+        kept = run.not_rejected(sender.count)
+        growth = _growth(kept, receiver.count - receiver.late, whole, run)
     sent = sender_rate(sender, run)
     since = measured_since(sender, run)
     sender, receiver = without_warmup(sender, since), without_warmup(receiver, since)

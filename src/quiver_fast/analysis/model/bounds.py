@@ -52,6 +52,8 @@ class RunBounds:
         peer_to_peer: whether no server was between the ends; None likewise.
         warmup: seconds from the first message that are in no figure; 0 for none.
         sending: the sender's schedule; None for as fast as can be.
+        released: deliveries that the receiver gave back, to come again; None where not known.
+        rejected: messages that it refused, of which there are no records; likewise.
     """
 
     run_start: int | None = None
@@ -63,6 +65,8 @@ class RunBounds:
     peer_to_peer: bool | None = None
     warmup: float = 0
     sending: Sending | None = None
+    released: int | None = None
+    rejected: int | None = None
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -87,7 +91,13 @@ class RunBounds:
             peer_to_peer=None if mode is None else mode == "server",
             warmup=send.get("warmup") or receive.get("warmup") or 0,
             sending=Sending.of(sender),
+            released=report.get("released"),
+            rejected=report.get("rejected"),
         )
+
+    def not_rejected(self, missing: int) -> int:
+        """Return how many messages without a receipt are left when the rejected ones are told."""
+        return max(missing - (self.rejected or 0), 0)
 
     @property
     def read_to_end(self) -> bool:

@@ -114,6 +114,8 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("environment",): _is_object,
     ("arrow",): _is_object,
     ("arrow", "queue_empty"): _is_flag,
+    ("arrow", "released"): _is_count,
+    ("arrow", "rejected"): _is_count,
     ("arrow", "schedule"): _is_schedule,
     ("results",): _is_object,
     ("results", "message_count"): _is_count,

@@ -1,8 +1,8 @@
 """The wrapper's end of the control socket: what an arrow tells, and when it is to end.
 
-The two ends are a pair of stream sockets. Lines of text go over them: `ready` and `flushed T N`
-from the arrow; `hold`, `start`, `sent N` and `stop` to it. An arrow that reads the end of the
-stream ends as well.
+The two ends are a pair of stream sockets. Lines of text go over them: `ready`, `flushed T N` and
+`rejected N` from the arrow; `hold`, `start`, `sent N` and `stop` to it. An arrow that reads the
+end of the stream ends as well.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ __all__ = ["Control", "Flushed"]
 
 _READY = b"ready"
 _FLUSHED = b"flushed "
+_REJECTED = b"rejected "
 _READ_SIZE = 4096
 
 
@@ -39,6 +40,7 @@ class Control:
         self._ours.setblocking(False)
         self._ready = False
         self._flushed: Flushed | None = None
+        self._rejected = 0
         self._text = b""
 
     def __enter__(self) -> Control:
@@ -74,6 +76,11 @@ class Control:
         """Tell a sender that waits to begin."""
         self._say("start")
 
+    def rejected(self) -> int:
+        """Return how many messages the arrow told that it rejected. Does not wait."""
+        self._listen()
+        return self._rejected
+
     def sent(self, count: int) -> None:
         """Tell a receiver that the run has ``count`` messages: with the last one it ends."""
         self._say(f"sent {count}")
@@ -101,6 +108,8 @@ class Control:
         if line.startswith(_FLUSHED):
             time, size = line.removeprefix(_FLUSHED).split()
             self._flushed = Flushed(int(time), int(size))
+        elif line.startswith(_REJECTED):
+            self._rejected = int(line.removeprefix(_REJECTED))
 
     def _say(self, line: str) -> None:
         # The arrow may have ended by itself; then nobody reads.

@@ -26,7 +26,7 @@ from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, RECEIVER, SECURITY
 from quiver_fast.options.option import SWITCH, Option
 from quiver_fast.rate_steps import parse_rate_steps, rate_text
-from quiver_fast.receiving import asked_silence, parse_pauses
+from quiver_fast.receiving import asked_silence, parse_pauses, parse_shares
 
 __all__ = [
     "ArrowOptions",
@@ -80,6 +80,8 @@ class ArrowOptions:
     properties: str | None
     receive_delay: int | None
     pause: str | None
+    release: str | None
+    reject: str | None
     record_format: str | None
     settlement: bool
     time_unit: str | None
@@ -119,6 +121,7 @@ class ArrowOptions:
             )
         parse_properties(args.properties or "")
         parse_pauses(args.pause_receivers or "")
+        parse_shares(args.release or "", args.reject or "")
         check_certificate(args.cert, args.key)
         tls_only = {
             "--cert": args.cert,
@@ -254,14 +257,18 @@ class ArrowPlan:
             self._check_tail_from()
         if self.filter is not None and (self.operation == "send" or self.passive):
             raise UsageError("--filter is for receivers that are not passive")
-        self._check_slowness()
+        self._check_receiving()
 
-    def _check_slowness(self) -> None:
-        """Refuse to slow down receivers that take messages in a way of their own."""
+    def _check_receiving(self) -> None:
+        """Refuse what a receiver cannot do: those here take messages in a way of their own."""
         others = {
             "--transaction-size": self.options.transaction_size,
             "--streaming": self.options.streaming,
         }
+        if self.server and (self.options.release or self.options.reject):
+            raise UsageError(
+                "--release and --reject need a URL of a server: a sender cannot send again"
+            )
         for flag, value in _flags_of(RECEIVER, self.options).items():
             for other, given in others.items():
                 if value and given:
@@ -471,6 +478,8 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "properties": parse_properties(options.properties or ""),
         "receive_delay": options.receive_delay,
         "pause": options.pause,
+        "release": options.release,
+        "reject": options.reject,
         "streaming": options.streaming,
         "record_format": plan.record_format,
         "settlement": options.settlement,

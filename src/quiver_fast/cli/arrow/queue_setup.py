@@ -268,7 +268,7 @@ class QueueSetup:
         options = dataclasses.replace(
             plan.options, duration=0, count=0, rate=0, rate_steps=None, transaction_size=0,
             settlement=False, streaming=False, presettled=False, record_format=None,
-            time_unit=None,
+            time_unit=None, receive_delay=None, pause=None, release=None, reject=None,
         )  # fmt: skip
         purger = ArrowPlan(
             operation="receive",

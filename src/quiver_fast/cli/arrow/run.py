@@ -142,6 +142,11 @@ class ArrowRun:
         return int(self._report.get("sent") or self._snapshots.last.count)
 
     @property
+    def rejected(self) -> int:
+        """Messages that a controlled receiver rejected, of which there are no records."""
+        return 0 if self.control is None else self.control.rejected()
+
+    @property
     def silence(self) -> float:
         """Seconds since records came, as of the last poll."""
         return time.monotonic() - self._moved

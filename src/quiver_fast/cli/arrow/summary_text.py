@@ -28,6 +28,8 @@ _FIELDS = {
     "group_id": "Group",
     "receive_delay": "Receive delay (us)",
     "pause": "Receive and pause",
+    "release": "Released share",
+    "reject": "Rejected share",
 }
 # In messages/s.
 _LOW_RATE = 10
@@ -229,6 +231,9 @@ def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
         for name, key in _DELIVERY_LINES.items()
         if delivery.get(key) is not None
     ]
+    for name, key in (("Released", "released"), ("Rejected", "rejected")):
+        if delivery.get(key):
+            lines.append(number_field(name, delivery[key], "messages"))
     if delivery.get("older"):
         lines.append(number_field("Older messages", delivery["older"], "(left by an earlier run)"))
     if delivery.get("told_apart_by") and (delivery.get("older") or delivery["foreign"]):

@@ -197,6 +197,7 @@ class HostRun:
         ends = {
             run.plan.title: {
                 "count": run.transferred if run in self._ended else run.last_snapshot.count,
+                "rejected": run.rejected,
                 "running": run.running,
                 "silence": run.silence,
                 "failed": self._failure(run),

@@ -28,7 +28,7 @@ class RemoteEnd:
         self.host = host
         self._say = say
         self._running: bool | None = None
-        self.count = 0
+        self.count = self.rejected = 0
         self.silence = 0.0
         self.failed: str | None = None
         """Why it failed by itself; None where it did not."""
@@ -67,6 +67,7 @@ class RemoteEnd:
         """Take what the host says of it."""
         self._running = bool(status["running"])
         self.count, self.silence = int(status["count"]), float(status["silence"])
+        self.rejected = int(status["rejected"])
         self.failed = status["failed"]
 
     def gone(self) -> None:

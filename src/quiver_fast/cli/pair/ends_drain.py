@@ -1,7 +1,7 @@
 """The end of a run of many ends: each queue's senders have ended, and its receivers take the rest.
 
 One receiver of a queue is told how many messages it has to come to. Of several, none can know: they
-end when all together have as many as were sent.
+end when all together have accepted or rejected as many as were sent.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class QueueDrain:
         self._looked = now
         for run in running:
             run.snapshot()
-        return sum(run.last_snapshot.count for run in self._receivers) >= self._sent
+        taken = sum(run.last_snapshot.count + run.rejected for run in self._receivers)
+        return taken >= self._sent
 
     def _is_silent(self, running: Sequence[ArrowRun]) -> bool:
         patience = running[0].plan.options.patience

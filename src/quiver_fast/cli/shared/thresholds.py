@@ -26,8 +26,8 @@ conditions of --fail-if:
   {" ".join(f"p{rank}" for rank in NAMES)}, min, mean, max, stddev
                       latency; unit ns, us, ms (the default) or s
   rate, sender-rate   messages per second; k and m
-  count, unreceived, lost, older, duplicate, reordered, foreign, negative
-                      messages; k and m
+  count, unreceived, lost, older, duplicate, reordered, released, rejected, foreign,
+  negative            messages; k and m
   never_sent          messages of a run with a rate that were due and never sent; k and m
   drain_seconds       how long the queue was drained after the sending; s (the default), ms
   complete            1 of a run that did all that was asked, else 0
@@ -70,6 +70,8 @@ _COUNTS = {
     "older": "older",
     "duplicate": "duplicate",
     "reordered": "reordered",
+    "released": "released",
+    "rejected": "rejected",
     "foreign": "foreign",
     "negative": "negative_latency",
 }

@@ -1,7 +1,8 @@
-"""Receivers that are slow or pause because they were asked to: at our server, end to end."""
+"""Receivers that are slow, pause, release or reject because they were asked to: at our server."""
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.arrows import arguments, pyfast, run_pyfast
 from support.control import controlled
-from support.judgement import assert_clean
+from support.judgement import assert_clean, assert_error
 from support.processes import Running, free_port, wait_until
 from support.server import Server, running_server
 
@@ -114,3 +115,54 @@ def test_a_peer_that_ends_takes_back_what_waits() -> None:
             assert sender.wait().code == 143
         end = receiver.wait()
     assert (end.code, len(end.lines)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("shares", "parts"),
+    [
+        ({"release": "10%", "reject": "5%"}, (100_000, 50_000)),
+        ({"release": "99%"}, (990_000, 0)),
+        ({"reject": "0.3%"}, (0, 3000)),
+    ],
+)
+def test_shares_are_exact(
+    server: Server, tmp_path: Path, path: str, shares: dict[str, object], parts: tuple[int, int]
+) -> None:
+    send(server, path, 1000, record_format="v2")
+    report = tmp_path / "report.json"
+    end = run_pyfast(
+        *receive(server, path, count=1000, record_format="v2", report_file=report, **shares)
+    )
+    assert_clean(end)
+    found = json.loads(report.read_text())
+    received, released, rejected = (found[key] for key in ("received", "released", "rejected"))
+    assert received + rejected == 1000
+    deliveries = 1000 + released
+    assert [released, rejected] == [deliveries * part // 1_000_000 for part in parts]
+    # A released message is recorded once, when it has come again.
+    ids = [line.split(",")[0] for line in end.lines]
+    assert len({*ids}) == len(ids) == received
+    check_left(server, path, 0)
+
+
+def test_shares_are_of_all_ends_of_a_process(server: Server, tmp_path: Path, path: str) -> None:
+    words = receive(server, path, connections=3, links=2, release="1%", reject="2%")
+    with controlled(tmp_path, *words) as arrow:
+        arrow.wait_ready()
+        send(server, path, 600)
+        arrow.say("sent 600")
+        end, report = arrow.end()
+    assert_clean(end)
+    deliveries = 600 + report["released"]
+    assert (report["released"], report["rejected"]) == (deliveries // 100, deliveries // 50)
+    assert len(end.lines) == report["received"] == 600 - report["rejected"]
+    assert sum(report["ends"]["counts"]) == report["received"]
+
+
+def test_what_is_settled_cannot_be_released() -> None:
+    port = free_port()
+    modes = {"connection_mode": "server", "channel_mode": "passive"}
+    with Running(pyfast(*arguments("send", port, presettled=1, **modes))) as sender:
+        wait_until(lambda: sender.listens_on(port), "the sender listens")
+        end = run_pyfast(*arguments("receive", port, release="50%"))
+    assert_error(end, "message 1 came settled: it cannot be released or rejected")
