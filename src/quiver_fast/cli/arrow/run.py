@@ -16,9 +16,10 @@ from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections, unread_sections
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
+from quiver_fast.cli.arrow.config import summary_config
 from quiver_fast.cli.arrow.control import Control, Flushed
 from quiver_fast.cli.arrow.meter import Period
-from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, summary_config
+from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments
 from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
 from quiver_fast.cli.shared.output import ArrowFiles, compress, reserve_space, write_json
 from quiver_fast.cli.shared.progress import Progress
