@@ -282,6 +282,35 @@ def test_a_killed_receiver_fails_the_run_by_name_and_all_is_accounted(
     assert (purged.code, document_of(purged)["purged"]) == (0, 0)
 
 
+def test_eight_by_eight_with_all_that_may_befall(server: Server, tmp_path: Path) -> None:
+    """Over four queues messages are released and rejected, and a receiver is killed."""
+    out = tmp_path / "out"
+    url = f"//127.0.0.1:{server.port}/befall-%d"
+    words = [url, "--senders", "8", "--receivers", "8", "--queues", "4", "--processes", "16",
+             "--rate", "2000", "--duration", "60s", "--record-format", "v2", "--timeout", "3s",
+             "--release", "2%", "--reject", "1%"]  # fmt: skip
+    with Running([*QUIVER, *words, "--output", str(out), "--json"]) as running:
+        wait_until(lambda: receipts(out) > 100_000, "messages are received", SECONDS)
+        children(running, "receive")[5].kill()
+        end = running.wait(SECONDS)
+    document = document_of(end)
+    assert (end.code, document["reason"]) == (1, "receiver 5 (pyfast) failed: killed by SIGKILL")
+    delivery = document["delivery"]
+    sent, received = ids_of(out, "sender"), ids_of(out, "receiver")
+    everything, taken = set(chain(*sent)), set(chain(*received))
+    assert taken <= everything
+    assert min(delivery["released"], delivery["rejected"]) > 0
+    # What is missing was rejected, or taken by the killed one and not recorded.
+    missing = len(everything - taken)
+    assert delivery["rejected"] + delivery["unreceived"] == missing
+    assert delivery["received"] - delivery["duplicate"] == len(taken)
+    assert delivery["lost"] == delivery["foreign"] == 0
+    for queue in range(4):
+        purged = quiver(url.replace("%d", str(queue)), "--purge", "--count", "1", "--json",
+                        "--quiet")  # fmt: skip
+        assert (purged.code, document_of(purged)["purged"]) == (0, 0)
+
+
 def test_a_killed_sender_ends_the_others_in_order(server: Server, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = [f"//127.0.0.1:{server.port}/one-sender", "--senders", "2", "--receivers", "2",
