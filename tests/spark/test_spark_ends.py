@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,40 +91,12 @@ def test_ends_with_ids(
     assert found["sender"]["settlement"]["all"]["count"] > 0
 
 
-def write_processes(folder: Path, made: Ends, role: str, members: int) -> None:
-    """Write the files of one side, so many of whose ends share each."""
-    texts = made.sender_text, made.receiver_text
-    text, count = (texts[0], len(made.sent)) if role == "sender" else (texts[1], len(made.received))
-    for number, first in enumerate(range(0, count, members)):
-        lines = [text(end).splitlines(keepends=True) for end in range(first, first + members)]
-        # In turns, as ends of one process record.
-        mixed = "".join(line for row in zip_longest(*lines, fillvalue="") for line in row)
-        (folder / f"{role}.{number}-transfers.csv").write_text(mixed)
-        ends = {
-            "number": number, "queue": 0, "senders": len(made.sent), "queues": 1, "first": first,
-            "receivers": len(made.received), "members": members, "url": "//localhost/q",
-            "path": "q", "count": 0, "rate": 0, "rate_steps": None,
-        }  # fmt: skip
-        counts = [sum(line[0] not in "Ss" for line in some) for some in lines]
-        document = {
-            "config": configured(credit_window=10, duration=60, count=0) | {"ends": ends},
-            "complete": False,
-            "reason": None,
-            "exit_code": 0,
-            "arrow": {"queue_empty": False, "ends": {"first": first, "counts": counts}},
-        }
-        (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
-
-
 @pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_ends_that_share_processes(spark: SparkSession, tmp_path: Path, members: int) -> None:
     """Four senders in two processes; the two receivers of their queue, alone or in one."""
     made = Ends(9, 4, 2)
-    folder = tmp_path / "run"
-    folder.mkdir()
-    write_processes(folder, made, "sender", 2)
-    write_processes(folder, made, "receiver", members)
-    found = check(spark, folder)
+    made.write_processes(tmp_path / "run", 2, members)
+    found = check(spark, tmp_path / "run")
     got = [end["members"]["received"] for end in found["ends"][:2]]
     assert min(map(min, got)) > 0
     assert sum(map(sum, got)) == found["delivery"]["sent"] - found["delivery"]["unreceived"]

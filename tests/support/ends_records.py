@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
+from support.summaries import config
 
 START = 1_700_000_000_000_000
 FIRST_IDS = 10**13
@@ -26,10 +28,10 @@ class Receipt(NamedTuple):
 class Ends:
     """The records of some senders and receivers of one queue; some messages are lost or doubled."""
 
-    def __init__(self, seed: int, senders: int, receivers: int) -> None:
+    def __init__(self, seed: int, senders: int, receivers: int, messages: int = 700) -> None:
         chance = random.Random(seed)
         self.sent = [
-            [(number * FIRST_IDS + 1 + i, START + 40 * i + number) for i in range(700)]
+            [(number * FIRST_IDS + 1 + i, START + 40 * i + number) for i in range(messages)]
             for number in range(senders)
         ]
         self.settled = [
@@ -43,7 +45,8 @@ class Ends:
                 receipt = Receipt(key, time, time + chance.randrange(-200, 5000))
                 self.received[chance.randrange(receivers)].append(receipt)
         for lines in self.received:
-            self._disturb(lines, chance)
+            if len(lines) > 1:
+                self._disturb(lines, chance)
 
     @staticmethod
     def _disturb(lines: list[Receipt], chance: random.Random) -> None:
@@ -73,6 +76,38 @@ class Ends:
             text = self.receiver_text(number, ids)
             (folder / f"receiver.{number}-transfers.csv").write_text(text)
         return loaded(folder)
+
+    def write_processes(self, folder: Path, senders: int, receivers: int) -> RunData:
+        """Write as processes do that have so many senders, or receivers, each."""
+        folder.mkdir()
+        for role, made, text, members in (
+            ("sender", self.sent, self.sender_text, senders),
+            ("receiver", self.received, self.receiver_text, receivers),
+        ):
+            for number, first in enumerate(range(0, len(made), members)):
+                of_process = range(first, min(first + members, len(made)))
+                lines = [text(end).splitlines(keepends=True) for end in of_process]
+                # In turns, as ends of one process record.
+                mixed = "".join(line for row in zip_longest(*lines, fillvalue="") for line in row)
+                (folder / f"{role}.{number}-transfers.csv").write_text(mixed)
+                document = self._summary(number, of_process, [len(made[end]) for end in of_process])
+                (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
+        return loaded(folder)
+
+    def _summary(self, number: int, of_process: range, counts: list[int]) -> dict[str, Any]:
+        """Return the summary of a process with several ends of one queue, not read to its end."""
+        ends = {
+            "number": number, "queue": 0, "queues": 1, "senders": len(self.sent),
+            "receivers": len(self.received), "first": of_process.start, "members": len(of_process),
+            "url": "//localhost/q", "path": "q", "count": 0, "rate": 0, "rate_steps": None,
+        }  # fmt: skip
+        return {
+            "config": config(credit_window=10, duration=60) | {"ends": ends},
+            "complete": False,
+            "reason": None,
+            "exit_code": 0,
+            "arrow": {"queue_empty": False, "ends": {"first": of_process.start, "counts": counts}},
+        }
 
     def write_as_one(self, folder: Path, ids: bool = True) -> RunData:
         """Write a pair whose files are all records of each side, one end after another."""

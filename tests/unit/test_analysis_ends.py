@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from support.ends_records import FIRST_IDS, START, Ends, Receipt, loaded
 
 from quiver_fast.analysis.figures.ends import bounds_of_ends, fairness, schedule_of_ends
@@ -88,6 +92,40 @@ def test_order_and_shares_are_by_sender(tmp_path: Path) -> None:
     delivered = Counter(key // FIRST_IDS for key in seen)
     assert [end["delivery"]["received"] for end in senders] == [delivered[n] for n in range(3)]
     assert [end["name"] for end in run.ends][2:5] == ["sender 2", "receiver 0", "receiver 1"]
+
+
+@given(
+    seed=st.integers(0, 2**32), senders=st.integers(1, 5), receivers=st.integers(1, 5),
+    messages=st.integers(1, 60), of_process=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    strangers=st.integers(0, 3),
+)  # fmt: skip
+def test_every_message_of_many_ends_is_accounted_for(
+    seed: int, senders: int, receivers: int, messages: int, of_process: tuple[int, int],
+    strangers: int,
+) -> None:  # fmt: skip
+    """Whatever is lost, doubled, out of order or of others, and whoever shares a process."""
+    ends = Ends(seed, senders, receivers, messages)
+    for number in range(strangers):
+        ends.received[0].append(Receipt(9 * FIRST_IDS + number, START + 5, START + 9))
+    ids = [[one.id for one in lines if one.id < 9 * FIRST_IDS] for lines in ends.received]
+    assume(any(ids))
+    with tempfile.TemporaryDirectory() as top:
+        run = ends.write_processes(Path(top, "run"), *of_process)
+    found = run.delivery
+    assert found is not None
+    taken = Counter(chain(*ids))
+    sent = senders * messages
+    assert (found["sent"], found["received"], found["foreign"]) == (sent, taken.total(), strangers)
+    assert found["unreceived"] == sent - len(taken)
+    assert found["duplicate"] == taken.total() - len(taken)
+    if receivers == 1:
+        assert found["reordered"] == reordered_of(ends.received[0])
+    assert run.ends is not None
+    assert [
+        count
+        for end in run.ends[: -(-senders // of_process[0])]
+        for count in end.get("members", {"received": [end["delivery"]["received"]]})["received"]
+    ] == [sum(key // FIRST_IDS == number for key in taken) for number in range(senders)]
 
 
 def test_what_others_sent_is_left_out_of_each_receiver(tmp_path: Path) -> None:
