@@ -353,7 +353,8 @@ def make_sender(
     from quiver_fast.engine.sender import Sender
     from quiver_fast.engine.template import MessageTemplate
 
-    kind, template_kind, first_id = Sender, MessageTemplate, config.first_id
+    kind: Callable[..., Sender] = Sender
+    template_kind, first_id = MessageTemplate, config.first_id
     first_id += (end or 0) * IDS_OF_AN_END
     sizes = None
     if config.body_file is not None:
@@ -364,6 +365,10 @@ def make_sender(
         from quiver_fast.engine.template import MixedTemplate
 
         template_kind, sizes = MixedTemplate, sizes_of(config.body_size, first_id)
+    if config.backlog:
+        from quiver_fast.engine.backlog_sender import BacklogSender
+
+        kind = partial(BacklogSender, backlog=config.backlog)
     template = template_kind(
         largest_body(config.body_size),
         with_id=config.set_message_id or config.with_ids,

@@ -84,6 +84,7 @@ class ArrowConfig:
     count: int
     rate: int | Fraction
     rate_steps: tuple[RateStep, ...]
+    backlog: int
     body_size: int | tuple[BodySize, ...]
     body_file: bytes | None
     credit_window: int
@@ -265,6 +266,10 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("purge is the receiver's")
     if config.filter and (config.sends or config.passive or config.purge):
         raise UsageError("filter is for a receiver that attaches by itself, and does not purge")
+    if config.backlog and (config.count or config.has_many_ends or config.body_file):
+        raise UsageError("backlog excludes count, body-file and many ends")
+    if config.backlog and config.sends and not (config.rate or config.rate_steps):
+        raise UsageError("backlog needs a rate, which begins after it")
     if config.is_shaped and (config.streaming or config.transaction_size or config.purge):
         raise UsageError(
             "receive-delay, pause, release and reject exclude streaming, transactions and purge"
@@ -312,6 +317,7 @@ def _check_csp(config: ArrowConfig) -> None:
         "subject": config.subject,
         "group-id": config.group_id,
         "properties": config.properties,
+        "backlog": config.backlog,
         "receive-delay": config.receive_delay,
         "pause": config.pause.length,
         "release": config.release,

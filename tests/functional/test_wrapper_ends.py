@@ -48,6 +48,29 @@ def ids_of(folder: Path, role: str) -> list[list[int]]:
     return [[] if ids is None else ids.tolist() for ids in found]
 
 
+def test_a_backlog_is_there_before_the_receiver(server: Server, tmp_path: Path) -> None:
+    end = quiver(
+        f"//127.0.0.1:{server.port}/backlog", "--backlog", "20k", "--rate", "1k", "--duration",
+        "2s", "--output", str(tmp_path / "out"), "--json",
+    )  # fmt: skip
+    assert end.code == 0, end
+    document = document_of(end)
+    assert document["backlog"]["messages"] == 20_000
+    assert document["backlog"]["rate"] > 0
+    assert [document["delivery"][key] for key in FAULTS] == [0] * len(FAULTS)
+    schedule = document["sender"]["schedule"]
+    assert schedule["sent"] == document["delivery"]["sent"] - 20_000
+    assert schedule["due"] <= 2000
+    sent = read_transfers(tmp_path / "out" / "sender-transfers.csv.zst").sent
+    received = read_transfers(tmp_path / "out" / "receiver-transfers.csv.zst").received
+    assert received.min() > sent[20_000 - 1]
+    # What follows the backlog is due by the schedule, one after another.
+    steps = sent[20_001:] - sent[20_000:-1]
+    assert set(steps.tolist()) == {1000}
+    analysed = run([*ANALYZE, str(tmp_path / "out"), "--json"], SECONDS)
+    assert parsed(analysed.stdout)["backlog"] == document["backlog"]
+
+
 @pytest.mark.parametrize("processes", ["2", "8"])
 def test_what_is_released_or_rejected_is_accounted_for(
     server: Server, tmp_path: Path, processes: str

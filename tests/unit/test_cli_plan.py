@@ -268,6 +268,16 @@ def test_nobody_sends_again_between_peers(words):
     assert f"{words[0][2:]}={words[1]}" in contract_arguments(plan_of(*words, operation="receive"))
 
 
+def test_a_backlog_is_the_senders():
+    words = ("--rate", "1k")
+    assert "backlog=5" in contract_arguments(plan_of(*words, backlog=5))
+    assert "backlog=5" not in contract_arguments(plan_of(*words, backlog=5, operation="receive"))
+    with pytest.raises(UsageError, match="'foreign' does not support --backlog"):
+        plan_of(*words, backlog=5, impl=FOREIGN)
+    with pytest.raises(UsageError, match="a csp URL does not go with --backlog"):
+        plan_of(*words, backlog=5, url="csp://h/q")
+
+
 def test_an_asked_silence_is_no_fault():
     assert options_of([], "q").patience == 10
     assert options_of(["--receive-delay", "500ms"], "q").patience == 10.5

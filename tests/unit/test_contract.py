@@ -208,6 +208,8 @@ def test_the_rate_is_the_senders() -> None:
         (words(release="90%", reject="10%"), "release and reject are less than 100% together"),
         (words(release="1%", connection_mode="server"), "release and reject need a server"),
         (words(pause="5s"), "pause: '5s' is not RECEIVE:PAUSE"),
+        (words(backlog="5"), "backlog needs a rate"),
+        (words(backlog="5", rate="1", count="9"), "backlog excludes count, body-file"),
         (words(run_id="é"), "run-id must be ASCII"),
         (["a", "b"], "expected KEY=VALUE arguments or the 9 positional ones"),
     ],

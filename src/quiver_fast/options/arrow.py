@@ -140,6 +140,12 @@ ARROW_OPTIONS = (
         True, section=_PROTOCOL, extension=True, flag="--no-spin", inverted=True, group=LOAD,
         help="Sleep at once when there is nothing to do, for less CPU; by default an arrow that "
         "has another CPU looks for an answer for 30 us before"),
+    Option("backlog", NUMBER, "MESSAGES",
+        "senders: first send so many as fast as can be; then the duration and the schedule begin",
+        0, zero="none", section=_LIMITS, extension=True, flag="--backlog", metavar="COUNT",
+        side="send",
+        help="Fill the queue with COUNT messages, without a receiver; then receive while sending "
+        "goes on at --rate, and measure how the backlog drains"),
     Option("", NUMBER, "SECONDS", zero="the rest stays in the queue", extension=True,
         flag="--drain-timeout", metavar="DURATION", initial=30, group=PAIR,
         help="When the sender has ended, receive what it sent for up to DURATION"),

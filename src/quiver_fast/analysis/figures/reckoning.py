@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.figures.backlog import backlog_section
 from quiver_fast.analysis.figures.sending import end_of_sending, sender_rate
 from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.units import PER_SECOND
@@ -42,7 +43,8 @@ def pair_sections(
         ``results``: ``message_count`` (received), ``duration`` in seconds, ``sender_rate``,
         ``receiver_rate`` and ``end_to_end_rate`` in messages/s; what cannot be known is
         None. ``drain`` and ``queue_growth``: None, or what :func:`_drain` and
-        :func:`_growth` return; a warm-up is part of these two.
+        :func:`_growth` return; a warm-up is part of these two. ``backlog`` of a run that had
+        one (:func:`.backlog.backlog_section`).
     """
     end = end_of_sending(sender, run)
     growth = None
@@ -65,7 +67,7 @@ def pair_sections(
         },
         "drain": None if end is None else _drain(receiver),
         "queue_growth": growth,
-    }
+    } | backlog_section(sender, receiver, run, emptied=end is not None and growth is None)
 
 
 def _rounded(rate: float | None) -> int | None:

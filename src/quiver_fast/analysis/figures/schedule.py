@@ -52,7 +52,7 @@ def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     return {
         "rate": kept.rate,
         "due": kept.due,
-        "sent": sender.count,
+        "sent": kept.sent,
         "never_sent": kept.never_sent,
         "achieved": kept.achieved,
         "late_us": kept.plan.late_us,
@@ -73,8 +73,8 @@ def unsent_waits(sender: FileAnalysis, run: RunBounds, unit: str) -> Distributio
     if kept.due is None or not kept.is_short:
         return Distribution.none()
     step, end = -(-(kept.due - kept.sent) // _MOST_WAITS), kept.due
-    lasts = [*range(sender.count + step - 1, end - 1, step), end - 1]
-    counts = np.diff([sender.count - 1, *lasts])
+    lasts = [*range(kept.sent + step - 1, end - 1, step), end - 1]
+    counts = np.diff([kept.sent - 1, *lasts])
     times = times_due(kept.plan.asked, lasts)
     waits = [max(kept.passed_or_span - time, 0) * PER_SECOND[unit] // _SECOND for time in times]
     return Distribution.of_counted(np.array(waits, np.int64), counts)
@@ -107,7 +107,12 @@ class _Comparison:
         tick = _SECOND // PER_SECOND[sender.time_unit]
         # A clock that was set back may end before it began.
         span = max((sender.last_time or 0) - (sender.first_time or 0), 0) * tick
-        return cls(sender.count, span, tick, sending_ns(sender, run), run.count, run.sending)
+        passed = sending_ns(sender, run)
+        if run.backlog and passed is not None:
+            # The schedule began after it.
+            span = min(span, passed)
+        sent = max(sender.count - run.backlog, 0)
+        return cls(sent, span, tick, passed, run.count, run.sending)
 
     @property
     def passed_or_span(self) -> int:

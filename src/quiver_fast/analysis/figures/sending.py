@@ -80,4 +80,6 @@ def sender_rate(sender: FileAnalysis, run: RunBounds) -> float | None:
     if since is not None and sender.first_time is not None:
         ticks = PER_SECOND[sender.time_unit]
         passed -= (since * ticks - sender.first_time) * _SECOND // ticks
-    return measured.count * _SECOND / passed if passed > 0 else None
+    # A backlog was sent before.
+    count = max(measured.count - run.backlog, 0)
+    return count * _SECOND / passed if passed > 0 else None

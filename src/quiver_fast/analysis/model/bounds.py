@@ -54,6 +54,7 @@ class RunBounds:
         sending: the sender's schedule; None for as fast as can be.
         released: deliveries that the receiver gave back, to come again; None where not known.
         rejected: messages that it refused, of which there are no records; likewise.
+        backlog: messages with which the sender filled the queue before its schedule began.
     """
 
     run_start: int | None = None
@@ -67,6 +68,7 @@ class RunBounds:
     sending: Sending | None = None
     released: int | None = None
     rejected: int | None = None
+    backlog: int = 0
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -93,6 +95,7 @@ class RunBounds:
             sending=Sending.of(sender),
             released=report.get("released"),
             rejected=report.get("rejected"),
+            backlog=send.get("backlog") or 0,
         )
 
     def not_rejected(self, missing: int) -> int:

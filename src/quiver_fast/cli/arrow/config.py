@@ -43,6 +43,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "rate_steps": options.rate_steps,
         "body_file": options.body_file,
         "warmup": options.warmup,
+        "backlog": plan.backlog,
         "presettled": options.presettled,
         "priority": options.priority,
         "ttl": options.ttl,

@@ -215,6 +215,7 @@ class ArrowPlan:
         first_id: the number in a sender's first message id.
         meter: who is told of each snapshot, for metrics; None without.
         part: which ends the process has, where it has several; then ``number`` is the process's.
+        backlog: with how many messages a pair's sender fills the queue first; None for none.
 
     Raises:
         UsageError: the implementation lacks an option, or would expose a password.
@@ -240,6 +241,7 @@ class ArrowPlan:
     first_id: int | None = None
     meter: Meter | None = field(default=None, repr=False, compare=False)
     part: EndsPart | None = None
+    backlog: int | None = None
 
     def __post_init__(self) -> None:
         if self.operation == "receive" and self.server and self.implementation.client_only:
@@ -296,6 +298,7 @@ class ArrowPlan:
             "--server": self.server,
             "--passive": self.passive,
             "--filter": self.filter,
+            "--backlog": self.backlog,
             "--transaction-size": options.transaction_size,
             "--durable": options.durable,
             "--streaming": options.streaming,
@@ -318,6 +321,8 @@ class ArrowPlan:
             raise UsageError(f"implementation '{name}' does not support csp URLs")
         if self.filter is not None:
             raise UsageError(f"implementation '{name}' does not support --filter")
+        if self.backlog is not None and self.operation == "send":
+            raise UsageError(f"implementation '{name}' does not support --backlog")
         flags = _extension_flags(self.options, self.operation)
         if self.operation == "send":
             flags |= self.options.fractions_and_mixes()
@@ -410,7 +415,11 @@ def contract_arguments(
         "port": plan.port,
         "path": plan.url.path,
     }
-    values = vars(plan.options) | {"tail_from": plan.tail_from, "filter": plan.filter}
+    values = vars(plan.options) | {
+        "tail_from": plan.tail_from,
+        "filter": plan.filter,
+        "backlog": plan.backlog,
+    }
     values["rate"] = rate_text(plan.options.rate)
     if plan.operation == "receive":
         # Wrappers pass them to both ends; they are the sender's.

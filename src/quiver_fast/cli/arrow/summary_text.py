@@ -96,6 +96,8 @@ def pair_summary_text(document: dict[str, Any]) -> str:
     sections = [_incomplete(document), _configuration([sender, receiver], document)]
     sections.append(_results(figures, receiver["latency"]))
     sections.append(_delivery(document["delivery"], document))
+    if document.get("backlog") is not None:
+        sections.append(section("BACKLOG", _backlog_lines(document["backlog"])))
     sections += _additions(sender, receiver.get("streaming"), receiver["latency"])
     if document.get("fairness") is not None:
         sections.append(section("FAIRNESS", _fairness_lines(document["fairness"])))
@@ -264,6 +266,17 @@ def _additions(
     if streaming is not None:
         sections.append(section("STREAMING", _streaming_lines(streaming)))
     return sections
+
+
+def _backlog_lines(backlog: dict[str, Any]) -> list[str]:
+    """Return how long the queue took to drain, and latencies to come back."""
+    return [
+        number_field("Backlog", backlog["messages"], "messages"),
+        number_field("Drained in", backlog["seconds"], "seconds", ",.1f"),
+        number_field("Drain rate", backlog["rate"], "messages/s"),
+        latency_field("Steady latency 50%", backlog["steady_p50_us"], "us"),
+        number_field("Latency back after", backlog["recovered_seconds"], "seconds", ",.1f"),
+    ]
 
 
 def _fairness_lines(fairness: dict[str, Any]) -> list[str]:

@@ -309,8 +309,9 @@ def _check(args: argparse.Namespace, senders: int, receivers: int, queues: int) 
         raise UsageError("--queues needs a URL: no queue is between peers")
     if args.url is None and senders != receivers:
         raise UsageError("without a URL there are pairs: give as many --senders as --receivers")
-    if args.warmup:
-        raise UsageError("--warmup does not go with several senders or receivers")
+    for flag, value in (("--warmup", args.warmup), ("--backlog", vars(args).get("backlog"))):
+        if value:
+            raise UsageError(f"{flag} does not go with several senders or receivers")
     for flag, ends in (("--senders", senders), ("--receivers", receivers)):
         if ends < queues:
             raise UsageError(f"--queues {queues} are more than {flag} {ends}: a queue needs both")

@@ -9,6 +9,7 @@ from quiver_fast.cli.arrow.queue_setup import add_queue_options
 from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.shared.common import (
     add_arrow_options,
+    add_option,
     add_pair_options,
     add_tls_options,
 )
@@ -16,6 +17,7 @@ from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.shared.quantities import duration, positive_count, within
 from quiver_fast.cli.shared.thresholds import refuse_comparisons, threshold
 from quiver_fast.errors import UsageError
+from quiver_fast.options.arrow import ARROW_OPTIONS
 
 __all__ = ["BASELINE_HELP", "add_measuring_options", "add_set_options", "check_set_options"]
 
@@ -54,6 +56,9 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     add("--receiver", metavar="IMPL", help="Use IMPL to receive")
     add_arrow_options(parser)
     add_pair_options(parser)
+    for option in ARROW_OPTIONS:
+        if option.key == "backlog":
+            add_option(parser, option)
     add_ends_options(parser)
     add_queue_options(parser).add_argument(
         "--unique-queue",

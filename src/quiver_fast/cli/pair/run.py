@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import secrets
+import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,8 @@ from quiver_fast.wall_clock import WallClock
 __all__ = ["ROLES", "PairPlans", "PairRun", "View", "make_view"]
 
 ROLES = ("sender", "receiver")
+# How often the records of a sender are looked at while it fills the queue, in seconds.
+_FILL_LOOK = 0.1
 
 
 class PairPlans:
@@ -63,6 +66,10 @@ class PairPlans:
         self.drain_timeout: int = args.drain_timeout
         if self.peer_to_peer and args.transaction_size:
             raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
+        # `quiver-bench` has none.
+        self.backlog: int | None = vars(args).get("backlog") or None
+        if self.backlog:
+            _check_backlog(args)
         # An arrow without extensions does not send the id, and would be refused.
         self.run_id = secrets.token_hex(8) if self.both_extended else None
         self.queue = QueueOptions.from_arguments(args)
@@ -102,6 +109,7 @@ class PairPlans:
             verbose=args.verbose,
             # `quiver-bench` has none.
             meter=vars(args).get("meter"),
+            backlog=self.backlog,
         )
 
     @property
@@ -125,6 +133,22 @@ class PairPlans:
         if not self.both_extended:
             queue.ask_address()
         self._path = queue.path
+
+
+def _check_backlog(args: argparse.Namespace) -> None:
+    """Refuse a backlog that no run can have.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if args.url is None:
+        raise UsageError("--backlog needs a URL: no queue is between peers")
+    if not (args.rate or args.rate_steps):
+        raise UsageError("--backlog needs a --rate at which sending goes on")
+    others = {"--count": args.count, "--warmup": args.warmup, "--body-file": args.body_file}
+    for flag, value in others.items():
+        if value:
+            raise UsageError(f"--backlog does not go with {flag}")
 
 
 class PairRun:
@@ -199,16 +223,36 @@ class PairRun:
     def _start(self) -> None:
         """Start the receiver, and the sender as soon as nothing that it sends can be missed."""
         starting = ReceiverStart(self._look, lambda: bool(self._signals.count))
+        filling = None
+        if self._plans.backlog:
+            filling = self._start_arrow("send")
+            if not self._fill(filling, self._plans.backlog):
+                return
         if self._plans.peer_to_peer:
             started = starting.listen(partial(self._start_arrow, "receive"), self._drop)
         else:
             started = self._start_client(starting)
+        # The receiver is the first of both.
+        self._runs.sort(key=lambda run: run.plan.role)
         if started is not None:
             receiver, port = started
-            sender = self._start_arrow("send", port)
+            sender = filling or self._start_arrow("send", port)
             sender.accompany(receiver)
             self._drain = Drain(sender, receiver, self._plans.drain_timeout)
             self._view.begin()
+
+    def _fill(self, sender: ArrowRun, backlog: int) -> bool:
+        """Wait until a sender has filled the queue; return whether the run goes on."""
+        self._view.state("Filling the queue")
+        while not sender.poll():
+            self._look(sender)
+            if self._signals.count:
+                return False
+            sender.snapshot()
+            if sender.last_snapshot.count >= backlog:
+                return True
+            time.sleep(_FILL_LOOK)
+        return False
 
     def _start_arrow(self, operation: str, port: int = 0) -> ArrowRun:
         run = ArrowRun(self._plans.plan(operation, port), self._output_dir, self._console.errors)
@@ -232,8 +276,8 @@ class PairRun:
         self._console.note(f"Port {port} is in use; trying another")
         self._runs.remove(receiver)
 
-    def _look(self, receiver: ArrowRun) -> None:
-        self._supervisor.forwarder.forward([receiver])
+    def _look(self, _run: ArrowRun) -> None:
+        self._supervisor.forwarder.forward(self._runs)
         self._view.tick()
 
     def analyse(self) -> dict[str, Any]:
@@ -303,6 +347,7 @@ class PairRun:
             "delivery": None if both is None else both.delivery,
             "drain": sections["drain"],
             "queue_growth": sections["queue_growth"],
+            **({"backlog": sections["backlog"]} if "backlog" in sections else {}),
             "clock_step": largest_step((sender, receiver)),
             "cpu_ms": {run.plan.role: run.child.usage.cpu_ms for run in self._runs},
             "sender": sender,
