@@ -63,6 +63,30 @@ def test_every_option_reaches_both_arrows(fake, tmp_path):
     assert server[2] == "path=q0"
 
 
+def test_many_ends_of_each_combination(fake, tmp_path):
+    out = tmp_path / "out"
+    done = fake.run("bench", *SERVED, "--client-server", "--senders", "2", "--receivers", "2",
+                    "--count", "200", "--output", str(out), FAKE_SERVER="stay")  # fmt: skip
+    assert statuses(done) == {"fake -> fake -> fake": "FAILED"}, done
+    [result] = load(out, "bench.json")["results"]
+    assert "share a queue" in result["reason"]
+    done = fake.run("bench", "--include-senders", "pyfast", "--include-receivers", "pyfast",
+                    "--include-servers", "pyfast", "--client-server", "--senders", "4",
+                    "--receivers", "4", "--queues", "2", "--count", "2000", "--force",
+                    "--output", str(out))  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    [result] = load(out, "bench.json")["results"]
+    assert (result["status"], result["count"], result["unreceived"]) == ("PASSED", 2000, 0)
+    assert "receiver.0-summary.json" in contents(out / "pyfast/pyfast/pyfast/pair")
+
+
+@pytest.mark.parametrize("words", [("--queues", "2"), ("--receivers", "2")])
+def test_uneven_sides_need_a_server(fake, words):
+    done = fake.run("bench", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs --client-server" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("modes", "reason"),
     [
@@ -115,7 +139,7 @@ def test_our_own_faults_are_failures_too(monkeypatch, tmp_path, capsys):
     def broken(*_):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(bench_cell, "PairPlans", broken)
+    monkeypatch.setattr(bench_cell, "make_plans", broken)
     out = tmp_path / "out"
     words = ["--peer-to-peer", "--include-senders", "pyfast", "--output", str(out)]
     assert bench.main(words) == 1

@@ -14,7 +14,7 @@ from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.cli.arrow.progress import RunProgress
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
-from quiver_fast.cli.pair.run import PairPlans, PairRun
+from quiver_fast.cli.pair.ends_run import make_plans, make_run
 from quiver_fast.cli.server.plan import ServerPlan
 from quiver_fast.cli.server.run import ServerRun
 from quiver_fast.cli.shared.console import Console
@@ -153,10 +153,10 @@ class _CellRun:
         )
 
     def _pair(self, url: AddressUrl | None) -> dict[str, Any]:
-        plans = PairPlans(_pair_arguments(self._cell, self._args, url))
+        plans = make_plans(_pair_arguments(self._cell, self._args, url))
         directory = self._directory / "pair"
         shown = RunProgress(self._progress, self._args.count, self._args.duration)
-        run = PairRun(plans, directory, self._console, self._signals, shown)
+        run = make_run(plans, directory, self._console, self._signals, shown)
         run.run()
         return run.analyse()
 
@@ -170,9 +170,10 @@ def _pair_arguments(
         # The certificate is the server's; arrows have none here.
         **dict.fromkeys(("cert", "key", "username", "password_file", "sasl_mechanisms")),
         "expose_password": False,
-        # Each cell has a server of its own, which has the queue and nothing in it.
+        # Each cell has a server of its own, which has the one queue and nothing in it.
         "address": None,
-        **dict.fromkeys(("declare", "purge", "delete", "unique_queue"), False),
+        **dict.fromkeys(("purge", "delete", "unique_queue"), False),
+        "declare": (args.queues or 1) > 1,
         "url": None if url is None else url.shown,
         "sender": cell.sender.name,
         "receiver": cell.receiver.name,

@@ -14,6 +14,7 @@ from quiver_fast.cli.bench.cell import FAILED, kept_result, run_cell
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
 from quiver_fast.cli.bench.page import bench_html, log_ends
 from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
+from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -100,7 +101,13 @@ def _check(args: argparse.Namespace) -> None:
     for flag, value in (("--trust-store", args.trust_store), ("--tls-insecure", args.tls_insecure)):
         if value and not args.cert:
             raise UsageError(f"{flag} has no effect without --cert")
-    for flag, value in (("--cert", args.cert), ("--transaction-size", args.transaction_size)):
+    of_servers = {
+        "--cert": args.cert,
+        "--transaction-size": args.transaction_size,
+        "--queues": args.queues,
+        "--receivers": args.receivers not in (None, args.senders),
+    }
+    for flag, value in of_servers.items():
         if value and not args.client_server:
             raise UsageError(f"{flag} needs --client-server: peers do not do that")
     if args.resume and args.output is None:
@@ -256,6 +263,7 @@ def make_parser() -> ArgumentParser:
     add("--mixed-pairs", action="store_true", help="Test unmatched senders and receivers")
     add_arrow_options(parser)
     add_pair_options(parser)
+    add_ends_options(parser)
     group = parser.add_argument_group("security options")
     group.add_argument("--cert", metavar="FILE", help="The TLS certificate file of the servers")
     group.add_argument("--key", metavar="FILE", help="The TLS private key file of the servers")
