@@ -49,6 +49,9 @@ def test_what_was_rejected_last_counts(ends):
     assert control.rejected() == 0
     arrow.sendall(b"flushed 1 0\nrejected 7\nflushed 2 0\nrejected 12\nrejected ")
     assert control.rejected() == 12
+    arrow.sendall(b"13\n")
+    control.close()
+    assert control.rejected() == 13
 
 
 def test_an_arrow_that_is_gone_is_not_ready_and_hears_nothing(ends):

@@ -195,7 +195,7 @@ def delivery_section(
 
 
 def _refused(run: RunBounds) -> dict[str, Any]:
-    if run.released is None or run.rejected is None:
+    if run.released is None and run.rejected is None:
         return {}
     return {"released": run.released, "rejected": run.rejected}
 

@@ -90,11 +90,14 @@ class Control:
         self._say("stop")
 
     def close(self) -> None:
-        """Close both ends."""
+        """Hear what the arrow told last, and close both ends."""
+        self._listen()
         self._ours.close()
         self._theirs.close()
 
     def _listen(self) -> None:
+        if self._ours.fileno() < 0:
+            return
         # An arrow that has ended cannot say anything more; its exit code tells why.
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while text := self._ours.recv(_READ_SIZE):

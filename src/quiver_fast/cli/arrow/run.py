@@ -269,8 +269,13 @@ class ArrowRun:
             "reason": ending.reason,
             "exit_code": self.child.returncode,
             "clock_step": self._clock_step(),
-            "arrow": self._report or None,
+            "arrow": self._report or self._last_words,
         }
+
+    @property
+    def _last_words(self) -> dict[str, Any] | None:
+        """What an arrow told that left no report, such as one that was killed."""
+        return {"peer": None, "rejected": self.rejected} if self.rejected else None
 
     def _clock_step(self) -> dict[str, Any] | None:
         """Return how far the wall clock was set, and whether the arrow's times have it."""
