@@ -30,6 +30,7 @@ from spark_analysis.reconcile import (
     reconcile,
     reconcile_ranges,
 )
+from spark_analysis.stepping import numbered
 from spark_analysis.transforms import (
     ARROW,
     FIRST,
@@ -71,6 +72,7 @@ def reconciled(
     receipts: DataFrame,
     runs: DataFrame,
     skew: Column | None = None,
+    steps: DataFrame | None = None,
     shared: Sequence[int] = (),
 ) -> DataFrame:
     """Return the rows of ``RECONCILED``, which are read more than once.
@@ -80,9 +82,10 @@ def reconciled(
         receipts: those of messages of the runs, as far as send times tell.
         runs: :func:`.own.ends_of_runs` of them.
         skew: as of :func:`in_ranges`.
+        steps: likewise.
         shared: likewise.
     """
-    rows = in_ranges(records, receipts, runs, skew=skew, shared=shared)
+    rows = in_ranges(records, receipts, runs, skew=skew, steps=steps, shared=shared)
     return _together(rows, "run").mapInArrow(reconcile, RECONCILED)
 
 
@@ -102,6 +105,7 @@ def in_ranges(
     runs: DataFrame,
     id_bits: int = _ID_BITS,
     skew: Column | None = None,
+    steps: DataFrame | None = None,
     shared: Sequence[int] = (),
 ) -> DataFrame:
     """Return sends and receipts with what they are compared by, cut where ranges of keys meet.
@@ -113,13 +117,15 @@ def in_ranges(
         id_bits: the binary logarithm of the length of a range of ids.
         skew: of each receipt, how far its receiver's clock is ahead of its sender's, in the
             unit of its times; None where latencies are not corrected.
+        steps: :func:`.stepping.steps_of_runs`; None where no run has any.
         shared: the numbers of files that several senders have together; ids tell these apart.
     """
     latency = F.col("received") - F.col("sent")
     latency = latency if skew is None else latency - skew
     sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
+    messages = sends.unionByName(receipts)
     known = (
-        sends.unionByName(receipts)
+        (messages if steps is None else numbered(messages, steps))
         .withColumn("ticks", ticks_per_second())
         .join(F.broadcast(runs), "run")
     )
@@ -137,6 +143,7 @@ def in_ranges(
         F.coalesce(latency, nothing).alias("latency"),
         "ticks",
         F.when(by_ids, F.lit(id_bits)).otherwise(tick_bits()).alias("bits"),
+        *([] if steps is None else ["step"]),
     )  # fmt: skip
     return cut_at_ranges(rows)
 

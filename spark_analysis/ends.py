@@ -33,7 +33,13 @@ from quiver_fast.analysis.read.ends import (
 )
 from spark_analysis import schema, transforms
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
-from spark_analysis.results import delivered_of, delivery_of, file_analysis, histogram_of
+from spark_analysis.results import (
+    delivered_of,
+    delivery_of,
+    file_analysis,
+    histogram_of,
+    steps_found,
+)
 
 __all__ = ["ends_and_bounds", "ends_run", "of_all", "with_sides"]
 
@@ -104,7 +110,8 @@ def ends_run(
     sends, receipts = ([f for f in described if f.role == role] for role in (SENDER, RECEIVER))
     sent = _sent(table, senders, sends, run)
     found = [file_analysis(file, table, run, sent.all) for file in receipts]
-    every = replace(all_of(found), histogram=histogram_of(of_all(receipts[0]), table))
+    steps = steps_found(table, receipts[0], sent.all, run)
+    every = replace(all_of(found), histogram=histogram_of(of_all(receipts[0]), table), steps=steps)
     delivery = delivery_of(table, sent.each, found, run)
     by_ids = delivery["method"] == BY_IDS
     if not run.read_to_end and is_shared(receivers):

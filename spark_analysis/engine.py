@@ -41,7 +41,7 @@ from spark_analysis.files import (
 from spark_analysis.fold import can_be_folded, folded_facts
 from spark_analysis.hadoop import hadoop_settings
 from spark_analysis.reading import read_records
-from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of
+from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of, steps_found
 from spark_analysis.session import SPARK_ERRORS, fit_partitions, make_session, reason
 from spark_analysis.thinning import thinned_facts
 
@@ -251,7 +251,8 @@ def _statistics(
         if file.operation == SEND:
             sender = end
         else:
-            receiver, delivery = end, alone(file, end, table, bounds)
+            receiver = replace(end, steps=steps_found(table, file, sender, bounds))
+            delivery = alone(file, end, table, bounds)
     if sender is not None and receiver is not None:
         delivery = delivery_of(table, [sender], [receiver], bounds)
     return said(run_data(files, sender, receiver, delivery, bounds), wanted)

@@ -22,6 +22,7 @@ from spark_analysis.delivery import (
 from spark_analysis.files import RECEIVER, SENDER, SPLIT_SIZE, RecordFile, splits_of
 from spark_analysis.fold import foldable_runs, folded_facts
 from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, timely
+from spark_analysis.stepping import facts_of_steps, steps_of_runs
 
 _ARROWS = "file bigint, run string, arrow string"
 
@@ -122,8 +123,11 @@ def _receipts(
         both = of_runs.where(F.col("run").isin(paired))
         sends = records.where(F.col("run").isin(paired))
         shared = [f.number for f in files if f.role == SENDER and f.members > 1]
-        found = reconciled(sends, both, runs, skew, shared).persist()
+        steps = steps_of_runs(runs, bounds)
+        found = reconciled(sends, both, runs, skew, steps, shared).persist()
         kept.append(found)
+        if steps is not None:
+            tables += facts_of_steps(sends, found, steps)
         rows = [(file.number, file.run, file.arrow) for file in files if file.role == RECEIVER]
         arrows = records.sparkSession.createDataFrame(rows, _ARROWS)
         tables += [delivery(found, runs), own_facts(found, arrows)]

@@ -64,8 +64,8 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
     Returns:
         run, ``by_ids``; ``coarse``, the ticks per second of the coarser clock, and ``start``,
         the smallest time of a send in it; ``end`` of the sending, null unless by the duration
-        (:func:`quiver_fast.analysis.figures.sending.end_of_sending`); and ``end_ticks``, the
-        ticks per second of the sender's clock.
+        (:func:`quiver_fast.analysis.figures.sending.end_of_sending`); ``end_ticks``, the
+        ticks per second of the sender's clock; and ``first``, that of its first record.
     """
     kinds = F.col("kind").isin(schema.EXTENT, schema.CLOCK)
     splits = records.where(kinds & F.col("sent").isNotNull())
@@ -115,6 +115,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
         quotient(F.col("earliest"), quotient(F.col("end_ticks"), F.col("coarse"))).alias("start"),
         F.when(timed, F.greatest(F.col("last"), F.col("first") + duration)).alias("end"),
         "end_ticks",
+        "first",
     )
 
 

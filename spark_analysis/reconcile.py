@@ -25,7 +25,8 @@ from spark_analysis.schema import to_arrow
 from spark_analysis.transforms import FIRST, FOREIGN, LAST, LATE, LATENCY
 
 __all__ = [
-    "COUNTS", "MISSING", "RECONCILED", "RESULT", "count_ids", "reconcile", "reconcile_ranges",
+    "COUNTS", "MISSING", "RECONCILED", "RESULT", "STEP", "count_ids", "reconcile",
+    "reconcile_ranges",
 ]  # fmt: skip
 
 # With a name, what it names: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
@@ -65,6 +66,7 @@ _RESULT = to_arrow(RESULT)
 COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
 """What adds up over the ranges of a run, named as in Reconciliation.result."""
 MISSING = "missing"
+STEP = "step"
 
 # Rows that are compared at a time, where ranges allow.
 _ENOUGH_ROWS = 1 << 17
@@ -333,12 +335,22 @@ def _facts(receipts: Columns, own: Columns) -> Iterator[Columns]:
         seconds = of_file["received"] // of_file["ticks"]
         table = SecondHistogram.from_rows(seconds, of_file["latency"], of_file["n"], "")
         yield _fact(LATENCY, file, split=table.seconds, value=table.latencies, n=table.counts)
+        yield from _steps(file, of_file)
         for name, place in ((FIRST, 0), (LAST, -1)):
             edge = {key: [of_file[key][place]] for key in ("split", "position")}
             yield _fact(name, file, value=[of_file["received"][place]], n=[0], **edge)
         late = _where(of_file, of_file["late"])
         if len(late["n"]):
             yield _fact(LATE, file, value=[late["received"].max()], n=[late["n"].sum()])
+
+
+def _steps(file: int, receipts: Columns) -> Iterator[Columns]:
+    """Yield the latencies of each step, where the rate of a run changed."""
+    if "step" not in receipts:
+        return
+    some = _where(receipts, receipts["step"] >= 0)
+    table = SecondHistogram.from_rows(some["step"], some["latency"], some["n"], "")
+    yield _fact(STEP, file, split=table.seconds, value=table.latencies, n=table.counts)
 
 
 def _fact(name: str, file: int, **columns: Any) -> Columns:

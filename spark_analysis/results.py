@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.delivery import BY_IDS, delivery_section, receiver_alone
-from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.reckoning import in_unit
 from quiver_fast.analysis.figures.run_data import RunData, RunFigures
 from quiver_fast.analysis.figures.sending import end_of_sending
@@ -48,7 +48,7 @@ from spark_analysis.thinning import ALL_SETTLED, WHOLE, part_named
 
 __all__ = [
     "alone", "arrow_rows", "bounds_of_runs", "delivered_of", "delivery_of",
-    "figures_from_json", "figures_to_json", "file_analysis", "histogram_of",
+    "figures_from_json", "figures_to_json", "file_analysis", "histogram_of", "steps_found",
 ]  # fmt: skip
 
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
@@ -192,6 +192,24 @@ def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
         facts.histogram(fact, file.unit) for fact in (transforms.THINNED, transforms.WINDOWED)
     )
     return ToldHistogram(file.arrow, seconds, windows, known, WHOLE)
+
+
+def steps_found(
+    table: pa.Table, file: RecordFile, sender: FileAnalysis | None, run: RunBounds
+) -> Steps | None:
+    """Return what the records of a run say of its steps; None where it has none.
+
+    Args:
+        table: ``FACTS`` of the run.
+        file: one of a receiver.
+        sender: what its senders sent.
+        run: what is known of it.
+    """
+    if not run.steps or sender is None or sender.first_time is None:
+        return None
+    number, _, n = _Facts(table, transforms.STEPS_SENT).rows(transforms.SENT)
+    latencies = histogram_of(replace(file, arrow=transforms.STEPS_RECEIVED), table)
+    return Steps(Distribution.of_counted(number, n), latencies)
 
 
 def _clock_times(facts: _Facts) -> ClockTimes:

@@ -36,6 +36,8 @@ __all__ = [
     "SENT",
     "SETTLED",
     "SET_BACK",
+    "STEPS_RECEIVED",
+    "STEPS_SENT",
     "STREAM_END",
     "STREAM_START",
     "THINNED",
@@ -99,6 +101,9 @@ THINNED = "thinned latency"  # second and value as LATENCY
 WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
 TOLD = "told"  # text: what a ToldDistribution says, and of what
 TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: of what
+# Arrows that no file is of: facts of the steps of a run, whose number stands as the second.
+STEPS_SENT = "steps sent"
+STEPS_RECEIVED = "steps received"
 FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from quiver_fast.analysis.figures.delivery import Reconciliation
-from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.streams import Streams
 from quiver_fast.analysis.model.bounds import RunBounds
@@ -24,6 +24,7 @@ from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
 from quiver_fast.errors import RecordError
+from quiver_fast.rate_steps import RateStep, parse_rate_steps
 from quiver_fast.records.formats import IDS_OF_AN_END, V3
 from quiver_fast.records.transfers import RunBatch
 
@@ -80,6 +81,7 @@ def all_of(found: Sequence[FileAnalysis]) -> FileAnalysis:
         missing_bytes=sum(missing) if missing else None,
         earliest=min(earliest, default=None),
         set_back=max(one.set_back for one in told),
+        steps=_steps([one.steps for one in told], first.time_unit),
     )
 
 
@@ -109,6 +111,14 @@ def _histogram(histograms: Sequence[Histogram | None], unit: str) -> Histogram |
         for part in () if histogram is None else histogram.parts():
             _add_part(rows, part)
     return rows.total()
+
+
+def _steps(steps: Sequence[Steps | None], unit: str) -> Steps | None:
+    """Add up what the receivers got of each step; all of them know what was sent."""
+    latencies = _histogram([None if one is None else one.latencies for one in steps], unit)
+    if latencies is None or steps[0] is None:
+        return None
+    return Steps(steps[0].sent, latencies)
 
 
 def _add_part(rows: HistogramRows, part: SecondHistogram) -> None:
@@ -171,6 +181,7 @@ def bounds_of_ends(
         peer_to_peer=peers.pop() if len(peers) == 1 else None,
         released=_known([one.released for one in others]),
         rejected=_known([one.rejected for one in others]),
+        steps=_steps_of_all(senders[0]) if senders else (),
     )
 
 
@@ -178,6 +189,12 @@ def _known(counts: Iterable[int | None]) -> int | None:
     """Add up what is known; None where nothing is."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
+
+
+def _steps_of_all(sender: dict[str, Any]) -> tuple[RateStep, ...]:
+    """Return the steps that were asked of all senders, as the summary of one tells."""
+    asked = (sender.get("config") or {}).get("ends") or {}
+    return parse_rate_steps(asked.get("rate_steps") or "")
 
 
 class Owners:

@@ -13,7 +13,20 @@ from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.ticks import Ticks
 
-__all__ = ["FileAnalysis"]
+__all__ = ["FileAnalysis", "Steps"]
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """What the records of a run say of its steps, by their numbers from 0.
+
+    Attributes:
+        sent: messages that the sender sent.
+        latencies: of the messages that were received, with the step in place of the second.
+    """
+
+    sent: Distribution
+    latencies: Histogram
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +68,7 @@ class FileAnalysis:
         earliest: the smallest own time, of a receiver also of messages that are not of the run;
             None without records.
         set_back: the most by which such a time is below an earlier one in the file.
+        steps: of a receiver whose sender changed its rate, what both say of each step; else None.
     """
 
     record_format: str | None
@@ -82,6 +96,7 @@ class FileAnalysis:
     missing_bytes: int | None = None
     earliest: int | None = None
     set_back: int = 0
+    steps: Steps | None = None
 
     @cached_property
     def latencies(self) -> Latencies:

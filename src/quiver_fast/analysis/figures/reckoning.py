@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.figures.backlog import backlog_section
 from quiver_fast.analysis.figures.sending import end_of_sending, sender_rate
+from quiver_fast.analysis.figures.steps import step_section
 from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.units import PER_SECOND
 
@@ -29,9 +30,7 @@ def in_unit(time: int, unit: str, other: str) -> int:
     return time * PER_SECOND[other] // PER_SECOND[unit]
 
 
-def pair_sections(
-    sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds
-) -> dict[str, dict[str, Any] | None]:
+def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     """Return what both ends of a run say together.
 
     Args:
@@ -43,8 +42,9 @@ def pair_sections(
         ``results``: ``message_count`` (received), ``duration`` in seconds, ``sender_rate``,
         ``receiver_rate`` and ``end_to_end_rate`` in messages/s; what cannot be known is
         None. ``drain`` and ``queue_growth``: None, or what :func:`_drain` and
-        :func:`_growth` return; a warm-up is part of these two. ``backlog`` of a run that had
-        one (:func:`.backlog.backlog_section`).
+        :func:`_growth` return; a warm-up is part of these two. ``steps``: what
+        :func:`.steps.step_section` returns. ``backlog`` of a run that had one
+        (:func:`.backlog.backlog_section`).
     """
     end = end_of_sending(sender, run)
     growth = None
@@ -52,7 +52,7 @@ def pair_sections(
         whole = _duration(sender, receiver, end)
         kept = run.not_rejected(sender.count)
         growth = _growth(kept, receiver.count - receiver.late, whole, run)
-    sent = sender_rate(sender, run)
+    sent, steps = sender_rate(sender, run), step_section(sender, receiver, run)
     since = measured_since(sender, run)
     sender, receiver = without_warmup(sender, since), without_warmup(receiver, since)
     duration = _duration(sender, receiver, end)
@@ -67,6 +67,7 @@ def pair_sections(
         },
         "drain": None if end is None else _drain(receiver),
         "queue_growth": growth,
+        "steps": steps,
     } | backlog_section(sender, receiver, run, emptied=end is not None and growth is None)
 
 

@@ -58,7 +58,7 @@ class RunData:
         receipts: messages received in each second.
         sends: messages sent in each second.
         settlement: settlement latencies, in the unit of the sender's records.
-        sections: ``results``, ``drain`` and ``queue_growth``, what both ends say together
+        sections: ``results``, ``drain``, ``queue_growth``, ``steps``: what both ends say together
             (:func:`.reckoning.pair_sections`); each None where an end is missing.
         ends: of a run of many ends, the summary of each: senders, then receivers; else None.
             ``sender`` and ``receiver`` are of all together then.

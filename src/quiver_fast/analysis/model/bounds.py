@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.rate_steps import Piece, billionths, exact_rate, parse_rate_steps, schedule_of
+from quiver_fast.rate_steps import (
+    Piece,
+    RateStep,
+    billionths,
+    exact_rate,
+    parse_rate_steps,
+    schedule_of,
+)
 
 __all__ = ["NOTHING_KNOWN", "RunBounds", "Sending"]
 
@@ -55,6 +62,7 @@ class RunBounds:
         released: deliveries that the receiver gave back, to come again; None where not known.
         rejected: messages that it refused, of which there are no records; likewise.
         backlog: messages with which the sender filled the queue before its schedule began.
+        steps: rates that follow each other, of all senders; none without such.
     """
 
     run_start: int | None = None
@@ -69,6 +77,7 @@ class RunBounds:
     released: int | None = None
     rejected: int | None = None
     backlog: int = 0
+    steps: tuple[RateStep, ...] = ()
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -96,6 +105,7 @@ class RunBounds:
             released=report.get("released"),
             rejected=report.get("rejected"),
             backlog=send.get("backlog") or 0,
+            steps=parse_rate_steps("" if send.get("backlog") else send.get("rate_steps") or ""),
         )
 
     def not_rejected(self, missing: int) -> int:

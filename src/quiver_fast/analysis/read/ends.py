@@ -253,7 +253,7 @@ def _read_receivers(
     found = []
     for one in receivers:
         before = reconciliation.left_out
-        fold = Fold(keep_ids=False, ending=ending)
+        fold = Fold(keep_ids=False, ending=ending, sender=sent.all, run=run)
         for batch in scan_file(one.path, operation=RECEIVE, progress=progress):
             fold.add(reconciliation.own(batch, fold.watch(batch)))
         reconciliation.end_receiver()
@@ -261,7 +261,7 @@ def _read_receivers(
         whole = with_missing(one.path, fold.result())
         found.append(replace(whole, older=older - before[0], foreign=foreign - before[1]))
     if reconciliation.mixed:
-        found = [_read_again(one, reconciliation, ending) for one in receivers]
+        found = [_read_again(one, reconciliation, ending, sent.all, run) for one in receivers]
     shares = reconciliation.shares()
     # Without ids nothing tells the senders of a queue apart.
     by_times = sum(one.reordered for one in found) if sent.alone else None
@@ -272,11 +272,15 @@ def _read_receivers(
 
 
 def _read_again(
-    end: EndRecords, reconciliation: EndsReconciliation, ending: tuple[int, str] | None
+    end: EndRecords,
+    reconciliation: EndsReconciliation,
+    ending: tuple[int, str] | None,
+    sent: FileAnalysis,
+    run: RunBounds,
 ) -> FileAnalysis:
     """Read a receiver's file without the messages of others, whose ids are known now."""
     sieve = reconciliation.sieve()
-    fold = Fold(keep_ids=False, ending=ending)
+    fold = Fold(keep_ids=False, ending=ending, sender=sent, run=run)
     for batch in scan_file(end.path, operation=RECEIVE):
         fold.add(sieve.own(batch, fold.watch(batch)))
     return with_missing(end.path, fold.result(sieve))

@@ -11,17 +11,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from quiver_fast.analysis.figures.delivery import Reconciliation
-from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.own import Sieve
 from quiver_fast.analysis.figures.reckoning import in_unit, pair_sections
 from quiver_fast.analysis.figures.sending import end_of_sending
 from quiver_fast.analysis.figures.settlement import SettlementJoin
+from quiver_fast.analysis.figures.steps import StepTimes
 from quiver_fast.analysis.figures.streams import StreamSums
 from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
 from quiver_fast.analysis.model.distribution import Int64Array
@@ -74,7 +75,7 @@ class PairAnalysis:
 
     @property
     def sections(self) -> dict[str, Any]:
-        """``results``, ``drain`` and ``queue_growth`` (:func:`.reckoning.pair_sections`)."""
+        """``results``, ``drain``, ``queue_growth`` and ``steps``: `.reckoning.pair_sections`."""
         return pair_sections(self.sender, self.receiver, self.run)
 
 
@@ -86,6 +87,8 @@ class Fold:
     keep_ticks: bool = False
     keep_ids: bool = True
     ending: tuple[int, str] | None = None  # the end of the sending, and its unit
+    sender: FileAnalysis | None = None  # of a receiver, with `run`, where steps are told apart
+    run: RunBounds = NOTHING_KNOWN
     count: int = 0
     late: int = 0
     latest: int | None = None
@@ -107,6 +110,7 @@ class Fold:
     def __post_init__(self) -> None:
         self._seconds = LatencyRows()
         self._histogram: HistogramRows | None = None
+        self._steps: HistogramRows | None = None
 
     def add(self, batch: RunBatch) -> None:
         """Add the next batch of the file."""
@@ -153,6 +157,7 @@ class Fold:
                 self.ticks.add(batch.sent, batch.count)
         else:
             self._add_receipts(batch.sent, batch.received, batch.count)
+            self._add_steps(batch.sent, batch.received, batch.count)
             self.order.add(batch.sent, None, batch.count)
             self._add_late(batch.received, batch.count)
 
@@ -175,6 +180,21 @@ class Fold:
         of_second = table.sum(axis=1)
         busy = np.flatnonzero(of_second)
         self._seconds.add(busy + first, of_second[busy])
+
+    @cached_property
+    def _step_times(self) -> StepTimes | None:
+        if self.sender is None:
+            return None
+        return StepTimes.of(self.sender, self.run, self._unit)
+
+    def _add_steps(self, sent: Int64Array, received: Int64Array, counts: Int64Array) -> None:
+        """Note the latencies of the messages of each step."""
+        if self._step_times is None:
+            return
+        self._steps = self._steps or HistogramRows(self._unit)
+        numbers = self._step_times.numbers(sent)
+        some = numbers >= 0
+        self._steps.add(numbers[some], (received - sent)[some], counts[some])
 
     def _add_late(self, received: Int64Array, counts: Int64Array) -> None:
         """Note what was received after the end of the sending."""
@@ -225,7 +245,14 @@ class Fold:
             latest=self.latest,
             earliest=self.clock.lowest,
             set_back=self.clock.set_back,
+            steps=self._steps_found(),
         )
+
+    def _steps_found(self) -> Steps | None:
+        if self.sender is None or self._step_times is None:
+            return None
+        latencies = (self._steps or HistogramRows(self._unit)).total()
+        return Steps(self._step_times.sent_of(self.sender), latencies)
 
     def _total_histogram(self, operation: str | None) -> Histogram | None:
         if operation != RECEIVE:
@@ -347,13 +374,14 @@ def reconcile_runs(
     end = end_of_sending(sender, run)
     ending = None if end is None else (end, sender.time_unit)
     # The ids of both ends say more than the receiver's alone, so the fold need not keep those.
-    fold = Fold(time_unit=unit, keep_ids=False, ending=ending)
+    keys: dict[str, Any] = {"time_unit": unit, "keep_ids": False, "ending": ending}
+    fold = Fold(**keys, sender=sender, run=run)
     reconciliation = Reconciliation(sender, run)
     for batch in scan():
         fold.add(reconciliation.own(batch, fold.watch(batch)))
     sieve = reconciliation.sieve()
     if reconciliation.mixed:
-        fold = Fold(time_unit=unit, keep_ids=False, ending=ending)
+        fold = Fold(**keys, sender=sender, run=run)
         for batch in scan():
             fold.add(sieve.own(batch, fold.watch(batch)))
     return PairAnalysis(sender, fold.result(sieve), reconciliation.result(), run)

@@ -110,7 +110,7 @@ def run_data(
         OSError: a summary file cannot be read.
     """
     summaries: dict[str, dict[str, Any]] = {}
-    sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth"))
+    sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth", "steps"))
     if sender is not None:
         summaries["sender"] = _sender_summary(_path(files, files.sender), sender, run)
     if receiver is not None:

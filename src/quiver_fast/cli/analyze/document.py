@@ -37,6 +37,7 @@ def run_document(
         "delivery": run.delivery,
         "drain": run.sections["drain"],
         "queue_growth": run.sections["queue_growth"],
+        "steps": run.sections["steps"],
         **({"backlog": run.sections["backlog"]} if "backlog" in run.sections else {}),
         "sender": run.sender,
         "receiver": run.receiver,

@@ -7,6 +7,7 @@ from typing import Any
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
 from quiver_fast.analysis.model.units import latency_text, per_millisecond
+from quiver_fast.cli.arrow.steps_text import step_lines
 
 __all__ = [
     "arrow_summary_text",
@@ -99,6 +100,8 @@ def pair_summary_text(document: dict[str, Any]) -> str:
     if document.get("backlog") is not None:
         sections.append(section("BACKLOG", _backlog_lines(document["backlog"])))
     sections += _additions(sender, receiver.get("streaming"), receiver["latency"])
+    if document.get("steps"):
+        sections.append(section("STEPS", step_lines(document["steps"])))
     if document.get("fairness") is not None:
         sections.append(section("FAIRNESS", _fairness_lines(document["fairness"])))
     return "".join(sections)

@@ -182,7 +182,7 @@ class FleetRun:
         data, unread = self._read(session, fleet)
         problems = self._problems(fleet, data)
         purged = [queue.purged for queue in self._queues if queue.purged is not None]
-        sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth"))
+        sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth", "steps"))
         sections |= {} if data is None else data.sections
         cpu = dict.fromkeys(_ROLES, 0)
         for host in fleet.hosts:

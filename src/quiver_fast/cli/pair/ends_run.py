@@ -281,7 +281,7 @@ class EndsRun:
 
     def _document(self, data: RunData | None, problems: list[str]) -> dict[str, Any]:
         purged = [queue.purged for queue in self._queues if queue.purged is not None]
-        nothing = dict.fromkeys(("results", "drain", "queue_growth"))
+        nothing = dict.fromkeys(("results", "drain", "queue_growth", "steps"))
         sections = nothing if data is None else data.sections
         cpu = {
             role: sum(run.child.usage.cpu_ms for run in self._runs if run.plan.role == role)
@@ -299,6 +299,7 @@ class EndsRun:
             "delivery": None if data is None else data.delivery,
             "drain": sections["drain"],
             "queue_growth": sections["queue_growth"],
+            "steps": sections["steps"],
             "clock_step": largest_step(run.outline() for run in self._runs),
             "cpu_ms": cpu,
             "sender": None if data is None else data.sender,

@@ -285,8 +285,8 @@ class PairRun:
 
         Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``purged`` (messages; None if none
         were to be), ``complete``, ``reason``, ``results``, ``delivery``, ``drain``,
-        ``queue_growth``, ``clock_step``, ``cpu_ms`` by role, and the summaries ``sender`` and
-        ``receiver``, None for one that was not started.
+        ``queue_growth``, ``steps``, ``clock_step``, ``cpu_ms`` by role, and the summaries
+        ``sender`` and ``receiver``, None for one that was not started.
 
         Raises:
             RecordError: the records are not those of an arrow.
@@ -333,7 +333,7 @@ class PairRun:
         problems: list[str],
     ) -> dict[str, Any]:
         sender, receiver = (summaries.get(role) for role in ROLES)
-        nothing = dict.fromkeys(("results", "drain", "queue_growth"))
+        nothing = dict.fromkeys(("results", "drain", "queue_growth", "steps"))
         sections = nothing if both is None else both.sections
         return {
             "peer_to_peer": self._plans.peer_to_peer,
@@ -347,6 +347,7 @@ class PairRun:
             "delivery": None if both is None else both.delivery,
             "drain": sections["drain"],
             "queue_growth": sections["queue_growth"],
+            "steps": sections["steps"],
             **({"backlog": sections["backlog"]} if "backlog" in sections else {}),
             "clock_step": largest_step((sender, receiver)),
             "cpu_ms": {run.plan.role: run.child.usage.cpu_ms for run in self._runs},
