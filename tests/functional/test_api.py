@@ -65,7 +65,7 @@ def test_thresholds() -> None:
     ("options", "says"),
     [
         ({"credits": 1}, "unrecognized arguments: --credits=1"),
-        ({"rate": "fast"}, "'fast' is not a whole number"),
+        ({"rate": "fast"}, "rate 'fast' is no number of messages"),
         ({"runs": 3}, "runs is not for a single run"),
         ({"find_rate": "p99<1ms"}, "find_rate is not for a single run"),
         ({"sweep": "rate=1,2"}, "sweep is not for a single run"),
