@@ -66,8 +66,8 @@ def end_of(role: str, number: int, **members: int) -> dict[str, Any]:
 def test_ends_that_share_a_process(shares: list[float], names: list[str], cells: list[str]) -> None:
     """Each end has a bar, each process a row."""
     ends = [end_of("sender", 0, first=0, count=2), end_of("sender", 2), end_of("receiver", 0)]
-    found = {"least": min(shares), "most": max(shares), "index": 0.8, "shares": shares}
-    alone = {"least": 1.0, "most": 1.0, "index": 1.0, "shares": [1.0]}
+    found = {"least": min(shares), "most": max(shares), "ratio": 0.8, "shares": shares}
+    alone = {"least": 1.0, "most": 1.0, "ratio": 1.0, "shares": [1.0]}
     page = ends_section({"ends": ends, "fairness": {"senders": found, "receivers": alone}})
     bars, table = page.split("</section>", 1)
     assert re.findall(r"<span>([^<]+)</span><span><i", bars) == names
