@@ -207,3 +207,8 @@ def test_fish_completes(
     # Each line has a word, a tab, and what it is for.
     script += f"complete --do-complete '{line}' | string split -f 1 \\t; true"
     assert completed("fish", script) == expected
+
+
+def test_helps_are_plain_text() -> None:
+    """`argparse` wants a percent sign twice: the commands see to that, and documents have it once."""
+    assert not [one.flag for one in (*ARROW_OPTIONS, *SERVER_OPTIONS) if "%%" in one.help]

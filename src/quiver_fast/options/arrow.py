@@ -110,13 +110,13 @@ ARROW_OPTIONS = (
         "receivers: release this share of the deliveries, which come again", "", shown="none",
         section=_LIMITS, extension=True, side="receive", flag="--release", metavar="PERCENT",
         group=RECEIVER,
-        help="Have receivers release a share of what comes, such as 1%% or 0.1%%, evenly spread: "
+        help="Have receivers release a share of what comes, such as 1% or 0.1%, evenly spread: "
         "the server gives it out again"),
     Option("reject", TEXT, "PERCENT",
         "receivers: reject this share of the deliveries, which do not come again", "",
         shown="none", section=_LIMITS, extension=True, side="receive", flag="--reject",
         metavar="PERCENT", group=RECEIVER,
-        help="Have receivers reject a share of what comes, such as 0.1%%, evenly spread: it counts "
+        help="Have receivers reject a share of what comes, such as 0.1%, evenly spread: it counts "
         "as rejected, and the server drops it or keeps it apart"),
     Option("record-format", CHOICE, "", "revision of the records",
         shown="v3, or as the arguments are", choices=("v1", "v2", "v3"),
