@@ -210,5 +210,5 @@ def test_fish_completes(
 
 
 def test_helps_are_plain_text() -> None:
-    """`argparse` wants a percent sign twice: the commands see to that, and documents have it once."""
+    """`argparse` wants a percent sign twice: the commands see to that, documents have it once."""
     assert not [one.flag for one in (*ARROW_OPTIONS, *SERVER_OPTIONS) if "%%" in one.help]
