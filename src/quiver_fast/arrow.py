@@ -7,7 +7,6 @@ because an arrow's start is part of what is measured.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 from functools import partial
@@ -462,7 +461,7 @@ def make_remote_endpoint(
     make: Callable[..., RemoteSender] = RemoteSender
     if not isinstance(config.body_size, int):
         sizes = sizes_of(config.body_size, config.first_id)
-        make = functools.partial(MixedSender, sizes=sizes)
+        make = partial(MixedSender, sizes=sizes)
     return make(
         channel,
         writer,

@@ -81,7 +81,7 @@ class EndsRun:
         self._supervisor = EndsSupervisor(signals, self._take, self._go_on, plans.time_unit)
         self._senders: list[ArrowRun] = []
         self._receivers: list[ArrowRun] = []
-        self._held: list[ArrowRun] = []
+        self._begun = False
         self._drains: list[QueueDrain] = []
         self._interruption: str | None = None
         self._queues = [self._queue(number) for number in range(plans.queues)]
@@ -157,7 +157,7 @@ class EndsRun:
             self._stop_all()
             return False
         for number, port in enumerate(ports):
-            self._held.append(self._start_arrow("send", number, port))
+            self._start_arrow("send", number, port)
         if self._plans.processes.any:
             # A process has ends at several queues.
             self._join(self._senders, self._receivers)
@@ -168,9 +168,9 @@ class EndsRun:
 
     def _release(self) -> None:
         """Have the senders begin, once all that run are ready: one clock for all."""
-        held = [(run, run.control) for run in self._held if run.control is not None]
-        if held and all(control.is_ready() for run, control in held if run.running):
-            self._held = []
+        held = [(run, run.control) for run in self._senders if run.control is not None]
+        if not self._begun and all(control.is_ready() for run, control in held if run.running):
+            self._begun = True
             for _, control in held:
                 control.start()
 

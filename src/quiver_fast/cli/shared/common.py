@@ -20,7 +20,7 @@ from quiver_fast.cli.shared.quantities import (
     fine_duration,
     rate,
     within,
-)  # fmt: skip
+)
 from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
