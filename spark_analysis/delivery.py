@@ -18,7 +18,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.model.units import PER_SECOND
-from quiver_fast.records.formats import IDS_OF_AN_END
 from spark_analysis import schema
 from spark_analysis.own import PLACE
 from spark_analysis.reconcile import (
@@ -73,7 +72,6 @@ def reconciled(
     runs: DataFrame,
     skew: Column | None = None,
     steps: DataFrame | None = None,
-    shared: Sequence[int] = (),
 ) -> DataFrame:
     """Return the rows of ``RECONCILED``, which are read more than once.
 
@@ -83,9 +81,8 @@ def reconciled(
         runs: :func:`.own.ends_of_runs` of them.
         skew: as of :func:`in_ranges`.
         steps: likewise.
-        shared: likewise.
     """
-    rows = in_ranges(records, receipts, runs, skew=skew, steps=steps, shared=shared)
+    rows = in_ranges(records, receipts, runs, skew=skew, steps=steps)
     return _together(rows, "run").mapInArrow(reconcile, RECONCILED)
 
 
@@ -106,7 +103,6 @@ def in_ranges(
     id_bits: int = _ID_BITS,
     skew: Column | None = None,
     steps: DataFrame | None = None,
-    shared: Sequence[int] = (),
 ) -> DataFrame:
     """Return sends and receipts with what they are compared by, cut where ranges of keys meet.
 
@@ -118,7 +114,6 @@ def in_ranges(
         skew: of each receipt, how far its receiver's clock is ahead of its sender's, in the
             unit of its times; None where latencies are not corrected.
         steps: :func:`.stepping.steps_of_runs`; None where no run has any.
-        shared: the numbers of files that several senders have together; ids tell these apart.
     """
     latency = F.col("received") - F.col("sent")
     latency = latency if skew is None else latency - skew
@@ -131,13 +126,12 @@ def in_ranges(
     )
     by_ids, receipt = F.col("by_ids"), F.col("received").isNotNull()
     nothing = F.lit(0).cast("bigint")
-    sender = quotient(F.col("id") - 1, F.lit(IDS_OF_AN_END))
     rows = known.select(
         "run", "by_ids", *PLACE, "n",
         F.when(by_ids, F.col("id")).otherwise(_in_coarse(F.col("sent"))).alias("key"),
         _high(by_ids),
         receipt.alias("receipt"),
-        F.when(by_ids & F.col("file").isin(*shared), sender).otherwise(nothing).alias("sender"),
+        F.coalesce(F.col("member"), nothing).alias("member"),
         F.coalesce(F.col("received") > _end(), F.lit(False)).alias("late"),
         F.coalesce(F.col("received"), nothing).alias("received"),
         F.coalesce(latency, nothing).alias("latency"),
@@ -267,8 +261,8 @@ def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
         tables.append(
             as_facts(found_edge, fact, second=F.lit(0).cast("bigint"), value=F.col("value"))
         )
-    # By the order of each sender: who sends at the same time does not send in an order.
-    sides = ("run", "source", "sender")
+    # By the order of each sender at each receiver: who sends at the same time has no order.
+    sides = ("run", "source", "sender", "receiver")
     behind = _reordered(found.where("name is null"), *sides, by=("run", "file"))
     of_arrows = behind.join(F.broadcast(arrows), ["run", "file"])
     tables.append(as_facts(of_arrows, REORDERED, n=F.col("n")))
@@ -303,9 +297,10 @@ def reordered_alone(records: DataFrame) -> DataFrame:
     transfers = records.where(F.col("kind") == schema.TRANSFER)
     arrivals = transfers.select(
         *ARROW, *PLACE, F.lit(0).alias("send_split"), F.col("sent").alias("value"),
-        F.lit(1).alias("length"), "n",
+        F.lit(1).alias("length"), "n", F.coalesce(F.col("member"), F.lit(0)).alias("member"),
     )  # fmt: skip
-    return as_facts(_reordered(arrivals, *ARROW), REORDERED, n=F.col("n"))
+    behind = _reordered(arrivals, *ARROW, "member", by=ARROW)
+    return as_facts(behind, REORDERED, n=F.col("n"))
 
 
 def distinct_ids(records: DataFrame) -> DataFrame:

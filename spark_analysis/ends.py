@@ -25,7 +25,7 @@ from quiver_fast.analysis.read.ends import (
     ReceivedEnds,
     SentEnds,
     end_records,
-    hides_receivers,
+    hides_ends,
     is_shared,
     known_bounds,
     of_both_sides,
@@ -117,14 +117,16 @@ def ends_run(
     if not run.read_to_end and is_shared(receivers):
         # Another receiver may have had the message in hand: a gap proves nothing.
         delivery["lost"] = 0
-    if (not by_ids and not sent.alone) or hides_receivers(receivers):
+    by_ids = by_ids and not sent.hidden
+    if (not by_ids and not sent.alone) or hides_ends(receivers):
         delivery["reordered"] = None
     shares = None
     if by_ids:
         arrived: dict[int, int] = {}
         for end, file in zip(senders, sends, strict=True):
             arrived |= delivered_of(file, table, end.first)
-        shares = Shares(arrived, [one.reordered for one in found])
+        reordered = {e.first: one.reordered for e, one in zip(receivers, found, strict=True)}
+        shares = Shares(arrived, reordered)
     received = ReceivedEnds(found, every, delivery, shares)
     return MergedEnds(name, senders, receivers, sent, received, run).data()
 
@@ -140,7 +142,7 @@ def _sent(
             parts = told.settlement.all, told.settlement.sampled
             settlement = replace(every.settlement, all=parts[0], sampled=parts[1])
             every = replace(every, settlement=settlement)
-    return SentEnds(found, every, Owners(), sent_alone(senders))
+    return SentEnds(found, every, Owners(), sent_alone(senders), hides_ends(senders))
 
 
 def _settlements(file: RecordFile, table: pa.Table, run: RunBounds) -> FileAnalysis:

@@ -122,9 +122,8 @@ def _receipts(
     if paired:
         both = of_runs.where(F.col("run").isin(paired))
         sends = records.where(F.col("run").isin(paired))
-        shared = [f.number for f in files if f.role == SENDER and f.members > 1]
         steps = steps_of_runs(runs, bounds)
-        found = reconciled(sends, both, runs, skew, steps, shared).persist()
+        found = reconciled(sends, both, runs, skew, steps).persist()
         kept.append(found)
         if steps is not None:
             tables += facts_of_steps(sends, found, steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.errors import RecordError
 from quiver_fast.records import formats
 from quiver_fast.records.formats import shown_line
+from quiver_fast.records.frames import split_points
 from quiver_fast.records.layout import line_fault
 from quiver_fast.records.runs import scan_runs
+from quiver_fast.records.splits import known_ends
 from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema
 from spark_analysis.bad_lines import bad_lines
@@ -30,6 +33,7 @@ Int64Array = NDArray[np.int64]
 Columns = dict[str, Any]
 
 _BATCH_ROWS = 1 << 16
+_LOOK_BACK = 1 << 20
 _SETTLEMENTS = (schema.SETTLED, schema.UNSETTLED, schema.UNMATCHED)
 
 
@@ -101,7 +105,9 @@ def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
     clock = ClockTimes()
     some_id: int | None = None
     hashed = False
-    for batch in scan_split(split):
+    end_before = _end_before(split)
+    for scanned in scan_split(split):
+        batch, end_before = known_ends(scanned, end_before)
         if wanted.fail_fast and batch.first_malformed is not None:
             raise RecordError(_bad_line(split, *batch.first_malformed))
         if len(batch):
@@ -131,6 +137,21 @@ def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
         yield rows.clock(clock)
     if schema.EXTENT in kinds:
         yield rows.extent(lines, times, (some_id, hashed), first_bad)
+
+
+def _end_before(split: Split) -> int:
+    """Return the end that wrote the line before a split; -1 of a file that does not tell.
+
+    Arrows tell it after each flush, so that what is read for it is little.
+    """
+    if split.file.members == 1 or split.start == 0:
+        return -1
+    points = split_points(split.file.remote or split.file.path, _LOOK_BACK)
+    for start, end in reversed([(start, end) for start, end in points if start < split.start]):
+        *_, last = scan_split(replace(split, start=start, end=min(end, split.start)))
+        if last.next_end >= 0:
+            return last.next_end
+    return -1
 
 
 def _bad_lines(split: Split) -> list[tuple[int, str]]:
@@ -176,6 +197,7 @@ class _Rows:
             id_high=_null_of_numbers(batch.ids_high),
             sent=batch.sent,
             received=batch.received,
+            member=batch.ends,
             n=batch.count,
         )
 

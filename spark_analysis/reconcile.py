@@ -34,15 +34,16 @@ __all__ = [
 # second of receipt standing as the split. Without one, arrivals of messages that were sent:
 # ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
 # were sent by ``source`` from (send_split, value) on; ``sender`` is the number of one that shares
-# its file with others, else 0. Without ids ``length`` is 1, and ``n`` are
-# arrivals in order, the last of them sent at the time ``value`` (:func:`_in_order`). ``range``
-# is that of the keys, where ranges were compared one by one.
+# its file with others, else 0, and ``receiver`` that of such a receiver. Without ids ``length``
+# is 1, and ``n`` are arrivals in order, the last of them sent at the time ``value``
+# (:func:`_in_order`). ``range`` is that of the keys, where ranges were compared one by one.
 RECONCILED = StructType(
     [
         StructField("run", StringType(), nullable=False),
         StructField("name", StringType()),
         StructField("source", LongType()),
         StructField("sender", LongType()),
+        StructField("receiver", LongType()),
         StructField("file", LongType()),
         StructField("split", LongType()),
         StructField("position", LongType()),
@@ -217,6 +218,7 @@ class _SendRuns:
             self._places(row[piece], firsts)
             | {
                 "file": own["file"][piece].astype(np.int64),
+                "receiver": own["member"][piece],
                 "split": own["split"][piece],
                 "position": own["position"][piece] + further.astype(np.int64),
                 "length": sizes.astype(np.int64),
@@ -239,7 +241,7 @@ class _SendRuns:
         within = self._offset[row] + (firsts - self._firsts[row]).astype(np.int64)
         return {
             "source": self._sends["file"][send].astype(np.int64),
-            "sender": self._sends["sender"][send],
+            "sender": self._sends["member"][send],
             "send_split": self._sends["split"][send],
             "value": self._sends["position"][send] + within,
         }
@@ -252,7 +254,7 @@ def _joined(arrivals: Columns) -> Columns:
     are one row again before they are shuffled to where the order of all is looked at.
     """
     size = len(arrivals["n"])
-    fresh = _changed(arrivals, "file", "split", "source", "sender", "send_split")
+    fresh = _changed(arrivals, "file", "split", "source", "sender", "receiver", "send_split")
     for name in ("position", "value"):
         fresh[1:] |= arrivals[name][1:] != arrivals[name][:-1] + arrivals["length"][:-1]
     starts = np.flatnonzero(fresh)
@@ -283,9 +285,9 @@ def _in_order(own: Columns) -> Columns:
     sent after all of the range. So a row that is cut where arrivals begin or cease to be
     behind an earlier one is behind as a whole or not at all, and its last tick stands for it.
     """
-    own = _where(own, np.lexsort((own["file"], own["range"])))
+    own = _where(own, np.lexsort((own["member"], own["file"], own["range"])))
     size = len(own["n"])
-    groups = _changed(own, "file", "range")
+    groups = _changed(own, "file", "range", "member")
     group = np.cumsum(groups)
     least = np.minimum.reduceat(own["key"], np.flatnonzero(groups)) if size else own["key"]
     # A group is above all those before it: no running maximum reaches into it.
@@ -301,6 +303,7 @@ def _in_order(own: Columns) -> Columns:
     return {
         "source": nothing,
         "sender": nothing,
+        "receiver": own["member"][starts],
         "file": own["file"][starts].astype(np.int64),
         "split": own["split"][starts],
         "position": own["position"][starts],

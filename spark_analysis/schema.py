@@ -14,6 +14,8 @@ sent         send time in the file's unit
 received     receive time (receiver's transfers); of a stream, its first byte
 settled      settlement time (settlements)
 sampled      whether the settlement's line had the prefix ``S``
+member       number of the end that has the message (transfers), where the file tells
+             which of several ends that is; else null
 n            how many neighbouring messages (or lines) this row stands for
 text         beginning of a bad line
 ===========  ==================================================================
@@ -80,6 +82,7 @@ _VALUES = [
     StructField("received", LongType()),
     StructField("settled", LongType()),
     StructField("sampled", BooleanType()),
+    StructField("member", LongType()),
     StructField("n", LongType(), nullable=False),
     StructField("text", StringType()),
 ]

@@ -215,6 +215,7 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
         host=config.host,
         port=config.port,
         place=endpoint(config.host, config.port),
+        first=config.first_end,
         goal=config.count if joint else 0,
         exact=config.pacing == "exact" and bool(config.rate or config.rate_steps),
         patience=patience_of(config),

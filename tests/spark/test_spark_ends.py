@@ -91,7 +91,7 @@ def test_ends_with_ids(
     assert found["sender"]["settlement"]["all"]["count"] > 0
 
 
-@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("members", [2, pytest.param(1, marks=pytest.mark.slow)])
 def test_ends_that_share_processes(spark: SparkSession, tmp_path: Path, members: int) -> None:
     """Four senders in two processes; the two receivers of their queue, alone or in one."""
     made = Ends(9, 4, 2)
@@ -100,8 +100,7 @@ def test_ends_that_share_processes(spark: SparkSession, tmp_path: Path, members:
     got = [end["members"]["received"] for end in found["ends"][:2]]
     assert min(map(min, got)) > 0
     assert sum(map(sum, got)) == found["delivery"]["sent"] - found["delivery"]["unreceived"]
-    # The records of a process do not tell its receivers apart.
-    assert (found["delivery"]["reordered"] is None) == (members > 1)
+    assert found["delivery"]["reordered"] > 0
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ from support.peers import why_missing
 
 from quiver_fast.analysis.tables import sorted_rows
 from quiver_fast.errors import RecordError, UsageError
+from quiver_fast.records.frames import write_frames
 
 if why_missing("spark") is None:
+    from spark_analysis import parse
     from spark_analysis.files import discover, splits_of
     from spark_analysis.parse import parse_split
 
@@ -48,6 +51,33 @@ def test_runs_are_lossless(messages: list[tuple[int, int]], size: int) -> None:
             place += row["n"]
             found += [(row["id"] + k, row["sent"], row["received"]) for k in range(row["n"])]
     assert found == [(id_, TIME + t, TIME + t + 1) for id_, t in messages]
+
+
+@pytest.mark.parametrize("suffix", ["", ".zst"])
+def test_a_split_begins_with_the_end_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """However far back that was told, and be it where one split ends and another begins."""
+    monkeypatch.setattr(parse, "_LOOK_BACK", 50)
+    plain, path = tmp_path / "plain", tmp_path / f"receiver-transfers.csv{suffix}"
+    ends = [n // 9 % 3 for n in range(300)]
+    lines = [f"@{end}\n" * (n % 9 == 0) + f"{n},{TIME},{TIME + n}\n" for n, end in enumerate(ends)]
+    plain.write_text("".join(lines))
+    with path.open("wb") as out:
+        if suffix:
+            write_frames(plain, out, frame_size=100)
+        else:
+            out.write(plain.read_bytes())
+    [file] = discover([str(path)])
+    for size in (1, 40, 300):
+        found = [
+            row["member"]
+            for split in splits_of(replace(file, members=3), size)
+            for batch in parse_split(split)
+            for row in batch.to_pylist()
+            if row["kind"] == "transfer"
+        ]
+        assert found == ends
 
 
 # Settlements of ids that were sent or not, once or again, early or late.

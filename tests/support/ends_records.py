@@ -77,8 +77,14 @@ class Ends:
             (folder / f"receiver.{number}-transfers.csv").write_text(text)
         return loaded(folder)
 
-    def write_processes(self, folder: Path, senders: int, receivers: int) -> RunData:
-        """Write as processes do that have so many senders, or receivers, each."""
+    def write_processes(
+        self, folder: Path, senders: int, receivers: int, *, ids: bool = True, told: bool = True,
+        queues: int = 1,
+    ) -> RunData:  # fmt: skip
+        """Write as processes do that have so many senders, or receivers, each.
+
+        ``told``: they say in the records which end has a line.
+        """
         folder.mkdir()
         for role, made, text, members in (
             ("sender", self.sent, self.sender_text, senders),
@@ -86,18 +92,27 @@ class Ends:
         ):
             for number, first in enumerate(range(0, len(made), members)):
                 of_process = range(first, min(first + members, len(made)))
-                lines = [text(end).splitlines(keepends=True) for end in of_process]
+                lines = [text(end, ids).splitlines(keepends=True) for end in of_process]
+                if told and len(lines) > 1:
+                    lines = [
+                        [f"@{end}\n{line}" for line in of_end]
+                        for end, of_end in zip(of_process, lines, strict=True)
+                    ]
                 # In turns, as ends of one process record.
                 mixed = "".join(line for row in zip_longest(*lines, fillvalue="") for line in row)
                 (folder / f"{role}.{number}-transfers.csv").write_text(mixed)
-                document = self._summary(number, of_process, [len(made[end]) for end in of_process])
+                document = self._summary(
+                    number, of_process, [len(made[end]) for end in of_process], queues
+                )
                 (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
         return loaded(folder)
 
-    def _summary(self, number: int, of_process: range, counts: list[int]) -> dict[str, Any]:
-        """Return the summary of a process with several ends of one queue, not read to its end."""
+    def _summary(
+        self, number: int, of_process: range, counts: list[int], queues: int
+    ) -> dict[str, Any]:
+        """Return the summary of a process with several ends; no queue was read to its end."""
         ends = {
-            "number": number, "queue": 0, "queues": 1, "senders": len(self.sent),
+            "number": number, "queue": 0, "queues": queues, "senders": len(self.sent),
             "receivers": len(self.received), "first": of_process.start, "members": len(of_process),
             "url": "//localhost/q", "path": "q", "count": 0, "rate": 0, "rate_steps": None,
         }  # fmt: skip

@@ -7,7 +7,7 @@ from id_twin import INT64_MAX, halves_of
 from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3, detect
 
 OWN_TIMES = ("received", "settled_times", "sent")
-COLUMNS = ("sent", "received", "ids", "settled_ids", "settled_times", "settled_sampled")
+COLUMNS = ("sent", "received", "ids", "settled_ids", "settled_times", "settled_sampled", "ends")
 
 
 def slow_time(field):
@@ -51,6 +51,11 @@ def slow_record(line, layout, settlements):
     return None if None in record.values() else record | {"ids": halves_of(fields[0])}
 
 
+def slow_end(line):
+    """Return the end that a line tells; None for one that tells none."""
+    return slow_time(line[1:]) if line.startswith(b"@") else None
+
+
 def slow_parse(text, record_format=None, operation=None):
     """Parse the obvious way; return everything that Transfers says, as plain values."""
     *lines, rest = text.split(b"\n")
@@ -59,7 +64,12 @@ def slow_parse(text, record_format=None, operation=None):
     layout = (record_format, operation) if record_format and operation else None
     bad = []
     unit = None
+    end, present = -1, {"sent"}
     for number, line in enumerate(lines, 1):
+        if slow_end(line) is not None:
+            end = slow_end(line)
+            present.add("ends")
+            continue
         layout = layout or detect(line, record_format, operation)
         settlements = layout and (layout == (V2, SEND) or (detected and layout == (V1, SEND)))
         record = layout and slow_record(line, layout, settlements)
@@ -71,6 +81,8 @@ def slow_parse(text, record_format=None, operation=None):
             continue
         for name, value in record.items():
             columns[name].append(value)
+        if "sent" in record:
+            columns["ends"].append(end)
     # The writer encodes control characters: with one, it is not the beginning of a record.
     truncated = rest != b"" and min(rest) >= 0x20
     if rest and not truncated:
@@ -78,7 +90,6 @@ def slow_parse(text, record_format=None, operation=None):
     if detected and columns["settled_ids"]:
         layout = (V2, SEND)
     record_format, operation = layout or (record_format, operation)
-    present = {"sent"}
     if operation == RECEIVE:
         present.add("received")
     if record_format in (V1, V2):

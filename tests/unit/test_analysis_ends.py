@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,23 @@ def reordered_of(lines: list[Receipt]) -> int:
         count += one.id < furthest.get(sender, 0)
         furthest[sender] = max(one.id, furthest.get(sender, 0))
     return count
+
+
+def reordered_by_end(ends: Ends, members: int = 1) -> list[int]:
+    """Return what is out of order of each receiver; so many of them share a process each.
+
+    A message's first receipt is that in the file of the lowest number, and there the first line.
+    """
+    seen: set[int] = set()
+    fresh: list[list[Receipt]] = [[] for _ in ends.received]
+    for first in range(0, len(ends.received), members):
+        of_process = list(enumerate(ends.received))[first : first + members]
+        lines = [[(end, one) for one in lines] for end, lines in of_process]
+        for end, one in filter(None, chain(*zip_longest(*lines))):
+            if one.id not in seen:
+                fresh[end].append(one)
+            seen.add(one.id)
+    return [reordered_of(lines) for lines in fresh]
 
 
 @pytest.mark.parametrize("ids", [True, False])
@@ -80,13 +97,7 @@ def test_order_and_shares_are_by_sender(tmp_path: Path) -> None:
     assert run.ends is not None
     assert run.delivery is not None
     senders, receivers = run.ends[:3], run.ends[3:]
-    # A message's first receipt is that in the file of the lowest number.
-    seen: set[int] = set()
-    expected = []
-    for lines in ends.received:
-        fresh = [one for one in lines if one.id not in seen]
-        expected.append(reordered_of(fresh))
-        seen |= {one.id for one in lines}
+    expected, seen = reordered_by_end(ends), {one.id for one in chain(*ends.received)}
     assert [end["delivery"]["reordered"] for end in receivers] == expected
     assert run.delivery["reordered"] == sum(expected) > 0
     delivered = Counter(key // FIRST_IDS for key in seen)
@@ -118,14 +129,40 @@ def test_every_message_of_many_ends_is_accounted_for(
     assert (found["sent"], found["received"], found["foreign"]) == (sent, taken.total(), strangers)
     assert found["unreceived"] == sent - len(taken)
     assert found["duplicate"] == taken.total() - len(taken)
-    if receivers == 1:
-        assert found["reordered"] == reordered_of(ends.received[0])
+    assert found["reordered"] == sum(reordered_by_end(ends, of_process[1]))
     assert run.ends is not None
     assert [
         count
         for end in run.ends[: -(-senders // of_process[0])]
         for count in end.get("members", {"received": [end["delivery"]["received"]]})["received"]
     ] == [sum(key // FIRST_IDS == number for key in taken) for number in range(senders)]
+
+
+def test_without_ids_the_order_is_that_of_each_receiver(tmp_path: Path) -> None:
+    """Each sender has a queue of its own, and so has each of the receivers, of one process."""
+    ends = Ends(8, 2, 2)
+    for number in range(2):
+        ends.received[number] = [
+            one for one in chain(*ends.received) if one.id // FIRST_IDS == number
+        ]
+    run = ends.write_processes(tmp_path / "run", 2, 2, ids=False, queues=2)
+    assert run.delivery is not None
+    expected = [
+        sum(one.sent < max(before.sent for before in lines[:place])
+            for place, one in enumerate(lines) if place)
+        for lines in ends.received
+    ]  # fmt: skip
+    assert run.delivery["reordered"] == sum(expected) > 0
+
+
+def test_ends_that_the_records_do_not_tell(tmp_path: Path) -> None:
+    """Of an arrow that does not say which end a line is of, orders and shares stay unknown."""
+    run = Ends(5, 4, 4).write_processes(tmp_path / "run", 2, 2, told=False)
+    assert run.delivery is not None
+    assert run.ends is not None
+    assert run.delivery["reordered"] is None
+    assert {end["delivery"].get("reordered") for end in run.ends} == {None}
+    assert run.ends[0]["members"]["received"] is None
 
 
 def test_what_others_sent_is_left_out_of_each_receiver(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import lzma
 import random
 from codecs import BOM_UTF8
 
+import numpy as np
 import pytest
 from support.compressed import FORMS, REFUSED, xz_of_large_dictionary
 from support.record_files import Traffic, receiver_lines, sender_lines
@@ -17,7 +18,7 @@ from quiver_fast.records.formats import RECEIVE, SEND
 from quiver_fast.records.parser import TransferTail, read_transfers
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.sources import open_place, open_source
-from quiver_fast.records.splits import scan_file
+from quiver_fast.records.splits import scan_file, tells_ends
 
 SENT = 1_700_000_000_000
 LINES = "".join(f"{SENT + n},0\n" for n in range(40_000)).encode()
@@ -81,6 +82,22 @@ def test_a_mark_and_splits(tmp_path, suffix, size):
     assert not any(
         batch.malformed or batch.ids_hashed for batch in scan_file(path, split_size=size)
     )
+
+
+@pytest.mark.parametrize("suffix", ["", *FORMS])
+@pytest.mark.parametrize("size", [1, 40, 1000])
+def test_ends_and_splits(tmp_path, suffix, size):
+    """Each record is of the end that was told last, in whichever split that was."""
+    path = tmp_path / "receiver"
+    ends = [n // 7 % 3 for n in range(300)]
+    lines = [b"@%d\n" % end * (n % 7 == 0) + b"%d,%d,%d\n" % (n, SENT, SENT + n // 5)
+             for n, end in enumerate(ends)]  # fmt: skip
+    path.write_bytes(compressed(suffix, b"".join(lines)))
+    batches = list(scan_file(path, split_size=size, threads=2))
+    found = [np.repeat(batch.ends, batch.count) for batch in batches if len(batch)]
+    assert np.concatenate(found).tolist() == ends
+    assert read_transfers(path).ends.tolist() == ends
+    assert tells_ends(path)
 
 
 @pytest.mark.parametrize("suffix", ["", *FORMS])

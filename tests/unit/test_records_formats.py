@@ -7,7 +7,7 @@ import pytest
 
 from quiver_fast.records import formats
 from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3, detect
-from quiver_fast.records.layout import line_fault
+from quiver_fast.records.layout import is_record, line_fault
 
 MS = b"1472344673324"
 US = b"1472344673324000"
@@ -79,6 +79,15 @@ def test_every_revisions_own_lines_are_detected():
             assert detect(line, record_format) == (record_format, operation)
     for template in formats.SETTLED_LINES.values():
         assert detect(template.format(**fields).encode().rstrip(b"\n")) == (V2, SEND)
+
+
+def test_lines_that_tell_an_end_are_no_records():
+    line = formats.END_LINE.format(number=7).encode().rstrip(b"\n")
+    assert formats.is_end_line(line)
+    assert detect(line) is None
+    assert is_record(line, V2, SEND, "ms")
+    for other in (b"@", b"@x", b"@-1", b"@1,2", b"7", b"@9223372036854775808"):
+        assert not formats.is_end_line(other)
 
 
 def test_sampled_are_the_first_and_every_256th():

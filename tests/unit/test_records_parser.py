@@ -59,6 +59,11 @@ junk = st.one_of(
             b"+5,7",
             b"5, 7",
             b"5,7,",
+            b"@",
+            b"@x",
+            b"@-1",
+            b"@5,7",
+            b"@9223372036854775808",
             b"1,2,3,4",
             b"9223372036854775808,1",
             b"1,9223372036854775808",
@@ -130,7 +135,8 @@ def lines_of(layout, times):
         records = st.tuples(st.builds(bytes.__add__, prefix, plain_ids), number)
     else:
         records = st.tuples(plain_ids, number, number)
-    return st.one_of(records.map(b",".join), records.map(b",".join), junk)
+    ends = st.integers(0, 3).map(lambda number: b"@%d" % number)
+    return st.one_of(records.map(b",".join), records.map(b",".join), junk, ends)
 
 
 @st.composite

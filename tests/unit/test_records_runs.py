@@ -15,6 +15,7 @@ from test_records_parser import LAYOUTS, SENT, junk, pairs, texts
 from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3
 from quiver_fast.records.parser import read_transfers
 from quiver_fast.records.runs import MOST_RUNS, instruction_sets, scan_runs
+from quiver_fast.records.splits import known_ends
 
 SETS = instruction_sets()
 
@@ -22,7 +23,8 @@ SETS = instruction_sets()
 def expanded(batches):
     """Undo the run-length coding: {column: list} of single records."""
     columns = {name: [] for name in ("sent", "received", "ids", "settled_ids", "settled_times",
-                                     "settled_sampled")}  # fmt: skip
+                                     "settled_sampled", "ends")}  # fmt: skip
+    tells_ends = any(batch.ends is not None for batch in batches)
     for batch in batches:
         assert max(len(batch), len(batch.settled_ids)) <= MOST_RUNS
         assert (batch.count >= 1).all()
@@ -33,6 +35,9 @@ def expanded(batches):
                 columns[name] += np.repeat(values, batch.count).tolist()
         for name in ("settled_times", "settled_sampled"):
             columns[name] += np.repeat(getattr(batch, name), batch.settled_count).tolist()
+        if tells_ends:
+            ends = np.full(len(batch), -1) if batch.ends is None else batch.ends
+            columns["ends"] += np.repeat(ends, batch.count).tolist()
         if batch.ids is not None:
             columns["ids"] += counted_up(batch.ids, batch.ids_high, batch.count)
         settled = batch.settled_ids, batch.settled_ids_high
@@ -93,6 +98,7 @@ def rows_of_runs(batches):
             halves_in(b, "ids") or [None] * len(b),
             b.sent.tolist(),
             [None] * len(b) if b.received is None else b.received.tolist(),
+            [None] * len(b) if b.ends is None else b.ends.tolist(),
             b.count.tolist(),
             strict=True,
         )
@@ -108,6 +114,8 @@ def repeating_texts(draw):
     message_id = draw(st.sampled_from([0, 7, 95, 10**8 - 3, 10**18 - 3, 2**63 - 12]))
     prefix = draw(st.sampled_from([b"", b"a", b"0"]))
     for _ in range(draw(st.integers(0, 8))):
+        if draw(st.integers(0, 3)) == 0:
+            lines.append(b"@%d" % draw(st.integers(0, 2)))
         time = SENT * scale + draw(st.integers(0, 2))
         late = time + draw(st.integers(-1, 1))
         kind = draw(st.sampled_from([b"", b"", b"s", b"S"])) if operation == SEND else b""
@@ -157,7 +165,8 @@ def test_equals_the_parser(case, known, instruction_set):
     assert sum(batch.lines for batch in batches) == text.count(b"\n") + hopeless
     ids = halves_in(whole, "ids") or [None] * len(whole)
     received = [None] * len(whole) if whole.received is None else whole.received.tolist()
-    rows = zip(ids, whole.sent.tolist(), received, strict=True)
+    ends = [None] * len(whole) if whole.ends is None else whole.ends.tolist()
+    rows = zip(ids, whole.sent.tolist(), received, ends, strict=True)
     assert rows_of_runs(batches) == runs_of(rows)
 
 
@@ -175,11 +184,11 @@ def test_splits_miss_nothing_and_share_nothing(case, data):
         # The first own time of the file tells the unit of all its splits.
         known["unit"] = read_transfers(file.name, **known).time_unit
         whole = list(scan_runs(file.name, **known))
-        parts = [
-            batch
-            for start, end in pairwise([0, *cuts, None])
-            for batch in scan_runs(file.name, start=start, end=end, **known)
-        ]
+        parts, before = [], -1
+        for start, end in pairwise([0, *cuts, None]):
+            for batch in scan_runs(file.name, start=start, end=end, **known):
+                part, before = known_ends(batch, before)
+                parts.append(part)
     assert expanded(parts) == expanded(whole)
     for total in ("lines", "malformed"):
         assert sum(getattr(b, total) for b in parts) == sum(getattr(b, total) for b in whole)
@@ -201,7 +210,7 @@ def test_large_files_of_runs_and_of_none(tmp_path, instruction_set):
         batches = list(scan_runs(path, instruction_set=instruction_set))
         assert expanded(batches)["sent"] == sent.tolist()
         assert expanded(batches)["received"] == received.tolist()
-        pairs = [(None, *pair) for pair in zip(sent.tolist(), received.tolist(), strict=True)]
+        pairs = [(None, *pair, None) for pair in zip(sent.tolist(), received.tolist(), strict=True)]
         assert rows_of_runs(batches) == runs_of(pairs)
 
 
@@ -246,7 +255,7 @@ def test_strong_compression_stays_in_small_memory(tmp_path):
     path.write_bytes(zstandard.ZstdCompressor().compress(text))
     batches = list(scan_runs(path))
     assert sum(int(batch.count.sum()) for batch in batches) == 100_000
-    assert rows_of_runs(batches) == [[None, SENT, SENT, 100_000]]
+    assert rows_of_runs(batches) == [[None, SENT, SENT, None, 100_000]]
 
 
 def test_unknown_names_are_errors(tmp_path):

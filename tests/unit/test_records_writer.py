@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from quiver_fast.errors import OutputError
 from quiver_fast.records import formats
+from quiver_fast.records.parser import read_transfers
 from quiver_fast.records.writer import RecordWriter, write_many
 
 INT64_MAX = 2**63 - 1
@@ -179,6 +180,40 @@ def test_equals_its_slow_twin(batch, capacity):
         assert content() == expected
         assert writer.bytes_written == len(expected)
         assert writer.records == len(batch)
+
+
+def test_an_end_is_told_where_it_changes_and_after_a_flush():
+    with written() as (fd, content):
+        writer = RecordWriter(fd)
+        for end in (3, 3, 12, 0, 3):
+            writer.write_end(end)
+            if end != 12:
+                writer.write_sent(SENT)
+        writer.flush_now()
+        writer.write_end(3)
+        writer.write_sent(SENT)
+        writer.flush_now()
+        line = b"%d,0\n" % SENT
+        assert content() == b"@3\n%b%b@0\n%b@3\n%b@3\n%b" % (line, line, line, line, line)
+        assert writer.records == 5
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=60))
+@settings(deadline=None)
+def test_each_record_is_of_its_end(turns):
+    """Whatever is written in a turn, records or none, and wherever the buffer is flushed."""
+    with tempfile.NamedTemporaryFile() as file:
+        writer = RecordWriter(file.fileno(), 64)
+        for end, count, flushed in turns:
+            writer.write_end(end)
+            for _ in range(count):
+                writer.write_received(SENT, RECEIVED, b"7")
+            if flushed:
+                writer.flush_now()
+        writer.flush_now()
+        found = read_transfers(file.name, operation=formats.RECEIVE).ends
+    expected = [end for end, count, _ in turns for _ in range(count)]
+    assert ([] if found is None else found.tolist()) == expected
 
 
 @given(st.lists(st.tuples(times, times), max_size=200))

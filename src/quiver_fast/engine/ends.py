@@ -63,6 +63,7 @@ class EndsShape:
         passive: the peer opens sessions and links.
         host, port: where to connect to, or to listen.
         place: how messages name that.
+        first: the number of the first end, among all of its side.
         goal: messages with which receivers that know no number of their own have all; 0 for none.
         exact: keep schedules awake.
         patience: seconds to wait for peers that connect; None for ever.
@@ -77,6 +78,7 @@ class EndsShape:
     host: str
     port: int
     place: str
+    first: int = 0
     goal: int = 0
     exact: bool = False
     patience: float | None = None
@@ -137,7 +139,7 @@ class Ends:
         self._make_endpoint = make_endpoint
         self._loop = EndsLoop(
             writer, self._control, self._inner, connections=shape.connections, links=shape.links,
-            sends=shape.sends, goal=shape.goal, exact=shape.exact,
+            sends=shape.sends, first_number=shape.first, goal=shape.goal, exact=shape.exact,
             counts_turns=shape.counts_turns,
         )  # fmt: skip
         self._opening: list[_Opening] = []

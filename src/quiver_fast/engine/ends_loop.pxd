@@ -15,6 +15,8 @@ cdef struct End:
     # It has nothing more to do.
     bint is_over
     int64_t due
+    # Which end of its side it is.
+    int64_t number
     # Its messages that are in `EndsLoop.transferred`.
     int64_t counted
     # The last round in which it received.
@@ -31,6 +33,8 @@ cdef class EndsLoop(Lines):
     # Schedules are kept awake, not asleep.
     cdef bint is_exact
     cdef RecordWriter writer
+    # The number of the first end.
+    cdef int64_t first_number
     # What the wrapper says; and what the ends are told.
     cdef Control control
     cdef Control inner
@@ -54,6 +58,7 @@ cdef class EndsLoop(Lines):
 
     cdef amqp_event take_arrivals(
         self, amqp_plane_t *plane) except? amqp_event.AMQP_NO_MEMORY nogil
+    cdef int tell(self, End *end) except -1 nogil
     cdef int queue(self, End *end) noexcept nogil
     cdef int queue_line(self, Line *line) noexcept nogil
     cdef int queue_all(self) noexcept nogil

@@ -20,6 +20,7 @@ class EndsLoop:
         connections: int,
         links: int,
         sends: bool,
+        first_number: int = 0,
         goal: int = 0,
         exact: bool = False,
         counts_turns: bool = False,

@@ -51,6 +51,7 @@ cdef class EndsLoop(Lines):
         connections: how many connections there will be.
         links: ends of each.
         sends: they are senders.
+        first_number: of the first end, among all of its side.
         goal: messages with which receivers have all, together; 0 for no such number.
         exact: keep schedules awake, on a core of their own.
         counts_turns: ends transfer in their turns, and not only as something comes for them.
@@ -60,12 +61,13 @@ cdef class EndsLoop(Lines):
     """
 
     def __init__(self, writer, Control control, Control inner, *, connections: int, links: int,
-                 sends: bool, goal: int = 0, exact: bool = False,
+                 sends: bool, first_number: int = 0, goal: int = 0, exact: bool = False,
                  counts_turns: bool = False) -> None:
         self.writer = writer
         self.control = control
         self.inner = inner
         self.sends = sends
+        self.first_number = first_number
         self.counts_turns = counts_turns
         self.goal = goal if goal else INT64_MAX
         self.is_exact = exact
@@ -96,6 +98,7 @@ cdef class EndsLoop(Lines):
             end = &self.ends[self.end_count]
             end.endpoint = <void *>endpoint
             end.line = line
+            end.number = self.first_number + endpoint.number
             endpoint.end.session.user = end
             self.end_count += 1
         self.endpoints.extend(endpoints)
@@ -153,6 +156,7 @@ cdef class EndsLoop(Lines):
                 if end == NULL or end.is_over:
                     continue
                 if event == AMQP_OUTCOME and self.sends:
+                    self.tell(end)
                     (<Sender>end.endpoint).take_disposition(&plane.disposition)
                 self.queue(end)
             elif event != AMQP_NOTHING:
@@ -171,6 +175,7 @@ cdef class EndsLoop(Lines):
         if end.round != self.round:
             end.round = self.round
             (<Receiver>end.endpoint).taken_since = 0
+        self.tell(end)
         while event == AMQP_ARRIVAL and plane.arrival.link == link:
             if not (<Receiver>end.endpoint).take_swiftly(&plane.arrival):
                 (<Receiver>end.endpoint).take_arrival(&plane.arrival)
@@ -179,6 +184,12 @@ cdef class EndsLoop(Lines):
         self.count(end)
         self.queue(end)
         return event
+
+    cdef int tell(self, End *end) except -1 nogil:
+        """Let the records that follow be those of an end."""
+        if self.end_capacity > 1:
+            self.writer.begin_end(end.number)
+        return 0
 
     # ---- ends: who has a turn --------------------------------------------------------
 
@@ -264,6 +275,8 @@ cdef class EndsLoop(Lines):
         if amqp_output_waiting(&(<Connection>line.connection).plane.output) > FULL_LINE and (
                 not (<Connection>line.connection).blocked):
             (<Connection>line.connection).write()
+        if self.counts_turns:
+            self.tell(end)
         wake = (<Endpoint>end.endpoint).turn(now)
         if self.counts_turns:
             self.count(end)

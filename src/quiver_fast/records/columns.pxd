@@ -20,6 +20,19 @@ cdef class Column:
     cdef unsigned char *flags(self) noexcept nogil
 
 
+cdef class EndRows:
+    cdef Column _rows               # that begin to be of another end
+    cdef Column _numbers            # of these ends
+    cdef int64_t _before            # the end of the rows before; -1 where none was told
+    cdef readonly int64_t lines     # that told an end
+
+    cdef int reserve(self, size_t more) except -1 nogil
+    cdef void begin(self, size_t row, int64_t number) noexcept nogil
+    cdef bint begins_at(self, size_t row) noexcept nogil
+    cdef int64_t following(self) noexcept nogil
+    cdef void clear(self) noexcept nogil
+
+
 cdef class HashedRows:
     cdef Column _rows
     cdef Column _highs

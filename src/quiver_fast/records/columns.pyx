@@ -69,6 +69,72 @@ cdef class Column:
         buffer.internal = NULL
 
 
+cdef class EndRows:
+    """Which end each row of a column is of, where a file has those of several.
+
+    A file of one end, which tells none, needs no memory for it.
+    """
+
+    def __cinit__(self):
+        self._rows = Column()
+        self._numbers = Column()
+        self._before = -1
+
+    cdef int reserve(self, size_t more) except -1 nogil:
+        self._rows.reserve(more)
+        self._numbers.reserve(more)
+        return 0
+
+    cdef void begin(self, size_t row, int64_t number) noexcept nogil:
+        """Note that the rows from this one on, which is to come, are of an end."""
+        self.lines += 1
+        if number == self.following():
+            return
+        if not self.begins_at(row):
+            self._rows.size += 1
+            self._numbers.size += 1
+        self._rows.numbers()[self._rows.size - 1] = <int64_t>row
+        self._numbers.numbers()[self._rows.size - 1] = number
+
+    cdef bint begins_at(self, size_t row) noexcept nogil:
+        """Say whether the last change of the end was at this row."""
+        return self._rows.size > 0 and self._rows.numbers()[self._rows.size - 1] == <int64_t>row
+
+    cdef int64_t following(self) noexcept nogil:
+        """Return the end that the next row is of; -1 where none was told."""
+        if self._rows.size == 0:
+            return self._before
+        return self._numbers.numbers()[self._rows.size - 1]
+
+    cdef void clear(self) noexcept nogil:
+        """Forget all rows; the next ones go on with the end of the last."""
+        self._before = self.following()
+        self._rows.size = self._numbers.size = 0
+
+    def forget(self):
+        """Forget the ends too, to begin with other text."""
+        self.clear()
+        self._before = -1
+
+    def taken(self, count):
+        """Return the end of each of the first ``count`` rows, int64, and forget these rows.
+
+        The others become the first. -1 stands for an end that was not told yet; None for no
+        end that was.
+        """
+        if self._rows.size == 0:
+            return None if self._before < 0 else numpy.full(count, self._before)
+        rows, numbers = numpy.array(self._rows), numpy.array(self._numbers)
+        size = int(numpy.searchsorted(rows, count))
+        bounds = [0, *rows[:size].tolist(), count]
+        found = numpy.repeat([self._before, *numbers[:size].tolist()], numpy.diff(bounds))
+        self._before = self._before if size == 0 else numbers[size - 1]
+        self._rows.size = self._numbers.size = len(rows) - size
+        numpy.asarray(self._rows)[:] = rows[size:] - count
+        numpy.asarray(self._numbers)[:] = numbers[size:]
+        return found
+
+
 cdef class HashedRows:
     """Which rows of a column of ids are hashes, and their upper halves (ids.py).
 

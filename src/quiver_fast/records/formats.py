@@ -11,6 +11,7 @@ This module is imported when an arrow starts and therefore imports nothing.
 from __future__ import annotations
 
 __all__ = [
+    "END_LINE",
     "FLUSHES_PER_SECOND",
     "IDS_OF_AN_END",
     "LARGEST_TIME",
@@ -32,6 +33,7 @@ __all__ = [
     "detect",
     "has_ids",
     "has_settlements",
+    "is_end_line",
     "is_sampled",
     "is_streamed",
     "shown_line",
@@ -65,6 +67,10 @@ STREAMED_LINES = {
     "whole": "F,{sent},{first},{time},{bytes}\n",
     "going": "B,{sent},{first},{time},{bytes}\n",
 }
+# Ours, where several ends write one file: the lines that follow are of this end, numbered from 0
+# among all of its side. No line of any revision lacks a comma. It stands before the first record,
+# wherever the end changes, and again after each flush (records/writer.pyx).
+END_LINE = "@{number}\n"
 # "for the first message and for every 256th message thereafter prefixed with 'S'"
 SETTLEMENT_SAMPLE_INTERVAL = 256
 
@@ -156,6 +162,11 @@ def is_streamed(line: bytes) -> bool:
     """Say whether a line, without its newline, is one of streaming mode."""
     kind, *fields = line.split(b",")
     return kind in (b"F", b"B") and len(fields) == 4 and all(map(_is_time, fields))
+
+
+def is_end_line(line: bytes) -> bool:
+    """Say whether a line, without its newline, says of which end the next ones are."""
+    return line.startswith(b"@") and _is_time(line[1:])
 
 
 def _readings(fields: list[bytes], epoch_times: bool) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from quiver_fast.records.formats import (
     detect,
     has_ids,
     has_settlements,
+    is_end_line,
     is_streamed,
     shown_line,
     time_unit,
@@ -67,7 +68,7 @@ def own_time(line: bytes, record_format: str, operation: str) -> int:
 
 
 def is_record(line: bytes, record_format: str | None, operation: str | None, unit: str) -> bool:
-    """Say whether a line is a record, a settlement or one of streaming mode.
+    """Say whether a line is a record, a settlement, one of streaming mode or an end's number.
 
     Args:
         line: Without its newline.
@@ -77,6 +78,8 @@ def is_record(line: bytes, record_format: str | None, operation: str | None, uni
     """
     if is_streamed(line):
         return _streamed_unit(line) == unit
+    if is_end_line(line):
+        return True
     found = None if record_format is None else detect(line, record_format, operation)
     return found is not None and time_unit(own_time(line, *found)) == unit
 

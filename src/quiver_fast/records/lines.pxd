@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-from quiver_fast.records.columns cimport Column, HashedRows
+from quiver_fast.records.columns cimport Column, EndRows, HashedRows
 from quiver_fast.records.digits cimport are_digits, eight_digits, load_text8
 from quiver_fast.records.id_hash cimport IdKey
 
@@ -56,6 +56,7 @@ cdef class LineParser:
     cdef IdKey _id_key
     cdef Column ids                 # the lower halves (ids.py)
     cdef HashedRows id_hashes
+    cdef EndRows ends
     cdef Column settled_ids
     cdef HashedRows settled_id_hashes
     cdef bint keep_texts            # of ids that are hashes
@@ -84,6 +85,8 @@ cdef class LineParser:
     cdef void clear(self) noexcept nogil
     cdef void clear_streams(self) noexcept nogil
 
+    cdef bint _parse_end(
+        self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef bint _parse_streamed(
         self, const unsigned char *line, const unsigned char *end) noexcept nogil
     cdef size_t _detect(self, const unsigned char *text, size_t size) except? 0

@@ -13,7 +13,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memchr, memcpy
 
-from quiver_fast.records.columns cimport Column, HashedRows
+from quiver_fast.records.columns cimport Column, EndRows, HashedRows
 from quiver_fast.records.digits cimport MOST_DIGITS, decimal
 from quiver_fast.records.id_hash cimport IdKey, hashed_id
 
@@ -24,7 +24,7 @@ from quiver_fast.records.transfers import Streamed
 ctypedef const unsigned char *Text
 
 cdef enum:
-    SHORTEST_LINE = 4               # 'x,0\n'
+    SHORTEST_LINE = 3               # '@0\n'
 
 cdef uint64_t EIGHT_ZEROS = 0x3030303030303030
 
@@ -65,6 +65,7 @@ cdef class LineParser:
         self.received = Column()
         self.ids = Column()
         self.id_hashes = HashedRows()
+        self.ends = EndRows()
         self.settled_ids = Column()
         self.settled_id_hashes = HashedRows()
         self.settled_times = Column()
@@ -107,6 +108,7 @@ cdef class LineParser:
         self.received.size = 0
         self.ids.size = 0
         self.id_hashes.clear()
+        self.ends.clear()
         self.settled_ids.size = 0
         self.settled_id_hashes.clear()
         self.settled_times.size = 0
@@ -160,7 +162,8 @@ cdef class LineParser:
             if newline == NULL:
                 return line - text
             self._reserve_streams(1)
-            if self._parse_streamed(line, newline):
+            self.ends.reserve(1)
+            if self._parse_streamed(line, newline) or self._parse_end(line, newline):
                 self.lines += 1
                 line = newline + 1
                 continue
@@ -229,6 +232,7 @@ cdef class LineParser:
     cdef int _reserve(self, size_t lines) except -1 nogil:
         """Make room in every column for ``lines`` more lines of the layout."""
         self.sent.reserve(lines)
+        self.ends.reserve(lines)
         self._reserve_streams(lines)
         if self._layout in (RECEIVED, RECEIVED_WITH_ID):
             self.received.reserve(lines)
@@ -300,6 +304,8 @@ cdef class LineParser:
         """Append one line, whatever its widths; False if it is malformed."""
         if end - line > 2 and line[1] == c',' and self._parse_streamed(line, end):
             return True
+        if line[0] == c'@' and self._parse_end(line, end):
+            return True
         if self._layout == SENT:
             return self._parse_sent(line, end)
         if self._layout == RECEIVED:
@@ -307,6 +313,15 @@ cdef class LineParser:
         if self._layout == SENT_WITH_ID:
             return self._parse_sent_with_id(line, end)
         return self._parse_received_with_id(line, end)
+
+    cdef bint _parse_end(
+            self, const unsigned char *line, const unsigned char *end) noexcept nogil:
+        """Note the end that the next records are of; False if the line tells none."""
+        cdef int64_t number
+        if end - line < 2 or line[0] != c'@' or not decimal(line + 1, end - line - 1, &number):
+            return False
+        self.ends.begin(self.sent.size, number)
+        return True
 
     cdef bint _parse_streamed(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:

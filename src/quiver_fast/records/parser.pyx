@@ -193,6 +193,7 @@ cdef transfers_of(LineParser parser, bint detected, bint truncated):
         first_malformed=parser.first_malformed(),
         truncated=truncated,
         streamed=parser.taken_streams(),
+        ends=parser.ends.taken(parser.sent.size),
         ids_high=parser.id_hashes.taken(parser.ids.size)[0],
         settled_ids_high=parser.settled_id_hashes.taken(parser.settled_ids.size)[0])
 

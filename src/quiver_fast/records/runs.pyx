@@ -110,6 +110,9 @@ cdef class RunParser(LineParser):
         cdef Rows rows
         if take == NULL or not self._in_ms():
             return line
+        # The first row of an end continues none before it.
+        if self.ends.begins_at(self.sent.size):
+            return line
         # A hash is no number that the next id could continue.
         if self._hashed_some and self._ends_hashed():
             return line
@@ -141,12 +144,13 @@ cdef class RunParser(LineParser):
         """Take a line and those that continue it; return what follows, or NULL."""
         cdef size_t transfers = self.sent.size, settlements = self.settled_ids.size
         cdef size_t streamed = self.stream_sent.size
+        cdef int64_t ends = self.ends.lines
         cdef size_t width, more
         cdef Text following = self._take_line(line, end)
         if following == NULL:
             return NULL
         width = following - line
-        if self.stream_sent.size > streamed:
+        if self.stream_sent.size > streamed or self.ends.lines > ends:
             self.lines += 1
             return following
         if self.sent.size == transfers and self.settled_ids.size == settlements:
@@ -225,7 +229,8 @@ cdef class RunParser(LineParser):
         cdef int64_t *counts = self.counts.numbers()
         cdef bint with_ids = self._layout == SENT_WITH_ID or self._layout == RECEIVED_WITH_ID
         cdef bint receiving = self._layout == RECEIVED or self._layout == RECEIVED_WITH_ID
-        if (last == 0 or self.sent.numbers()[last] != self.sent.numbers()[last - 1]
+        if (last == 0 or self.ends.begins_at(last)
+                or self.sent.numbers()[last] != self.sent.numbers()[last - 1]
                 or (receiving
                     and self.received.numbers()[last] != self.received.numbers()[last - 1])
                 or (with_ids and (hashed(self.id_hashes, last)
@@ -264,6 +269,7 @@ cdef class RunParser(LineParser):
             self._layout = UNKNOWN
             self._settlements = False
         self._settle_unit(unit)
+        self.ends.forget()
         self.ids_hashed = self._hashed_some = False
         self.lines = self._lines_taken = 0
         self.malformed = self._malformed_taken = 0
@@ -274,6 +280,7 @@ cdef class RunParser(LineParser):
 
         The last run of each table stays, unless this is the end: it may go on.
         """
+        ends = self.ends.taken(rows_to_take(self.sent, final))
         ids_high, texts = self.id_hashes.taken(rows_to_take(self.ids, final))
         settled_ids_high, settled_texts = self.settled_id_hashes.taken(
             rows_to_take(self.settled_ids, final))
@@ -309,6 +316,8 @@ cdef class RunParser(LineParser):
                 first_malformed=self.first_malformed(),
                 truncated=truncated,
                 streamed=streamed if start == 0 else None,
+                ends=None if ends is None else ends[part],
+                next_end=self.ends.following(),
                 ids_high=None if ids_high is None else ids_high[part],
                 settled_ids_high=(
                     None if settled_ids_high is None else settled_ids_high[part]),

@@ -10,14 +10,16 @@ from queue import Empty, Queue
 from threading import Event, Thread
 from typing import TypeAlias
 
-from quiver_fast.records.formats import SEND, V1, V2
+import numpy as np
+
+from quiver_fast.records.formats import END_LINE, SEND, V1, V2
 from quiver_fast.records.frames import split_points
 from quiver_fast.records.layout import layout_of
 from quiver_fast.records.runs import scan_runs, scan_splits
 from quiver_fast.records.sources import Place, open_place, open_source
 from quiver_fast.records.transfers import RunBatch
 
-__all__ = ["scan_file"]
+__all__ = ["known_ends", "scan_file", "tells_ends"]
 
 # A thread scans this much in a millisecond where lines repeat.
 _SPLIT_SIZE = 16 << 20
@@ -72,15 +74,47 @@ def scan_file(
     # A settlement may still come and make it v2 (see LineParser).
     undecided = record_format is None and layout == (V1, SEND)
     scan = _Scan(path, splits, (V2, SEND) if undecided else layout, unit, threads)
-    size, lines = splits[-1][1], 0
+    size, lines, end_before = splits[-1][1], 0, -1
     for batches, (_, end) in zip(scan, splits, strict=True):
         lines_before = lines
         for batch in batches:
             lines += batch.lines
+            batch, end_before = known_ends(batch, end_before)
             undecided = undecided and len(batch.settled_ids) == 0
             yield _in_file(batch, lines_before, V1 if undecided else batch.record_format)
         if progress is not None:
             progress(end, size)
+
+
+def known_ends(batch: RunBatch, before: int) -> tuple[RunBatch, int]:
+    """Return the next batch of a file with the ends that the records before it told.
+
+    Args:
+        batch: of a scan that may have begun within the file.
+        before: the end that the records before it are of; -1 where none was told.
+
+    Returns:
+        The batch, and the end that the records after it are of.
+    """
+    after = before if batch.next_end < 0 else batch.next_end
+    if before < 0:
+        return batch, after
+    told = np.full(len(batch), -1) if batch.ends is None else batch.ends
+    return replace(batch, ends=np.where(told < 0, before, told)), after
+
+
+def tells_ends(path: Path) -> bool:
+    """Say whether the records of a file tell which of several ends they are of.
+
+    That of a file without records is True.
+
+    Raises:
+        OSError: the file cannot be read.
+        RecordError: compressed data is damaged.
+    """
+    with open_place(path) as file:
+        head = bytearray(1)
+        return not open_source(file).readinto(memoryview(head)) or head[0] == ord(END_LINE[0])
 
 
 def _layout(

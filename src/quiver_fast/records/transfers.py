@@ -96,6 +96,8 @@ class Transfers:
         truncated: Whether the file ends within a line, which then is not among the
             records, or within a zstd frame.
         streamed: The lines of streaming mode; None without any.
+        ends: int64[n], the number of the end that wrote each; -1 where none was told yet, and
+            None where the file tells none.
         ids_high: int64[n], the upper halves, below 0, of ids that are hashes, and 0 of
             numbers; None where all are numbers.
         settled_ids_high: int64[m], those of the settlements likewise.
@@ -115,6 +117,7 @@ class Transfers:
     first_malformed: tuple[int, str] | None
     truncated: bool
     streamed: Streamed | None = None
+    ends: NDArray[np.int64] | None = None
     ids_high: NDArray[np.int64] | None = None
     settled_ids_high: NDArray[np.int64] | None = None
 
@@ -186,7 +189,9 @@ class RunBatch:
             malformed line up to here, or None.
         truncated: Whether the scan ended within a line or within a zstd frame.
         streamed: The lines of streaming mode in this batch; None without any.
-        ids_high: int64[n], as of :class:`Transfers`.
+        ends: int64[n], as of :class:`Transfers`; a run is of one end.
+        next_end: The end that the lines behind those parsed so far are of; -1 where none was told.
+        ids_high: int64[n], likewise.
         settled_ids_high: int64[m], likewise.
         id_texts: The ids that are hashes, in order; None without any, or where they are not
             kept. Batches made of some rows of another have all of them.
@@ -209,6 +214,8 @@ class RunBatch:
     first_malformed: tuple[int, str] | None
     truncated: bool
     streamed: Streamed | None = None
+    ends: NDArray[np.int64] | None = None
+    next_end: int = -1
     ids_high: NDArray[np.int64] | None = None
     settled_ids_high: NDArray[np.int64] | None = None
     id_texts: list[bytes] | None = None
@@ -225,6 +232,7 @@ class RunBatch:
             sent=self.sent[rows],
             received=None if self.received is None else self.received[rows],
             count=self.count[rows],
+            ends=None if self.ends is None else self.ends[rows],
             ids=None if self.ids is None else self.ids[rows],
             ids_high=None if self.ids_high is None else self.ids_high[rows],
         )

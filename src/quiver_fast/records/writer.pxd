@@ -23,6 +23,9 @@ cdef class RecordWriter:
     cdef int _error                 # errno of the write that failed, for ever; 0 before
     cdef uint64_t _bytes_written
     cdef uint64_t _records
+    cdef int64_t _end               # of which the last line @<number> was; -1 before one
+    cdef size_t _end_line           # where that line is in the buffer
+    cdef size_t _behind_end_line    # 0 where none was written since the last flush
     cdef TimeText _sent
     cdef TimeText _received
 
@@ -35,6 +38,7 @@ cdef class RecordWriter:
         self, const char *id, size_t id_size, int64_t time, bint sampled) except -1 nogil
     cdef int streamed(
         self, char kind, int64_t sent, int64_t first, int64_t time, int64_t size) except -1 nogil
+    cdef int begin_end(self, int64_t number) except -1 nogil
     cdef int flush(self) except -1 nogil
 
     cdef int _reserve(self, size_t size) except -1 nogil

@@ -139,6 +139,7 @@ cdef class RecordWriter:
             raise MemoryError("no memory left for the buffer of records")
         self._capacity = capacity
         self._fd = fd
+        self._end = -1
         render_all(&self._sent, 0)
         render_all(&self._received, 0)
 
@@ -230,6 +231,29 @@ cdef class RecordWriter:
         self._records += 1
         return 0
 
+    cdef int begin_end(self, int64_t number) except -1 nogil:
+        """Say that what follows is of this end (formats.END_LINE), once after each flush.
+
+        Readers that begin within the file need not look back further than that.
+        """
+        cdef TimeText text
+        if number == self._end and self._behind_end_line:
+            return 0
+        if self._used > self._start and self._used == self._behind_end_line:
+            # The end before had nothing to say.
+            self._used = self._end_line
+        self._reserve(1 + TIME_AND_COMMA)
+        render_all(&text, number)
+        cdef char *out = self._buffer + self._used
+        out[0] = c'@'
+        memcpy(out + 1, text.text, text.size)
+        out[1 + text.size] = c'\n'
+        self._end_line = self._used
+        self._used += 2 + text.size
+        self._behind_end_line = self._used
+        self._end = number
+        return 0
+
     cdef int flush(self) except -1 nogil:
         """Write all that is buffered; returns when the descriptor took everything."""
         cdef ssize_t count
@@ -249,6 +273,7 @@ cdef class RecordWriter:
                 return self._fail(errno)
         self._start = 0
         self._used = 0
+        self._behind_end_line = 0
         return 0
 
     # ---- their parts -----------------------------------------------------------------
@@ -357,6 +382,11 @@ cdef class RecordWriter:
         cdef char letter = <char>ord(kind)
         with nogil:
             self.streamed(letter, sent, first, time, size)
+
+    def write_end(self, int64_t number):
+        """Say that the records that follow are of this end, from 0."""
+        with nogil:
+            self.begin_end(number)
 
     def flush_now(self):
         """Write all that is buffered, without the GIL."""

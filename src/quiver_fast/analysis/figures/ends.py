@@ -25,7 +25,7 @@ from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
 from quiver_fast.errors import RecordError
 from quiver_fast.rate_steps import RateStep, parse_rate_steps
-from quiver_fast.records.formats import IDS_OF_AN_END, V3
+from quiver_fast.records.formats import V3
 from quiver_fast.records.transfers import RunBatch
 
 __all__ = [
@@ -198,7 +198,7 @@ def _steps_of_all(sender: dict[str, Any]) -> tuple[RateStep, ...]:
 
 
 class Owners:
-    """Which sender each place in the table of the sent ids is of."""
+    """Which end each place in a table of ids is of."""
 
     def __init__(self) -> None:
         self._firsts: list[Int64Array] = []
@@ -206,21 +206,21 @@ class Owners:
         self._last = -1
 
     def add(self, place: int, number: int) -> None:
-        """Note that the ids from a place on are those of a sender, until the next call."""
+        """Note that the ids from a place on are those of an end, until the next call."""
         self._firsts.append(np.array([place], np.int64))
         self._numbers.append(np.array([number], np.int64))
         self._last = number
 
-    def add_ids(self, place: int, batch: RunBatch) -> None:
-        """Note the senders of the ids of a process that has several; the ids tell them.
+    def add_batch(self, place: int, batch: RunBatch) -> None:
+        """Note the ends of the ids of a process that has several, as far as it tells them.
 
         Args:
             place: of the first of them.
             batch: what that process recorded next.
         """
-        if batch.ids is None or not len(batch.ids):
+        numbers = batch.ends
+        if numbers is None or not len(numbers):
             return
-        numbers = (batch.ids - 1) // IDS_OF_AN_END
         firsts = place + np.cumsum(batch.count) - batch.count
         fresh = np.append(numbers[:1] != self._last, numbers[1:] != numbers[:-1])
         self._firsts.append(firsts[fresh])
@@ -228,15 +228,33 @@ class Owners:
         self._last = int(numbers[-1])
 
     def of(self, places: Int64Array) -> Int64Array:
-        """Return the number of the sender of each place."""
+        """Return the number of the end of each place."""
         firsts, numbers = self._joined()
         found: Int64Array = numbers[np.searchsorted(firsts, places, "right") - 1]
         return found
 
     @property
     def most(self) -> int:
-        """One more than the largest number of a sender."""
+        """One more than the largest number of an end."""
         return 1 + max((int(some.max()) for some in self._numbers if len(some)), default=0)
+
+    def cut(self, rows: Int64Array) -> Int64Array:
+        """Return rows that are of one end each, in their order.
+
+        Args:
+            rows: int64[n, 3], places in the table, places in another one, and how many follow.
+        """
+        firsts, _ = self._joined()
+        begins, ends = rows[:, 0], rows[:, 0] + rows[:, 2]
+        low, high = np.searchsorted(firsts, begins, "right"), np.searchsorted(firsts, ends, "left")
+        pieces = np.maximum(high - low, 0) + 1
+        row = np.repeat(np.arange(len(rows)), pieces)
+        piece = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        padded = np.append(firsts, 0)
+        cut = low[row] + piece
+        start = np.where(piece == 0, begins[row], padded[cut - 1])
+        end = np.where(piece == pieces[row] - 1, ends[row], padded[np.minimum(cut, len(firsts))])
+        return np.column_stack((start, rows[row, 1] + start - begins[row], end - start))
 
     def _joined(self) -> tuple[Int64Array, Int64Array]:
         if len(self._firsts) != 1:
@@ -252,12 +270,12 @@ class Shares:
 
     Attributes:
         delivered: by the number of a sender, how many of its messages were received.
-        reordered: of each receiver, first receipts of messages that were sent, by the same sender,
-            before one that it had already received.
+        reordered: by the number of a receiver, first receipts of messages that were sent, by the
+            same sender, before one that it had already received.
     """
 
     delivered: dict[int, int]
-    reordered: list[int]
+    reordered: dict[int, int]
 
 
 class EndsReconciliation(Reconciliation):
@@ -273,21 +291,27 @@ class EndsReconciliation(Reconciliation):
     def __init__(self, sender: FileAnalysis, run: RunBounds, sent: Owners, *, shared: bool) -> None:
         super().__init__(sender, run)
         self._sent = sent
-        self._received_marks: list[int] = []
+        self._receivers = Owners()
         self._shared = shared
+
+    def begin_receiver(self, number: int) -> None:
+        """Note that the next records are of this receiver, or of those that they tell."""
+        self._receivers.add(self._received_ids.mark(), number)
 
     def own(self, batch: RunBatch, time_unit: str) -> RunBatch:
         """See :meth:`Reconciliation.own`; a file without records does not tell its format."""
-        return super().own(batch, time_unit) if len(batch) or batch.streamed else batch
+        if not len(batch) and not batch.streamed:
+            return batch
+        mark = 0 if batch.ends is None else self._received_ids.mark()
+        found = super().own(batch, time_unit)
+        if self._by_ids:
+            self._receivers.add_batch(mark, found)
+        return found
 
     @property
     def left_out(self) -> tuple[int, int]:
         """The receipts so far of messages of an earlier run, and of others."""
         return self._sieve.older, self._sieve.foreign
-
-    def end_receiver(self) -> None:
-        """Note that the next records are of the next receiver."""
-        self._received_marks.append(self._received_ids.mark())
 
     def shares(self) -> Shares | None:
         """Return the shares; None where messages have no ids."""
@@ -315,11 +339,11 @@ class EndsReconciliation(Reconciliation):
             found["lost"] = self._run.not_rejected(gaps)
         return found | {"reordered": reordered}
 
-    def _reordered_by_receiver(self, found: IdBalance) -> list[int]:
-        marks = np.array(self._received_marks, np.int64)
+    def _reordered_by_receiver(self, found: IdBalance) -> dict[int, int]:
         orders: dict[tuple[int, int], Order] = {}
-        for rows in found.arrivals.chunks():
-            receivers = np.searchsorted(marks, rows[:, 0], "right")
+        for whole in found.arrivals.chunks():
+            rows = self._receivers.cut(whole)
+            receivers = self._receivers.of(rows[:, 0])
             senders = self._sent.of(rows[:, 1])
             # Those of a pair together, in their order.
             sorting = np.lexsort((senders, receivers))
@@ -330,10 +354,10 @@ class EndsReconciliation(Reconciliation):
                 pair = int(receivers[begin]), int(senders[begin])
                 order = orders.setdefault(pair, Order())
                 order.add(of_both[:, 1].copy(), of_both[:, 2].copy(), None)
-        return [
-            sum(order.behind for (receiver, _), order in orders.items() if receiver == number)
-            for number in range(len(marks))
-        ]
+        behind: dict[int, int] = {}
+        for (receiver, _), order in orders.items():
+            behind[receiver] = behind.get(receiver, 0) + order.behind
+        return behind
 
     def _gaps(self, found: IdBalance) -> int:
         """Count messages of which nothing was received, but of a later one of the same sender."""

@@ -34,11 +34,11 @@ from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
-from quiver_fast.records.splits import scan_file
+from quiver_fast.records.splits import scan_file, tells_ends
 
 __all__ = [
     "EndRecords", "MergedEnds", "Progress", "ReceivedEnds", "SentEnds", "analyse_ends",
-    "end_records", "hides_receivers", "is_shared", "known_bounds", "load_ends", "of_both_sides",
+    "end_records", "hides_ends", "is_shared", "known_bounds", "load_ends", "of_both_sides",
     "sent_alone",
 ]  # fmt: skip
 
@@ -176,9 +176,13 @@ def is_shared(receivers: Sequence[EndRecords]) -> bool:
     return len(receivers) > 1 and (None in queues or len({*queues}) < len(queues))
 
 
-def hides_receivers(receivers: Sequence[EndRecords]) -> bool:
-    """Say whether receivers of one queue shared a process, whose records do not tell them apart."""
-    return any(end.members > 1 for end in receivers) and is_shared(receivers)
+def hides_ends(ends: Sequence[EndRecords]) -> bool:
+    """Say whether some ends of a side shared a process whose records do not tell them apart.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return any(end.members > 1 and not tells_ends(end.path) for end in ends)
 
 
 def _have_own_queues(ends: Sequence[EndRecords], side: str) -> bool:
@@ -196,12 +200,14 @@ class SentEnds:
         all: of all together.
         owners: which sender each place in the table of ids is of; empty where none is kept.
         alone: whether one sender alone sent to each queue.
+        hidden: whether their records do not tell all of them apart.
     """
 
     each: list[FileAnalysis]
     all: FileAnalysis
     owners: Owners
     alone: bool
+    hidden: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,24 +225,22 @@ def _read_senders(senders: Sequence[EndRecords], progress: Progress) -> SentEnds
     found, owners = [], Owners()
     for end in senders:
         fold = Fold(keep_ticks=True, ids=ids, ticks=ticks)
-        begin = ids.mark()
+        owners.add(ids.mark(), end.first)
         for batch in scan_file(end.path, operation=SEND, progress=progress):
             fold.watch(batch)
-            if end.members > 1:
-                owners.add_ids(ids.mark(), batch)
+            if batch.ends is not None:
+                owners.add_batch(ids.mark(), batch)
             fold.add(batch)
         found.append(with_missing(end.path, fold.result()))
-        if end.members == 1 and ids.mark() > begin:
-            owners.add(begin, end.first)
-    return SentEnds(found, all_of(found), owners, sent_alone(senders))
+    return SentEnds(found, all_of(found), owners, sent_alone(senders), hides_ends(senders))
 
 
 def sent_alone(senders: Sequence[EndRecords]) -> bool:
     """Say whether one sender alone sent to each queue, as far as the summaries tell."""
+    if any(end.members > 1 for end in senders):
+        return _have_own_queues(senders, "senders")
     queues = [end.in_all.get("queue") for end in senders]
-    single = all(end.members == 1 for end in senders)
-    alone = len(senders) == 1 or (None not in queues and len({*queues}) == len(queues))
-    return alone and single
+    return len(senders) == 1 or (None not in queues and len({*queues}) == len(queues))
 
 
 def _read_receivers(
@@ -253,20 +257,20 @@ def _read_receivers(
     found = []
     for one in receivers:
         before = reconciliation.left_out
+        reconciliation.begin_receiver(one.first)
         fold = Fold(keep_ids=False, ending=ending, sender=sent.all, run=run)
         for batch in scan_file(one.path, operation=RECEIVE, progress=progress):
             fold.add(reconciliation.own(batch, fold.watch(batch)))
-        reconciliation.end_receiver()
         older, foreign = reconciliation.left_out
         whole = with_missing(one.path, fold.result())
         found.append(replace(whole, older=older - before[0], foreign=foreign - before[1]))
     if reconciliation.mixed:
         found = [_read_again(one, reconciliation, ending, sent.all, run) for one in receivers]
-    shares = reconciliation.shares()
+    shares = None if sent.hidden else reconciliation.shares()
     # Without ids nothing tells the senders of a queue apart.
     by_times = sum(one.reordered for one in found) if sent.alone else None
-    reordered = by_times if shares is None else sum(shares.reordered)
-    if hides_receivers(receivers):
+    reordered = by_times if shares is None else sum(shares.reordered.values())
+    if hides_ends(receivers):
         reordered = None
     return ReceivedEnds(found, all_of(found), reconciliation.result_of(reordered), shares)
 
@@ -360,23 +364,29 @@ class MergedEnds:
         return found
 
     def _receiver_ends(self) -> list[dict[str, Any]]:
-        shares = self._received.shares
         found = []
-        for place, (end, one) in enumerate(zip(self._receivers, self._received.each, strict=True)):
+        for end, one in zip(self._receivers, self._received.each, strict=True):
             sections = receiver_sections(one, self._run)
-            alone = one.reordered if self._sent.alone else None
             if end.members > 1:
                 sections["members"] = _members(end, received=end.counts(one.count))
-            told = not (end.members > 1 and hides_receivers(self._receivers))
             sections["delivery"] = {
                 "received": one.count,
                 "older": one.older,
                 "foreign": one.foreign,
-                "reordered": alone if shares is None else shares.reordered[place] if told else None,
+                "reordered": self._reordered(end, one),
                 "negative_latency": one.latencies.below(0),
             }
             found.append(_end_summary(end, sections))
         return found
+
+    def _reordered(self, end: EndRecords, found: FileAnalysis) -> int | None:
+        shares = self._received.shares
+        if hides_ends([end]):
+            return None
+        if shares is None:
+            return found.reordered if self._sent.alone else None
+        members = range(end.first, end.first + end.members)
+        return sum(shares.reordered.get(number, 0) for number in members)
 
     def _of_all(self, ends: Sequence[EndRecords], sections: dict[str, Any]) -> dict[str, Any]:
         """Return the summary of all ends of one side, in the wrappers' shape."""

@@ -29,7 +29,7 @@ from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.latencies import Histogram
-from quiver_fast.analysis.tables.order import ClockTimes, Order
+from quiver_fast.analysis.tables.order import ClockTimes, OrderOfEnds
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
 from quiver_fast.analysis.tables.tally import counts_per_second, second_latency_table
 from quiver_fast.analysis.tables.ticks import Ticks
@@ -100,7 +100,7 @@ class Fold:
     ids_hashed: bool = False
     last: RunBatch | None = None
     settling: bool = False
-    order: Order = field(default_factory=Order)
+    order: OrderOfEnds = field(default_factory=OrderOfEnds)
     clock: ClockTimes = field(default_factory=ClockTimes)
     ids: IdTable = field(default_factory=IdTable)
     ticks: Ticks = field(default_factory=Ticks)
@@ -158,7 +158,7 @@ class Fold:
         else:
             self._add_receipts(batch.sent, batch.received, batch.count)
             self._add_steps(batch.sent, batch.received, batch.count)
-            self.order.add(batch.sent, None, batch.count)
+            self.order.add(batch.ends, batch.sent, batch.count)
             self._add_late(batch.received, batch.count)
 
     def _add_seconds(self, times: Int64Array, counts: Int64Array) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.tables.tally import arrivals_behind, falls
 
-__all__ = ["ClockTimes", "Order"]
+__all__ = ["ClockTimes", "Order", "OrderOfEnds"]
 
 Int64Array = NDArray[np.int64]
 
@@ -33,6 +33,37 @@ class Order:
         """
         behind, self._furthest = arrivals_behind(positions, lengths, counts, self._furthest)
         self.behind += behind
+
+
+class OrderOfEnds:
+    """Counts arrivals as :class:`Order` does, where each end has an order of its own."""
+
+    def __init__(self) -> None:
+        self._orders: dict[int, Order] = {}
+
+    @property
+    def behind(self) -> int:
+        """Those of all ends."""
+        return sum(order.behind for order in self._orders.values())
+
+    def add(self, ends: Int64Array | None, positions: Int64Array, counts: Int64Array) -> None:
+        """Add arrivals in the order of the file.
+
+        Args:
+            ends: int64, the end of each; None where all are of one.
+            positions: as of :meth:`Order.add`.
+            counts: likewise.
+        """
+        if ends is None:
+            self._of(-1).add(positions, None, counts)
+            return
+        sorting = np.argsort(ends, kind="stable")
+        begins = np.flatnonzero(np.append(True, np.diff(ends[sorting]) != 0))
+        for rows in np.split(sorting, begins[1:]):
+            self._of(int(ends[rows[0]])).add(positions[rows], None, counts[rows])
+
+    def _of(self, end: int) -> Order:
+        return self._orders.setdefault(end, Order())
 
 
 class ClockTimes:
