@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 DOCUMENTS = (
     "README.md", "docs/analysis.md", "docs/comparing.md", "docs/queues.md", "docs/bench.md",
-    "docs/load.md",
+    "docs/limits.md", "docs/load.md",
 )  # fmt: skip
 PROGRAMS = ("quiver", "quiver-arrow", "quiver-server", "quiver-bench", "quiver-queue",
             "quiver-analyze", "make", "pip")  # fmt: skip
@@ -72,7 +72,7 @@ def shortened(command: str) -> str:
         at = words.index("--duration")
         del words[at : at + 2]
     if "--find-rate" in words:
-        words += ["--find-time", "30s"]
+        words += ["--within", "30s"]
     return shlex.join([*words, "--duration", "1s"])
 
 

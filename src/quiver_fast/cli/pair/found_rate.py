@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from quiver_fast.analysis.read.set_layout import RATE_DOCUMENT, run_name
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.found_rate_text import found_rate_text, trial_text
-from quiver_fast.cli.pair.rate_search import RateSearch
+from quiver_fast.cli.pair.rate_search import MOST_TRIALS, Limit, Trial, next_trial
 from quiver_fast.cli.pair.run_set import remove_set
 from quiver_fast.cli.pair.set_sides import Measured, OwnSide, Place, measured
 from quiver_fast.cli.shared.common import error_text, report_error
@@ -23,23 +24,25 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import Threshold
+from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 
-__all__ = ["FindRate", "failure"]
+__all__ = ["FindRate", "failure", "with_trial_length"]
 
 _START = 1000
-# Directories are named for so many trials, which no search reaches.
-_MOST_TRIALS = 999
+# What a trial takes besides its duration, until the first one tells: start, drain, analysis.
+_OVERHEAD = 2
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """One run at one rate, ended.
+class _Run:
+    """One trial's run, ended.
 
     Attributes:
         name: its directory, below that of the search.
         rate: messages per second, as the schedule had them.
+        confirms: it confirms the answer.
         failure: why the rate was not sustained; None where it was.
         received: something was.
         figures: of its steady state, or of the whole run; None where nothing was received.
@@ -47,9 +50,15 @@ class _Trial:
 
     name: str
     rate: int
+    confirms: bool
     failure: str | None
     received: bool = False
     figures: dict[str, float] | None = None
+
+    @property
+    def trial(self) -> Trial:
+        """What the search makes of it."""
+        return Trial(self.rate, self.failure is None, self.confirms)
 
 
 def failure(document: dict[str, Any], conditions: list[Threshold]) -> str | None:
@@ -64,8 +73,10 @@ def failure(document: dict[str, Any], conditions: list[Threshold]) -> str | None
     """
     if not document["complete"]:
         return document["reason"] or "the run is incomplete"
-    if document["sender"]["schedule"]["missed"]:
-        return "the sender missed its schedule"
+    schedule = document["sender"]["schedule"]
+    if schedule["missed"]:
+        achieved = f": {schedule['achieved']:,.0f} messages/s" if schedule["achieved"] else ""
+        return f"the sender missed its schedule{achieved}"
     growth = document["queue_growth"]
     if growth is not None:
         return f"the queue grew by {growth['per_second']:,.0f} messages/s"
@@ -82,7 +93,20 @@ def _missed(condition: Threshold, document: dict[str, Any]) -> str | None:
     # A condition of --fail-if is breached when it holds; one of --find-rate has to hold.
     if found["breached"]:
         return None
-    return f"{condition.figure} is {figure_text(found['value'], condition.unit)}"
+    value, limit = found["value"], condition.limit
+    text = f"{condition.figure} is {figure_text(value, condition.unit)}"
+    if not limit:
+        return text
+    share = abs(value / limit - 1)
+    return f"{text}, {share:.{1 if share < 0.1 else 0}%} beyond {condition.condition}"
+
+
+def with_trial_length(args: argparse.Namespace) -> argparse.Namespace:
+    """Return the options of a search; without ``--duration``, ``--within`` fits all its trials."""
+    if "duration" in args.given:
+        return args
+    each = max(args.within // MOST_TRIALS - _OVERHEAD, 1)
+    return argparse.Namespace(**(vars(args) | {"duration": each}))
 
 
 class FindRate:
@@ -103,8 +127,8 @@ class FindRate:
         self._args = args
         self._console = console
         self._signals = SignalWatch()
-        self._search = RateSearch(args.rate or _START)
-        self._trials: list[_Trial] = []
+        self._start = args.rate or _START
+        self._runs: list[_Run] = []
         self._fault: str | None = None
         self._target = target
         self._directory = make_output_dir(args.output)
@@ -113,28 +137,40 @@ class FindRate:
         """Search until the answer is confirmed or the time is over; return the exit code."""
         self._console.note(f"Saving output files to '{self._directory}'")
         remove_set(self._directory)
-        deadline = time.monotonic() + self._args.find_time
+        begin = time.monotonic()
         with self._signals:
-            while (rate := self._next(deadline)) is not None:
-                self._try(rate)
+            while self._fault is None and not self._signals.count:
+                found = next_trial(self._trials, self._start, self._left(begin))
+                if found is None:
+                    break
+                self._try(*found)
         return self._report()
 
-    def _next(self, deadline: float) -> int | None:
-        """Return the rate to try next; None at the end, and where there is no time for it."""
-        rate = self._search.rate
-        if rate is None or self._fault is not None or self._signals.count:
-            return None
-        if time.monotonic() < deadline and len(self._trials) < _MOST_TRIALS:
-            return rate
-        self._fault = f"the search was not over after {self._args.find_time} s (--find-time)"
-        return None
+    @property
+    def _trials(self) -> list[Trial]:
+        return [run.trial for run in self._runs]
+
+    @property
+    def _limit(self) -> Limit:
+        return Limit(self._trials, self._start)
+
+    def _left(self, begin: float) -> int:
+        """Return for how many more trials there is time, at least one in all."""
+        count, passed = len(self._runs), time.monotonic() - begin
+        each = passed / count if count else self._args.duration + _OVERHEAD
+        fitting = int((self._args.within - passed) / each)
+        return min(MOST_TRIALS - count, max(fitting, count == 0))
 
     def _args_at(self, rate: int) -> argparse.Namespace:
-        return argparse.Namespace(**(vars(self._args) | {"rate": rate}))
+        """Return the options of a trial, which begins with an empty queue."""
+        args = argparse.Namespace(**(vars(self._args) | {"rate": rate}))
+        if self._runs and _keeps_messages(args):
+            args.purge = True
+        return args
 
-    def _try(self, rate: int) -> None:
-        """Measure at a rate, tell what came of it, and let the search go on."""
-        name = run_name(len(self._trials) + 1, _MOST_TRIALS)
+    def _try(self, rate: int, confirms: bool) -> None:
+        """Measure at a rate, and tell what came of it."""
+        name = run_name(len(self._runs) + 1, MOST_TRIALS)
         directory = self._directory / name
         label = f"{name} {rate:,}/s"
         with Progress(label, enabled=not self._args.quiet) as progress:
@@ -143,25 +179,24 @@ class FindRate:
             taken = measured(side, place, self._signals, progress)
         if self._signals.count:
             return
-        trial = self._trial(name, rate, taken)
-        self._trials.append(trial)
+        found = self._run_of(name, rate, confirms, taken)
+        self._runs.append(found)
         if not self._args.quiet:
-            print(f"{label}: {trial_text(_line(trial))}", file=sys.stderr, flush=True)
-        if not trial.received:
+            print(f"{label}: {trial_text(_line(found))}", file=sys.stderr, flush=True)
+        if not found.received:
             # Not a matter of the rate: the target is not there, or refuses.
-            self._fault = f"{name}: {trial.failure}"
-        else:
-            self._search.take(trial.failure is None)
+            self._fault = f"{name}: {found.failure}"
 
-    def _trial(self, name: str, rate: int, taken: Measured) -> _Trial:
+    def _run_of(self, name: str, rate: int, confirms: bool, taken: Measured) -> _Run:
         if taken.data is None:
-            return _Trial(name, rate, taken.reason)
+            return _Run(name, rate, confirms, taken.reason)
         complete = {"complete": taken.reason is None, "reason": taken.reason}
         document = run_document(taken.data, None) | complete
         figures = run_figures(taken.data)
-        return _Trial(
+        return _Run(
             name,
             rate,
+            confirms,
             failure(document, self._args.find_rate),
             document["receiver"]["results"]["message_count"] > 0,
             dict(figures.steady) if figures.values else None,
@@ -169,7 +204,9 @@ class FindRate:
 
     def _document(self) -> dict[str, Any]:
         """Return what ``--json`` prints and ``rate.json`` keeps; docs/analysis.md has the keys."""
-        search = self._search
+        limit = self._limit
+        low, high = limit.interval
+        at, above = limit.confirmations
         return {
             "output_dir": str(self._directory),
             "workload": self._args.workload,
@@ -177,21 +214,25 @@ class FindRate:
             "conditions": [condition.condition for condition in self._args.find_rate],
             "trial_seconds": self._args.duration,
             "found_rate": {
-                "rate": search.low,
-                "low": search.low,
-                "high": search.high,
-                "confirmed": search.confirmed,
+                "rate": limit.rate,
+                "low": low,
+                "high": high,
+                "confirmed": limit.is_confirmed,
+                "confirmation": {"at": _counts(at), "above": _counts(above)} if at else None,
                 "reason": self._above(),
+                "steps": [_line(run) for run in self._runs],
             },
             "reason": self._signals.reason or self._fault,
-            "steps": [_line(trial) for trial in self._trials],
             "environment": environment(),
         }
 
     def _above(self) -> str | None:
-        """Return what failed at the lowest rate that is not sustained."""
-        reasons = [trial.failure for trial in self._trials if trial.rate == self._search.high]
-        return next((reason for reason in reversed(reasons) if reason), None)
+        """Return what failed just above the answer."""
+        rate = self._limit.rate or 0
+        failed = [run for run in self._runs if run.failure is not None]
+        above = [run for run in failed if run.rate > rate]
+        nearest = min(above, key=lambda run: run.rate, default=failed[-1] if failed else None)
+        return None if nearest is None else f"at {nearest.rate:,}/s: {nearest.failure}"
 
     def _report(self) -> int:
         """Save and print what was found, and return the exit code."""
@@ -208,23 +249,37 @@ class FindRate:
         if self._fault is not None:
             report_error(self._command, self._fault)
             return EXIT_FAILURE
-        if not self._search.confirmed:
-            report_error(self._command, f"no limit was found: {_why_none(self._search)}")
+        if not self._limit.is_enclosed:
+            report_error(self._command, f"no limit was found: {self._why_none()}")
             return EXIT_FAILURE
         return EXIT_OK
 
+    def _why_none(self) -> str:
+        last = self._runs[-1]
+        if last.failure is None:
+            return f"{last.rate:,}/s and all below are sustained"
+        return f"not even {last.rate:,}/s is sustained: {last.failure}"
 
-def _why_none(search: RateSearch) -> str:
-    if search.low is None:
-        return "not even 1 message/s is sustained"
-    return f"{search.low:,} messages/s and all below are sustained"
+
+def _keeps_messages(args: argparse.Namespace) -> bool:
+    """Say whether a trial may leave messages for the next one."""
+    if args.url is None or args.unique_queue:
+        return False
+    return parse_url(args.url, args.address).scheme != "csp"
 
 
-def _line(trial: _Trial) -> dict[str, Any]:
+def _counts(trials: Sequence[Trial]) -> dict[str, int]:
+    """Return how many runs at one rate there were, and how many of them were sustained."""
+    sustained = sum(trial.sustained for trial in trials)
+    return {"rate": trials[0].rate, "runs": len(trials), "sustained": sustained}
+
+
+def _line(run: _Run) -> dict[str, Any]:
     return {
-        "name": trial.name,
-        "rate": trial.rate,
-        "sustained": trial.failure is None,
-        "reason": trial.failure,
-        "figures": trial.figures,
+        "name": run.name,
+        "rate": run.rate,
+        "confirms": run.confirms,
+        "sustained": run.failure is None,
+        "reason": run.failure,
+        "figures": run.figures,
     }

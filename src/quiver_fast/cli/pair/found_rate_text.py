@@ -24,23 +24,35 @@ def trial_text(trial: dict[str, Any]) -> str:
 
 def found_rate_text(document: dict[str, Any]) -> str:
     """Return the report that `quiver --find-rate` prints, from its document."""
-    return _found(document) + _trials(document["steps"])
+    return _found(document) + _trials(document["found_rate"]["steps"])
 
 
 def _found(document: dict[str, Any]) -> str:
     found = document["found_rate"]
-    word = "" if found["confirmed"] else "  (not confirmed)"
-    above = "-" if found["high"] is None else f"{found['high']:,}/s: {found['reason']}"
+    interval = f"{_rate(found['low'])} to {_rate(found['high'])}"
     return section(
         "FOUND RATE",
         [
             text_field("Target", document["target"]),
             text_field("Conditions", ", ".join(document["conditions"])),
-            text_field("Sustained", _rate(found["low"]) + word),
-            text_field("Not sustained", above),
+            text_field("Sustained", _rate(found["rate"])),
+            text_field("Interval, 95 %", interval),
+            text_field("Just above", found["reason"] or "-"),
+            text_field("Confirmation", _confirmation(found["confirmation"])),
             text_field("Output files", document["output_dir"]),
         ],
     )
+
+
+def _confirmation(found: dict[str, Any] | None) -> str:
+    """Say how many of the runs at the answer, and just above it, were sustained."""
+    if found is None:
+        return "none: there was no time"
+    sides = (found["at"], found["above"])
+    return ", ".join(
+        f"{side['sustained']} of {side['runs']} at {_rate(side['rate'])}"
+        for side in sides if side["runs"]
+    )  # fmt: skip
 
 
 def _trials(steps: list[dict[str, Any]]) -> str:

@@ -15,7 +15,7 @@ from quiver_fast.cli.shared.common import (
 )
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.shared.quantities import duration, positive_count, within
-from quiver_fast.cli.shared.thresholds import refuse_comparisons, threshold
+from quiver_fast.cli.shared.thresholds import all_thresholds, refuse_comparisons, threshold
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
@@ -101,19 +101,19 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--find-rate",
         metavar="CONDITION",
-        type=threshold,
-        action="append",
+        type=all_thresholds,
+        action="extend",
         default=[],
-        help="Find the highest rate at which CONDITION, such as 'p99<10ms', holds, the schedule "
-        "is kept and nothing queues up (may be repeated). Begins at --rate, or at 1k; each trial "
-        "takes --duration",
+        help="Find the highest rate at which CONDITION, such as 'p99<10ms' or 'p99<10ms and "
+        "max<1s', holds, the schedule is kept and nothing queues up. Begins at --rate, or at 1k; "
+        "each trial takes --duration, or else as long as 25 trials fit in",
     )
     add(
-        "--find-time",
+        "--within",
         metavar="DURATION",
         type=within(duration, 1, 2**31),
-        default=1800,
-        help="End the search of --find-rate after DURATION (default 30m)",
+        default=180,
+        help="End the search of --find-rate after DURATION (default 3m)",
     )
     _add_sweep(group)
 

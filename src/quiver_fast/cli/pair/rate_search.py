@@ -1,119 +1,220 @@
 """The search for the highest rate that a target sustains: which rate to try next.
 
-Nothing here measures. The caller tries :attr:`RateSearch.rate` and says what happened, so that
-a simulated target can be searched as well.
+Nothing here measures: all is a function of the trials so far, so that a simulated target can be
+searched as well. The *limit* is the rate that is sustained in half of the trials. How likely each
+rate is to be the limit follows from the trials by Bayes' theorem; `_chances` has the model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-__all__ = ["PRECISION", "RateSearch"]
+import numpy as np
+from numpy.typing import NDArray
 
-PRECISION = 0.02
-"""How far above the answer the rate is that fails, as a share of the answer."""
+__all__ = ["CONFIRMATIONS", "MOST_TRIALS", "Limit", "Trial", "next_trial"]
 
+MOST_TRIALS = 25
 CONFIRMATIONS = 3
-_MAJORITY = 2
+"""Runs at the answer, and as many just above it."""
+
 _HIGHEST = 1_000_000_000
+# The rates that may be the limit, as logarithms: so far apart, and so far around those tried.
+_STEP = 0.005
+_AROUND = 3.0
+# From run to run the limit differs by one of these shares (standard deviations), all as likely.
+_NOISES = np.array([0.005, 0.01, 0.02, 0.04, 0.08])[:, None]
+# Machines stall now and then: below the limit so many trials fail. Hardly any above it holds.
+_STALLS = 0.04
+_LUCK = 0.004
+# The logistic function of this times x is close to the normal distribution's at x.
+_LOGISTIC = 1.702
+# The limit is known well enough to be confirmed (standard deviation).
+_SETTLED = 0.012
+# The answer and the rate just above it are so far below and above the likeliest limit.
+_BESIDE = 0.007
+# Wider than its 95 %, because the model is simpler than any server.
+_INTERVAL = (0.012, 0.988)
 
-_Steps = Generator[int, bool, None]
+Float64Array = NDArray[np.float64]
 
 
-class RateSearch:
-    """Doubles the rate until it fails, bisects, and confirms both sides of the answer.
-
-    A rate that fails is tried again, and the third trial decides between two that differ:
-    machines hiccup at any rate. A rate is confirmed when two of three more runs at it are
-    sustained, and two of three runs just above it are not. The runs at both alternate, so that
-    a machine that slows down or recovers affects both alike. Where a side is refuted, the
-    search goes on from there.
+@dataclass(frozen=True)
+class Trial:
+    """One run at one rate.
 
     Attributes:
-        low: the highest rate that was sustained and not refuted since; None for none.
-        high: the lowest one that failed and was not refuted since; None for none.
-        confirmed: the search came to its end: ``low`` is the answer.
+        rate: messages per second.
+        sustained: the target sustained it.
+        confirms: the run was one of those that confirm the answer.
     """
 
-    def __init__(self, start: int) -> None:
-        """Begin at ``start`` messages per second, at least 1."""
-        self.low: int | None = None
-        self.high: int | None = None
-        self.confirmed = False
-        self._steps = self._search(start)
-        self._rate: int | None = next(self._steps)
+    rate: int
+    sustained: bool
+    confirms: bool = False
+
+
+class Limit:
+    """What some trials say of the limit.
+
+    Args:
+        trials: in the order of measuring.
+        start: the rate at which they began.
+    """
+
+    def __init__(self, trials: Sequence[Trial], start: int) -> None:
+        self._trials = trials
+        self._start = start
+
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether some rate was sustained, and some was not."""
+        return {one.sustained for one in self._trials} == {True, False}
+
+    @cached_property
+    def _rates(self) -> Float64Array:
+        tried = [math.log(one.rate) for one in self._trials]
+        return np.arange(min(tried) - _AROUND, max(tried) + _AROUND, _STEP)
+
+    @cached_property
+    def _chances(self) -> Float64Array:
+        """The chance that the limit is below each rate, or there.
+
+        Before all trials, a rate twice as far from the start is half as likely. A trial at a rate
+        below the limit is sustained unless noise or a stall prevents it.
+        """
+        logarithm = np.zeros_like(_NOISES) - np.abs(self._rates - math.log(self._start))
+        for one in self._trials:
+            distance = np.clip(_LOGISTIC * (self._rates - math.log(one.rate)) / _NOISES, -50, 50)
+            sustained = _LUCK + (1 - _LUCK - _STALLS) / (1 + np.exp(-distance))
+            logarithm += np.log(sustained if one.sustained else 1 - sustained)
+        chances = np.exp(logarithm - logarithm.max()).sum(axis=0)
+        total: Float64Array = np.cumsum(chances / chances.sum())
+        return total
+
+    def quantile(self, share: float) -> float:
+        """Return the rate below which the limit is with this probability."""
+        return math.exp(float(np.interp(share, self._chances, self._rates)))
+
+    @property
+    def median(self) -> float:
+        """The rate that the limit is as likely above as below."""
+        return self.quantile(0.5)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known well enough for an answer, or to one message per second."""
+        low, high = self.quantile(0.16), self.quantile(0.84)
+        return high - low < 1 or math.log(high / low) / 2 < _SETTLED
 
     @property
     def rate(self) -> int | None:
-        """The rate to try next, in messages per second; None at the end of the search."""
-        return self._rate
+        """The answer: the rate that was confirmed, or else the median; None for none.
 
-    def take(self, sustained: bool) -> None:
-        """Take what came of :attr:`rate`."""
-        try:
-            self._rate = self._steps.send(sustained)
-        except StopIteration:
-            self._rate = None
+        Where no rate fails it is the highest that was tried.
+        """
+        if not self.is_enclosed:
+            return max((one.rate for one in self._trials if one.sustained), default=None)
+        at, _ = self.confirmations
+        return at[0].rate if self.is_confirmed else max(round(self.median), 1)
 
-    def _search(self, start: int) -> _Steps:
-        yield from self._enclose(start, 2.0)
-        while self.low is not None and self.high is not None:
-            yield from self._bisect()
-            if (yield from self._confirm(self.low, self.high)):
-                self.confirmed = True
-                return
-            yield from self._enclose_again()
+    @property
+    def interval(self) -> tuple[int | None, int | None]:
+        """The rates between which the limit is, with 95 % probability; None for no bound."""
+        rate = self.rate
+        if rate is None or not self.is_enclosed:
+            failed = (one.rate for one in self._trials if not one.sustained)
+            return rate, min(failed, default=None)
+        low, high = map(self.quantile, _INTERVAL)
+        return min(math.floor(low), rate), max(math.ceil(high), rate + 1)
 
-    def _enclose(self, rate: int, factor: float) -> _Steps:
-        """Go up from a rate until one fails, or down until one is sustained."""
-        while (self.low is None or self.high is None) and 1 <= rate <= _HIGHEST:
-            if (yield from _tried(rate)):
-                self.low, rate = rate, max(math.floor(rate * factor), rate + 1)
-            else:
-                self.high, rate = rate, min(math.ceil(rate / factor), rate - 1)
-            factor *= factor if factor < 2 else 1
+    @property
+    def confirmations(self) -> tuple[list[Trial], list[Trial]]:
+        """The last runs at the answer, and those just above it, that confirm it."""
+        runs = [one for one in self._trials if one.confirms]
+        whole = 2 * CONFIRMATIONS
+        last = runs[-(len(runs) % whole or whole) :]
+        return last[1::2], last[::2]
 
-    def _bisect(self) -> _Steps:
-        while self.low is not None and self.high is not None:
-            middle = round(math.sqrt(self.low * self.high))
-            if self.high <= _above(self.low) or middle in (self.low, self.high):
-                return
-            if (yield from _tried(middle)):
-                self.low = middle
-            else:
-                self.high = middle
-
-    def _confirm(self, low: int, high: int) -> Generator[int, bool, bool]:
-        """Try both sides of the answer in turns; forget a side that is refuted."""
-        held = failed = 0
-        for _ in range(CONFIRMATIONS):
-            failed += not (yield high)
-            held += yield low
-        if held < _MAJORITY:
-            self.low, self.high = None, low
-        elif failed < _MAJORITY:
-            self.low, self.high = high, None
-        return held >= _MAJORITY and failed >= _MAJORITY
-
-    def _enclose_again(self) -> _Steps:
-        """Look for the side that was refuted, in steps that grow."""
-        if self.low is None and self.high is not None:
-            yield from self._enclose(min(math.floor(self.high / (1 + PRECISION)), self.high - 1),
-                                     1 + PRECISION)  # fmt: skip
-        elif self.low is not None:
-            yield from self._enclose(_above(self.low), 1 + PRECISION)
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether most runs at the answer were sustained, and most just above it failed."""
+        at, above = self.confirmations
+        held, failed = sum(one.sustained for one in at), sum(not one.sustained for one in above)
+        return 2 * min(held, failed) > CONFIRMATIONS
 
 
-def _tried(rate: int) -> Generator[int, bool, bool]:
-    """Say whether a rate is sustained: at once, or in two of three trials."""
-    if (yield rate):
-        return True
-    if not (yield rate):
-        return False
-    return (yield rate)
+def next_trial(trials: Sequence[Trial], start: int, left: int) -> tuple[int, bool] | None:
+    """Return the rate to try next, and whether that confirms the answer; None at the end.
+
+    Doubles the rate until it fails (halves it until it is sustained), then tries the likeliest
+    limit until that is known well, and confirms: runs at the answer take turns with runs just
+    above it, so that a machine that slows down or recovers affects both alike. What these say
+    counts as well: where they refute the answer, the search goes on.
+
+    Args:
+        trials: those so far.
+        start: where to begin, messages per second, at least 1.
+        left: how many more there is time for.
+    """
+    begun = _begun_confirmation(trials)
+    if left < 1 or (begun == 2 * CONFIRMATIONS and Limit(trials, start).is_confirmed):
+        return None
+    if 0 < begun < 2 * CONFIRMATIONS:
+        return _in_turn(trials, begun), True
+    top = _top(trials)
+    if top is None or all(one.rate <= top for one in trials):
+        rate = _doubled(trials, start, top)
+        return None if rate is None else (rate, False)
+    limit = Limit(trials, start)
+    if not limit.is_settled and left > 2 * CONFIRMATIONS:
+        return max(round(limit.median), 1), False
+    if begun and left < 2 * CONFIRMATIONS:
+        return None
+    return _just_above(limit.median), True
 
 
-def _above(rate: int) -> int:
-    """Return the rate just above: the next that the search tells apart."""
-    return max(math.ceil(rate * (1 + PRECISION)), rate + 1)
+def _begun_confirmation(trials: Sequence[Trial]) -> int:
+    """Return how many runs of a confirmation the trials end with, at most all of one."""
+    count = 0
+    while count < len(trials) and trials[-1 - count].confirms:
+        count += 1
+    whole = 2 * CONFIRMATIONS
+    return whole if count and count % whole == 0 else count % whole
+
+
+def _in_turn(trials: Sequence[Trial], begun: int) -> int:
+    """Return the rate of the next run of a confirmation."""
+    if begun == 1:
+        return _just_below(trials[-1].rate)
+    return trials[-2].rate
+
+
+def _just_above(median: float) -> int:
+    return max(math.ceil(median * math.exp(_BESIDE)), 2)
+
+
+def _just_below(above: int) -> int:
+    """Return the answer of which a rate is the one just above."""
+    return max(min(math.floor(above * math.exp(-2 * _BESIDE)), above - 1), 1)
+
+
+def _top(trials: Sequence[Trial]) -> int | None:
+    """Return the highest rate that was sustained; None for none."""
+    return max((one.rate for one in trials if one.sustained), default=None)
+
+
+def _doubled(trials: Sequence[Trial], start: int, top: int | None) -> int | None:
+    """Return the next rate while none fails above ``top``, or all fail; None at the last one."""
+    if top is not None:
+        return None if top >= _HIGHEST else min(2 * top, _HIGHEST)
+    rates = [one.rate for one in trials]
+    if not rates:
+        return start
+    if min(rates) > 1:
+        return max(min(rates) // 2, 1)
+    # A stall at the lowest rate is none of the target's limits.
+    return 1 if rates.count(1) < 2 else None

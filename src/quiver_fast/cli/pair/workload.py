@@ -55,7 +55,8 @@ def read_arguments(
 ) -> argparse.Namespace:
     """Return the arguments that the command line, its workload file and the environment make.
 
-    The namespace has ``workload`` besides: the options that are not as by default, by name.
+    The namespace has ``workload`` besides: the options that are not as by default, by name; and
+    ``given``, the attributes of those that were given.
 
     Raises:
         UsageError: one of them cannot be read, or is no option of the parser; the message names
@@ -73,6 +74,7 @@ def read_arguments(
     defaults = vars(parser.parse_args([]))
     args = argparse.Namespace(**(defaults | given))
     args.workload = _workload_of(parser, args)
+    args.given = frozenset(given)
     return args
 
 

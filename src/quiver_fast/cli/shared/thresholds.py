@@ -15,8 +15,8 @@ from quiver_fast.analysis.model.units import checked_text, per_millisecond
 from quiver_fast.errors import UsageError
 
 __all__ = [
-    "COMPARISON_HELP", "THRESHOLD_HELP", "Threshold", "breach_text", "incomplete", "judged",
-    "refuse_comparisons", "threshold",
+    "COMPARISON_HELP", "THRESHOLD_HELP", "Threshold", "all_thresholds", "breach_text",
+    "incomplete", "judged", "refuse_comparisons", "threshold",
 ]  # fmt: skip
 
 THRESHOLD_HELP = f"""\
@@ -49,6 +49,7 @@ conditions of --fail-if where runs are compared with a baseline:
 _CONDITION = re.compile(
     r"\s*([a-z][a-z0-9._-]*)\s*(>=|<=|>|<)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z/%]*)\s*"
 )
+_AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -200,6 +201,11 @@ def _change(figure: dict[str, Any]) -> tuple[float | None, str | None]:
         return 100 * figure["change"], None
     few = figure["verdict"] == TOO_FEW
     return None, TOO_FEW if few else "the baseline is 0: no change is a share of it"
+
+
+def all_thresholds(text: str) -> list[Threshold]:
+    """Parse conditions that are joined by ``and``: an argparse type."""
+    return [threshold(part) for part in _AND.split(text)]
 
 
 def threshold(text: str) -> Threshold:
