@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["microseconds"]
+__all__ = ["duration_text", "microseconds"]
 
 # Compiled when it is used: every arrow imports this module.
 _TEXT = (
@@ -20,3 +20,10 @@ def microseconds(text: str) -> int | None:
     if match is None or not text:
         return None
     return sum(int(n or 0) * factor for n, factor in zip(match.groups(), _FACTORS, strict=True))
+
+
+def duration_text(value: int) -> str:
+    """Return so many microseconds as :func:`microseconds` reads them: ``1s500ms``."""
+    seconds, rest = divmod(value, 10**6)
+    parts = ((seconds, "s"), (rest // 1000, "ms"), (rest % 1000, "us"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0"

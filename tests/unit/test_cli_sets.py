@@ -154,6 +154,8 @@ def test_a_program_gets_what_it_lacks(sides: Sides, tmp_path: Path) -> None:
     found = command(sides, "//h/q", "-c", "5", "--credit", "7", "--durable", "--baseline", text)
     assert found == [old, "--credit=5", "--count=5", "--durable", "//h/q"]
     assert command(sides, "--baseline", shlex.quote(old)) == [old]
+    found = command(sides, "--receive-delay", "5ms", "--baseline", shlex.quote(old))
+    assert found == [old, "--receive-delay=5ms"]
 
 
 def test_a_program_keeps_its_url_and_its_implementations(sides: Sides, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.cli.pair.command import main, make_parser
-from quiver_fast.cli.pair.workload import read_arguments, workload_text
+from quiver_fast.cli.pair.workload import options_of, read_arguments, workload_text
 from quiver_fast.errors import UsageError
 
 FILE = """\
@@ -188,33 +189,86 @@ def test_it_prints_what_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[s
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "printed"), [("5ms", "5ms"), ("1", "1s"), ("1h1us", "3600s1us"), ("0", "0")]
+)
+def test_a_fine_duration_is_printed_with_its_unit(text: str, printed: str) -> None:
+    args = read_arguments(make_parser(), ["--receive-delay", text], {})
+    assert args.workload == {"receive-delay": printed}
+
+
+def test_a_small_rate_may_have_an_exponent(tmp_path: Path) -> None:
+    assert read(tmp_path, "rate = 1e-5").rate == 0.00001
+
+
+def test_no_file_can_have_a_text_of_other_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--subject", "\udcff", "--print-workload"]) == 2
+    assert capsys.readouterr().err == (
+        "quiver: error: --print-workload: the value of subject is no text in UTF-8\n"
+    )
+
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+IMPLEMENTATIONS = st.sampled_from(["pyfast", "rhea"])
+SECONDS = st.sampled_from(["0", "30", "90s", "1m30s", "2h"])
+COUNTS = st.sampled_from(["1", "500", "1k"])
+SHARES = st.sampled_from(["1%", "0.1%"])
+CONDITIONS = st.lists(st.sampled_from(["p99>1ms", "lost>0", "rate<5k/s"]), min_size=1)
+STEPS = st.sampled_from(["10k:10s,1..9:20s", "1..2:3s"])
+
+VALUES: dict[str, st.SearchStrategy[object]] = {
+    "url": st.sampled_from(["q0", "//localhost/q0", "amqps://user@host:1/a?b%20"]),
+    **dict.fromkeys(["impl", "sender", "receiver"], IMPLEMENTATIONS),
+    **dict.fromkeys(["duration", "warmup", "timeout", "drain-timeout"], SECONDS),
+    "find-time": st.sampled_from(["1", "30m"]),
+    **dict.fromkeys(["count", "credit", "backlog", "ttl", "runs", "senders", "receivers"], COUNTS),
+    **dict.fromkeys(["queues", "processes", "transaction-size", "metrics-port"], COUNTS),
+    "max-frame-size": st.integers(512, 2**31 - 1),
+    "priority": st.integers(0, 9),
+    "rate": st.sampled_from(["0", "10k", "0.5", "0.00001", "999999.123456789"]),
+    "ramp": st.just("1..2:3s"),
+    "rate-steps": STEPS,
+    "body-size": st.sampled_from(["100", "10k", "1..64k", "100:80%,10k:20%"]),
+    "receive-delay": st.sampled_from(["0", "5ms", "200us", "7", "1h2m3s4ms5us", "2147483648"]),
+    "pause-receivers": st.just("10s:5s"),
+    **dict.fromkeys(["release", "reject"], SHARES),
+    "record-format": st.sampled_from(["v1", "v2", "v3"]),
+    "time-unit": st.sampled_from(["ms", "us", "ns"]),
+    "format": st.sampled_from(["auto", "upstream"]),
+    **dict.fromkeys(["fail-if", "find-rate"], CONDITIONS),
+    "sweep": st.lists(st.sampled_from(["rate=1,2", "credit=1..9:3"]), min_size=1),
+    **dict.fromkeys(["subject", "group-id", "properties", "address", "body-file"], TEXTS),
+    **dict.fromkeys(["username", "password-file", "key", "cert", "trust-store"], TEXTS),
+    **dict.fromkeys(["sasl-mechanisms", "output", "baseline", "metrics-host"], TEXTS),
+}
+"""Values of all options that take one, as people write them."""
+
+OPTIONS = options_of(make_parser())
+SWITCHES = {name for name, action in OPTIONS.items() if action.nargs == 0}
+
+
+def test_all_options_have_values_here() -> None:
+    """So that the next test leaves none out: add the new option's to ``VALUES``."""
+    assert {*VALUES} == {*OPTIONS} - SWITCHES
 
 
 @given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "rate": st.integers(1, 10**9),
-            "subject": TEXTS,
-            "group-id": TEXTS,
-            "durable": st.booleans(),
-            "runs": st.integers(1, 100),
-            "fail-if": st.lists(st.sampled_from(["p99>1ms", "lost>0", "rate<5k"]), min_size=1),
-        },
-    )
+    st.fixed_dictionaries({}, optional=VALUES | dict.fromkeys(sorted(SWITCHES), st.just(True))),
+    st.randoms(use_true_random=False),
 )
 def test_a_printed_workload_means_the_same(
-    tmp_path_factory: pytest.TempPathFactory, chosen: dict[str, object]
+    tmp_path_factory: pytest.TempPathFactory, chosen: dict[str, object], order: random.Random
 ) -> None:
-    folder = tmp_path_factory.mktemp("workload")
+    if "ramp" in chosen:
+        chosen.pop("rate-steps", None)
     words = []
-    for name, value in chosen.items():
-        if isinstance(value, bool):
-            words += [f"--{name}"] if value else []
-        else:
-            each = value if isinstance(value, list) else [value]
-            words += [f"--{name}={one}" for one in each]
-    args = read(folder, "", *words)
-    again = read(folder, workload_text(args))
-    assert vars(again) == vars(args)
+    names = [*chosen]
+    order.shuffle(names)
+    for name in names:
+        each = chosen[name] if isinstance(chosen[name], list) else [chosen[name]]
+        words += [f"--{name}" if one is True else f"--{name}={one}" for one in each]
+    words = [word.removeprefix("--url=") for word in words]
+    args = vars(read_arguments(make_parser(), words, {}))
+    text = workload_text(argparse.Namespace(**args))
+    again = vars(read(tmp_path_factory.getbasetemp(), text))
+    assert again | {"workload_file": None} == args

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quiver_fast.cli.pair.options import add_measuring_options
+from quiver_fast.cli.pair.workload import workload_of
 from quiver_fast.cli.shared.common import ArgumentParser
 from quiver_fast.cli.shared.implementations import ARROW_ALIASES, all_arrows, find_arrow
 from quiver_fast.cli.shared.url import parse_url
@@ -116,15 +117,14 @@ def _hint(words: Sequence[str]) -> str:
 
 def _shared_options(own: Sequence[str], args: argparse.Namespace) -> list[str]:
     """Return the options of ``args`` that are not the defaults, but those that ``own`` names."""
-    defaults = vars(_parser().parse_args([]))
+    parser = _parser()
     named = {word.split("=")[0] for word in own if word.startswith("--")}
     if named & {f"--{name}" for name in _IMPLEMENTATIONS}:
         named |= {f"--{name}" for name in _IMPLEMENTATIONS}
     words = []
-    for name, default in defaults.items():
-        flag, value = f"--{name.replace('_', '-')}", getattr(args, name)
-        if name != "url" and value != default and flag not in named:
-            words.append(flag if value is True else f"{flag}={value}")
+    for name, value in workload_of(parser, args).items():
+        if name != "url" and f"--{name}" not in named:
+            words.append(f"--{name}" if value is True else f"--{name}={value}")
     return words
 
 

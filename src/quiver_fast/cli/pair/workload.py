@@ -11,23 +11,35 @@ import difflib
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
 
 from quiver_fast.cli.shared.common import ArgumentParser, error_text
 from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import parse_url
+from quiver_fast.durations import duration_text
 from quiver_fast.errors import UsageError
+from quiver_fast.options.arrow import ARROW_OPTIONS
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = ["add_workload_options", "given_by", "options_of", "read_arguments", "workload_text"]
+__all__ = [
+    "add_workload_options",
+    "given_by",
+    "options_of",
+    "read_arguments",
+    "workload_of",
+    "workload_text",
+]
 
 _UNSET: Any = object()
 _URL = "url"
+# Durations that are kept in microseconds: a number alone would be read as seconds.
+_FINE = frozenset(one.dest for one in ARROW_OPTIONS if one.flag and one.unit == "MICROSECONDS")
 # What says where options come from, or prints and exits, is no part of a workload.
 _APART = frozenset({"help", "version", "completion", "workload", "print-workload"})
 _ON, _OFF = frozenset({"1", "true", "yes", "on"}), frozenset({"", "0", "false", "no", "off"})
@@ -72,8 +84,8 @@ def read_arguments(
         given |= level
     # The defaults, which are of their types already.
     defaults = vars(parser.parse_args([]))
-    args = argparse.Namespace(**(defaults | given))
-    args.workload = _workload_of(parser, args)
+    args = argparse.Namespace(**{name: given.get(name, defaults[name]) for name in defaults})
+    args.workload = workload_of(parser, args)
     args.given = frozenset(given)
     return args
 
@@ -81,18 +93,29 @@ def read_arguments(
 _ENDS = ("sender", "receiver")
 
 
-def _workload_of(parser: ArgumentParser, args: argparse.Namespace) -> dict[str, Any]:
+def workload_of(parser: ArgumentParser, args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that differ from their defaults, as a file has them, without passwords."""
     defaults = vars(parser.parse_args([]))
     found: dict[str, Any] = {}
     for name, action in options_of(parser).items():
         value = getattr(args, action.dest)
-        if value == defaults[action.dest] or name == _alias(action):
+        # Steps imply a duration, which may differ from the default that was given.
+        implied = name == "duration" and args.rate_steps
+        if (value == defaults[action.dest] and not implied) or name == _alias(action):
             continue
         if name == _URL:
             value = parse_url(value, args.address).shown
-        found[name] = [_plain(one) for one in value] if isinstance(value, list) else _plain(value)
+        found[name] = _written(action, value)
     return found
+
+
+def _written(action: argparse.Action, value: object) -> object:
+    """Return the value of an option as people write it: read again it is the same."""
+    if isinstance(value, list):
+        return [_written(action, one) for one in value]
+    if isinstance(value, Threshold):
+        return value.condition
+    return duration_text(value) if action.dest in _FINE and isinstance(value, int) else value
 
 
 def workload_text(args: argparse.Namespace) -> str:
@@ -105,7 +128,11 @@ def workload_text(args: argparse.Namespace) -> str:
         raise UsageError(
             "--print-workload: the URL has a password; give --username and --password-file"
         )
-    return "".join(f"{name} = {_toml(value)}\n" for name, value in args.workload.items())
+    lines = {name: f"{name} = {_toml(value)}\n" for name, value in args.workload.items()}
+    for name, line in lines.items():
+        if line.encode(errors="ignore").decode() != line:
+            raise UsageError(f"--print-workload: the value of {name} is no text in UTF-8")
+    return "".join(lines.values())
 
 
 def options_of(parser: ArgumentParser) -> dict[str, argparse.Action]:
@@ -209,7 +236,9 @@ def _level(
     for one in values:
         if isinstance(one, bool) or not isinstance(one, (str, int, float)):
             _refuse(where, "takes text or a number")
-        words += ["--", str(one)] if name == _URL else [f"--{name}={one}"]
+        # No option takes an exponent, which a float's text may have.
+        text = format(Decimal(str(one)), "f") if isinstance(one, float) else str(one)
+        words += ["--", text] if name == _URL else [f"--{name}={text}"]
     try:
         return given_by(parser, words) if words else {action.dest: []}
     except UsageError as error:
@@ -218,10 +247,6 @@ def _level(
 
 def _refuse(where: str, why: str) -> NoReturn:
     raise UsageError(f"{where}: the option {why}")
-
-
-def _plain(value: object) -> object:
-    return value.condition if isinstance(value, Threshold) else value
 
 
 def _toml(value: object) -> str:
