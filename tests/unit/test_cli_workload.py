@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import random
 from pathlib import Path
 
@@ -159,6 +160,51 @@ def test_what_is_wrong_in_the_environment(tmp_path: Path, variable: str, text: s
         read(tmp_path, "", **{variable: text})
 
 
+@pytest.mark.parametrize("words", [[], ["--baseline=//h/q1", "--runs=2"], ["--sweep=rate=1,2"]])
+def test_a_result_is_measured_again(tmp_path: Path, words: list[str]) -> None:
+    """What is of the command's call, such as where its files went, is not a part of that."""
+    own = ["--output", "out", "--json", "--quiet", "--metrics-port", "0"]
+    load = ["//localhost/q0", "--rate=0.5", "--receive-delay=5ms", "--fail-if=lost>0", *words]
+    args = read_arguments(make_parser(), [*load, *own], {})
+    text = json.dumps({"schema": {}, "workload": args.workload})
+    assert vars(read(tmp_path, text)) | {"workload_file": None} == vars(
+        read_arguments(make_parser(), load, {})
+    )
+
+
+def test_a_result_keeps_no_password(tmp_path: Path) -> None:
+    url = "amqp://user:secret@host/q"
+    words = [url, "--runs=2", f"--baseline=--credit  10 {url}"]
+    args = read_arguments(make_parser(), words, {})
+    assert args.workload["baseline"] == "--credit 10 'amqp://user:***@host/q'"
+    with pytest.raises(UsageError, match=r"--print-workload: the url has a password"):
+        workload_text(make_parser(), args)
+    text = json.dumps({"workload": args.workload})
+    with pytest.raises(UsageError, match=r"load.toml: url: the password was not kept: give the"):
+        read(tmp_path, text)
+    with pytest.raises(UsageError, match=r"load.toml: baseline: the password was not kept"):
+        read(tmp_path, text, url)
+    assert read(tmp_path, text, url, "--baseline=--durable").url == url
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"workload": ', "is no JSON: Expecting value"),
+        ("{" + '"a":[' * 99_999, "is no JSON: "),
+        ('{"config": {}}', "has no workload: it is no result of a measurement"),
+        ('{"workload": null}', "has no workload"),
+        ('{"workload": {"ratee": 1}}', "there is no option 'ratee'; did you mean rate?"),
+        ('{"workload": {"rate": null}}', "rate: the option takes text or a number"),
+    ],
+)
+def test_what_is_no_result(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(tmp_path, text)
+    assert str(raised.value).startswith(str(tmp_path / "load.toml"))
+    assert message in str(raised.value)
+
+
 @pytest.mark.parametrize("content", [None, b"\xff"])
 def test_files_that_cannot_be_read(
     tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
@@ -176,7 +222,7 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
     args = read(tmp_path, 'url = "amqp://user:secret@host/q"')
     assert args.workload["url"] == "amqp://user:***@host/q"
     with pytest.raises(UsageError, match="has a password"):
-        workload_text(args)
+        workload_text(make_parser(), args)
 
 
 def test_it_prints_what_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,6 +315,6 @@ def test_a_printed_workload_means_the_same(
         words += [f"--{name}" if one is True else f"--{name}={one}" for one in each]
     words = [word.removeprefix("--url=") for word in words]
     args = vars(read_arguments(make_parser(), words, {}))
-    text = workload_text(argparse.Namespace(**args))
+    text = workload_text(make_parser(), argparse.Namespace(**args))
     again = vars(read(tmp_path_factory.getbasetemp(), text))
     assert again | {"workload_file": None} == args

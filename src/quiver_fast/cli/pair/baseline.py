@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import re
 import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.cli.pair.options import add_measuring_options
+from quiver_fast.cli.pair.options import measuring_parser
 from quiver_fast.cli.pair.workload import workload_of
-from quiver_fast.cli.shared.common import ArgumentParser
 from quiver_fast.cli.shared.implementations import ARROW_ALIASES, all_arrows, find_arrow
-from quiver_fast.cli.shared.url import parse_url
+from quiver_fast.cli.shared.url import begins_url, parse_url, shown_words
 from quiver_fast.errors import UsageError
 
 __all__ = ["Baseline", "read_baseline"]
 
-_URL = re.compile(r"//|[A-Za-z][A-Za-z0-9+.-]*:")
 _IMPLEMENTATIONS = ("impl", "sender", "receiver")
 _UNSET: Any = object()
 
@@ -52,8 +49,8 @@ def read_baseline(text: str, args: argparse.Namespace) -> Baseline:
         words = shlex.split(text)
         if not words:
             raise UsageError("it is empty")
-        label = shlex.join(map(_without_password, words))
-        if words[0].startswith("-") or _URL.match(words[0]):
+        label = shown_words(text)
+        if words[0].startswith("-") or begins_url(words[0]):
             return Baseline(label, args=_with_options(words, args))
         if "/" in words[0] or len(words) > 1:
             return Baseline(label, command=_command(words, args))
@@ -65,7 +62,7 @@ def read_baseline(text: str, args: argparse.Namespace) -> Baseline:
 def _with_options(words: Sequence[str], args: argparse.Namespace) -> argparse.Namespace:
     """Return ``args`` with what ``words`` give in place of theirs."""
     unset = argparse.Namespace(**dict.fromkeys(vars(args), _UNSET))
-    parsed = vars(_parser().parse_args(list(words), unset))
+    parsed = vars(measuring_parser().parse_args(list(words), unset))
     given = {name: value for name, value in parsed.items() if value is not _UNSET}
     if given.get("url") is None:
         given.pop("url", None)
@@ -98,7 +95,7 @@ def _command(words: Sequence[str], args: argparse.Namespace) -> tuple[str, ...]:
         raise UsageError(f"no program '{words[0]}'{_hint(words)}")
     own = [program, *words[1:]]
     command = [*own, *_shared_options(own, args)]
-    if args.url is not None and not any(map(_URL.match, words[1:])):
+    if args.url is not None and not any(map(begins_url, words[1:])):
         if parse_url(args.url, args.address).password is not None:
             raise UsageError(
                 "a program would get the password of the URL as an argument, which others can "
@@ -117,27 +114,11 @@ def _hint(words: Sequence[str]) -> str:
 
 def _shared_options(own: Sequence[str], args: argparse.Namespace) -> list[str]:
     """Return the options of ``args`` that are not the defaults, but those that ``own`` names."""
-    parser = _parser()
     named = {word.split("=")[0] for word in own if word.startswith("--")}
     if named & {f"--{name}" for name in _IMPLEMENTATIONS}:
         named |= {f"--{name}" for name in _IMPLEMENTATIONS}
     words = []
-    for name, value in workload_of(parser, args).items():
+    for name, value in workload_of(measuring_parser(), args).items():
         if name != "url" and f"--{name}" not in named:
             words.append(f"--{name}" if value is True else f"--{name}={value}")
     return words
-
-
-def _without_password(word: str) -> str:
-    if not _URL.match(word):
-        return word
-    try:
-        return parse_url(word, address="any").shown
-    except UsageError:
-        return "(a malformed URL)"
-
-
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser("quiver", "", "")
-    add_measuring_options(parser)
-    return parser

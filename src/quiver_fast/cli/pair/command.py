@@ -62,6 +62,7 @@ example usage:
   $ quiver --runs 10 --baseline=--durable   # Compare ten runs with ten durable ones
   $ quiver //localhost/q0 --sweep rate=1k..100k:6   # Latency over throughput
   $ quiver --workload nightly.toml --rate 20k   # What a file says, at another rate
+  $ quiver --workload result.json       # Measure again what a result is of
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
   $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate that keeps it
   $ quiver schema run                   # The JSON Schema of what --json prints
@@ -84,10 +85,11 @@ def _run(argv: list[str]) -> int:
     if argv[:1] == [WORD]:
         print(schema(argv[1:]), end="")
         return EXIT_OK
-    args = read_arguments(make_parser(), argv, os.environ)
+    parser = make_parser()
+    args = read_arguments(parser, argv, os.environ)
     check_set_options(args)
     if args.print_workload:
-        print(workload_text(args), end="")
+        print(workload_text(parser, args), end="")
         return EXIT_OK
     with metered(_NAME, args):
         if args.find_rate:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from functools import cache
 
 from quiver_fast.cli.arrow.queue_setup import add_queue_options
 from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.shared.common import (
+    ArgumentParser,
     add_arrow_options,
     add_option,
     add_pair_options,
@@ -19,7 +21,10 @@ from quiver_fast.cli.shared.thresholds import all_thresholds, refuse_comparisons
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
-__all__ = ["BASELINE_HELP", "add_measuring_options", "add_set_options", "check_set_options"]
+__all__ = [
+    "BASELINE_HELP", "add_measuring_options", "add_set_options", "check_set_options",
+    "measuring_parser",
+]  # fmt: skip
 
 BASELINE_HELP = """\
 baselines of --baseline:
@@ -66,6 +71,14 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
         help="Use a new queue, named after the run, and delete it afterwards",
     )
     add_tls_options(parser)
+
+
+@cache
+def measuring_parser() -> ArgumentParser:
+    """Return a parser of these alone."""
+    parser = ArgumentParser("quiver", "", "")
+    add_measuring_options(parser)
+    return parser
 
 
 def add_set_options(parser: argparse.ArgumentParser) -> None:

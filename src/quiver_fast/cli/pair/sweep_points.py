@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.cli.pair.options import add_measuring_options
+from quiver_fast.cli.pair.options import measuring_parser
 from quiver_fast.cli.pair.workload import given_by, options_of
 from quiver_fast.cli.shared.common import ArgumentParser
 from quiver_fast.cli.shared.quantities import positive_count
@@ -53,8 +53,7 @@ def sweep_points(sweeps: Sequence[str]) -> list[Point]:
         axes[name] = _values(sweep, text)
     if len(axes) > _MOST_OPTIONS:
         raise UsageError(f"--sweep takes {_MOST_OPTIONS} options at most")
-    parser = ArgumentParser("quiver", "", "")
-    add_measuring_options(parser)
+    parser = measuring_parser()
     known = {name for name, action in options_of(parser).items() if action.nargs is None}
     for name in axes:
         if name not in known:

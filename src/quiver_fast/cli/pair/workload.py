@@ -1,7 +1,8 @@
 """Where `quiver` gets its options from: the environment, a workload file, the command line.
 
 Each replaces what the ones before it say of the same option. Names of options are the keys of a
-file, and the names of variables with ``QUIVER_`` before them.
+file, and the names of variables with ``QUIVER_`` before them. A file is TOML, or a document in
+JSON that a measurement has left: its ``workload`` has such keys.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+from quiver_fast.cli.pair.options import add_measuring_options, add_set_options
 from quiver_fast.cli.shared.common import ArgumentParser, error_text
 from quiver_fast.cli.shared.thresholds import Threshold
-from quiver_fast.cli.shared.url import parse_url
+from quiver_fast.cli.shared.url import parse_url, shown_words
 from quiver_fast.durations import duration_text
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS
@@ -38,6 +41,9 @@ __all__ = [
 
 _UNSET: Any = object()
 _URL = "url"
+# Where URLs are, and what they have in place of a password.
+_WITH_PASSWORDS = (_URL, "baseline")
+_HIDDEN = "***@"
 # Durations that are kept in microseconds: a number alone would be read as seconds.
 _FINE = frozenset(one.dest for one in ARROW_OPTIONS if one.flag and one.unit == "MICROSECONDS")
 # What says where options come from, or prints and exits, is no part of a workload.
@@ -52,8 +58,9 @@ def add_workload_options(parser: argparse.ArgumentParser) -> None:
         "--workload",
         metavar="FILE",
         dest="workload_file",
-        help="Take options from FILE, a TOML file whose keys are names of options; the command "
-        "line replaces what it says, and it replaces what variables QUIVER_OPTION say",
+        help="Take options from FILE, a TOML file whose keys are names of options, or a result "
+        "in JSON, which is measured again; the command line replaces what it says, and it "
+        "replaces what variables QUIVER_OPTION say",
     )
     group.add_argument(
         "--print-workload",
@@ -82,10 +89,11 @@ def read_arguments(
             # An implementation of both ends replaces those of each end.
             given = {name: value for name, value in given.items() if name not in _ENDS}
         given |= level
+    _check_passwords(file, given, top)
     # The defaults, which are of their types already.
     defaults = vars(parser.parse_args([]))
     args = argparse.Namespace(**{name: given.get(name, defaults[name]) for name in defaults})
-    args.workload = workload_of(parser, args)
+    args.workload = workload_of(_kept_parser(), args)
     args.given = frozenset(given)
     return args
 
@@ -93,20 +101,51 @@ def read_arguments(
 _ENDS = ("sender", "receiver")
 
 
+@cache
+def _kept_parser() -> ArgumentParser:
+    """Return a parser of what a document keeps: not of where and how to print it."""
+    parser = ArgumentParser("quiver", "", "")
+    add_measuring_options(parser)
+    add_set_options(parser)
+    return parser
+
+
+def _check_passwords(file: str | None, given: dict[str, Any], top: dict[str, Any]) -> None:
+    """Refuse what a document has in place of a password.
+
+    Raises:
+        UsageError: it is in force.
+    """
+    for name in _WITH_PASSWORDS:
+        if file is not None and name not in top and _HIDDEN in (given.get(name) or ""):
+            raise UsageError(
+                f"{file}: {name}: the password was not kept: give the {name} on the command line"
+            )
+
+
 def workload_of(parser: ArgumentParser, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that differ from their defaults, as a file has them, without passwords."""
+    """Return the options of a parser that are not as by default, as a file has them.
+
+    Passwords are hidden. Other commands than `quiver` lack some options, which are as by default.
+    """
     defaults = vars(parser.parse_args([]))
     found: dict[str, Any] = {}
     for name, action in options_of(parser).items():
-        value = getattr(args, action.dest)
+        value = getattr(args, action.dest, defaults[action.dest])
         # Steps imply a duration, which may differ from the default that was given.
         implied = name == "duration" and args.rate_steps
         if (value == defaults[action.dest] and not implied) or name == _alias(action):
             continue
-        if name == _URL:
-            value = parse_url(value, args.address).shown
-        found[name] = _written(action, value)
+        found[name] = _shown(name, _written(action, value), args)
     return found
+
+
+def _shown(name: str, value: Any, args: argparse.Namespace) -> Any:
+    """Return a value, with what hides a password if it has one."""
+    if name not in _WITH_PASSWORDS:
+        return value
+    shown = parse_url(value, args.address).shown if name == _URL else shown_words(value)
+    return shown if _HIDDEN in shown else value
 
 
 def _written(action: argparse.Action, value: object) -> object:
@@ -118,17 +157,19 @@ def _written(action: argparse.Action, value: object) -> object:
     return duration_text(value) if action.dest in _FINE and isinstance(value, int) else value
 
 
-def workload_text(args: argparse.Namespace) -> str:
+def workload_text(parser: ArgumentParser, args: argparse.Namespace) -> str:
     """Return the workload file that means what ``args`` do.
 
     Raises:
-        UsageError: the URL has a password, which the file would show.
+        UsageError: a URL has a password, which the file would show, or it cannot be written.
     """
-    if args.url is not None and parse_url(args.url, args.address).password is not None:
-        raise UsageError(
-            "--print-workload: the URL has a password; give --username and --password-file"
-        )
-    lines = {name: f"{name} = {_toml(value)}\n" for name, value in args.workload.items()}
+    workload = workload_of(parser, args)
+    for name in _WITH_PASSWORDS:
+        if _HIDDEN in workload.get(name, ""):
+            raise UsageError(
+                f"--print-workload: the {name} has a password; give --username and --password-file"
+            )
+    lines = {name: f"{name} = {_toml(value)}\n" for name, value in workload.items()}
     for name, line in lines.items():
         if line.encode(errors="ignore").decode() != line:
             raise UsageError(f"--print-workload: the value of {name} is no text in UTF-8")
@@ -214,13 +255,26 @@ def _of_file(parser: ArgumentParser, file: str) -> dict[str, Any]:
 
 def _read(file: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(file).read_text(encoding="utf-8-sig"))
+        text = Path(file).read_text(encoding="utf-8-sig")
+        # No TOML begins so.
+        return _kept_in(file, text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"--workload: {error_text(error)}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{file} is no TOML: it is no text in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} is no TOML: {error}") from None
+
+
+def _kept_in(file: str, text: str) -> dict[str, Any]:
+    """Return the workload of a document in JSON."""
+    try:
+        workload = json.loads(text).get("workload")
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is no JSON: {error}") from None
+    if not isinstance(workload, dict):
+        raise UsageError(f"{file} has no workload: it is no result of a measurement")
+    return workload
 
 
 def _level(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shlex
 import socket
 from dataclasses import dataclass, field
 
 from quiver_fast.errors import UsageError
-from quiver_fast.urls import split_url
+from quiver_fast.urls import hide_user, split_url
 
-__all__ = ["AddressUrl", "parse_url"]
+__all__ = ["AddressUrl", "begins_url", "parse_url", "shown_words"]
 
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 _DEFAULT_HOST = "localhost"
 # Words that people try, because other programs take them.
 _COMMANDS = ("help", "version")
+_BEGIN = re.compile(r"//|[A-Za-z][A-Za-z0-9+.-]*:")
 _ONE_SLASH = re.compile(r"([A-Za-z]+:)/([^/].*)", re.DOTALL)
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:\d{1,5}(/|$)", re.ASCII)
 
@@ -120,3 +122,25 @@ def _is_host(text: str) -> bool:
 
 def _with_address(shown: str) -> str:
     return f"{shown.rstrip('/')}/q0"
+
+
+def begins_url(word: str) -> bool:
+    """Say whether a word of several is a URL."""
+    return _BEGIN.match(word) is not None
+
+
+def shown_words(text: str) -> str:
+    """Return words, as a shell divides them, with ``***`` for passwords of the URLs among them."""
+    try:
+        return shlex.join(map(_shown, shlex.split(text)))
+    except ValueError:
+        return hide_user(text)
+
+
+def _shown(word: str) -> str:
+    if not begins_url(word):
+        return word
+    try:
+        return parse_url(word, address="any").shown
+    except UsageError:
+        return "(a malformed URL)"
