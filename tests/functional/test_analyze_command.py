@@ -62,7 +62,7 @@ def test_json_has_the_wrappers_shape(run, capsys):
     document = parsed(out)
     assert code == 0
     wrappers = ["peer_to_peer", "run_id", "output_dir", "complete", "reason", "results",
-                "delivery", "sender", "receiver"]  # fmt: skip
+                "delivery", "sender", "receiver", "workload"]  # fmt: skip
     assert [key for key in document if key in wrappers] == wrappers
     assert document["results"]["message_count"] == 3000
     assert document["receiver"]["results"]["latency_quartiles"] == [5, 6, 8, 10, 11]

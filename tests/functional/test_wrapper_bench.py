@@ -35,11 +35,15 @@ def test_every_combination_has_its_line_and_its_files(fake, tmp_path):
     assert "output.txt" in contents(out / "fake/fake/fake/server")
     document = load(out, "bench.json")
     assert (document["complete"], document["failures"]) == (True, 0)
-    assert document["options"]["count"] == 200
+    assert document["options"]["count"] == document["workload"]["count"] == 200
     served = next(one for one in document["results"] if one["server"] == "fake")
     assert served["count"] == 200
+    made = {"sender": "fake", "receiver": "fake", "count": 200}
+    assert served["workload"] == made | {"url": served["workload"]["url"]}
+    assert load(out, "fake/fake/fake/pair/sender-summary.json")["workload"] == served["workload"]
     direct = next(one for one in document["results"] if one["server"] is None)
     assert direct["rate"] > 0
+    assert direct["workload"] == made
     assert list(served["latency_ms"]) == ["50", "90", "99", "99.9", "100"]
     assert min(served["cpu_us"]["sender"], served["cpu_us"]["receiver"]) > 0
     assert served["cpu_us"]["server"] is not None

@@ -141,7 +141,7 @@ def test_the_directory_is_analysed_again(server: Server, tmp_path: Path) -> None
     again = run([*ANALYZE, str(out), "--json"], SECONDS)
     assert again.code == 0, again
     second = document_of(again)
-    for key in ("complete", "results", "delivery", "drain", "fairness", "run_id"):
+    for key in ("complete", "results", "delivery", "drain", "fairness", "run_id", "workload"):
         assert second[key] == first[key]
     for role in ("sender", "receiver"):
         mine, other = (one[role] | {"file": None} for one in (first, second))

@@ -72,6 +72,8 @@ def test_each_run_has_its_directory(compared: tuple[Path, Finished]) -> None:
         for name in runs:
             assert sorted(file.name for file in (out / side / name).iterdir()) == FILES
             assert config(out / side / name)["credit_window"] == credit
+            made = load(out / side / name, "sender-summary.json")["workload"]
+            assert made == {"count": 2000} | ({"credit": 10} if credit == 10 else {})
             assert "RESULTS" in (out / side / f"{name}.txt").read_text()
     assert out.stat().st_mode & 0o777 == 0o700
 
@@ -93,6 +95,8 @@ def test_the_report_has_runs_medians_and_a_verdict(compared: tuple[Path, Finishe
     out, end = compared
     told = parsed(end.stdout)
     assert told == load(out, "set.json")
+    assert told["runs"][0]["workload"] == {"count": 2000}
+    assert told["baseline_runs"][0]["workload"] == {"count": 2000, "credit": 10}
     assert (told["complete"], told["asked_runs"], told["complete_runs"]) == (True, 6, 6)
     assert [len(told["runs"]), len(told["baseline_runs"])] == [3, 3]
     for side, runs in (("candidate", "runs"), ("baseline", "baseline_runs")):

@@ -34,7 +34,12 @@ def test_each_point_is_measured_told_and_kept(tmp_path: Path) -> None:
         assert point["name"] == f"run-{number:02}"
         assert point["complete"]
         assert point["sustained"] == (point["reason"] is None)
-        config = parsed((out / point["name"] / "sender-summary.json").read_text())["config"]
+        summary = parsed((out / point["name"] / "sender-summary.json").read_text())
+        assert summary["workload"] == {
+            "duration": 1, "rate": int(point["values"]["rate"]),
+            **({} if point["values"]["body-size"] == "100" else {"body-size": 1}),
+        }  # fmt: skip
+        config = summary["config"]
         assert str(config["rate"]) == point["values"]["rate"]
         assert str(config["body_size"]) == point["values"]["body-size"]
         assert (out / f"{point['name']}.txt").read_text()

@@ -101,7 +101,9 @@ def check_whole(document: dict[str, Any], folder: Path) -> None:
     start = document["fleet"]["start"]
     assert start["spread_us"] < 60_000_000
     assert list((folder / "work").iterdir()) == []
-    assert parsed((folder / "out" / "fleet.json").read_text())["delivery"] == delivery
+    kept = parsed((folder / "out" / "fleet.json").read_text())
+    assert kept["delivery"] == delivery
+    assert {"url", "senders", "receivers"} <= {*kept["workload"]}
 
 
 @pytest.mark.slow

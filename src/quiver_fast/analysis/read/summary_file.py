@@ -15,7 +15,7 @@ from quiver_fast.analysis.read.record_names import beside
 from quiver_fast.errors import RecordError, UsageError
 from quiver_fast.rate_steps import parse_rate_steps
 
-__all__ = ["check_regular", "read_document", "summary_document", "summary_path"]
+__all__ = ["check_regular", "read_document", "summary_document", "summary_path", "workload_beside"]
 
 # A summary has a row per second: this is years.
 _LARGEST = 256 << 20
@@ -117,6 +117,7 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("arrow", "released"): _is_count,
     ("arrow", "rejected"): _is_count,
     ("arrow", "schedule"): _is_schedule,
+    ("workload",): _is_object,
     ("results",): _is_object,
     ("results", "message_count"): _is_count,
     ("warmup",): _is_object,
@@ -153,6 +154,17 @@ def summary_document(place: Path) -> dict[str, Any]:
         OSError: it cannot be read.
     """
     return read_document(place, "summary", _fault)
+
+
+def workload_beside(path: Path) -> dict[str, Any] | None:
+    """Return the options that made the run whose records are at ``path``; None if nobody tells.
+
+    Raises:
+        RecordError: the summary is damaged.
+        OSError: it cannot be read.
+    """
+    place = summary_path(path)
+    return None if place is None else summary_document(place).get("workload")
 
 
 def read_document(place: Path, kind: str, fault_of: Callable[[Any], str | None]) -> dict[str, Any]:

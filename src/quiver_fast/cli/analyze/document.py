@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending, run_statistics
+from quiver_fast.analysis.read.summary_file import workload_beside
 from quiver_fast.schemas import marked
 
 __all__ = ["run_document", "whole_document"]
@@ -41,6 +43,7 @@ def run_document(
         **({"backlog": run.sections["backlog"]} if "backlog" in run.sections else {}),
         "sender": run.sender,
         "receiver": run.receiver,
+        "workload": None if not ends else workload_beside(Path((run.ends or ends)[-1]["file"])),
         "analysis": run_statistics(run, interval_seconds, window_seconds),
     } | ({} if run.ends is None else {"ends": run.ends, "fairness": run.fairness})
 

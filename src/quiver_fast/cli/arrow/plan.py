@@ -215,6 +215,7 @@ class ArrowPlan:
         first_id: the number in a sender's first message id.
         meter: who is told of each snapshot, for metrics; None without.
         part: which ends the process has, where it has several; then ``number`` is the process's.
+        workload: the options of `quiver` that made the run; None of one arrow alone.
         backlog: with how many messages a pair's sender fills the queue first; None for none.
 
     Raises:
@@ -242,6 +243,7 @@ class ArrowPlan:
     meter: Meter | None = field(default=None, repr=False, compare=False)
     part: EndsPart | None = None
     backlog: int | None = None
+    workload: dict[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.operation == "receive" and self.server and self.implementation.client_only:

@@ -347,7 +347,8 @@ class ArrowRun:
     def save(self, summary: dict[str, Any]) -> None:
         """Save the summary, in the space that was reserved for it."""
         self.files.remove_hidden()
-        write_json(self.files.summary, marked("arrow-summary", summary))
+        made = {} if self.plan.workload is None else {"workload": self.plan.workload}
+        write_json(self.files.summary, marked("arrow-summary", summary | made))
 
     def compress(self, quiet: bool) -> str | None:
         """Compress the records. Return in one line why they are not, or None if they are."""

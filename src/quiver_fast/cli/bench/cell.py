@@ -158,7 +158,7 @@ class _CellRun:
         shown = RunProgress(self._progress, self._args.count, self._args.duration)
         run = make_run(plans, directory, self._console, self._signals, shown)
         run.run()
-        return run.analyse()
+        return run.analyse() | {"workload": plans.workload}
 
 
 def _pair_arguments(
@@ -187,7 +187,8 @@ def _result(
 
     Keys: ``name``, ``sender``, ``server`` (None peer-to-peer), ``receiver``, ``status``,
     ``reason``, ``output_dir``, and, None where not known: ``broker`` (``product`` and ``version``
-    as its open frame has them, and the ``command`` that started it), ``count`` (messages received),
+    as its open frame has them, and the ``command`` that started it), ``workload`` (the options of
+    `quiver` that made the run), ``count`` (messages received),
     ``duration`` (seconds), ``rate`` (messages/s, end to end), ``latency_ms`` by percentile,
     ``cpu_us`` per message by role, and numbers of messages: ``unreceived`` (sent, and still
     in the queue, or lost, when the receiver ended), ``lost`` (those of them that are proven
@@ -201,6 +202,7 @@ def _result(
         "status": PASSED if reason is None else FAILED,
         "reason": reason,
         "output_dir": str(directory),
+        "workload": (measured.get("document") or {}).get("workload"),
         "broker": None if cell.server is None else _broker(measured),
         **_figures(measured.get("document") or {}, measured.get("server_cpu_ms")),
     }

@@ -15,6 +15,8 @@ from quiver_fast.cli.bench.matrix import Cell, bench_cells
 from quiver_fast.cli.bench.page import bench_html, log_ends
 from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.pair.ends_plan import add_ends_options
+from quiver_fast.cli.pair.options import measuring_parser
+from quiver_fast.cli.pair.workload import workload_of
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -184,6 +186,7 @@ class _Bench:
             "reason": self._signals.reason,
             "output_dir": str(self._output_dir),
             "options": _options(self._args),
+            "workload": workload_of(measuring_parser(), self._args),
             "failures": len(self._failures()),
             "results": [*order, *self._failures()],
             "environment": environment(),

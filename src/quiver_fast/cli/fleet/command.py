@@ -15,7 +15,8 @@ from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.fleet.job import check_hosts
 from quiver_fast.cli.fleet.run import FleetRun, fleet_text
 from quiver_fast.cli.pair.ends_plan import EndsPlans
-from quiver_fast.cli.pair.options import add_measuring_options
+from quiver_fast.cli.pair.options import add_measuring_options, measuring_parser
+from quiver_fast.cli.pair.workload import workload_of
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
@@ -88,7 +89,8 @@ def _run(argv: list[str]) -> int:
     signals = SignalWatch()
     try:
         run = FleetRun(_NAME, spark, plans, args, console, signals)
-        document = marked("fleet", run.measure() | {"output_dir": str(directory)})
+        known = {"output_dir": str(directory), "workload": args.workload}
+        document = marked("fleet", run.measure() | known)
     except spark.SPARK_ERRORS as error:
         raise QuiverError(spark.reason(error)) from None
     named = document | {"name": str(directory)}
@@ -128,6 +130,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
             f"{_NAME} --master spark://host:7077 -- //broker/q0 --senders 8 --receivers 8"
         )
     args = _of_run(argv[place + 1 :], args)
+    args.workload = workload_of(measuring_parser(), args)
     if args.processes is not None:
         raise UsageError("--processes does not go with a fleet: each end is a process of its host")
     if args.url is None and not args.peer_to_peer:

@@ -259,7 +259,9 @@ class FleetRun:
         """Copy the records, with what `quiver-analyze` needs to know of each end beside them."""
         uri = self._args.keep_records
         summaries = {
-            f"{end['role']}.{end['number']}-summary.json": "".join(json_pieces(end))
+            f"{end['role']}.{end['number']}-summary.json": "".join(
+                json_pieces(end | {"workload": self._args.workload})
+            )
             for end in data.ends or []
         }
         self._kept = self._spark.keep_records(session, uri, summaries, *place)

@@ -23,8 +23,10 @@ from quiver_fast.cli.arrow.verdict import judge
 from quiver_fast.cli.pair.ends_drain import Crew, QueueDrain
 from quiver_fast.cli.pair.ends_plan import EndsPlans, has_ends
 from quiver_fast.cli.pair.ends_watch import EndsSupervisor
+from quiver_fast.cli.pair.options import measuring_parser
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.pair.run import ROLES, PairPlans, PairRun, make_view
+from quiver_fast.cli.pair.workload import workload_of
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, remove_ends
 from quiver_fast.cli.shared.progress import Progress
@@ -43,7 +45,9 @@ def make_plans(args: argparse.Namespace) -> PairPlans:
     Raises:
         UsageError: an implementation is not there, or cannot do it.
     """
-    return EndsPlans(args) if has_ends(args) else PairPlans(args)
+    plans = EndsPlans(args) if has_ends(args) else PairPlans(args)
+    plans.workload = workload_of(measuring_parser(), args)
+    return plans
 
 
 def make_run(

@@ -77,6 +77,8 @@ class PairPlans:
             self.queue.refuse("needs a URL: no queue is between peers")
         self._suffix = self.run_id or secrets.token_hex(8)
         self._path: str | None = None
+        # What the ends' summaries say of it; set by who knows all options of a measurement.
+        self.workload: dict[str, Any] | None = None
         # No queue lies between peers, so there are no messages from before the run.
         self.clock = WallClock()
         self.run_start = None if self.peer_to_peer else self.clock.now_ms()
@@ -110,6 +112,7 @@ class PairPlans:
             # `quiver-bench` has none.
             meter=vars(args).get("meter"),
             backlog=self.backlog,
+            workload=self.workload,
         )
 
     @property
