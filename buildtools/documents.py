@@ -95,7 +95,7 @@ def _cell(text: str) -> str:
 
 def _of_bench() -> str:
     shared = {flag for action in pair.make_parser()._actions for flag in action.option_strings}
-    return options_table(bench.make_parser(), shared - {"--cert", "--key"})
+    return options_table(bench.make_parser(), shared - {"--cert", "--key", "--resume"})
 
 
 def _server_figures() -> str:

@@ -78,3 +78,30 @@ def test_a_signal_ends_it_with_what_was_measured(tmp_path: Path) -> None:
     assert [point["values"] for point in document["points"]] == [{"rate": "1000"}]
     assert document == parsed((out / "sweep.json").read_text())
     assert end.stderr.splitlines()[-1].endswith("the sweep was not over")
+
+
+def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
+    """Points that were measured are kept as they are; one that was cut off is measured again."""
+    out = tmp_path / "out"
+    words = ["--sweep", "rate=1k,2k,3k", "--duration", "1s", "--output", str(out)]
+    with Running([*QUIVER, *words]) as running:
+        wait_until(lambda: (out / "run-02" / "sender-transfers.csv").exists(), "run-02 has begun")
+        running.send_signal(signal.SIGKILL)
+        running.wait(SECONDS)
+    (out / "run-02" / ".sender-transfers.csv.zst.part").touch()
+    begun = parsed((out / "sweep.json").read_text())
+    assert (begun["complete"], begun["reason"], len(begun["points"])) == (False, None, 1)
+    kept = {file: file.stat().st_mtime_ns for file in (out / "run-01").iterdir()}
+    end = run([*QUIVER, "--resume", "--output", str(out), "--json"], SECONDS)
+    assert end.code == 0, end
+    document = parsed(end.stdout)
+    assert document == parsed((out / "sweep.json").read_text())
+    assert document["complete"]
+    assert document["workload"] == begun["workload"]
+    assert document["points"][0] == begun["points"][0]
+    rates = [(point["name"], point["values"]["rate"]) for point in document["points"]]
+    assert rates == [("run-01", "1k"), ("run-02", "2k"), ("run-03", "3k")]
+    assert {file: file.stat().st_mtime_ns for file in (out / "run-01").iterdir()} == kept
+    assert re.findall(r"^\[(\d/3)\]", end.stderr, re.MULTILINE) == ["2/3", "3/3"]
+    again = run([*QUIVER, *words, "--resume", "--json"], SECONDS)
+    assert parsed(again.stdout)["points"] == document["points"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.cli.pair.command import main
+from quiver_fast.cli.pair.command import main, make_parser
 from quiver_fast.cli.pair.sweep_points import sweep_points
+from quiver_fast.cli.pair.workload import read_arguments
 from quiver_fast.errors import UsageError
 
 
@@ -85,6 +89,51 @@ def test_what_does_not_go_with_it(
 ) -> None:
     assert main(["--sweep", "rate=1,2", *words]) == 2
     assert capsys.readouterr().err == f"quiver: error: {message}\n"
+
+
+SWEEP = ["//h/q", "--sweep=rate=1,2", "--credit=5"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--resume needs --output"),
+        (["--output=nowhere"], "--resume: there is no nowhere/sweep.json"),
+        (["--output={out}", "--credit=6"], "--resume: {out} was begun with another --credit"),
+        (["--output={out}", "--durable"], "--resume: {out} was begun with another --durable"),
+        (["--output={out}", "//h/q1"], "--resume: {out} was begun with another URL"),
+        (["--output={out}", "--sweep=rate=1"], "--resume: {out} was begun with another --sweep"),
+        (["--output={single}"], "--resume goes on with a --sweep alone"),
+        (
+            ["--output={broken}"],
+            "{broken}/sweep.json is no JSON: Expecting value: line 1 column 6 (char 5)",
+        ),
+    ],
+)
+def test_what_is_not_resumed(
+    tmp_path: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = read_arguments(make_parser(), SWEEP, {}).workload
+    texts = {
+        "out": json.dumps({"workload": workload}),
+        "single": json.dumps({"workload": {"rate": 1}}),
+        "broken": '{"a":',
+    }
+    places = {name: str(tmp_path / name) for name in texts}
+    for name, text in texts.items():
+        Path(places[name]).mkdir()
+        Path(places[name], "sweep.json").write_text(text)
+    assert main(["--resume", *(word.format(**places) for word in words)]) == 2
+    assert capsys.readouterr().err == f"quiver: error: {message.format(**places)}\n"
+
+
+def test_a_sweep_is_resumed_with_its_own_options(tmp_path: Path) -> None:
+    args = read_arguments(make_parser(), SWEEP, {})
+    (tmp_path / "sweep.json").write_text(json.dumps({"workload": args.workload}))
+    words = ["--resume", "--output", str(tmp_path)]
+    for begin in ([], SWEEP, ["--credit=5", "--json"]):
+        again = read_arguments(make_parser(), [*begin, *words], {})
+        assert (again.workload, again.resume) == (args.workload, True)
 
 
 def test_a_point_that_cannot_be_measured(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,6 +61,7 @@ complete -c quiver -l find-rate -x -d 'Find the highest rate at which CONDITION,
 complete -c quiver -l within -x -d 'End the search of --find-rate after DURATION'
 complete -c quiver -l sweep -x -d 'Measure once for each value of an option, such as rate=1k'
 complete -c quiver -l workload -r -F -d 'Take options from FILE, a TOML file whose keys are names of options, or a result in JSON, which is measured again'
+complete -c quiver -l resume -d 'Go on with the --sweep in DIR, with its options'
 complete -c quiver -l print-workload -d 'Print the options that are in force as a workload file, and exit'
 complete -c quiver -l metrics-port -x -d 'Serve metrics for Prometheus at http'
 complete -c quiver -l metrics-host -x -d 'Serve them on HOST'

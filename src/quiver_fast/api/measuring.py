@@ -23,8 +23,8 @@ __all__ = ["Result", "measure"]
 _COMMAND = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 # Options that make a set of runs or a search, whose document is another one.
 _NOT_ONE_RUN = (
-    "runs", "baseline", "allow_incomplete", "find_rate", "within", "sweep", "print_workload",
-    "init_only",
+    "runs", "baseline", "allow_incomplete", "find_rate", "within", "sweep", "resume",
+    "print_workload", "init_only",
 )  # fmt: skip
 
 

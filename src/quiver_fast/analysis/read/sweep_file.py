@@ -10,7 +10,7 @@ from typing import Any
 from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT
 from quiver_fast.analysis.read.summary_file import read_document
 
-__all__ = ["SweptPoint", "SweptValues", "read_sweeps"]
+__all__ = ["SweptPoint", "SweptValues", "read_sweeps", "sweep_document"]
 
 # What is drawn of a point.
 _FIGURES = ("message_rate", "latency_p50", "latency_p99")
@@ -59,8 +59,18 @@ def read_sweeps(words: Iterable[str]) -> list[SweptValues]:
     return [_sweep(word, place) for word, place in places if place.exists()]
 
 
+def sweep_document(place: Path) -> dict[str, Any]:
+    """Return the document of a sweep.
+
+    Raises:
+        RecordError: it is damaged, or no such document.
+        OSError: it cannot be read.
+    """
+    return read_document(place, "sweep", _fault)
+
+
 def _sweep(name: str, place: Path) -> SweptValues:
-    found = read_document(place, "sweep", _fault)
+    found = sweep_document(place)
     points = tuple(
         SweptPoint(point["values"], point["sustained"], point["figures"])
         for point in found["points"]

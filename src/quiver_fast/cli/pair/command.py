@@ -62,6 +62,7 @@ example usage:
   $ quiver --runs 10 --baseline=--durable   # Compare ten runs with ten durable ones
   $ quiver //localhost/q0 --sweep rate=1k..100k:6   # Latency over throughput
   $ quiver --workload nightly.toml --rate 20k   # What a file says, at another rate
+  $ quiver --resume --output out        # Go on with the sweep in there
   $ quiver --workload result.json       # Measure again what a result is of
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
   $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate that keeps it
@@ -173,7 +174,7 @@ def _find_rate(args: argparse.Namespace) -> int:
 
 def _sweep(args: argparse.Namespace) -> int:
     sweep = Sweep(_NAME, args, sweep_points(args.sweep), Console(args))
-    check_output_dir(args.output, ROLES, args.force)
+    check_output_dir(args.output, ROLES, args.force or args.resume)
     return EXIT_OK if args.init_only else sweep.run()
 
 

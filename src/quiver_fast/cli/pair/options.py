@@ -154,6 +154,8 @@ def check_set_options(args: argparse.Namespace) -> None:
         "--fail-if": args.fail_if,
         "--allow-incomplete": args.allow_incomplete,
     }
+    if args.resume and not args.sweep:
+        raise UsageError("--resume goes on with a --sweep alone")
     if args.find_rate:
         others = {"--count": args.count, "--rate-steps": args.rate_steps, "--sweep": args.sweep}
         _refuse(of_sets | others, "with --find-rate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from quiver_fast.cli.shared.thresholds import breach_text, judged
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD
 from quiver_fast.schemas import marked
 
-__all__ = ["RunSet", "remove_set", "turns"]
+__all__ = ["RunSet", "remove_runs", "remove_set", "turns"]
 
 _LOG = ".txt"
 
@@ -258,7 +258,14 @@ def remove_set(directory: Path) -> None:
     """Remove the files of an earlier set from ``directory``, and nothing else."""
     for name in (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT):
         (directory / name).unlink(missing_ok=True)
+    remove_runs(directory)
+
+
+def remove_runs(directory: Path, kept: Container[str] = ()) -> None:
+    """Remove the runs of an earlier set but those named in ``kept``."""
     for entry in [directory, *directory.glob("run-*")]:
+        if entry.stem in kept:
+            continue
         if entry.suffix == _LOG:
             entry.unlink()
         elif entry.is_dir():

@@ -10,10 +10,11 @@ from typing import Any
 from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT, run_name
+from quiver_fast.analysis.read.sweep_file import sweep_document
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.found_rate import failure
-from quiver_fast.cli.pair.run_set import remove_set
+from quiver_fast.cli.pair.run_set import remove_runs, remove_set
 from quiver_fast.cli.pair.set_sides import Measured, OwnSide, Place, measured, pair_label
 from quiver_fast.cli.pair.sweep_points import Point
 from quiver_fast.cli.pair.sweep_text import place_text, sweep_text
@@ -73,21 +74,49 @@ class Sweep:
         """Measure until all is measured or nothing is received; return the exit code."""
         self._directory = make_output_dir(self._args.output)
         self._console.note(f"Saving output files to '{self._directory}'")
-        remove_set(self._directory)
+        kept = self._kept() if self._args.resume else {}
+        if self._args.resume:
+            remove_runs(self._directory, kept)
+        else:
+            remove_set(self._directory)
         with self._signals:
             for point, label in zip(self._points, self._labels, strict=True):
                 if self._fault is not None or self._signals.count:
                     break
-                self._measure(point, label)
+                name = run_name(len(self._places) + 1, len(self._points))
+                if name in kept:
+                    self._places.append(kept[name])
+                else:
+                    # So that a killed sweep can be resumed.
+                    self._save()
+                    self._measure(name, point, label)
         return self._report()
+
+    def _kept(self) -> dict[str, _Place]:
+        """Return, by name, the points that were measured to their end by a sweep to resume.
+
+        Raises:
+            RecordError: the document of that sweep is damaged.
+        """
+        points = {
+            run_name(number, len(self._points)): point
+            for number, point in enumerate(self._points, 1)
+        }
+        lines = sweep_document(self._directory / SWEEP_DOCUMENT)["points"]
+        return {
+            name: _Place(name, points[name], True, line.get("reason"), line["figures"])
+            for line in lines
+            if (name := line.get("name")) in points
+            and line.get("complete") is True
+            and line["values"] == points[name].values
+        }
 
     def _args_at(self, point: Point) -> argparse.Namespace:
         return argparse.Namespace(**(vars(self._args) | point.given))
 
-    def _measure(self, point: Point, target: str) -> None:
+    def _measure(self, name: str, point: Point, target: str) -> None:
         """Measure at a point and tell what came of it."""
         number = len(self._places) + 1
-        name = run_name(number, len(self._points))
         directory = self._directory / name
         values = " ".join(f"{option}={value}" for option, value in point.values.items())
         label = f"[{number}/{len(self._points)}] {values}"
@@ -124,13 +153,18 @@ class Sweep:
     def _missing(self) -> int:
         return len(self._points) - len(self._places)
 
-    def _report(self) -> int:
-        """Save and print what was measured, and return the exit code."""
+    def _save(self) -> dict[str, Any]:
+        """Save what was measured so far, and return it."""
         document = marked("sweep", self._document())
         try:
             write_json(self._directory / SWEEP_DOCUMENT, document)
         except OSError as error:
             self._fault = self._fault or error_text(error)
+        return document
+
+    def _report(self) -> int:
+        """Save and print what was measured, and return the exit code."""
+        document = self._save()
         self._console.document(document)
         self._console.show(sweep_text(document).rstrip("\n"))
         if self._signals.exit_code is not None:

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT
 from quiver_fast.cli.pair.options import add_measuring_options, add_set_options
 from quiver_fast.cli.shared.common import ArgumentParser, error_text
 from quiver_fast.cli.shared.thresholds import Threshold
@@ -47,7 +48,7 @@ _HIDDEN = "***@"
 # Durations that are kept in microseconds: a number alone would be read as seconds.
 _FINE = frozenset(one.dest for one in ARROW_OPTIONS if one.flag and one.unit == "MICROSECONDS")
 # What says where options come from, or prints and exits, is no part of a workload.
-_APART = frozenset({"help", "version", "completion", "workload", "print-workload"})
+_APART = frozenset({"help", "version", "completion", "workload", "print-workload", "resume"})
 _ON, _OFF = frozenset({"1", "true", "yes", "on"}), frozenset({"", "0", "false", "no", "off"})
 
 
@@ -61,6 +62,11 @@ def add_workload_options(parser: argparse.ArgumentParser) -> None:
         help="Take options from FILE, a TOML file whose keys are names of options, or a result "
         "in JSON, which is measured again; the command line replaces what it says, and it "
         "replaces what variables QUIVER_OPTION say",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="Go on with the --sweep in DIR, with its options: what is measured already is kept",
     )
     group.add_argument(
         "--print-workload",
@@ -82,20 +88,51 @@ def read_arguments(
             the file or the variable.
     """
     top = given_by(parser, argv)
-    file = top.get("workload_file")
+    begun = _begun(top) if top.get("resume") else None
+    files = [file for file in (begun, top.get("workload_file")) if file is not None]
     given: dict[str, Any] = {}
-    for level in (_of_environment(parser, environ), _of_file(parser, file) if file else {}, top):
+    of_files = (_of_file(parser, file) for file in files)
+    for level in (_of_environment(parser, environ), *of_files, top):
         if "impl" in level:
             # An implementation of both ends replaces those of each end.
             given = {name: value for name, value in given.items() if name not in _ENDS}
         given |= level
-    _check_passwords(file, given, top)
+    if files:
+        _check_passwords(files[0], given, top)
     # The defaults, which are of their types already.
     defaults = vars(parser.parse_args([]))
     args = argparse.Namespace(**{name: given.get(name, defaults[name]) for name in defaults})
     args.workload = workload_of(_kept_parser(), args)
     args.given = frozenset(given)
+    if begun is not None:
+        _check_same(_read(begun), args)
     return args
+
+
+def _begun(top: dict[str, Any]) -> str:
+    """Return the document of the sweep to resume.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if "output" not in top:
+        raise UsageError("--resume needs --output")
+    file = Path(top["output"]) / SWEEP_DOCUMENT
+    if not file.is_file():
+        raise UsageError(f"--resume: there is no {file}")
+    return str(file)
+
+
+def _check_same(begun: dict[str, Any], args: argparse.Namespace) -> None:
+    """Check that a sweep is resumed with the options that it was begun with.
+
+    Raises:
+        UsageError: it is not.
+    """
+    for name in sorted({*begun, *args.workload}):
+        if begun.get(name) != args.workload.get(name):
+            option = "URL" if name == _URL else f"--{name}"
+            raise UsageError(f"--resume: {args.output} was begun with another {option}")
 
 
 _ENDS = ("sender", "receiver")
@@ -110,14 +147,14 @@ def _kept_parser() -> ArgumentParser:
     return parser
 
 
-def _check_passwords(file: str | None, given: dict[str, Any], top: dict[str, Any]) -> None:
+def _check_passwords(file: str, given: dict[str, Any], top: dict[str, Any]) -> None:
     """Refuse what a document has in place of a password.
 
     Raises:
         UsageError: it is in force.
     """
     for name in _WITH_PASSWORDS:
-        if file is not None and name not in top and _HIDDEN in (given.get(name) or ""):
+        if name not in top and _HIDDEN in (given.get(name) or ""):
             raise UsageError(
                 f"{file}: {name}: the password was not kept: give the {name} on the command line"
             )

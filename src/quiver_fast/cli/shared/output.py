@@ -29,7 +29,10 @@ __all__ = [
 _OF_ENDS = tuple(
     f"{hidden}{role}.[0-9]*-{kind}*"
     for role in ("sender", "receiver")
-    for hidden, kinds in (("", ("transfers", "snapshots", "summary")), (".", ("report", "reserve")))
+    for hidden, kinds in (
+        ("", ("transfers", "snapshots", "summary")),
+        (".", ("report", "reserve", "transfers", "summary")),
+    )
     for kind in kinds
 )
 # The series of a summary have some numbers for each second.
@@ -61,6 +64,7 @@ class ArrowFiles:
         forms = [self.transfers.with_name(self.transfers.name + suffix) for suffix in SUFFIXES]
         for file in (self.transfers, *forms, self.snapshots, self.summary):
             file.unlink(missing_ok=True)
+            _part_of(file).unlink(missing_ok=True)
         self.remove_hidden()
 
     def remove_hidden(self) -> None:
@@ -169,8 +173,13 @@ def compress(
     source.unlink()
 
 
+def _part_of(file: Path) -> Path:
+    """Return where a file is while it is written."""
+    return file.with_name(f".{file.name}.part")
+
+
 def _replace(file: Path, write: Callable[[BinaryIO], Any]) -> None:
-    temporary = file.with_name(f".{file.name}.part")
+    temporary = _part_of(file)
     try:
         with temporary.open("wb") as out:
             write(out)
