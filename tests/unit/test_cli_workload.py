@@ -266,7 +266,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "url": st.sampled_from(["q0", "//localhost/q0", "amqps://user@host:1/a?b%20"]),
     **dict.fromkeys(["impl", "sender", "receiver"], IMPLEMENTATIONS),
     **dict.fromkeys(["duration", "warmup", "timeout", "drain-timeout"], SECONDS),
-    "find-time": st.sampled_from(["1", "30m"]),
+    "within": st.sampled_from(["1", "30m"]),
     **dict.fromkeys(["count", "credit", "backlog", "ttl", "runs", "senders", "receivers"], COUNTS),
     **dict.fromkeys(["queues", "processes", "transaction-size", "metrics-port"], COUNTS),
     "max-frame-size": st.integers(512, 2**31 - 1),

@@ -15,7 +15,7 @@ from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.baseline import read_baseline
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
-from quiver_fast.cli.pair.found_rate import FindRate, with_trial_length
+from quiver_fast.cli.pair.found_rate import FindRate
 from quiver_fast.cli.pair.options import (
     BASELINE_HELP,
     add_measuring_options,
@@ -164,7 +164,6 @@ def _run_set(args: argparse.Namespace) -> int:
 
 
 def _find_rate(args: argparse.Namespace) -> int:
-    args = with_trial_length(args)
     target = pair_label(args)
     check_output_dir(args.output, ROLES, args.force)
     if args.init_only:

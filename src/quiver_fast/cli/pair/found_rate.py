@@ -16,7 +16,7 @@ from quiver_fast.analysis.read.set_layout import RATE_DOCUMENT, run_name
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.found_rate_text import found_rate_text, trial_text
-from quiver_fast.cli.pair.rate_search import MOST_TRIALS, Limit, Trial, next_trial
+from quiver_fast.cli.pair.rate_search import MOST_TRIALS, OVERHEAD, Limit, Trial, next_trial
 from quiver_fast.cli.pair.run_set import remove_set
 from quiver_fast.cli.pair.set_sides import Measured, OwnSide, Place, measured
 from quiver_fast.cli.shared.common import error_text, report_error
@@ -28,11 +28,9 @@ from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 
-__all__ = ["FindRate", "failure", "with_trial_length"]
+__all__ = ["FindRate", "failure"]
 
 _START = 1000
-# What a trial takes besides its duration, until the first one tells: start, drain, analysis.
-_OVERHEAD = 2
 
 
 @dataclass(frozen=True)
@@ -101,14 +99,6 @@ def _missed(condition: Threshold, document: dict[str, Any]) -> str | None:
     return f"{text}, {share:.{1 if share < 0.1 else 0}%} beyond {condition.condition}"
 
 
-def with_trial_length(args: argparse.Namespace) -> argparse.Namespace:
-    """Return the options of a search; without ``--duration``, ``--within`` fits all its trials."""
-    if "duration" in args.given:
-        return args
-    each = max(args.within // MOST_TRIALS - _OVERHEAD, 1)
-    return argparse.Namespace(**(vars(args) | {"duration": each}))
-
-
 class FindRate:
     """Measures at one rate after the other, and reports what was found."""
 
@@ -157,7 +147,7 @@ class FindRate:
     def _left(self, begin: float) -> int:
         """Return for how many more trials there is time, at least one in all."""
         count, passed = len(self._runs), time.monotonic() - begin
-        each = passed / count if count else self._args.duration + _OVERHEAD
+        each = passed / count if count else self._args.duration + OVERHEAD
         fitting = int((self._args.within - passed) / each)
         return min(MOST_TRIALS - count, max(fitting, count == 0))
 

@@ -15,11 +15,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CONFIRMATIONS", "MOST_TRIALS", "Limit", "Trial", "next_trial"]
+__all__ = [
+    "CONFIRMATIONS", "MOST_TRIALS", "OVERHEAD", "Limit", "Trial", "next_trial", "trial_seconds",
+]  # fmt: skip
 
 MOST_TRIALS = 25
 CONFIRMATIONS = 3
 """Runs at the answer, and as many just above it."""
+
+OVERHEAD = 2
+"""Seconds that a trial takes besides its duration, about: start, drain, analysis."""
 
 _HIGHEST = 1_000_000_000
 # The rates that may be the limit, as logarithms: so far apart, and so far around those tried.
@@ -145,6 +150,11 @@ class Limit:
         at, above = self.confirmations
         held, failed = sum(one.sustained for one in at), sum(not one.sustained for one in above)
         return 2 * min(held, failed) > CONFIRMATIONS
+
+
+def trial_seconds(within: int) -> int:
+    """Return how long trials may be, so that all of them fit in so many seconds."""
+    return max(within // MOST_TRIALS - OVERHEAD, 1)
 
 
 def next_trial(trials: Sequence[Trial], start: int, left: int) -> tuple[int, bool] | None:

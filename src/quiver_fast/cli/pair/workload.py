@@ -80,8 +80,7 @@ def read_arguments(
 ) -> argparse.Namespace:
     """Return the arguments that the command line, its workload file and the environment make.
 
-    The namespace has ``workload`` besides: the options that are not as by default, by name; and
-    ``given``, the attributes of those that were given.
+    The namespace has ``workload`` besides: the options that are not as by default, by name.
 
     Raises:
         UsageError: one of them cannot be read, or is no option of the parser; the message names
@@ -101,9 +100,13 @@ def read_arguments(
         _check_passwords(files[0], given, top)
     # The defaults, which are of their types already.
     defaults = vars(parser.parse_args([]))
+    if given.get("find_rate"):
+        # Only a search pays for the import.
+        from quiver_fast.cli.pair.rate_search import trial_seconds
+
+        defaults["duration"] = trial_seconds(given.get("within", defaults["within"]))
     args = argparse.Namespace(**{name: given.get(name, defaults[name]) for name in defaults})
     args.workload = workload_of(_kept_parser(), args)
-    args.given = frozenset(given)
     if begun is not None:
         _check_same(_read(begun), args)
     return args
@@ -169,8 +172,8 @@ def workload_of(parser: ArgumentParser, args: argparse.Namespace) -> dict[str, A
     found: dict[str, Any] = {}
     for name, action in options_of(parser).items():
         value = getattr(args, action.dest, defaults[action.dest])
-        # Steps imply a duration, which may differ from the default that was given.
-        implied = name == "duration" and args.rate_steps
+        # Steps and a search imply a duration, which may differ from the default that was given.
+        implied = name == "duration" and (args.rate_steps or getattr(args, "find_rate", None))
         if (value == defaults[action.dest] and not implied) or name == _alias(action):
             continue
         found[name] = _shown(name, _written(action, value), args)
