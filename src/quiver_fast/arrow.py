@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quiver_fast.engine.receiver import Receiver
     from quiver_fast.engine.sender import Sender
     from quiver_fast.engine.shaped_receiver import Outcomes
+    from quiver_fast.engine.template import MessageTemplate
     from quiver_fast.remote.arrow.receiver import Receiver as RemoteReceiver
     from quiver_fast.remote.arrow.sender import Sender as RemoteSender
     from quiver_fast.run.sizes import Sizes
@@ -349,27 +350,44 @@ def make_sender(
 
     The arguments are those of `make_receiver`.
     """
-    from quiver_fast.engine.message_fields import MessageFields
     from quiver_fast.engine.sender import Sender
-    from quiver_fast.engine.template import MessageTemplate
 
     kind: Callable[..., Sender] = Sender
-    template_kind, first_id = MessageTemplate, config.first_id
-    first_id += (end or 0) * IDS_OF_AN_END
-    sizes = None
     if config.body_file is not None:
         from quiver_fast.engine.file_sender import FileSender
 
         kind = FileSender
-    elif not isinstance(config.body_size, int):
-        from quiver_fast.engine.template import MixedTemplate
-
-        template_kind, sizes = MixedTemplate, sizes_of(config.body_size, first_id)
     if config.backlog:
         from quiver_fast.engine.backlog_sender import BacklogSender
 
         kind = partial(BacklogSender, backlog=config.backlog)
-    template = template_kind(
+    return kind(
+        connection,
+        writer,
+        limits,
+        address=address,
+        name=config.id if end is None else f"{config.id}-{end}",
+        template=make_template(config, end),
+        with_ids=config.with_ids,
+        settlement=config.settlement,
+        presettled=config.presettled,
+        exact=config.pacing == "exact",
+        time_unit=config.time_unit,
+        transaction_size=config.transaction_size,
+        asked_silence=config.asked_silence,
+    )
+
+
+def make_template(config: ArrowConfig, end: int | None = None) -> MessageTemplate:
+    """Return the message that an end sends; see `make_receiver`."""
+    from quiver_fast.engine.message_fields import MessageFields
+    from quiver_fast.engine.template import MessageTemplate, MixedTemplate
+
+    kind, sizes = MessageTemplate, None
+    first_id = config.first_id + (end or 0) * IDS_OF_AN_END
+    if config.body_file is None and not isinstance(config.body_size, int):
+        kind, sizes = MixedTemplate, sizes_of(config.body_size, first_id)
+    return kind(
         largest_body(config.body_size),
         with_id=config.set_message_id or config.with_ids,
         id_prefix=config.id_prefix,
@@ -385,21 +403,6 @@ def make_sender(
         ),
         content=config.body_file,
         sizes=sizes,
-    )
-    return kind(
-        connection,
-        writer,
-        limits,
-        address=address,
-        name=config.id if end is None else f"{config.id}-{end}",
-        template=template,
-        with_ids=config.with_ids,
-        settlement=config.settlement,
-        presettled=config.presettled,
-        exact=config.pacing == "exact",
-        time_unit=config.time_unit,
-        transaction_size=config.transaction_size,
-        asked_silence=config.asked_silence,
     )
 
 

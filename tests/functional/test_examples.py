@@ -103,6 +103,8 @@ VERDICT = (
 # Half a minute may be too short to confirm the rate.
 FOUND = Example((BROKER,), (r"Sustained \.+ [1-9][\d,]*/s",), (0, 1))
 
+CHURNED = Example((BROKER,), (r"Succeeded \.+ [1-9]", r"^message .* [mu]s"))
+
 SWEPT = Example((BROKER,), (r"^ *1000 .*/s", r"^ *100000 .*/s"))
 SWEEP = (
     "quiver //localhost/q0 --sweep rate=1k..100k:6 --duration 10s --unique-queue --output sweep1"
@@ -135,6 +137,8 @@ EXAMPLES = {
     bare("quiver //localhost/q0 --find-rate 'p99<10ms'"): FOUND,
     bare("quiver //localhost/q0 --find-rate 'p99<10ms' --duration 10s --unique-queue"): FOUND,
     "quiver //localhost/q0 --sweep rate=1k..100k:6": SWEPT,
+    "quiver //localhost/q0 --churn 1k": CHURNED,
+    "quiver //localhost/q0 --churn 1k --duration 10s": CHURNED,
     "quiver //localhost/q0 --priority 7 --ttl 60000 --properties color=blue,size=3": Example(
         (BROKER,), DELIVERED
     ),

@@ -60,6 +60,8 @@ complete -c quiver -l allow-incomplete -d 'Go on after an incomplete run of a se
 complete -c quiver -l find-rate -x -d 'Find the highest rate at which CONDITION, such as \'p99<10ms\' or \'p99<10ms and max<1s\', holds, the schedule is kept and nothing queues up'
 complete -c quiver -l within -x -d 'End the search of --find-rate after DURATION'
 complete -c quiver -l sweep -x -d 'Measure once for each value of an option, such as rate=1k'
+complete -c quiver -l churn -x -d 'Open RATE connections per second, send one message over each, and close it'
+complete -c quiver -l churn-of -x -a 'connection session link' -d 'With --churn, open each \'connection\', \'session\' or \'link\''
 complete -c quiver -l workload -r -F -d 'Take options from FILE, a TOML file whose keys are names of options, or a result in JSON, which is measured again'
 complete -c quiver -l resume -d 'Go on with the --sweep in DIR, with its options'
 complete -c quiver -l print-workload -d 'Print the options that are in force as a workload file, and exit'

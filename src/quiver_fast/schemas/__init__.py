@@ -12,6 +12,7 @@ VERSIONS = {
     "arrow-summary": 1,
     "bench": 1,
     "bench-result": 1,
+    "churn": 1,
     "fleet": 1,
     "found-rate": 1,
     "queue-entry": 1,

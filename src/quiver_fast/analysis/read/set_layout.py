@@ -9,6 +9,8 @@ The tree::
     DIR/set.json                what was asked, the order, and what was found
     DIR/rate.json               the same of `quiver --find-rate`, in place of set.json
     DIR/sweep.json              the same of `quiver --sweep`
+
+Without runs are the documents of `quiver --churn`, DIR/churn.json.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from quiver_fast.analysis.read.discovery import search
 __all__ = [
     "BASELINE",
     "CANDIDATE",
+    "CHURN_DOCUMENT",
     "RATE_DOCUMENT",
     "SET_DOCUMENT",
     "SWEEP_DOCUMENT",
@@ -31,6 +34,7 @@ CANDIDATE, BASELINE = "candidate", "baseline"
 SET_DOCUMENT = "set.json"
 RATE_DOCUMENT = "rate.json"
 SWEEP_DOCUMENT = "sweep.json"
+CHURN_DOCUMENT = "churn.json"
 
 _LEAST_DIGITS = 2
 

@@ -66,6 +66,7 @@ example usage:
   $ quiver --workload result.json       # Measure again what a result is of
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
   $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate that keeps it
+  $ quiver //localhost/q0 --churn 1k   # A thousand new connections per second
   $ quiver schema run                   # The JSON Schema of what --json prints
 
 Options marked (pyfast) need implementations with our extensions.
@@ -93,6 +94,8 @@ def _run(argv: list[str]) -> int:
         print(workload_text(parser, args), end="")
         return EXIT_OK
     with metered(_NAME, args):
+        if args.churn:
+            return _churn(args)
         if args.find_rate:
             return _find_rate(args)
         if args.sweep:
@@ -175,6 +178,15 @@ def _sweep(args: argparse.Namespace) -> int:
     sweep = Sweep(_NAME, args, sweep_points(args.sweep), Console(args))
     check_output_dir(args.output, ROLES, args.force or args.resume)
     return EXIT_OK if args.init_only else sweep.run()
+
+
+def _churn(args: argparse.Namespace) -> int:
+    # It has an engine in this process, which no other measurement needs.
+    from quiver_fast.cli.pair.churn import ChurnRun
+
+    run = ChurnRun(_NAME, args, Console(args))
+    check_output_dir(args.output, ROLES, args.force)
+    return EXIT_OK if args.init_only else run.run()
 
 
 def _epilog() -> str:

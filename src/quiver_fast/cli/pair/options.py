@@ -16,7 +16,7 @@ from quiver_fast.cli.shared.common import (
     add_tls_options,
 )
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
-from quiver_fast.cli.shared.quantities import duration, positive_count, within
+from quiver_fast.cli.shared.quantities import count, duration, positive_count, within
 from quiver_fast.cli.shared.thresholds import all_thresholds, refuse_comparisons, threshold
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS
@@ -40,6 +40,17 @@ baselines of --baseline:
   Write --baseline='-c 10', with '=', if the value begins with '-'. A queue's name alone
   is a URL as '//localhost/q0'.
 """
+
+
+_HOLD_OPTIONS = {
+    "hold", "url", "duration", "timeout", "max-frame-size", "username", "key", "cert",
+    "trust-store", "tls-insecure", "sasl-mechanisms", "password-file", "output", "force", "json",
+    "format", "quiet", "verbose", "init-only",
+}  # fmt: skip
+_CHURN_OPTIONS = _HOLD_OPTIONS - {"hold"} | {
+    "churn", "churn-of", "body-size", "body-file", "durable", "set-message-id", "priority", "ttl",
+    "subject", "group-id", "properties", "address", "declare", "purge", "delete", "unique-queue",
+}  # fmt: skip
 
 
 def add_measuring_options(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +140,25 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         help="End the search of --find-rate after DURATION (default 3m)",
     )
     _add_sweep(group)
+    _add_connecting(group)
+
+
+def _add_connecting(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--churn",
+        metavar="RATE",
+        type=within(count, 1, 10**9),
+        help="Open RATE connections per second, send one message over each, and close it; tell "
+        "how long each step took, and what failed",
+    )
+    group.add_argument(
+        "--churn-of",
+        metavar="KIND",
+        choices=("connection", "session", "link"),
+        default="connection",
+        help="With --churn, open each 'connection', 'session' or 'link'; the latter two over one "
+        "connection (default connection)",
+    )
 
 
 def _add_sweep(group: argparse._ArgumentGroup) -> None:
@@ -148,6 +178,11 @@ def check_set_options(args: argparse.Namespace) -> None:
     Raises:
         UsageError: there is one.
     """
+    if args.churn:
+        _check_connecting(args, "--churn", _CHURN_OPTIONS)
+        return
+    if args.churn_of != "connection":
+        raise UsageError("--churn-of has no effect without --churn")
     of_sets = {
         "--runs": args.runs,
         "--baseline": args.baseline,
@@ -171,6 +206,19 @@ def check_set_options(args: argparse.Namespace) -> None:
     refuse_comparisons(args.find_rate, "--find-rate", "in a search")
     if args.baseline is None:
         refuse_comparisons(args.fail_if, "--fail-if", "without --runs and --baseline")
+
+
+def _check_connecting(args: argparse.Namespace, flag: str, allowed: set[str]) -> None:
+    """Refuse options that have no effect on connections that are opened alone.
+
+    Raises:
+        UsageError: there is one, or there is no server or no duration.
+    """
+    _refuse({f"--{name}": True for name in args.workload if name not in allowed}, f"with {flag}")
+    if args.url is None:
+        raise UsageError(f"{flag} needs a URL of a server")
+    if not args.duration:
+        raise UsageError(f"{flag} needs a --duration")
 
 
 def _refuse(values: Mapping[str, object], where: str) -> None:

@@ -17,6 +17,7 @@ from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.read.set_layout import (
     BASELINE,
     CANDIDATE,
+    CHURN_DOCUMENT,
     RATE_DOCUMENT,
     SET_DOCUMENT,
     SWEEP_DOCUMENT,
@@ -256,7 +257,7 @@ def _summary(runs: Sequence[RunFigures]) -> dict[str, Any]:
 
 def remove_set(directory: Path) -> None:
     """Remove the files of an earlier set from ``directory``, and nothing else."""
-    for name in (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT):
+    for name in (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT, CHURN_DOCUMENT):
         (directory / name).unlink(missing_ok=True)
     remove_runs(directory)
 

@@ -1,0 +1,163 @@
+"""`quiver --churn`: connections, sessions and links that come and go."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proton import Condition
+from support.certificates import Certificates
+from support.documents import parsed
+from support.processes import Finished, Running, free_port, run, wait_until
+from support.scripted_peer import (
+    NeverAttaches,
+    RefusesConnection,
+    RefusesLink,
+    ScriptedPeer,
+    close_connection,
+)
+from support.server import Server, running_server
+
+QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
+SECONDS = 60
+OPENING = ["tcp", "sasl", "open"]
+
+
+@pytest.fixture(name="server", scope="module")
+def server_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("churn")) as server:
+        yield server
+
+
+def churn(port: int, *words: str, scheme: str = "amqp") -> tuple[Finished, dict[str, Any]]:
+    url = f"{scheme}://localhost:{port}/queue0"
+    end = run([*QUIVER, url, "--churn", "50", "--duration", "1s", "--json", *words], SECONDS)
+    return end, parsed(end.stdout)
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [
+        ("connection", [*OPENING, "begin", "attach", "message", "close"]),
+        ("session", ["begin", "attach", "message", "close"]),
+        ("link", ["attach", "message", "close"]),
+    ],
+)
+def test_each_kind_comes_and_goes(
+    server: Server, tmp_path: Path, kind: str, steps: list[str]
+) -> None:
+    end, document = churn(server.port, "--churn-of", kind, "--output", str(tmp_path / "out"))
+    assert end.code == 0, end
+    assert document == parsed((tmp_path / "out" / "churn.json").read_text())
+    assert document["attempts"] == {"due": 50, "begun": 50, "succeeded": 50, "failed": 0}
+    assert (document["of"], document["rate"], document["failures"]) == (kind, 50, [])
+    assert [one["step"] for one in document["steps"]] == steps
+    assert {one["latency"]["count"] for one in document["steps"]} == {50}
+    assert document["achieved_rate"] == pytest.approx(50 / document["elapsed_seconds"])
+    assert document["server"]["pid"] == server.running.process.pid
+    assert document["server"]["memory_end"] > 0
+    lines = end.stderr.splitlines()
+    assert [line.split()[0] for line in lines[lines.index("STEPS") + 3 :][: len(steps) + 1]] == [
+        *steps,
+        "all",
+    ]
+
+
+def test_tls_and_credentials(certificates: Certificates, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("secret\n")
+    words = ("--trust-store", str(certificates.authority), "--username", "ada", "--password-file",
+             str(tmp_path / "password"), "--body-size", "10..5000")  # fmt: skip
+    keys = {**certificates.server.keys(), "user": "ada", "password": "secret"}
+    with running_server(tmp_path, scheme="amqps", **keys) as server:
+        end, document = churn(server.port, *words, scheme="amqps")
+        assert end.code == 0, end
+        assert [one["step"] for one in document["steps"]][:4] == ["tcp", "tls", "sasl", "open"]
+        (tmp_path / "password").write_text("wrong\n")
+        end, document = churn(server.port, *words, scheme="amqps")
+    assert end.code == 1
+    assert document["failures"][0]["count"] == 50
+    assert "credentials were refused" in document["failures"][0]["reason"]
+    assert "secret" not in end.stdout
+
+
+@pytest.mark.parametrize("kind", ["connection", "link"])
+def test_a_port_that_refuses(kind: str) -> None:
+    end, document = churn(free_port(), "--churn-of", kind)
+    assert end.code == 1
+    assert document["attempts"] == {"due": 50, "begun": 50, "succeeded": 0, "failed": 50}
+    reason = "cannot connect: Connection refused"
+    assert document["failures"] == [{"reason": reason, "count": 50}]
+    assert (document["latency"], document["steps"], document["server"]) == (None, [], None)
+    assert end.stderr.splitlines()[-1] == (
+        f"quiver: error: 50 of 50 attempts failed, 50 of them so: {reason}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("peer", "words", "failed", "reason"),
+    [
+        (
+            ScriptedPeer(outcome=lambda number: "accepted" if number % 5 else "rejected"),
+            ("--churn-of", "session"),
+            10,
+            "the message was rejected: amqp:precondition-failed: not today",
+        ),
+        (
+            RefusesLink(),
+            ("--churn-of", "link"),
+            50,
+            "the peer detached the link: amqp:not-found: no such queue here",
+        ),
+        (NeverAttaches(), ("--timeout", "1"), 50, "the peer did not attach the link in time"),
+        (
+            RefusesConnection(Condition("amqp:not-allowed", "go away")),
+            ("--churn-of", "connection"),
+            50,
+            "the peer closed the connection: amqp:not-allowed: go away",
+        ),
+    ],
+    ids=["outcome", "link", "silence", "connection"],
+)
+def test_a_failure_is_counted_and_the_schedule_goes_on(
+    peer: ScriptedPeer, words: tuple[str, ...], failed: int, reason: str
+) -> None:
+    with peer:
+        end, document = churn(peer.port, *words)
+    assert end.code == 1
+    attempts = {"due": 50, "begun": 50, "succeeded": 50 - failed, "failed": failed}
+    assert document["attempts"] == attempts
+    assert document["failures"] == [{"reason": reason, "count": failed}]
+
+
+def test_a_connection_that_is_lost_is_opened_again() -> None:
+    with ScriptedPeer(after=10, act=close_connection) as peer:
+        end, document = churn(peer.port, "--churn-of", "link")
+    assert end.code == 1
+    # What was under way failed with it: the tenth link, and on a slow machine some more.
+    attempts = document["attempts"]
+    assert attempts["succeeded"] + attempts["failed"] == attempts["begun"] == 50
+    assert attempts["succeeded"] > 9
+    [failure] = document["failures"]
+    assert failure["reason"] == (
+        "the peer closed the connection: amqp:connection:forced: going down for repair"
+    )
+
+
+def test_a_signal_ends_it_with_what_was_seen(server: Server, tmp_path: Path) -> None:
+    url = f"amqp://localhost:{server.port}/queue0"
+    words = ("--churn", "100", "--duration", "60s", "--output", str(tmp_path / "out"), "--json")
+    before = server.process.cpu_times().user
+    with Running([*QUIVER, url, *words]) as running:
+        wait_until(lambda: server.process.cpu_times().user > before, "connections come")
+        running.send_signal(signal.SIGINT)
+        end = running.wait(SECONDS)
+    assert end.code == 130
+    document = parsed(end.stdout)
+    assert document["reason"] == "interrupted by SIGINT"
+    assert document["attempts"]["due"] < 6000
+    assert document == parsed((tmp_path / "out" / "churn.json").read_text())
+    assert end.stderr.splitlines()[-1].endswith("the churn was not over")

@@ -1,0 +1,97 @@
+"""`quiver --churn` without a server: what it refuses, and its report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quiver_fast.cli.pair.churn import churn_text
+from quiver_fast.cli.pair.command import main
+from quiver_fast.cli.pair.connecting import Server, failures, failures_text
+from quiver_fast.engine.churn import Churn
+
+URL = "//localhost/q0"
+LATENCY = {
+    "count": 3, "p50_us": 120.0, "p90_us": 1500.0, "p99_us": 2e6, "p99_9_us": 2e6, "max_us": 2e6,
+}  # fmt: skip
+SERVER = {"pid": 7, "memory_begin": 12_340_000, "memory_end": 20_000_000, "cpu_seconds": 1.5}
+DOCUMENT: dict[str, Any] = {
+    "target": URL,
+    "of": "session",
+    "rate": 1000,
+    "attempts": {"due": 5, "begun": 4, "succeeded": 3, "failed": 2},
+    "achieved_rate": 3.0,
+    "latency": LATENCY,
+    "steps": [{"step": "begin", "latency": LATENCY}],
+    "failures": [{"reason": "gone", "count": 2}],
+    "server": SERVER,
+    "output_dir": "/tmp/out",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--churn", "1k"], "--churn needs a URL of a server"),
+        ([URL, "--churn", "1k", "--rate", "5"], "--rate has no effect with --churn"),
+        ([URL, "--churn", "1k", "--impl", "rhea"], "--impl has no effect with --churn"),
+        ([URL, "--churn", "1k", "--runs", "3"], "--runs has no effect with --churn"),
+        ([URL, "--churn", "1k", "--sweep", "rate=1,2"], "--sweep has no effect with --churn"),
+        ([URL, "--churn", "1k", "--duration", "0"], "--churn needs a --duration"),
+        ([URL, "--churn-of", "link"], "--churn-of has no effect without --churn"),
+        (["csp://localhost/q0", "--churn", "1"], "--churn needs an amqp or amqps URL"),
+    ],
+)
+def test_what_does_not_go_with_it(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"quiver: error: {message}\n"
+
+
+def test_the_report() -> None:
+    lines = churn_text(DOCUMENT).splitlines()
+    assert [line.split()[-2:] for line in lines if line.startswith("Server memory")] == [
+        ["12.3", "MB"],
+        ["20.0", "MB"],
+    ]
+    table = lines[lines.index("STEPS") + 2 :][:3]
+    assert [line.split() for line in table] == [
+        ["p50", "p90", "p99", "p99.9", "max"],
+        ["begin", "120", "us", "1.50", "ms", *["2.00", "s"] * 3],
+        ["all", "120", "us", "1.50", "ms", *["2.00", "s"] * 3],
+    ]
+    assert lines[-1] == "2  gone"
+
+
+def test_without_a_success_there_is_no_table() -> None:
+    text = churn_text(DOCUMENT | {"latency": None, "steps": [], "failures": [], "server": None})
+    assert "STEPS" not in text
+    assert "FAILURES" not in text
+    assert "Server" not in text
+
+
+def test_the_commonest_failure_is_first() -> None:
+    found = failures({"rare": 1, "common": 1200})
+    assert [one["reason"] for one in found] == ["common", "rare"]
+    assert failures_text(found) == ["1,200  common", "    1  rare"]
+    assert failures_text([]) == []
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1%eth0"])
+def test_a_server_elsewhere_has_no_process_here(address: str) -> None:
+    assert Server.at(address, 5672) is None
+
+
+def unasked(*_: object) -> Any:
+    raise AssertionError("nothing is begun")
+
+
+def test_a_run_that_is_stopped_at_once_has_begun_nothing() -> None:
+    churn = Churn(
+        "127.0.0.1", 1, 1, unasked, lambda: True, kind="connection", rate=1000, duration=1,
+        address_at=unasked, make_message=unasked, name="x",
+    )  # fmt: skip
+    churn.run()
+    assert (churn.due, churn.begun, churn.succeeded, churn.failed) == (0, 0, 0, 0)
