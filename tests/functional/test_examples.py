@@ -104,6 +104,7 @@ VERDICT = (
 FOUND = Example((BROKER,), (r"Sustained \.+ [1-9][\d,]*/s",), (0, 1))
 
 CHURNED = Example((BROKER,), (r"Succeeded \.+ [1-9]", r"^message .* [mu]s"))
+HELD = Example((BROKER,), (r"Opened \.+ 10,000", r"Lost \.+ 0 "))
 
 SWEPT = Example((BROKER,), (r"^ *1000 .*/s", r"^ *100000 .*/s"))
 SWEEP = (
@@ -138,6 +139,8 @@ EXAMPLES = {
     bare("quiver //localhost/q0 --find-rate 'p99<10ms' --duration 10s --unique-queue"): FOUND,
     "quiver //localhost/q0 --sweep rate=1k..100k:6": SWEPT,
     "quiver //localhost/q0 --churn 1k": CHURNED,
+    "quiver //localhost/q0 --hold 10k": HELD,
+    "quiver //localhost/q0 --hold 10k --duration 10s": HELD,
     "quiver //localhost/q0 --churn 1k --duration 10s": CHURNED,
     "quiver //localhost/q0 --priority 7 --ttl 60000 --properties color=blue,size=3": Example(
         (BROKER,), DELIVERED

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from proton import Condition
 from support.certificates import Certificates
 from support.documents import parsed
-from support.processes import Finished, Running, free_port, run, wait_until
+from support.processes import Running, free_port, wait_until
 from support.scripted_peer import (
     NeverAttaches,
     RefusesConnection,
@@ -22,6 +23,9 @@ from support.scripted_peer import (
 )
 from support.server import Server, running_server
 
+from quiver_fast.cli.pair.command import main
+
+Churn = Callable[..., tuple["Ended", dict[str, Any]]]
 QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 SECONDS = 60
 OPENING = ["tcp", "sasl", "open"]
@@ -33,10 +37,24 @@ def server_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def churn(port: int, *words: str, scheme: str = "amqp") -> tuple[Finished, dict[str, Any]]:
-    url = f"{scheme}://localhost:{port}/queue0"
-    end = run([*QUIVER, url, "--churn", "50", "--duration", "1s", "--json", *words], SECONDS)
-    return end, parsed(end.stdout)
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended that ran in this process."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(name="churn")
+def churn_here(capsys: pytest.CaptureFixture[str]) -> Churn:
+    def churn(port: int, *words: str, scheme: str = "amqp") -> tuple[Ended, dict[str, Any]]:
+        url = f"{scheme}://localhost:{port}/queue0"
+        code = main([url, "--churn", "50", "--duration", "1s", "--json", *words])
+        said = capsys.readouterr()
+        return Ended(code, said.out, said.err), parsed(said.out)
+
+    return churn
 
 
 @pytest.mark.parametrize(
@@ -48,7 +66,7 @@ def churn(port: int, *words: str, scheme: str = "amqp") -> tuple[Finished, dict[
     ],
 )
 def test_each_kind_comes_and_goes(
-    server: Server, tmp_path: Path, kind: str, steps: list[str]
+    server: Server, churn: Churn, tmp_path: Path, kind: str, steps: list[str]
 ) -> None:
     end, document = churn(server.port, "--churn-of", kind, "--output", str(tmp_path / "out"))
     assert end.code == 0, end
@@ -67,7 +85,7 @@ def test_each_kind_comes_and_goes(
     ]
 
 
-def test_tls_and_credentials(certificates: Certificates, tmp_path: Path) -> None:
+def test_tls_and_credentials(churn: Churn, certificates: Certificates, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret\n")
     words = ("--trust-store", str(certificates.authority), "--username", "ada", "--password-file",
              str(tmp_path / "password"), "--body-size", "10..5000")  # fmt: skip
@@ -85,7 +103,7 @@ def test_tls_and_credentials(certificates: Certificates, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["connection", "link"])
-def test_a_port_that_refuses(kind: str) -> None:
+def test_a_port_that_refuses(churn: Churn, kind: str) -> None:
     end, document = churn(free_port(), "--churn-of", kind)
     assert end.code == 1
     assert document["attempts"] == {"due": 50, "begun": 50, "succeeded": 0, "failed": 50}
@@ -123,7 +141,7 @@ def test_a_port_that_refuses(kind: str) -> None:
     ids=["outcome", "link", "silence", "connection"],
 )
 def test_a_failure_is_counted_and_the_schedule_goes_on(
-    peer: ScriptedPeer, words: tuple[str, ...], failed: int, reason: str
+    churn: Churn, peer: ScriptedPeer, words: tuple[str, ...], failed: int, reason: str
 ) -> None:
     with peer:
         end, document = churn(peer.port, *words)
@@ -133,7 +151,7 @@ def test_a_failure_is_counted_and_the_schedule_goes_on(
     assert document["failures"] == [{"reason": reason, "count": failed}]
 
 
-def test_a_connection_that_is_lost_is_opened_again() -> None:
+def test_a_connection_that_is_lost_is_opened_again(churn: Churn) -> None:
     with ScriptedPeer(after=10, act=close_connection) as peer:
         end, document = churn(peer.port, "--churn-of", "link")
     assert end.code == 1

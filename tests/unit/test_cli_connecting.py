@@ -1,4 +1,4 @@
-"""`quiver --churn` without a server: what it refuses, and its report."""
+"""`quiver --churn` and `--hold` without a server: what they refuse, and their reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from quiver_fast.cli.pair.churn import churn_text
 from quiver_fast.cli.pair.command import main
-from quiver_fast.cli.pair.connecting import Server, failures, failures_text
+from quiver_fast.cli.pair.connecting import failures, failures_text, server_at
+from quiver_fast.cli.pair.hold import cost_of, hold_text
 from quiver_fast.engine.churn import Churn
 
 URL = "//localhost/q0"
@@ -40,6 +41,10 @@ DOCUMENT: dict[str, Any] = {
         ([URL, "--churn", "1k", "--sweep", "rate=1,2"], "--sweep has no effect with --churn"),
         ([URL, "--churn", "1k", "--duration", "0"], "--churn needs a --duration"),
         ([URL, "--churn-of", "link"], "--churn-of has no effect without --churn"),
+        (["--hold", "10"], "--hold needs a URL of a server"),
+        ([URL, "--hold", "10", "--churn", "5"], "--hold has no effect with --churn"),
+        ([URL, "--hold", "10", "--durable"], "--durable has no effect with --hold"),
+        (["csp://localhost/q0", "--hold", "1"], "--hold needs an amqp or amqps URL"),
         (["csp://localhost/q0", "--churn", "1"], "--churn needs an amqp or amqps URL"),
     ],
 )
@@ -81,7 +86,7 @@ def test_the_commonest_failure_is_first() -> None:
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1%eth0"])
 def test_a_server_elsewhere_has_no_process_here(address: str) -> None:
-    assert Server.at(address, 5672) is None
+    assert server_at(address, 5672) is None
 
 
 def unasked(*_: object) -> Any:
@@ -95,3 +100,30 @@ def test_a_run_that_is_stopped_at_once_has_begun_nothing() -> None:
     )  # fmt: skip
     churn.run()
     assert (churn.due, churn.begun, churn.succeeded, churn.failed) == (0, 0, 0, 0)
+
+
+class Costly:
+    """A process of which three marks are known."""
+
+    pid, memory, cpu_seconds = 7, [10_000_000, 30_000_000, 31_000_000], [0.02, 0.5]
+
+
+def held(opened: int) -> dict[str, Any]:
+    cost = cost_of(Costly(), opened)  # type: ignore[arg-type]
+    opening = {"opened": opened, "failed": 0, "seconds": 2.0, "latency": None}
+    return {
+        "target": URL, "opening": opening, "holding": {"seconds": 10.0, "lost": 0},
+        "failures": [], "losses": [], "server": None, "own": cost, "output_dir": "/tmp/out",
+    }  # fmt: skip
+
+
+def test_the_cost_of_a_connection() -> None:
+    [line] = [line for line in hold_text(held(1000)).splitlines() if line.startswith("own")]
+    assert line.split() == [
+        "own", "10.0", "MB", "31.0", "MB", "20.0", "kB", "20", "us", "5.0", "%",
+    ]  # fmt: skip
+
+
+def test_without_a_connection_there_is_no_cost_of_one() -> None:
+    [line] = [line for line in hold_text(held(0)).splitlines() if line.startswith("own")]
+    assert line.split()[5:] == ["-", "-", "5.0", "%"]

@@ -17,11 +17,18 @@ cdef enum Step:
     STEP_CLOSE
     STEP_COUNT
 
+# A place in a heap. It stands first: from it the heap's owner finds the attempt.
+cdef struct Tick:
+    uint32_t place
+    void *owner
+
 cdef class Attempt:
     # Its connection, which others may use as well, and the socket that is its own.
     cdef Connection connection
     cdef object sock
     cdef Watch watch
+    # When its idle time-outs are to be looked at; for a loop that keeps connections.
+    cdef Tick tick
     # The system tells when the socket has room.
     cdef bint awaits_room
     # Monotonic ns: when it was due, when its present step began, when its time is over.
@@ -55,14 +62,14 @@ cdef class Attempts:
     cdef Attempt connect(self, int64_t due)
     cdef int look(self, int64_t until) except -1
     cdef int serve(self, Attempt one) except -1
-    cdef bint has_socket(self, Attempt one) except -1
+    cdef int make_line(self, Attempt one) except -1
     cdef int exchange(self, Connection connection) except -1
     cdef int flush(self, Attempt one) except -1
     cdef int go_on(self, Attempt one) except -1
     cdef bint has_passed(self, Attempt one) except -1
     cdef int judge_times(self, int64_t now) except -1
     cdef int fail(self, Attempt one, object error) except -1
-    cdef int count_reason(self, Attempt one, object error) except -1
+    cdef int count_reason(self, dict reasons, Attempt one, object error) except -1
     cdef int let_go(self, Attempt one) except -1
     cdef int take_bytes(self, Attempt one) except -1
     cdef int begin_step(self, Attempt one) except -1

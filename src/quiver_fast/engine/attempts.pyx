@@ -134,8 +134,8 @@ cdef class Attempts:
     cdef int serve(self, Attempt one) except -1:
         """Take an attempt as far as it goes, by what its socket has."""
         try:
-            if one.connection is None and not self.has_socket(one):
-                return 0
+            if one.connection is None:
+                self.make_line(one)
             self.exchange(one.connection)
             self.take_bytes(one)
             self.flush(one)
@@ -145,18 +145,13 @@ cdef class Attempts:
             self.fail(one, error)
         return 0
 
-    cdef bint has_socket(self, Attempt one) except -1:
-        """Make the connection of a socket that is connected; say whether it has one."""
+    cdef int make_line(self, Attempt one) except -1:
+        """Make the connection of a socket that the system tells of: it is connected, or failed."""
         code = one.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
-        try:
-            one.sock.getpeername()
-        except OSError:
-            return False
         one.connection = self.make_connection(one.sock)
-        self.go_on(one)
-        return True
+        return self.go_on(one)
 
     cdef int exchange(self, Connection connection) except -1:
         """Write, read what there is, and take it."""
@@ -238,18 +233,18 @@ cdef class Attempts:
     cdef int fail(self, Attempt one, object error) except -1:
         """Give an attempt up, and count the reason."""
         self.let_go(one)
-        return self.count_reason(one, error)
+        self.failed += 1
+        return self.count_reason(self.reasons, one, error)
 
-    cdef int count_reason(self, Attempt one, object error) except -1:
+    cdef int count_reason(self, dict reasons, Attempt one, object error) except -1:
         cdef str reason = str(error)
         if isinstance(error, OSError):
             reason = f"cannot connect: {error.strerror}"
         if one is not None and one.connection is not None:
             reason = reason.removeprefix(f"{one.connection.peer}: ")
-        if reason not in self.reasons and len(self.reasons) >= REASONS_MAX:
+        if reason not in reasons and len(reasons) >= REASONS_MAX:
             reason = OTHERS
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
-        self.failed += 1
+        reasons[reason] = reasons.get(reason, 0) + 1
         return 0
 
     cdef int judge_times(self, int64_t now) except -1:

@@ -151,7 +151,8 @@ cdef class Churn(Attempts):
             due = self.start + self.pacer.intended(self.next)
             if due + self.patience <= monotonic_ns():
                 self.next += 1
-                self.count_reason(None, NOT_BEGUN)
+                self.failed += 1
+                self.count_reason(self.reasons, None, NOT_BEGUN)
             elif self.kind != CONNECTION and self.kept is None:
                 self.keep_connection(due)
             else:
@@ -346,7 +347,8 @@ cdef class Churn(Attempts):
         for each in list(self.flying):
             Attempts.fail(self, each, error)
         if not self.is_open:
-            self.count_reason(one, error)
+            self.failed += 1
+            self.count_reason(self.reasons, one, error)
             self.miss()
         self.is_open = False
         return 0

@@ -15,6 +15,7 @@ VERSIONS = {
     "churn": 1,
     "fleet": 1,
     "found-rate": 1,
+    "hold": 1,
     "queue-entry": 1,
     "queue-index": 1,
     "queue-verification": 1,

@@ -10,7 +10,7 @@ The tree::
     DIR/rate.json               the same of `quiver --find-rate`, in place of set.json
     DIR/sweep.json              the same of `quiver --sweep`
 
-Without runs are the documents of `quiver --churn`, DIR/churn.json.
+Without runs are the documents of `quiver --churn`, DIR/churn.json, and of `--hold`, DIR/hold.json.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "BASELINE",
     "CANDIDATE",
     "CHURN_DOCUMENT",
+    "HOLD_DOCUMENT",
     "RATE_DOCUMENT",
     "SET_DOCUMENT",
     "SWEEP_DOCUMENT",
@@ -35,6 +36,7 @@ SET_DOCUMENT = "set.json"
 RATE_DOCUMENT = "rate.json"
 SWEEP_DOCUMENT = "sweep.json"
 CHURN_DOCUMENT = "churn.json"
+HOLD_DOCUMENT = "hold.json"
 
 _LEAST_DIGITS = 2
 

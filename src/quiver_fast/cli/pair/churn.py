@@ -7,14 +7,20 @@ import time
 from typing import Any
 
 from quiver_fast.analysis.figures.environment import environment
-from quiver_fast.analysis.model.ranks import BENCH, IN_MICROSECONDS
-from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.analysis.read.set_layout import CHURN_DOCUMENT
 from quiver_fast.arrow import address_at, make_template
 from quiver_fast.cli.arrow.queue_setup import QueueSetup
 from quiver_fast.cli.arrow.summary_text import number_field, section, text_field
 from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.pair.connecting import Server, Target, failures, failures_text, server_lines
+from quiver_fast.cli.pair.connecting import (
+    Process,
+    Target,
+    failures,
+    failures_text,
+    latency_of,
+    latency_table,
+    server_at,
+)
 from quiver_fast.cli.pair.run_set import remove_set
 from quiver_fast.cli.shared.common import report_error
 from quiver_fast.cli.shared.console import Console
@@ -25,14 +31,9 @@ from quiver_fast.engine.churn import MOST_FLYING, Churn
 from quiver_fast.engine.connection import Connection
 from quiver_fast.engine.ends import allow_files
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
-from quiver_fast.run.pacer import DelayHistogram
 from quiver_fast.schemas import marked
 
 __all__ = ["ChurnRun", "churn_text"]
-
-_RANKS = {key: rank for key, rank in IN_MICROSECONDS.items() if str(rank) in BENCH}
-_HEADS = {key: "max" if rank == 100 else f"p{rank:g}" for key, rank in _RANKS.items()}
-_WIDTH = 11
 
 
 class ChurnRun:
@@ -99,10 +100,10 @@ class ChurnRun:
                 make_message=self._message,
                 name=target.config.id,
             )
-            server = Server.at(*churn.peer_address)
+            server = server_at(*churn.peer_address)
             churn.run()
         return self._document(churn) | {
-            "server": server and server.figures(),
+            "server": server and _cost(server),
             "reason": self._signals.reason,
             "environment": environment(),
         }
@@ -132,9 +133,9 @@ class ChurnRun:
                 "failed": churn.failed,
             },
             "achieved_rate": churn.succeeded / seconds if seconds else 0.0,
-            "latency": _latency(churn.latency),
+            "latency": latency_of(churn.latency),
             "steps": [
-                {"step": step, "latency": _latency(found)}
+                {"step": step, "latency": latency_of(found)}
                 for step, found in zip(STEPS, churn.steps, strict=True)
                 if found.total
             ],
@@ -157,13 +158,6 @@ class ChurnRun:
         return EXIT_FAILURE if failed else EXIT_OK
 
 
-def _latency(found: DelayHistogram) -> dict[str, Any] | None:
-    if not found.total:
-        return None
-    figures = {key: found.percentile(rank) / 1000 for key, rank in _RANKS.items()}
-    return {"count": found.total, **figures}
-
-
 def churn_text(document: dict[str, Any]) -> str:
     """Return the report that `quiver --churn` prints, from its document."""
     attempts, unit = document["attempts"], f"{document['of']}s"
@@ -172,7 +166,7 @@ def churn_text(document: dict[str, Any]) -> str:
         number_field("Target rate", document["rate"], f"{unit}/s"),
         number_field("Achieved rate", document["achieved_rate"], f"{unit}/s"),
         *(number_field(name.capitalize(), count, unit) for name, count in attempts.items()),
-        *server_lines(document["server"]),
+        *_server(document["server"]),
         text_field("Output files", document["output_dir"]),
     ]
     text = section("CHURN", fields)
@@ -185,9 +179,27 @@ def churn_text(document: dict[str, Any]) -> str:
 
 def _steps(document: dict[str, Any]) -> list[str]:
     """Return a line for each step, and one for all of them together."""
-    rows = [*document["steps"], {"step": "all", "latency": document["latency"]}]
-    lines = [" " * _WIDTH + "".join(f"{head:>{_WIDTH}}" for head in _HEADS.values())]
-    for row in rows:
-        values = [latency_text(row["latency"][key], "us") for key in _RANKS]
-        lines.append(f"{row['step']:<{_WIDTH}}" + "".join(f"{one:>{_WIDTH}}" for one in values))
-    return [*lines, "", "Of attempts that succeeded; 'all' from when each was due to its end"]
+    rows = [(one["step"], one["latency"]) for one in document["steps"]]
+    table = latency_table([*rows, ("all", document["latency"])])
+    return [*table, "", "Of attempts that succeeded; 'all' from when each was due to its end"]
+
+
+def _server(found: dict[str, Any] | None) -> list[str]:
+    """Return lines of what a server took; none where its process is not known."""
+    if found is None:
+        return []
+    return [
+        number_field("Server memory before", found["memory_begin"] / 1e6, "MB", ",.1f"),
+        number_field("Server memory after", found["memory_end"] / 1e6, "MB", ",.1f"),
+        number_field("Server CPU time", found["cpu_seconds"], "seconds", ",.2f"),
+    ]
+
+
+def _cost(server: Process) -> dict[str, Any]:
+    server.mark()
+    return {
+        "pid": server.pid,
+        "memory_begin": server.memory[0],
+        "memory_end": server.memory[-1],
+        "cpu_seconds": sum(server.cpu_seconds),
+    }

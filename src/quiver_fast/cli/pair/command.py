@@ -67,6 +67,7 @@ example usage:
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
   $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate that keeps it
   $ quiver //localhost/q0 --churn 1k   # A thousand new connections per second
+  $ quiver //localhost/q0 --hold 10k   # Idle connections, and what each costs
   $ quiver schema run                   # The JSON Schema of what --json prints
 
 Options marked (pyfast) need implementations with our extensions.
@@ -94,8 +95,8 @@ def _run(argv: list[str]) -> int:
         print(workload_text(parser, args), end="")
         return EXIT_OK
     with metered(_NAME, args):
-        if args.churn:
-            return _churn(args)
+        if args.churn or args.hold:
+            return _connect(args)
         if args.find_rate:
             return _find_rate(args)
         if args.sweep:
@@ -180,11 +181,12 @@ def _sweep(args: argparse.Namespace) -> int:
     return EXIT_OK if args.init_only else sweep.run()
 
 
-def _churn(args: argparse.Namespace) -> int:
-    # It has an engine in this process, which no other measurement needs.
+def _connect(args: argparse.Namespace) -> int:
+    # They have an engine in this process, which no other measurement needs.
     from quiver_fast.cli.pair.churn import ChurnRun
+    from quiver_fast.cli.pair.hold import HoldRun
 
-    run = ChurnRun(_NAME, args, Console(args))
+    run = (ChurnRun if args.churn else HoldRun)(_NAME, args, Console(args))
     check_output_dir(args.output, ROLES, args.force)
     return EXIT_OK if args.init_only else run.run()
 

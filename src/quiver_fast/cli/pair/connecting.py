@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import ipaddress
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from quiver_fast.analysis.model.ranks import BENCH, IN_MICROSECONDS
+from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.arguments import endpoint
 from quiver_fast.arrow import make_connection, security_of
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, contract_arguments, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions
-from quiver_fast.cli.arrow.summary_text import number_field
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
 from quiver_fast.contract import parse
 from quiver_fast.errors import UsageError
@@ -26,9 +26,16 @@ if TYPE_CHECKING:
     import socket
 
     from quiver_fast.engine.connection import Connection
+    from quiver_fast.run.pacer import DelayHistogram
 
-__all__ = ["Server", "Target", "failures", "failures_text", "server_lines"]
+__all__ = [
+    "Process", "Target", "failures", "failures_text", "latency_of", "latency_table", "server_at",
+]  # fmt: skip
 
+RANKS = {key: rank for key, rank in IN_MICROSECONDS.items() if str(rank) in BENCH}
+"""The percentiles of a latency, by their keys in documents."""
+
+_WIDTH = 11
 # --timeout 0 is for ever, which a clock does not have.
 _FOR_EVER = 10**9
 
@@ -77,41 +84,41 @@ class Target:
         return make_connection(self.config, sock, self._place, name, self._security, self._control)
 
 
-@dataclass
-class Server:
-    """The process of a server on this machine, and what it took at the beginning."""
+class Process:
+    """A process whose cost is told: what it took at marks in time."""
 
-    pid: int
-    usage: Usage
-    memory: int
-    cpu_ms: int
+    def __init__(self, pid: int) -> None:
+        """Begin with a mark."""
+        self.pid = pid
+        self._usage = Usage(pid)
+        self.memory: list[int] = []
+        """Resident bytes at each mark, with those of its children."""
+        self.cpu_seconds: list[float] = []
+        """CPU time from each mark to the next."""
+        self._cpu_ms = 0
+        self.mark()
+        self.cpu_seconds.clear()
 
-    @classmethod
-    def at(cls, address: str, port: int) -> Server | None:
-        """Return the process that listens there; None if it is not here, or not to be seen."""
-        if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
-            return None
-        try:
-            found = psutil.net_connections("tcp")
-        except psutil.Error:
-            return None
-        listening = [one for one in found if one.status == psutil.CONN_LISTEN and one.laddr]
-        pids = {one.pid for one in listening if one.laddr[1:] == (port,) and one.pid}
-        if len(pids) != 1:
-            return None
-        usage = Usage(pid := pids.pop())
-        usage.sample()
-        return cls(pid, usage, usage.rss, usage.cpu_ms)
+    def mark(self) -> None:
+        """Note what it takes now."""
+        before = self._cpu_ms
+        self._usage.sample()
+        self._cpu_ms = self._usage.cpu_ms
+        self.memory.append(self._usage.rss)
+        self.cpu_seconds.append((self._cpu_ms - before) / 1000)
 
-    def figures(self) -> dict[str, Any]:
-        """Return what it takes now, beside what it took at the beginning."""
-        self.usage.sample()
-        return {
-            "pid": self.pid,
-            "memory_begin": self.memory,
-            "memory_end": self.usage.rss,
-            "cpu_seconds": (self.usage.cpu_ms - self.cpu_ms) / 1000,
-        }
+
+def server_at(address: str, port: int) -> Process | None:
+    """Return the process that listens there; None if it is not here, or not to be seen."""
+    if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+        return None
+    try:
+        found = psutil.net_connections("tcp")
+    except psutil.Error:
+        return None
+    listening = [one for one in found if one.status == psutil.CONN_LISTEN and one.laddr]
+    pids = {one.pid for one in listening if one.laddr[1:] == (port,) and one.pid}
+    return Process(pids.pop()) if len(pids) == 1 else None
 
 
 def failures(reasons: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -125,12 +132,19 @@ def failures_text(found: list[dict[str, Any]]) -> list[str]:
     return [f"{one['count']:>{width},}  {one['reason']}" for one in found]
 
 
-def server_lines(found: Mapping[str, Any] | None) -> list[str]:
-    """Return lines of what a server took; none where its process is not known."""
-    if found is None:
-        return []
-    return [
-        number_field("Server memory before", found["memory_begin"] / 1e6, "MB", ",.1f"),
-        number_field("Server memory after", found["memory_end"] / 1e6, "MB", ",.1f"),
-        number_field("Server CPU time", found["cpu_seconds"], "seconds", ",.2f"),
-    ]
+def latency_of(found: DelayHistogram) -> dict[str, Any] | None:
+    """Return the percentiles of latencies in microseconds; None without any."""
+    if not found.total:
+        return None
+    figures = {key: found.percentile(rank) / 1000 for key, rank in RANKS.items()}
+    return {"count": found.total, **figures}
+
+
+def latency_table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return a head, and a line for each name and its latencies."""
+    heads = ("max" if rank == 100 else f"p{rank:g}" for rank in RANKS.values())
+    lines = [" " * _WIDTH + "".join(f"{head:>{_WIDTH}}" for head in heads)]
+    for name, latency in rows:
+        values = "".join(f"{latency_text(latency[key], 'us'):>{_WIDTH}}" for key in RANKS)
+        lines.append(f"{name:<{_WIDTH}}{values}")
+    return lines

@@ -160,6 +160,14 @@ def _add_connecting(group: argparse._ArgumentGroup) -> None:
         "connection (default connection)",
     )
 
+    group.add_argument(
+        "--hold",
+        metavar="COUNT",
+        type=within(count, 1, 10**6),
+        help="Open COUNT connections and keep them idle for --duration; tell what each costs, "
+        "and which were lost",
+    )
+
 
 def _add_sweep(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
@@ -180,6 +188,9 @@ def check_set_options(args: argparse.Namespace) -> None:
     """
     if args.churn:
         _check_connecting(args, "--churn", _CHURN_OPTIONS)
+        return
+    if args.hold:
+        _check_connecting(args, "--hold", _HOLD_OPTIONS)
         return
     if args.churn_of != "connection":
         raise UsageError("--churn-of has no effect without --churn")

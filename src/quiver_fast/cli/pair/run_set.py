@@ -18,6 +18,7 @@ from quiver_fast.analysis.read.set_layout import (
     BASELINE,
     CANDIDATE,
     CHURN_DOCUMENT,
+    HOLD_DOCUMENT,
     RATE_DOCUMENT,
     SET_DOCUMENT,
     SWEEP_DOCUMENT,
@@ -39,6 +40,7 @@ from quiver_fast.schemas import marked
 __all__ = ["RunSet", "remove_runs", "remove_set", "turns"]
 
 _LOG = ".txt"
+_DOCUMENTS = (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT, CHURN_DOCUMENT, HOLD_DOCUMENT)
 
 
 def turns(runs: int, sides: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -257,7 +259,7 @@ def _summary(runs: Sequence[RunFigures]) -> dict[str, Any]:
 
 def remove_set(directory: Path) -> None:
     """Remove the files of an earlier set from ``directory``, and nothing else."""
-    for name in (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT, CHURN_DOCUMENT):
+    for name in _DOCUMENTS:
         (directory / name).unlink(missing_ok=True)
     remove_runs(directory)
 
