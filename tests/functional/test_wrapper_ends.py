@@ -49,6 +49,28 @@ def ids_of(folder: Path, role: str) -> list[list[int]]:
     return [[] if ids is None else ids.tolist() for ids in found]
 
 
+@pytest.mark.parametrize("ends", [[], ["--senders", "2", "--receivers", "3"]])
+def test_a_condition_on_a_period_ends_the_run(
+    server: Server, tmp_path: Path, ends: list[str]
+) -> None:
+    """In order: all that was sent by then is received, analysed and kept."""
+    url, out = f"//127.0.0.1:{server.port}/abort{len(ends)}", tmp_path / "out"
+    end = quiver(
+        url, *ends, "--rate", "1k", "--duration", "10m", "--abort-if", "p99>600s",
+        "--abort-if", "rate>0", "--output", str(out), "--json",
+    )  # fmt: skip
+    assert end.code == 1, end
+    document = document_of(end)
+    reason = document["reason"]
+    assert reason.startswith("stopped by --abort-if rate>0: at ")
+    assert end.stderr.splitlines()[-1] == f"quiver: error: {reason}"
+    assert not document["complete"]
+    assert document["results"]["message_count"] > 0
+    summaries = [parsed(file.read_text()) for file in out.glob("*-summary.json")]
+    assert {summary["reason"] for summary in summaries} == {reason}
+    assert document_of(run([*ANALYZE, str(out), "--json"]))["results"] == document["results"]
+
+
 def test_a_backlog_is_there_before_the_receiver(server: Server, tmp_path: Path) -> None:
     end = quiver(
         f"//127.0.0.1:{server.port}/backlog", "--backlog", "20k", "--rate", "1k", "--duration",

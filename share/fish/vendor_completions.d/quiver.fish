@@ -56,6 +56,7 @@ complete -c quiver -l format -x -a 'auto upstream' -d 'Print tables and summarie
 complete -c quiver -l runs -x -d 'Measure COUNT times, each run into a directory of its own below DIR, and sum up'
 complete -c quiver -l baseline -x -d 'Measure BASELINE as often, in turns'
 complete -c quiver -l fail-if -x -d 'Exit with 99 if CONDITION holds of any run, the baseline\'s aside, or of the comparison, or if a run does not have the figure'
+complete -c quiver -l abort-if -x -d 'Stop the run, which fails then, when CONDITION, such as \'p99>1s\', holds of a period of 2 seconds in which it sends'
 complete -c quiver -l allow-incomplete -d 'Go on after an incomplete run of a set, and count what it measured'
 complete -c quiver -l find-rate -x -d 'Find the highest rate at which CONDITION, such as \'p99<10ms\' or \'p99<10ms and max<1s\', holds, the schedule is kept and nothing queues up'
 complete -c quiver -l within -x -d 'End the search of --find-rate after DURATION'

@@ -20,6 +20,7 @@ from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback
 from quiver_fast.cli.arrow.verdict import judge
+from quiver_fast.cli.pair.abort import Abort
 from quiver_fast.cli.pair.ends_drain import Crew, QueueDrain
 from quiver_fast.cli.pair.ends_plan import EndsPlans, has_ends
 from quiver_fast.cli.pair.ends_watch import EndsSupervisor
@@ -86,6 +87,7 @@ class EndsRun:
         self._senders: list[ArrowRun] = []
         self._receivers: list[ArrowRun] = []
         self._begun = False
+        self._abort = Abort(plans.abort_if, plans.warmup)
         self._drains: list[QueueDrain] = []
         self._interruption: str | None = None
         self._queues = [self._queue(number) for number in range(plans.queues)]
@@ -119,7 +121,7 @@ class EndsRun:
             if not self._signals.count:
                 self._run_arrows()
         # A signal that comes later does not change a run that is over.
-        self._interruption = self._signals.reason
+        self._interruption = self._signals.reason or self._abort.reason
 
     def _prepare_queues(self) -> None:
         for number, queue in enumerate(self._queues):
@@ -140,12 +142,13 @@ class EndsRun:
     def _take(self, snapshots: dict[str, Snapshot]) -> None:
         self._view.add(snapshots)
         self._on_snapshot(snapshots)
+        self._abort.look(snapshots, self._runs)
 
     def _go_on(self) -> None:
         self._release()
         for drain in self._drains:
             drain.advance()
-        if self._signals.count:
+        if self._signals.count or self._abort.reason:
             self._view.state("Stopping")
         elif self._drains and not any(run.running for run in self._senders):
             self._view.state("Draining")

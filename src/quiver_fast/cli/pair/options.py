@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from quiver_fast.cli.arrow.queue_setup import add_queue_options
+from quiver_fast.cli.pair.abort import period_condition
 from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -116,6 +117,15 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="Exit with 99 if CONDITION holds of any run, the baseline's aside, or of the "
         "comparison, or if a run does not have the figure (may be repeated)",
+    )
+    add(
+        "--abort-if",
+        metavar="CONDITION",
+        type=period_condition,
+        action="append",
+        default=[],
+        help="Stop the run, which fails then, when CONDITION, such as 'p99>1s', holds of a period "
+        "of 2 seconds in which it sends: p50, p99, mean, rate or sender-rate (may be repeated)",
     )
     add(
         "--allow-incomplete",

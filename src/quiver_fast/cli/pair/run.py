@@ -25,10 +25,12 @@ from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.arrow.verdict import judge
+from quiver_fast.cli.pair.abort import Abort
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.pair.table import UpstreamView
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import find_arrow
+from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
 from quiver_fast.wall_clock import WallClock
@@ -68,6 +70,8 @@ class PairPlans:
             raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
         # `quiver-bench` has none.
         self.backlog: int | None = vars(args).get("backlog") or None
+        self.warmup: int = args.warmup
+        self.abort_if: list[Threshold] = vars(args).get("abort_if") or []
         if self.backlog:
             _check_backlog(args)
         # An arrow without extensions does not send the id, and would be refused.
@@ -183,6 +187,7 @@ class PairRun:
         self._supervisor = Supervisor(signals, self._take, self._go_on)
         self._runs: list[ArrowRun] = []
         self._drain: Drain | None = None
+        self._abort = Abort(plans.abort_if, plans.warmup)
         self._interruption: str | None = None
         self._queue = QueueSetup("quiver", plans.queue, plans.plan("receive"), console, signals)
 
@@ -200,7 +205,7 @@ class PairRun:
             if not self._signals.count:
                 self._run_arrows()
         # A signal that comes later does not change a run that is over.
-        self._interruption = self._signals.reason
+        self._interruption = self._signals.reason or self._abort.reason
 
     def _run_arrows(self) -> None:
         try:
@@ -213,11 +218,12 @@ class PairRun:
     def _take(self, snapshots: dict[str, Snapshot]) -> None:
         self._view.add(snapshots)
         self._on_snapshot(snapshots)
+        self._abort.look(snapshots, self._runs)
 
     def _go_on(self) -> None:
         if self._drain is not None:
             self._drain.advance()
-        if self._signals.count:
+        if self._signals.count or self._abort.reason:
             self._view.state("Stopping")
         elif len(self._runs) == len(ROLES) and not self._runs[1].running:
             self._view.state("Draining")

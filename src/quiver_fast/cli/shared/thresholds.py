@@ -109,6 +109,10 @@ class Threshold:
         """Whether it judges a comparison, and not each of its runs."""
         return self.figure == WORSE or self.figure in _CHANGES
 
+    def holds(self, value: float) -> bool:
+        """Say whether the condition holds of a value in its unit."""
+        return _OPERATORS[self.compares](value, self.limit)
+
     def check_comparison(self, comparison: dict[str, Any]) -> dict[str, Any]:
         """Judge a comparison: the keys are those of :meth:`check`.
 

@@ -1,0 +1,82 @@
+"""`quiver --abort-if`: conditions that end a run as soon as they hold of a period."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+
+from quiver_fast.analysis.model.units import figure_text
+from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.arrow.snapshots import Snapshot
+from quiver_fast.cli.shared.thresholds import Threshold, threshold
+
+__all__ = ["Abort", "period_condition"]
+
+
+def _milliseconds(microseconds: float | None) -> float | None:
+    return None if microseconds is None else microseconds / 1000
+
+
+# Of the snapshots of a period, the sender's and the receiver's, in the units of a condition.
+_FIGURES: dict[str, Callable[[Snapshot, Snapshot], float | None]] = {
+    "p50": lambda _, receiver: _milliseconds(receiver.latency_p50_us),
+    "p99": lambda _, receiver: _milliseconds(receiver.latency_p99_us),
+    "mean": lambda _, receiver: receiver.latency_us / 1000 if receiver.period_count else None,
+    "rate": lambda _, receiver: receiver.rate,
+    "sender-rate": lambda sender, _: sender.rate,
+}
+
+
+def period_condition(text: str) -> Threshold:
+    """Parse a condition on a figure that each period has: an argparse type."""
+    named = re.match(r"\s*([a-z][a-z0-9._-]*)", text.lower())
+    if named is not None and named[1] not in _FIGURES:
+        raise argparse.ArgumentTypeError(
+            f"'{named[1]}' in '{text}' is no figure of a period: those are {', '.join(_FIGURES)}"
+        )
+    return threshold(text)
+
+
+class Abort:
+    """Stops a run when a condition holds of a period."""
+
+    def __init__(self, conditions: Sequence[Threshold], warmup: int) -> None:
+        """Prepare to judge periods; those of the first ``warmup`` seconds are passed over."""
+        self._conditions, self._warmup = conditions, warmup
+        self._start: float | None = None
+        self.reason: str | None = None
+        """Why the run was stopped; None while it was not."""
+
+    def look(self, snapshots: dict[str, Snapshot], runs: Sequence[ArrowRun]) -> None:
+        """Judge a period, and stop all runs if a condition holds of it.
+
+        Periods count from the first message received, and while all senders run: what is before
+        and after is a start or an end, and slow whatever the target is.
+
+        Args:
+            snapshots: of the period, by role.
+            runs: all arrows.
+        """
+        receiver, sender = snapshots.get("receiver"), snapshots.get("sender")
+        if self.reason is not None or receiver is None or sender is None or not receiver.count:
+            return
+        began = receiver.timestamp - receiver.covered
+        self._start = began if self._start is None else self._start
+        sending = all(run.running for run in runs if run.plan.role == "sender")
+        if not sending or began < self._start + self._warmup * 1000:
+            return
+        for condition in self._conditions:
+            value = _FIGURES[condition.figure](sender, receiver)
+            if value is not None and condition.holds(value):
+                seconds = (receiver.timestamp - self._start) / 1000
+                self._stop(runs, condition, value, seconds)
+                return
+
+    def _stop(
+        self, runs: Sequence[ArrowRun], condition: Threshold, value: float, seconds: float
+    ) -> None:
+        found = f"{condition.figure} was {figure_text(value, condition.unit)}"
+        self.reason = f"stopped by --abort-if {condition.condition}: at {seconds:.1f} s {found}"
+        for run in runs:
+            run.stop(self.reason)
