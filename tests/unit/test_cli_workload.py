@@ -271,6 +271,8 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     **dict.fromkeys(["queues", "processes", "transaction-size", "metrics-port"], COUNTS),
     "max-frame-size": st.integers(512, 2**31 - 1),
     "priority": st.integers(0, 9),
+    **dict.fromkeys(["churn", "hold"], st.sampled_from(["1", "10k"])),
+    "churn-of": st.sampled_from(["connection", "session", "link"]),
     "rate": st.sampled_from(["0", "10k", "0.5", "0.00001", "999999.123456789"]),
     "ramp": st.just("1..2:3s"),
     "rate-steps": STEPS,
