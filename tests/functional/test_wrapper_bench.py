@@ -67,6 +67,21 @@ def test_every_option_reaches_both_arrows(fake, tmp_path):
     assert server[2] == "path=q0"
 
 
+def test_a_search_for_a_rate_in_each_combination(fake, tmp_path):
+    out = tmp_path / "out"
+    words = ("--include-senders", "pyfast", "--include-receivers", "pyfast", "--peer-to-peer")
+    done = fake.run("bench", *words, "--find-rate", "p99<1ns", "--rate", "2", "-d", "1s",
+                    "--output", str(out))  # fmt: skip
+    assert statuses(done) == {"pyfast -> pyfast": "FAILED"}, done
+    [result] = load(out, "bench.json")["results"]
+    assert result["reason"].startswith("no limit was found: not even 1/s is sustained: p99 is")
+    assert [step["rate"] for step in result["found_rate"]["steps"]] == [2, 1, 1]
+    assert result["workload"]["find-rate"] == ["p99<1ns"]
+    assert (out / "pyfast/none/pyfast/pair/run-01/sender-summary.json").exists()
+    refused = fake.run("bench", *words, "--find-rate", "p99<1ns", "--count", "9")
+    assert (refused.returncode, "--count" in refused.stderr) == (2, True)
+
+
 def test_many_ends_of_each_combination(fake, tmp_path):
     out = tmp_path / "out"
     done = fake.run("bench", *SERVED, "--client-server", "--senders", "2", "--receivers", "2",

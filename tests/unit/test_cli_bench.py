@@ -123,6 +123,17 @@ def test_text():
     assert bench_text([], at_a_rate=False) == ""
 
 
+def test_text_of_searches():
+    found = {"rate": 1911, "low": 1789, "high": 2010, "reason": "at 2,000/s: p99 is 12 ms"}
+    slower = {"rate": 1200, "low": 1100, "high": 1300, "reason": None}
+    named = {"c -> d": slower, "a -> b": found}
+    results = [result(name, one["rate"]) | {"found_rate": one} for name, one in named.items()]
+    lines = bench_text(results, at_a_rate=False).splitlines()
+    assert re.fullmatch(r"Rank +Combination +Sustained \[m/s\] +From +To +Just above", lines[3])
+    assert re.fullmatch(r" *1  a -> b +1,911 +1,789 +2,010  at 2,000/s: p99 is 12 ms", lines[5])
+    assert re.fullmatch(r" *2  c -> d +1,200 +1,100 +1,300  -", lines[6])
+
+
 def test_what_failed_is_in_the_list_with_its_reason():
     results = [result("a -> b", 10), result("x", None, status="FAILED")]
     assert failures_text(results).splitlines() == ["", "FAILURES", "", "x: it <broke>"]

@@ -45,6 +45,8 @@ complete -c quiver-bench -l senders -x -d 'Run COUNT senders at once, each with 
 complete -c quiver-bench -l receivers -x -d 'Run COUNT receivers at once, each with a --credit of its own'
 complete -c quiver-bench -l queues -x -d 'Spread the ends over COUNT queues in turns'
 complete -c quiver-bench -l processes -x -d 'Spread the ends over COUNT processes, half of them for each side'
+complete -c quiver-bench -l find-rate -x -d 'Find the highest rate at which CONDITION, such as \'p99<10ms\' or \'p99<10ms and max<1s\', holds, the schedule is kept and nothing queues up'
+complete -c quiver-bench -l within -x -d 'End the search of --find-rate after DURATION'
 complete -c quiver-bench -l cert -r -F -d 'The TLS certificate file of the servers'
 complete -c quiver-bench -l key -r -F -d 'The TLS private key file of the servers'
 complete -c quiver-bench -l trust-store -r -F -d 'The certificates to trust'

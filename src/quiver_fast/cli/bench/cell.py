@@ -153,8 +153,17 @@ class _CellRun:
         )
 
     def _pair(self, url: AddressUrl | None) -> dict[str, Any]:
-        plans = make_plans(_pair_arguments(self._cell, self._args, url))
-        directory = self._directory / "pair"
+        args = _pair_arguments(self._cell, self._args, url)
+        plans, directory = make_plans(args), self._directory / "pair"
+        if args.find_rate:
+            conditions = [condition.condition for condition in args.find_rate]
+            args.workload = plans.workload | {"find-rate": conditions, "within": args.within}
+            # Only a search pays for the import.
+            from quiver_fast.cli.pair.found_rate import FindRate
+
+            search = FindRate(args, self._cell.name, directory, self._signals, self._progress)
+            search.search()
+            return search.document() | {"reason": search.problem}
         shown = RunProgress(self._progress, self._args.count, self._args.duration)
         run = make_run(plans, directory, self._console, self._signals, shown)
         run.run()
@@ -192,7 +201,8 @@ def _result(
     ``duration`` (seconds), ``rate`` (messages/s, end to end), ``latency_ms`` by percentile,
     ``cpu_us`` per message by role, and numbers of messages: ``unreceived`` (sent, and still
     in the queue, or lost, when the receiver ended), ``lost`` (those of them that are proven
-    to be), ``older`` (left in the queue by an earlier run) and ``duplicate``.
+    to be), ``older`` (left in the queue by an earlier run) and ``duplicate``. With --find-rate
+    ``found_rate`` is what was found, ``rate`` its answer, and the other figures are None.
     """
     return {
         "name": cell.name,
@@ -210,10 +220,12 @@ def _result(
 
 def _figures(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, Any]:
     results, delivery = document.get("results") or {}, document.get("delivery") or {}
+    found = document.get("found_rate")
     return {
         "count": results.get("message_count"),
         "duration": results.get("duration"),
-        "rate": results.get("end_to_end_rate"),
+        "rate": results.get("end_to_end_rate") if found is None else found["rate"],
+        "found_rate": found,
         "latency_ms": _latency(document.get("receiver")),
         "cpu_us": _cpu(document, server_cpu_ms),
         "unreceived": delivery.get("unreceived"),

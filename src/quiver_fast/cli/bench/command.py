@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from quiver_fast.cli.bench.matrix import Cell, bench_cells
 from quiver_fast.cli.bench.page import bench_html, log_ends
 from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.pair.ends_plan import add_ends_options
-from quiver_fast.cli.pair.options import measuring_parser
-from quiver_fast.cli.pair.workload import workload_of
+from quiver_fast.cli.pair.options import add_search_options, check_search, measuring_parser
+from quiver_fast.cli.pair.workload import given_by, workload_of
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -59,6 +60,7 @@ output files:
 
 example usage:
   $ quiver-bench --include-servers rabbitmq,artemis,pyfast --client-server
+  $ quiver-bench --client-server --find-rate 'p99<10ms'
   $ quiver-bench --mixed-pairs --duration 5s --output out
   $ quiver-bench --mixed-pairs --duration 5s --output out --resume
 
@@ -83,7 +85,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = make_parser().parse_args(argv)
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    if args.find_rate:
+        _check_search(args, given_by(parser, argv))
     _check(args)
     cells = bench_cells(args)
     if args.resume:
@@ -93,6 +98,16 @@ def _run(argv: list[str]) -> int:
     if args.init_only:
         return EXIT_OK
     return _Bench(args, cells, make_output_dir(args.output)).run()
+
+
+def _check_search(args: argparse.Namespace, given: Mapping[str, Any]) -> None:
+    """Check what a search in each combination needs, and give its trials their length."""
+    # Only a search pays for the import.
+    from quiver_fast.cli.pair.rate_search import trial_seconds
+
+    if "duration" not in given:
+        args.duration = trial_seconds(args.within)
+    check_search(args)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -136,7 +151,8 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    return {name: value for name, value in vars(args).items() if name not in _OF_THIS_CALL}
+    options = {name: value for name, value in vars(args).items() if name not in _OF_THIS_CALL}
+    return options | {"find_rate": [condition.condition for condition in args.find_rate]}
 
 
 class _Bench:
@@ -177,7 +193,7 @@ class _Bench:
     @property
     def _at_a_rate(self) -> bool:
         """Say whether all pairs had the same load, so that latency ranks them."""
-        return bool(self._args.rate or self._args.rate_steps)
+        return bool(self._args.rate or self._args.rate_steps) and not self._args.find_rate
 
     def _document(self) -> dict[str, Any]:
         order = ranked(self._results, self._at_a_rate)
@@ -267,6 +283,7 @@ def make_parser() -> ArgumentParser:
     add_arrow_options(parser)
     add_pair_options(parser)
     add_ends_options(parser)
+    add_search_options(parser.add_argument_group("run options"))
     group = parser.add_argument_group("security options")
     group.add_argument("--cert", metavar="FILE", help="The TLS certificate file of the servers")
     group.add_argument("--key", metavar="FILE", help="The TLS private key file of the servers")

@@ -13,7 +13,7 @@ from quiver_fast.analysis.show.headline import environment_facts
 from quiver_fast.analysis.show.html import html_facts, html_grid, html_page, html_tiles
 from quiver_fast.analysis.show.scales import latency_scale, percentile_scale
 from quiver_fast.cli.bench.cell import FAILED, PASSED
-from quiver_fast.cli.bench.table import CAPTION, HEADS, Result, table_rows
+from quiver_fast.cli.bench.table import Result, caption, heads, table_rows
 
 __all__ = ["bench_html", "log_ends"]
 
@@ -33,15 +33,15 @@ def bench_html(document: Mapping[str, Any], logs: Mapping[str, str] | None = Non
         logs: the end of what a failed combination printed, by its name.
     """
     results, options = document["results"], document["options"]
-    at_a_rate = bool(options["rate"] or options["rate_steps"])
+    at_a_rate = bool(options["rate"] or options["rate_steps"]) and not options.get("find_rate")
     passed = [result for result in results if result["status"] == PASSED]
     failed = [result for result in results if result["status"] == FAILED]
     body = [f"<header><h1>Quiver bench</h1>{_lead(document, passed, failed)}</header>"]
     if passed:
         body.append("<h2>Ranking</h2>" + _ranking(passed, at_a_rate))
         body += [_curves(passed), "<h2>Figures</h2>"]
-        body.append(html_grid(HEADS, table_rows(results, at_a_rate), "Figures"))
-        body.append(f'<p class="note">{escape(" ".join(CAPTION.split()))}</p>')
+        body.append(html_grid(heads(results), table_rows(results, at_a_rate), "Figures"))
+        body.append(f'<p class="note">{escape(" ".join(caption(results).split()))}</p>')
     body += [_failures(failed, logs or {}), _servers(results)]
     body.append("<h2>Options</h2>" + _pairs(options, "Options"))
     body.append("<h2>Environment</h2>" + _pairs(document["environment"], "Environment"))

@@ -9,20 +9,24 @@ from quiver_fast.analysis.model.units import average_text
 from quiver_fast.cli.bench.cell import FAILED, PASSED
 
 __all__ = [
-    "CAPTION", "HEADS", "Result", "bench_text", "cell_line", "failures_text", "ranked",
+    "Result", "bench_text", "caption", "cell_line", "failures_text", "heads", "ranked",
     "table_rows",
 ]  # fmt: skip
 
 _LINE_WIDTH = 111
 
-HEADS = (
+_HEADS = (
     "Rank", "Combination", "Rate [m/s]", "p50", "p99", "p99.9", "Sender [us/m]",
     "Server [us/m]", "Receiver [us/m]", "Unreceived",
 )  # fmt: skip
-CAPTION = (
+_HEADS_OF_SEARCHES = ("Rank", "Combination", "Sustained [m/s]", "From", "To", "Just above")
+_CAPTION = (
     "Rate: messages from end to end per second. p50 to p99.9: latency. "
     "us/m: CPU microseconds per\nmessage of each process. Unreceived: sent, and in the queue or "
     "lost when the receiver ended."
+)
+_CAPTION_OF_SEARCHES = (
+    "Sustained: the highest rate that was, and the interval in which it is with 95 % probability."
 )
 Result = Mapping[str, Any]
 
@@ -46,15 +50,29 @@ def ranked(results: Sequence[Result], at_a_rate: bool) -> list[Result]:
     return sorted(passed, key=lambda result: (-(result["rate"] or 0), _p99(result)))
 
 
+def _are_searches(results: Sequence[Result]) -> bool:
+    return any(result.get("found_rate") is not None for result in results)
+
+
+def heads(results: Sequence[Result]) -> tuple[str, ...]:
+    """Return the heads of the ranked table: of runs, or of searches for a rate."""
+    return _HEADS_OF_SEARCHES if _are_searches(results) else _HEADS
+
+
+def caption(results: Sequence[Result]) -> str:
+    """Return what the columns of the ranked table mean."""
+    return _CAPTION_OF_SEARCHES if _are_searches(results) else _CAPTION
+
+
 def bench_text(results: Sequence[Result], at_a_rate: bool) -> str:
     """Return the ranked table as text; empty if nothing passed."""
-    rows = [HEADS, *table_rows(results, at_a_rate)]
+    rows = [heads(results), *table_rows(results, at_a_rate)]
     if len(rows) == 1:
         return ""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join(["", "RESULTS", "", lines[0], rule, *lines[1:], "", CAPTION])
+    return "\n".join(["", "RESULTS", "", lines[0], rule, *lines[1:], "", caption(results)])
 
 
 def failures_text(results: Sequence[Result]) -> str:
@@ -69,7 +87,7 @@ def _p99(result: Result) -> float:
 
 
 def table_rows(results: Sequence[Result], at_a_rate: bool) -> list[tuple[str, ...]]:
-    """Return the cells of the ranked table under ``HEADS``."""
+    """Return the cells of the ranked table under its heads."""
     return [
         (str(rank), result["name"], *_figures(result))
         for rank, result in enumerate(ranked(results, at_a_rate), start=1)
@@ -77,6 +95,10 @@ def table_rows(results: Sequence[Result], at_a_rate: bool) -> list[tuple[str, ..
 
 
 def _figures(result: Result) -> list[str]:
+    found = result.get("found_rate")
+    if found is not None:
+        rates = [_shown(found[key], ",d") for key in ("rate", "low", "high")]
+        return [*rates, found["reason"] or "-"]
     # In milliseconds, whatever the clock of the implementation; shown with three digits.
     latency, cpu = result["latency_ms"] or {}, result["cpu_us"]
     return [
@@ -92,9 +114,10 @@ def _shown(value: float | None, form: str) -> str:
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Return the fields in their columns: the names to the left, figures to the right."""
-    left = HEADS.index("Combination")
+    """Return the fields in their columns: words to the left, figures to the right."""
+    left = (_HEADS.index("Combination"), _HEADS_OF_SEARCHES.index("Just above"))
+    words = left if len(row) == len(_HEADS_OF_SEARCHES) else left[:1]
     return [
-        field.ljust(width) if column == left else field.rjust(width)
+        field.ljust(width) if column in words else field.rjust(width)
         for column, (field, width) in enumerate(zip(row, widths, strict=True))
     ]

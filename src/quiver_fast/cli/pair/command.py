@@ -15,7 +15,7 @@ from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.baseline import read_baseline
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
-from quiver_fast.cli.pair.found_rate import FindRate
+from quiver_fast.cli.pair.found_rate import find_rate
 from quiver_fast.cli.pair.options import (
     BASELINE_HELP,
     add_measuring_options,
@@ -172,7 +172,7 @@ def _find_rate(args: argparse.Namespace) -> int:
     check_output_dir(args.output, ROLES, args.force)
     if args.init_only:
         return EXIT_OK
-    return FindRate(_NAME, args, target, Console(args)).run()
+    return find_rate(_NAME, args, target, Console(args))
 
 
 def _sweep(args: argparse.Namespace) -> int:

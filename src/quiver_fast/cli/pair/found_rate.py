@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.compare.sets import run_figures
@@ -28,7 +29,7 @@ from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 
-__all__ = ["FindRate", "failure"]
+__all__ = ["FindRate", "failure", "find_rate"]
 
 _START = 1000
 
@@ -100,41 +101,50 @@ def _missed(condition: Threshold, document: dict[str, Any]) -> str | None:
 
 
 class FindRate:
-    """Measures at one rate after the other, and reports what was found."""
+    """Measures at one rate after the other."""
 
     def __init__(
-        self, command: str, args: argparse.Namespace, target: str, console: Console
+        self,
+        args: argparse.Namespace,
+        target: str,
+        directory: Path,
+        signals: SignalWatch,
+        progress: Progress | None = None,
     ) -> None:
         """Prepare a search.
 
         Args:
-            command: who speaks.
             args: the options of `quiver`, checked; ``find_rate`` has at least one condition.
             target: what is measured, for people.
-            console: where the report goes.
+            directory: where its files go.
+            signals: the watch on signals, entered when it begins.
+            progress: where each trial is shown; None for a line of its own.
         """
-        self._command = command
         self._args = args
-        self._console = console
-        self._signals = SignalWatch()
+        self._signals = signals
         self._start = args.rate or _START
         self._runs: list[_Run] = []
         self._fault: str | None = None
         self._target = target
-        self._directory = make_output_dir(args.output)
+        self._directory = directory
+        self._progress = progress
 
-    def run(self) -> int:
-        """Search until the answer is confirmed or the time is over; return the exit code."""
-        self._console.note(f"Saving output files to '{self._directory}'")
+    def search(self) -> None:
+        """Search until the answer is confirmed, or the time is over, or a signal comes."""
         remove_set(self._directory)
         begin = time.monotonic()
-        with self._signals:
-            while self._fault is None and not self._signals.count:
-                found = next_trial(self._trials, self._start, self._left(begin))
-                if found is None:
-                    break
-                self._try(*found)
-        return self._report()
+        while self._fault is None and not self._signals.count:
+            found = next_trial(self._trials, self._start, self._left(begin))
+            if found is None:
+                break
+            self._try(*found)
+
+    @property
+    def problem(self) -> str | None:
+        """Why there is no answer; None where there is one."""
+        if self._fault is not None or self._limit.is_enclosed:
+            return self._fault
+        return f"no limit was found: {self._why_none()}" if self._runs else "nothing was tried"
 
     @property
     def _trials(self) -> list[Trial]:
@@ -163,15 +173,18 @@ class FindRate:
         name = run_name(len(self._runs) + 1, MOST_TRIALS)
         directory = self._directory / name
         label = f"{name} {rate:,}/s"
-        with Progress(label, enabled=not self._args.quiet) as progress:
-            place = Place(name, directory, directory.with_suffix(".txt"))
-            side = OwnSide(self._target, self._args_at(rate))
-            taken = measured(side, place, self._signals, progress)
+        place = Place(name, directory, directory.with_suffix(".txt"))
+        side = OwnSide(self._target, self._args_at(rate))
+        if self._progress is None:
+            with Progress(label, enabled=not self._args.quiet) as progress:
+                taken = measured(side, place, self._signals, progress)
+        else:
+            taken = measured(side, place, self._signals, self._progress)
         if self._signals.count:
             return
         found = self._run_of(name, rate, confirms, taken)
         self._runs.append(found)
-        if not self._args.quiet:
+        if self._progress is None and not self._args.quiet:
             print(f"{label}: {trial_text(_line(found))}", file=sys.stderr, flush=True)
         if not found.received:
             # Not a matter of the rate: the target is not there, or refuses.
@@ -192,12 +205,12 @@ class FindRate:
             dict(figures.steady) if figures.values else None,
         )
 
-    def _document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return what ``--json`` prints and ``rate.json`` keeps; docs/analysis.md has the keys."""
         limit = self._limit
         low, high = limit.interval
         at, above = limit.confirmations
-        return {
+        document = {
             "output_dir": str(self._directory),
             "workload": self._args.workload,
             "target": self._target,
@@ -215,6 +228,7 @@ class FindRate:
             "reason": self._signals.reason or self._fault,
             "environment": environment(),
         }
+        return marked("found-rate", document)
 
     def _above(self) -> str | None:
         """Return what failed just above the answer."""
@@ -224,31 +238,41 @@ class FindRate:
         nearest = min(above, key=lambda run: run.rate, default=failed[-1] if failed else None)
         return None if nearest is None else f"at {nearest.rate:,}/s: {nearest.failure}"
 
-    def _report(self) -> int:
-        """Save and print what was found, and return the exit code."""
-        document = marked("found-rate", self._document())
-        try:
-            write_json(self._directory / RATE_DOCUMENT, document)
-        except OSError as error:
-            self._fault = self._fault or error_text(error)
-        self._console.document(document)
-        self._console.show(found_rate_text(document).rstrip("\n"))
-        if self._signals.exit_code is not None:
-            report_error(self._command, f"{self._signals.reason}: the search was not over")
-            return self._signals.exit_code
-        if self._fault is not None:
-            report_error(self._command, self._fault)
-            return EXIT_FAILURE
-        if not self._limit.is_enclosed:
-            report_error(self._command, f"no limit was found: {self._why_none()}")
-            return EXIT_FAILURE
-        return EXIT_OK
-
     def _why_none(self) -> str:
         last = self._runs[-1]
         if last.failure is None:
             return f"{last.rate:,}/s and all below are sustained"
         return f"not even {last.rate:,}/s is sustained: {last.failure}"
+
+
+def find_rate(command: str, args: argparse.Namespace, target: str, console: Console) -> int:
+    """Search, report what was found, and return the exit code.
+
+    Args:
+        command: who speaks.
+        args: as of :class:`FindRate`.
+        target: likewise.
+        console: where the report goes.
+    """
+    directory, signals = make_output_dir(args.output), SignalWatch()
+    console.note(f"Saving output files to '{directory}'")
+    search = FindRate(args, target, directory, signals)
+    with signals:
+        search.search()
+    document, problem = search.document(), search.problem
+    try:
+        write_json(directory / RATE_DOCUMENT, document)
+    except OSError as error:
+        problem = problem or error_text(error)
+    console.document(document)
+    console.show(found_rate_text(document).rstrip("\n"))
+    if signals.exit_code is not None:
+        report_error(command, f"{signals.reason}: the search was not over")
+        return signals.exit_code
+    if problem is not None:
+        report_error(command, problem)
+        return EXIT_FAILURE
+    return EXIT_OK
 
 
 def _keeps_messages(args: argparse.Namespace) -> bool:

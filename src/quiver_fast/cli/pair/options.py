@@ -132,6 +132,14 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Go on after an incomplete run of a set, and count what it measured",
     )
+    add_search_options(group)
+    _add_sweep(group)
+    _add_connecting(group)
+
+
+def add_search_options(group: argparse._ArgumentGroup) -> None:
+    """Add what makes a measurement a search for a rate."""
+    add = group.add_argument
     add(
         "--find-rate",
         metavar="CONDITION",
@@ -149,8 +157,6 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         default=180,
         help="End the search of --find-rate after DURATION (default 3m)",
     )
-    _add_sweep(group)
-    _add_connecting(group)
 
 
 def _add_connecting(group: argparse._ArgumentGroup) -> None:
@@ -213,18 +219,13 @@ def check_set_options(args: argparse.Namespace) -> None:
     if args.resume and not args.sweep:
         raise UsageError("--resume goes on with a --sweep alone")
     if args.find_rate:
-        others = {"--count": args.count, "--rate-steps": args.rate_steps, "--sweep": args.sweep}
-        _refuse(of_sets | others, "with --find-rate")
-        if isinstance(args.rate, float):
-            raise UsageError("--find-rate tries whole rates: it begins at a whole --rate")
-        if not args.duration:
-            raise UsageError("--find-rate needs a --duration: it is how long a trial takes")
+        _refuse(of_sets | {"--sweep": args.sweep}, "with --find-rate")
+        check_search(args)
     elif args.sweep:
         _refuse(of_sets, "with --sweep")
     elif args.runs is None:
         del of_sets["--fail-if"]
         _refuse(of_sets, "without --runs")
-    refuse_comparisons(args.find_rate, "--find-rate", "in a search")
     if args.baseline is None:
         refuse_comparisons(args.fail_if, "--fail-if", "without --runs and --baseline")
 
@@ -240,6 +241,20 @@ def _check_connecting(args: argparse.Namespace, flag: str, allowed: set[str]) ->
         raise UsageError(f"{flag} needs a URL of a server")
     if not args.duration:
         raise UsageError(f"{flag} needs a --duration")
+
+
+def check_search(args: argparse.Namespace) -> None:
+    """Refuse options that a search for a rate cannot follow.
+
+    Raises:
+        UsageError: there is one.
+    """
+    _refuse({"--count": args.count, "--rate-steps": args.rate_steps}, "with --find-rate")
+    if isinstance(args.rate, float):
+        raise UsageError("--find-rate tries whole rates: it begins at a whole --rate")
+    if not args.duration:
+        raise UsageError("--find-rate needs a --duration: it is how long a trial takes")
+    refuse_comparisons(args.find_rate, "--find-rate", "in a search")
 
 
 def _refuse(values: Mapping[str, object], where: str) -> None:
