@@ -313,6 +313,10 @@ def make_receiver(
         from quiver_fast.engine.stream_receiver import StreamReceiver
 
         kind = StreamReceiver
+    elif config.exit_when:
+        from quiver_fast.engine.emptying_receiver import EmptyingReceiver
+
+        kind = EmptyingReceiver
     elif config.is_shaped:
         from quiver_fast.engine.shaped_receiver import ShapedReceiver
 
@@ -521,8 +525,7 @@ def write_report(
     report["peer"] = identity() if identity else UNKNOWN_PEER
     report["address"] = getattr(endpoint, "address", None)
     if config.has_many_ends:
-        counts = getattr(endpoint, "counts", [])
-        report["ends"] = {"first": config.first_end, "counts": counts}
+        report["ends"] = {"first": config.first_end, "counts": getattr(endpoint, "counts", [])}
     if config.purge:
         report["purged"] = getattr(endpoint, "purged", 0)
     if config.streaming:

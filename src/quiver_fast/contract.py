@@ -110,6 +110,7 @@ class ArrowConfig:
     purge: bool
     address: str | None
     filter: str | None
+    exit_when: str | None
     username: str | None
     password: str | None
     cert: str | None
@@ -266,6 +267,10 @@ def _check(config: ArrowConfig) -> None:
         raise UsageError("purge is the receiver's")
     if config.filter and (config.sends or config.passive or config.purge):
         raise UsageError("filter is for a receiver that attaches by itself, and does not purge")
+    if config.exit_when and (config.sends or config.server or config.passive or config.purge):
+        raise UsageError("exit-when is for a receiver of a server, and one that does not purge")
+    if config.exit_when and (config.is_shaped or config.streaming):
+        raise UsageError("exit-when excludes receive-delay, pause, release, reject and streaming")
     if config.backlog and (config.count or config.has_many_ends or config.body_file):
         raise UsageError("backlog excludes count, body-file and many ends")
     if config.backlog and config.sends and not (config.rate or config.rate_steps):
@@ -293,6 +298,7 @@ def _check_many_ends(config: ArrowConfig) -> None:
         "transaction-size": config.transaction_size,
         "streaming": config.streaming,
         "purge": config.purge,
+        "exit-when": config.exit_when,
     }
     unfit = [key for key, given in one_only.items() if given]
     if unfit:
@@ -326,6 +332,7 @@ def _check_csp(config: ArrowConfig) -> None:
         "purge": config.purge,
         "address": config.address,
         "filter": config.filter,
+        "exit-when": config.exit_when,
         "username": config.username,
         "sasl-mechanisms": config.sasl_mechanisms,
         "spin": not config.spin,

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from proton import Sender
 from support.arrows import arguments, pyfast, run_pyfast
 from support.control import Controlled, controlled
 from support.judgement import assert_clean, assert_error
+from support.pages_peer import Pages
 from support.processes import Finished, Running, free_port, wait_until
 from support.remote import serving
 from support.scripted_peer import Event, ScriptedPeer, close_connection_plainly, detach_plainly
@@ -368,32 +368,6 @@ def test_a_peer_that_does_not_answer_a_drain_is_left(tmp_path: Path) -> None:
     assert_clean(end)
     assert report["queue_empty"] is False
     assert report["peer"]["product"] is None
-
-
-class Pages(ScriptedPeer):
-    """ActiveMQ Classic: gives the rest of the credit back after each page of its queue."""
-
-    page = 5
-
-    def on_sendable(self, event: Event) -> None:
-        """Send nothing but when a drain asks for it."""
-
-    def on_link_flow(self, event: Event) -> None:
-        sender = event.link
-        if not (sender.is_sender and sender.drain_mode and sender.credit):
-            return
-        all_that_is_there = self.to_send
-        self.to_send = min(self.sent + self.page, all_that_is_there)
-        super().on_sendable(PageEvent(sender))
-        self.to_send = all_that_is_there
-        sender.drained()
-
-
-class PageEvent:
-    """As much of an event as a peer looks at when it sends."""
-
-    def __init__(self, sender: Sender) -> None:
-        self.sender = sender
 
 
 @pytest.mark.parametrize(("there", "empty"), [(3, True), (5, True), (6, False), (50, False)])

@@ -285,6 +285,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "format": st.sampled_from(["auto", "upstream"]),
     **dict.fromkeys(["fail-if", "find-rate"], CONDITIONS),
     "abort-if": st.lists(st.sampled_from(["p99>1ms", "rate<5k/s", "mean>=1s"]), min_size=1),
+    "exit-when": st.just("empty"),
     "sweep": st.lists(st.sampled_from(["rate=1,2", "credit=1..9:3"]), min_size=1),
     **dict.fromkeys(["subject", "group-id", "properties", "address", "body-file"], TEXTS),
     **dict.fromkeys(["username", "password-file", "key", "cert", "trust-store"], TEXTS),

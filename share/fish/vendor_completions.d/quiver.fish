@@ -32,6 +32,7 @@ complete -c quiver -l release -x -d 'Have receivers release a share of what come
 complete -c quiver -l reject -x -d 'Have receivers reject a share of what comes, such as 0'
 complete -c quiver -l drain-timeout -x -d 'When the sender has ended, receive what it sent for up to DURATION'
 complete -c quiver -l backlog -x -d 'Fill the queue with COUNT messages, without a receiver'
+complete -c quiver -l exit-when -x -a 'empty' -d 'Receive what is in the queue, and end when it is empty'
 complete -c quiver -l senders -x -d 'Run COUNT senders at once, each with a connection'
 complete -c quiver -l receivers -x -d 'Run COUNT receivers at once, each with a --credit of its own'
 complete -c quiver -l queues -x -d 'Spread the ends over COUNT queues in turns'

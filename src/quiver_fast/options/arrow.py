@@ -194,6 +194,10 @@ ARROW_OPTIONS = (
     Option("filter", TEXT, "EXPRESSION", "receivers: only messages that this selector is true of",
         section=_LIMITS, extension=True, side="receive", flag="--filter", metavar="EXPRESSION",
         help="Receive only messages that EXPRESSION, a selector of JMS, is true of"),
+    Option("exit-when", CHOICE, "", "receivers: also end when the queue is empty", shown="never",
+        choices=("empty",), section=_LIMITS, extension=True, side="receive", flag="--exit-when",
+        help="Receive what is in the queue, and end when it is empty; a pair does so when its "
+        "sender has ended"),
     # In nanoseconds it still fits 64 bits.
     Option("run-start", NUMBER, "MILLISECONDS",
         "receivers: a message is of this run if it was sent since then (epoch) or, where records "

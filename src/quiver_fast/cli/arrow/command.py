@@ -178,6 +178,7 @@ def _plan(
         passive=args.passive,
         tail_from=args.tail_from,
         filter=args.filter,
+        exit_when=args.exit_when,
         prelude=prelude_words(args.prelude),
         verbose=args.verbose,
         meter=args.meter,
@@ -214,7 +215,7 @@ def make_parser() -> ArgumentParser:
     add("--server", action="store_true", help="Operate in server mode")
     add("--passive", action="store_true", help="Operate in passive mode")
     for option in ARROW_OPTIONS:
-        if option.key in ("tail-from", "filter"):
+        if option.key in ("tail-from", "filter", "exit-when"):
             add_option(parser, option)
     add_arrow_options(parser)
     add_queue_options(parser)

@@ -62,6 +62,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "spin": options.spin,
         "tail_from": plan.tail_from,
         "filter": plan.filter,
+        "exit_when": plan.exit_when,
         "prelude": list(plan.prelude),
         "run_id": plan.run_id,
         "run_start": plan.run_start,

@@ -231,6 +231,7 @@ class ArrowPlan:
     passive: bool = False
     tail_from: str | None = None
     filter: str | None = None
+    exit_when: str | None = None
     prelude: tuple[str, ...] = ()
     run_id: str | None = None
     run_start: int | None = None
@@ -260,6 +261,8 @@ class ArrowPlan:
             self._check_tail_from()
         if self.filter is not None and (self.operation == "send" or self.passive):
             raise UsageError("--filter is for receivers that are not passive")
+        if self.exit_when is not None and (self.operation == "send" or self.server or self.passive):
+            raise UsageError("--exit-when is for receivers of a server: no queue is between peers")
         self._check_receiving()
 
     def _check_receiving(self) -> None:
@@ -272,10 +275,14 @@ class ArrowPlan:
             raise UsageError(
                 "--release and --reject need a URL of a server: a sender cannot send again"
             )
-        for flag, value in _flags_of(RECEIVER, self.options).items():
+        shaped = _flags_of(RECEIVER, self.options)
+        for flag, value in shaped.items():
             for other, given in others.items():
                 if value and given:
                     raise UsageError(f"{flag} does not go with {other}")
+        for flag, value in (shaped | {"--streaming": self.options.streaming}).items():
+            if value and self.exit_when:
+                raise UsageError(f"--exit-when does not go with {flag}")
 
     def _check_patience(self) -> None:
         """Refuse a rate at which nothing moves for so long that the run would fail."""
@@ -300,6 +307,7 @@ class ArrowPlan:
             "--server": self.server,
             "--passive": self.passive,
             "--filter": self.filter,
+            "--exit-when": self.exit_when,
             "--backlog": self.backlog,
             "--transaction-size": options.transaction_size,
             "--durable": options.durable,
@@ -321,8 +329,9 @@ class ArrowPlan:
         name = self.implementation.name
         if self.url.scheme == "csp":
             raise UsageError(f"implementation '{name}' does not support csp URLs")
-        if self.filter is not None:
-            raise UsageError(f"implementation '{name}' does not support --filter")
+        for flag, given in (("--filter", self.filter), ("--exit-when", self.exit_when)):
+            if given is not None:
+                raise UsageError(f"implementation '{name}' does not support {flag}")
         if self.backlog is not None and self.operation == "send":
             raise UsageError(f"implementation '{name}' does not support --backlog")
         flags = _extension_flags(self.options, self.operation)
@@ -420,6 +429,7 @@ def contract_arguments(
     values = vars(plan.options) | {
         "tail_from": plan.tail_from,
         "filter": plan.filter,
+        "exit_when": plan.exit_when,
         "backlog": plan.backlog,
     }
     values["rate"] = rate_text(plan.options.rate)

@@ -21,7 +21,8 @@ def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
     who = f"{run.plan.title} ({run.plan.implementation.name})"
     if not ending.complete:
         return f"{who} failed: {ending.reason}{_advice(ending.reason)}"
-    if summary["results"]["message_count"]:
+    # A queue may be empty from the start.
+    if summary["results"]["message_count"] or run.plan.exit_when:
         return None
     summary["complete"], summary["reason"] = False, _why_nothing(summary)
     return f"{who} failed: {summary['reason']}"

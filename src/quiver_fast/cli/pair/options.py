@@ -74,7 +74,7 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     add_arrow_options(parser)
     add_pair_options(parser)
     for option in ARROW_OPTIONS:
-        if option.key == "backlog":
+        if option.key in ("backlog", "exit-when"):
             add_option(parser, option)
     add_ends_options(parser)
     add_queue_options(parser).add_argument(

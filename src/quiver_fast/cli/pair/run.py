@@ -29,9 +29,9 @@ from quiver_fast.cli.pair.abort import Abort
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.pair.table import UpstreamView
 from quiver_fast.cli.shared.console import Console
-from quiver_fast.cli.shared.implementations import find_arrow
+from quiver_fast.cli.shared.implementations import Implementation, find_arrow
 from quiver_fast.cli.shared.thresholds import Threshold
-from quiver_fast.cli.shared.url import AddressUrl
+from quiver_fast.cli.shared.url import AddressUrl, parse_url
 from quiver_fast.errors import UsageError
 from quiver_fast.wall_clock import WallClock
 
@@ -72,6 +72,8 @@ class PairPlans:
         self.backlog: int | None = vars(args).get("backlog") or None
         self.warmup: int = args.warmup
         self.abort_if: list[Threshold] = vars(args).get("abort_if") or []
+        if vars(args).get("exit_when"):
+            _check_exit(args, self._implementations["receive"])
         if self.backlog:
             _check_backlog(args)
         # An arrow without extensions does not send the id, and would be refused.
@@ -140,6 +142,20 @@ class PairPlans:
         if not self.both_extended:
             queue.ask_address()
         self._path = queue.path
+
+
+def _check_exit(args: argparse.Namespace, receiver: Implementation) -> None:
+    """Refuse to end when a queue is empty where nobody can see that; else all runs do so.
+
+    Raises:
+        UsageError: nobody can.
+    """
+    if args.url is None:
+        raise UsageError("--exit-when needs a URL: no queue is between peers")
+    if parse_url(args.url, args.address).scheme == "csp":
+        raise UsageError("a csp URL does not go with --exit-when")
+    if not receiver.extensions:
+        raise UsageError(f"implementation '{receiver.name}' does not support --exit-when")
 
 
 def _check_backlog(args: argparse.Namespace) -> None:

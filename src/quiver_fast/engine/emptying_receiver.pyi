@@ -1,0 +1,3 @@
+from quiver_fast.engine.receiver import Receiver
+
+class EmptyingReceiver(Receiver): ...
