@@ -157,7 +157,10 @@ class _CellRun:
         plans, directory = make_plans(args), self._directory / "pair"
         if args.find_rate:
             conditions = [condition.condition for condition in args.find_rate]
-            args.workload = plans.workload | {"find-rate": conditions, "within": args.within}
+            args.workload = (plans.workload or {}) | {
+                "find-rate": conditions,
+                "within": args.within,
+            }
             # Only a search pays for the import.
             from quiver_fast.cli.pair.found_rate import FindRate
 
