@@ -115,6 +115,13 @@ def test_a_port_that_refuses(churn: Churn, kind: str) -> None:
     )
 
 
+def never_attaches() -> NeverAttaches:
+    """Return a peer that has the attempts wait, and wants to hear of them meanwhile."""
+    peer = NeverAttaches()
+    peer.idle_timeout = 0.5
+    return peer
+
+
 @pytest.mark.parametrize(
     ("peer", "words", "failed", "reason"),
     [
@@ -130,7 +137,7 @@ def test_a_port_that_refuses(churn: Churn, kind: str) -> None:
             50,
             "the peer detached the link: amqp:not-found: no such queue here",
         ),
-        (NeverAttaches(), ("--timeout", "1"), 50, "the peer did not attach the link in time"),
+        (never_attaches(), ("--timeout", "1"), 50, "the peer did not attach the link in time"),
         (
             RefusesConnection(Condition("amqp:not-allowed", "go away")),
             ("--churn-of", "connection"),

@@ -33,6 +33,8 @@ MOST_FLYING = 512
 NOT_BEGUN = "not begun in time"
 
 cdef int64_t SECOND = 1000000000
+# Idle time-outs are looked at so often; a tenth of the shortest that anyone has.
+cdef int64_t TICK_PERIOD = SECOND // 10
 # Attempts that begin between two looks at those under way.
 cdef int BURST = 64
 
@@ -72,6 +74,7 @@ cdef class Churn(Attempts):
     cdef int64_t duration
     cdef int64_t start
     cdef int64_t ended
+    cdef int64_t next_ticks
     # The next attempt to begin; with those before it that never did.
     cdef int64_t next
     cdef readonly int64_t due
@@ -113,12 +116,25 @@ cdef class Churn(Attempts):
             self.due = min(self.total, self.pacer.due(monotonic_ns() - self.start))
             self.begin_due()
             self.look(self.wake())
+            self.keep_time_outs(monotonic_ns())
         # Those that a signal cut off have neither succeeded nor failed.
         self.ended = monotonic_ns()
         for one in list(self.flying):
             self.let_go(one)
         if self.kept is not None:
             self.let_go(self.kept)
+
+    cdef int keep_time_outs(self, int64_t now) except -1:
+        """Keep the idle time-outs of connections that wait for the peer."""
+        cdef Attempt one
+        if now < self.next_ticks:
+            return 0
+        self.next_ticks = now + TICK_PERIOD
+        for one in [*self.flying, self.kept] if self.is_open else list(self.flying):
+            if one.watch.fd >= 0 and one.connection is not None and (
+                    one.connection.next_tick <= now):
+                self.serve(one)
+        return 0
 
     cdef int64_t wake(self) except? -1:
         """Return when the next attempt can begin."""
