@@ -213,23 +213,20 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
         sends=config.sends,
         listens=config.server,
         passive=config.passive,
-        host=config.host,
-        port=config.port,
-        place=endpoint(config.host, config.port),
+        host=config.host, port=config.port, place=endpoint(config.host, config.port),
         first=config.first_end,
         goal=config.count if joint else 0,
         exact=config.pacing == "exact" and bool(config.rate or config.rate_steps),
         patience=patience_of(config),
         counts_turns=config.sends or config.is_shaped,
-    )
+    )  # fmt: skip
     if joint:
         limits = limits.share_of_none()
-
     make = make_sender if config.sends else receiver_maker(config, limits.control)
 
     def connect(sock: socket, place: str, number: int) -> Connection:
-        container = f"{config.id}-{number}"
-        return make_connection(config, sock, place, container, security, limits.control)
+        name = f"{config.id}-{number}"
+        return make_connection(config, sock, place, name, security, limits.control)
 
     def attach(connection: Connection, share: Limits, number: int) -> Sender | Receiver:
         end = config.first_end + number
