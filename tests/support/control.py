@@ -46,7 +46,8 @@ class Controlled:
 
     def records(self) -> int:
         """Return how many records the arrow has written so far."""
-        return self.running.stdout_so_far().count("\n")
+        written = self.running.stdout_so_far()
+        return written.count("\n") - written.count("@")
 
     def end(self, timeout: float = END_SECONDS) -> tuple[Finished, dict[str, Any]]:
         """Return how the arrow ended, and its report."""

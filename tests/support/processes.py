@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -32,8 +33,8 @@ class Finished:
 
     @property
     def lines(self) -> list[str]:
-        """The lines on stdout."""
-        return self.stdout.splitlines()
+        """The lines on stdout; of an arrow its records, without the ends' numbers between them."""
+        return [line for line in self.stdout.splitlines() if not re.fullmatch("@[0-9]+", line)]
 
 
 class Running:
