@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
+from support.server import running_server
 from support.terminal import Terminal
 
 
@@ -15,9 +17,12 @@ def environment(**changes):
     return kept | {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"} | changes
 
 
-def quiver(*arguments):
-    script = "import sys; from quiver_fast.cli import commands; sys.exit(commands.pair())"
+def command(name, *arguments):
+    script = f"import sys; from quiver_fast.cli import commands; sys.exit(commands.{name}())"
     return [sys.executable, "-c", script, *arguments]
+
+
+quiver = partial(command, "pair")
 
 
 @pytest.mark.parametrize("columns", [40, 70, 80, 140])
@@ -34,9 +39,39 @@ def test_the_table_fits_the_terminal(columns, tmp_path):
     assert not seen.cursor_hidden
     assert "Running" not in "\n".join(seen.lines)
     assert b"Running" in seen.raw
-    assert heading < headline < seen.find("RESULTS")
+    assert heading < headline < seen.find("Target") < seen.find("Files")
+    # With the prompt, the summary of a run at a rate is on one screen.
+    assert len(seen.lines) - headline < 24 or columns < 80
+    assert "RESULTS" not in "\n".join(seen.lines)
     assert "p50" in seen.lines[headline] or columns < 70
     assert seen.styles[seen.find("1,000 sent, 1,000 received")] == {"green"}
+
+
+def test_verbose_prints_all_of_upstreams_text_below_the_headline(tmp_path):
+    arguments = ["--count", "100", "--verbose", "--output", str(tmp_path)]
+    seen = Terminal(100).run(quiver(*arguments), environment())
+    assert seen.find("messages/s") < seen.find("CONFIGURATION") < seen.find("Negative latency")
+
+
+def test_an_analysis_is_one_screen_too(tmp_path):
+    runs = [tmp_path / name for name in ("one", "two")]
+    for run in runs:
+        words = quiver("--count", "100", "--quiet", "--output", str(run))
+        subprocess.run(words, env=environment(), check=True)
+    alone = Terminal(100).run(command("analyze", str(runs[0])), environment())
+    assert alone.find("100 sent, 100 received") < alone.find("State") < 24
+    both = Terminal(100).run(command("analyze", *map(str, runs)), environment())
+    assert both.find("RUNS") < both.find("unreceived") < both.find("two ") < both.find("Target")
+
+
+def test_an_arrow_says_what_it_did(tmp_path):
+    with running_server(tmp_path) as server:
+        seen = Terminal(100).run(
+            command("arrow", "send", f"amqp://127.0.0.1:{server.port}/q", "--count", "1"),
+            environment(),
+        )
+    assert seen.lines[seen.find("too short for a rate") + 1] == "1 message sent"
+    assert "Target" not in "\n".join(seen.lines)
 
 
 def test_a_resized_window_has_a_new_heading(tmp_path):

@@ -29,7 +29,7 @@ from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.cli.analyze.document import run_document, whole_document
-from quiver_fast.cli.analyze.text import run_text
+from quiver_fast.cli.analyze.text import findings_text
 from quiver_fast.cli.shared.json_text import json_pieces
 def peak():
     # Not ru_maxrss: that begins with what the parent had.
@@ -47,7 +47,7 @@ WRITE = f"""{BEGINNING}
 document = run_document(run, None, int(sys.argv[2]) or None)
 whole = whole_document([document], "local", None, None, [])
 with open(os.devnull, "w") as out:
-    out.writelines(chain(json_pieces(whole), run_text(document)))
+    out.writelines(chain(json_pieces(whole), findings_text(document)))
 print(peak() - before)
 """
 

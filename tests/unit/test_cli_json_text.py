@@ -4,13 +4,18 @@ import json
 import pickle
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.analysis.model.columns import Column, Rows, listed
 from quiver_fast.cli.shared.json_text import json_pieces, json_text
 
-plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+# Of as many digits as the text keeps.
+figures = st.builds(lambda digits, power: float(f"{digits}e{power}"),
+                    st.integers(-999_999_999, 999_999_999), st.integers(-30, 30))  # fmt: skip
+odd = st.sampled_from([float("inf"), float("-inf"), float("nan")])
+plain = st.none() | st.booleans() | st.integers() | figures | odd | st.text()
 documents = st.recursive(
     plain, lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts), max_leaves=30
 )
@@ -20,6 +25,20 @@ numbers = st.integers(-(2**63), 2**63 - 1)
 @given(documents)
 def test_reads_as_what_json_writes(document):
     assert json.dumps(json.loads(json_text(document))) == json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (601.010000000002, "601.01"),
+        (20000.184001692818, "20000.184"),
+        (1458214801.25, "1458214801.0"),
+        (-0.1234567891, "-0.123456789"),
+        ([0.1 + 0.2], "[0.3]"),
+    ],
+)
+def test_a_figure_has_the_digits_that_it_is_worth(figure, text):
+    assert json_text(figure) == text
 
 
 def test_a_series_is_a_line():

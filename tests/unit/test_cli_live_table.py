@@ -212,10 +212,13 @@ def test_details_lose_dots_only():
 
 
 def test_headline_of_one_arrow():
-    [sender] = arrow_headline({"complete": True, "results": RESULTS})
-    assert sender.plain == "1.86 M messages/s"
+    sent = {"complete": True, "results": RESULTS | {"message_count": 1}}
+    figures, verdict = arrow_headline(sent)
+    assert (figures.plain, verdict.plain) == ("1.86 M messages/s", "1 message sent")
     receiver = {"results": RESULTS, "latency": LATENCY, "delivery": {"received": 5}}
-    assert arrow_headline(receiver)[1].plain == "5 received"
+    assert arrow_headline(receiver)[1].plain == "5 messages received"
+    no_rate = {"results": {"message_rate": None, "message_count": 5}}
+    assert arrow_headline(no_rate)[0].plain == "too short for a rate"
 
 
 @pytest.mark.parametrize(("sent", "style"), [(3_970, ""), (2_900, "red")])

@@ -6,6 +6,7 @@ import pytest
 
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.model.ranks import NAMES
+from quiver_fast.cli.arrow.brief import arrow_rows, pair_rows, threshold_rows
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,
@@ -460,3 +461,81 @@ def test_settlement_adds_a_column_of_the_sender(unit, shown):
     quiet = replace(sender, settlement_us=None)
     assert table_row(1_000_000_000, unit, quiet, RECEIVER, settlement=True)[53:66] == f"{'-':>13}"
     assert table_row(1_000_000_000, unit, None, RECEIVER, settlement=True)[53:66] == f"{'-':>13}"
+
+
+# ---- The summary on a terminal --------------------------------------------------------
+
+
+def test_a_plain_run_has_a_row_for_what_was_asked_and_seen():
+    peer = {"arrow": {"peer": {"product": "RabbitMQ", "version": "4.1", "address": "h", "port": 5}}}
+    delivery = {"sent": 10, "received": 10, "released": 0, "rejected": 0}
+    nothing = {"drain": {"messages": 0, "seconds": 0.0}, "queue_growth": {"per_second": 0}}
+    run = pair(SENT | peer, RECEIVED, delivery, output_dir="/tmp/r", **nothing)
+    assert pair_rows(run) == [
+        ("Target", "q0"),
+        ("Peer", "RabbitMQ 4.1 at h:5"),
+        ("Arrows", "sender pyfast, receiver pyfast"),
+        ("Load", "as fast as possible, bodies of 100 B, credit 1,000"),
+        ("Rates", "310,586 sent/s, 310,618 received/s, in 9.8 s"),
+        ("Latency", "min 1 ms, p25 2 ms, p90 2 ms, p99.99 6 ms"),
+        ("Files", "/tmp/r"),
+    ]
+
+
+def test_what_a_run_has_besides_has_rows_too():
+    late = {"p50": 9, "p99": 600, "max": 1000}
+    schedule = SCHEDULE | {"never_sent": 1, "missed": True, "late_us": late}
+    values = (0.0, 1.0, 50.0, 900.0, 99.0, 99.0, 300.0, 400.0)
+    settlement = {"all": latencies("us", *values), "unsettled": 3}
+    ends = {"ends": {"senders": 50, "receivers": 1}}
+    sender = SENT | {
+        "schedule": schedule, "settlement": settlement, "config": SENT["config"] | ends,
+    }  # fmt: skip
+    throughput = {"throughput": 8.12e8, "first_byte_latency": latencies("us", *values)}
+    found = {"least": 0.098, "most": 0.102, "ratio": 0.9608}
+    run = pair(
+        sender, RECEIVED | {"streaming": throughput},
+        {"sent": 10, "received": 9, "released": 3, "rejected": 0}, output_dir="/tmp/r",
+        drain={"messages": 1, "seconds": 2.13}, queue_growth={"per_second": 31_103.2},
+        fairness={"senders": found, "receivers": None},
+        backlog={"messages": 5_000, "seconds": 1.5, "rate": 3_333.3, "recovered_seconds": None},
+    )  # fmt: skip
+    rows = pair_rows(run)
+    assert rows[1] == ("Arrows", "50 senders pyfast, receiver pyfast")
+    assert rows[5:-1] == [
+        ("Outcomes", "3 released"),
+        ("Drained", "1 message in 2.1 s"),
+        ("Queue", "grew by 31,103 messages/s"),
+        ("Backlog", "5,000 messages, drained in 1.5 s, 3,333/s"),
+        ("Settlement", "p50 50.0 us, p99 99.0 us, p99.9 300 us, max 900 us, 3 unsettled"),
+        ("Schedule", "100 messages/s asked, 99.9 kept, 1 of 100 never sent, RATE MISSED"),
+        ("Send delay", "p50 9.00 us, p99 600 us, max 1.00 ms"),
+        ("", "15 % of the 99% latency is the sender's, which sent late:"),
+        ("", "give it a CPU of its own, or ask for a lower rate"),
+        ("Streaming", "812.0 MB/s, first byte p50 50.0 us, p99 99.0 us, max 900 us"),
+        ("Shares", "senders 9.8 % to 10.2 %, smallest to largest 0.961"),
+    ]
+
+
+def test_one_arrow_has_rows_of_its_own():
+    assert arrow_rows(SENT) == [
+        ("Target", "q0"),
+        ("Arrows", "sender pyfast"),
+        ("Load", "as fast as possible, bodies of 100 B, credit 1,000"),
+        ("Files", "/tmp/quiver-ljt_ztl1"),
+    ]
+    # It does not know the sender's options.
+    assert arrow_rows(RECEIVED)[2] == ("Load", "credit 1,000")
+    assert arrow_rows(RECEIVED | {"config": None}) == [
+        ("Latency", "min 1 ms, p25 2 ms, p90 2 ms, p99.99 6 ms")
+    ]
+
+
+def test_verdicts_are_rows():
+    one = {"condition": "p99>5ms", "reason": None, "value": 6.0, "unit": "ms", "never_sent": None,
+           "breached": True, "run": "r"}  # fmt: skip
+    two = one | {"reason": "no latencies", "breached": False}
+    assert threshold_rows([one, two]) == [
+        ("Threshold", "p99>5ms: 6 ms, BREACHED"),
+        ("Threshold", "p99>5ms: no latencies, ok"),
+    ]

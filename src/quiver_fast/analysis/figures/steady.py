@@ -33,6 +33,7 @@ from quiver_fast.analysis.figures.constancy import Step, Trend, change, detectab
 from quiver_fast.analysis.figures.windows import SecondCounts
 from quiver_fast.analysis.model.columns import Rows
 from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.model.units import counted
 
 __all__ = [
     "BY_MSER", "BY_RATE", "MINIMUM_SECONDS", "NOT_STEADY", "STALL_SHARE", "STEADY", "TOO_SHORT",
@@ -117,7 +118,9 @@ def steady_state(counts: SecondCounts, rate: float = 0, until: float | None = No
     whole = measured_seconds(counts, until)
     size = len(whole.seconds)
     if size < MINIMUM_SECONDS:
-        return Steadiness(TOO_SHORT, f"{size} whole seconds, and it takes {MINIMUM_SECONDS}")
+        return Steadiness(
+            TOO_SHORT, f"{counted(size, 'whole second')}, and it takes {MINIMUM_SECONDS}"
+        )
     if whole.sparse or np.median(whole.counts) == 0:
         return Steadiness(NOT_STEADY, _silence(counts, whole, until))
     kept = _kept_rate(whole, rate) if rate > 0 else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 __all__ = [
     "BENCH",
+    "BRIEF",
+    "HEADLINE",
     "IN_MICROSECONDS",
     "NAMES",
     "NINES",
@@ -25,7 +27,7 @@ QUARTILES = (0, 25, 50, 75, 100)
 NINES = (90, 99, 99.9, 99.99, 99.999)
 """Upstream's ``latency_nines``."""
 
-RANKS = tuple(sorted({*QUARTILES, *NINES}))
+RANKS = tuple(sorted({*QUARTILES, 95, *NINES}))
 """All that are computed of a run, in order."""
 
 NAMES = tuple(map(str, RANKS))
@@ -38,6 +40,12 @@ IN_MICROSECONDS = {
 
 SUMMARY = (("0", "90"), ("25", "99"), ("50", "99.9"), ("100", "99.99"))
 """The summary prints these, in a left and a right column, as upstream does."""
+
+HEADLINE = ("50", "99", "99.9", "100")
+"""The first line of a summary on a terminal has these: no more fit in 80 columns."""
+
+BRIEF = ("0", "25", "90", "95", "99.99")
+"""A row of that summary has these."""
 
 SECTIONS = ("50", "99", "99.9", "100")
 """The other sections of text print these, one a line."""

@@ -13,7 +13,10 @@ from quiver_fast.analysis.figures.steady import NOT_STEADY
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.html import Tile
 
-__all__ = ["environment_facts", "run_facts", "run_rate", "run_tiles", "run_verdict"]
+__all__ = [
+    "environment_facts", "load_facts", "run_facts", "run_rate", "run_state", "run_tiles",
+    "run_verdict",
+]  # fmt: skip
 
 _SHOWN = (("50", "Median latency"), ("99", "99 %"), ("99.9", "99.9 %"), ("100", "Maximum"))
 _FAULTS = (
@@ -52,6 +55,12 @@ def run_rate(run: Mapping[str, Any]) -> float | None:
     return rate
 
 
+def run_state(run: Mapping[str, Any]) -> str:
+    """Return whether an analysed run was steady, or that it is incomplete."""
+    verdict: str = run["analysis"]["steady_state"]["verdict"]
+    return "incomplete" if run["complete"] is False else verdict
+
+
 def run_verdict(run: Mapping[str, Any]) -> str:
     """Return in HTML whether a run did what was asked, and what is wrong with its figures."""
     if run["complete"] is False:
@@ -85,17 +94,28 @@ def _faults(run: Mapping[str, Any]) -> Iterator[str]:
 
 def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
     """Return what was measured, where and with what; None for what is not known."""
-    ends = [end for end in (run["sender"], run["receiver"]) if end is not None]
-    config: Mapping[str, Any] = next((end["config"] for end in ends if end["config"]), {})
+    ends = _ends(run)
     environments = [end["environment"] for end in ends if end["environment"]]
+    return {
+        **load_facts(run),
+        "Date": _date(ends),
+        **environment_facts(environments[0] if environments else {}),
+    }
+
+
+def load_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return what was measured, with which load; None for what is not known."""
+    config: Mapping[str, Any] = next((end["config"] for end in _ends(run) if end["config"]), {})
     return {
         "Target": _word(config.get("url")),
         "Peer": _peer(run),
         "Arrows": _arrows(run),
         "Load": _load(config),
-        "Date": _date(ends),
-        **environment_facts(environments[0] if environments else {}),
     }
+
+
+def _ends(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [end for end in (run["sender"], run["receiver"]) if end is not None]
 
 
 def environment_facts(environment: Mapping[str, Any]) -> dict[str, str | None]:
@@ -130,26 +150,37 @@ def _peer(run: Mapping[str, Any]) -> str | None:
 
 
 def _arrows(run: Mapping[str, Any]) -> str | None:
-    names = [
-        (role, ((run[role] or {}).get("config") or {}).get("impl"))
-        for role in ("sender", "receiver")
-    ]
-    return ", ".join(f"{role} {name}" for role, name in names if name) or None
+    names = []
+    for role in ("sender", "receiver"):
+        config = (run[role] or {}).get("config") or {}
+        if config.get("impl"):
+            ends = (config.get("ends") or {}).get(f"{role}s")
+            names.append(
+                f"{role} {config['impl']}" if ends is None else f"{ends:,} {role}s {config['impl']}"
+            )
+    return ", ".join(names) or None
 
 
 def _load(config: Mapping[str, Any]) -> str | None:
     if not config:
         return None
-    rate = config.get("rate")
-    words = [f"{rate:,} messages/s" if rate else "as fast as possible"]
-    if config.get("rate_steps"):
-        words = [f"rate steps {config['rate_steps']}"]
-    for key, text in (("body_size", "bodies of {} B"), ("credit_window", "credit {}")):
+    words, told = [], [("credit_window", "credit {}")]
+    if config.get("operation") != "receive":  # a receiver alone does not say what is sent
+        words.append(_rate(config))
+        told.insert(0, ("body_size", "bodies of {} B"))
+    for key, text in told:
         if value := config.get(key):
             words.append(text.format(value if isinstance(value, str) else f"{value:,}"))
     if config.get("durable"):
         words.append("durable")
     return ", ".join(words)
+
+
+def _rate(config: Mapping[str, Any]) -> str:
+    if config.get("rate_steps"):
+        return f"rate steps {config['rate_steps']}"
+    rate = config.get("rate")
+    return f"{rate:,} messages/s" if rate else "as fast as possible"
 
 
 def _date(ends: list[Mapping[str, Any]]) -> str | None:

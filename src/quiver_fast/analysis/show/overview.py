@@ -10,7 +10,7 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import arrivals
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.chart import sparkline
-from quiver_fast.analysis.show.headline import run_rate
+from quiver_fast.analysis.show.headline import run_rate, run_state
 from quiver_fast.analysis.show.html import html_grid
 
 __all__ = ["overview"]
@@ -39,6 +39,6 @@ def _row(number: int, run: Mapping[str, Any], data: RunData) -> list[str]:
         average_text(run_rate(run), "/s").removesuffix("/s"),
         *figures,
         "-" if unreceived is None else f"{unreceived:,}",
-        "incomplete" if run["complete"] is False else run["analysis"]["steady_state"]["verdict"],
+        run_state(run),
         sparkline(arrivals(data).rates, f"Throughput of {run['name']} over time"),
     ]

@@ -27,6 +27,7 @@ from quiver_fast.analysis.show.plots import (
     sweep_plots,
 )
 from quiver_fast.analysis.show.report import html_report
+from quiver_fast.cli.analyze.brief import findings_rows
 from quiver_fast.cli.analyze.document import run_document, whole_document
 from quiver_fast.cli.analyze.engines import (
     ENGINES,
@@ -38,9 +39,14 @@ from quiver_fast.cli.analyze.engines import (
 from quiver_fast.cli.analyze.text import (
     change_point_text,
     comparison_text,
-    run_text,
+    findings_text,
+    lone_summary,
+    overview_text,
+    summary_text,
     threshold_text,
+    windows_text,
 )
+from quiver_fast.cli.arrow.summary_text import section
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
@@ -48,7 +54,7 @@ from quiver_fast.cli.shared.common import (
     report_warning,
     run_command,
 )
-from quiver_fast.cli.shared.console import Console
+from quiver_fast.cli.shared.console import Console, add_format_option
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import (
     COMPARISON_HELP,
@@ -201,8 +207,10 @@ class _Analysis:
 
     def report(self, console: Console) -> int:
         """Print the analysis and the warnings about it; return the exit code."""
-        console.document(self.document)
-        console.show_all(self._texts())
+        if console.json:
+            console.document(self.document)
+        else:
+            self._show(console)
         for run in [*self.base, *self.runs]:
             _warn(run)
         thresholds = self.document["thresholds"]
@@ -213,10 +221,43 @@ class _Analysis:
             return EXIT_THRESHOLD
         return EXIT_OK if self._have_records() else EXIT_FAILURE
 
-    def _texts(self) -> Iterator[str]:
-        """Yield the texts to print, in order."""
+    def _show(self, console: Console) -> None:
+        terminal = console.terminal
+        if terminal is None:
+            console.show_all(self._texts())
+            return
+        # Only terminals pay for the import.
+        from quiver_fast.cli.arrow.headline import print_arrow, print_pair
+
+        console.show_all(self._overview())
         for document in self.documents:
-            yield from run_text(document)
+            console.show(self._name(document).rstrip("\n"))
+            found = findings_rows(document["analysis"])
+            told: dict[str, Any] = {"verbose": console.verbose, "findings": found}
+            if document["sender"] is not None and document["receiver"] is not None:
+                print_pair(terminal, document, **told)
+            else:
+                print_arrow(terminal, lone_summary(document), summarize=True, **told)
+            console.show_all((findings_text if console.verbose else windows_text)(document))
+        console.show_all(self._verdicts())
+
+    def _texts(self) -> Iterator[str]:
+        """Yield the texts of a pipe, in order."""
+        yield from self._overview()
+        for document in self.documents:
+            yield from (self._name(document), summary_text(document))
+            yield from findings_text(document)
+        yield from self._verdicts()
+
+    def _overview(self) -> Iterator[str]:
+        if len(self.documents) > 1:
+            yield overview_text(self.documents)
+
+    @staticmethod
+    def _name(document: dict[str, Any]) -> str:
+        return section("RUN", [document["name"]])
+
+    def _verdicts(self) -> Iterator[str]:
         if self.document["comparison"] is not None:
             yield comparison_text(self.document["comparison"])
         if self.document["change_points"] is not None:
@@ -372,9 +413,9 @@ def _add_outputs(parser: ArgumentParser) -> None:
     add(
         "--json",
         action="store_true",
-        help="Print the analysis as one JSON document on standard output, "
-        "everything else on standard error",
+        help="Print the analysis as one JSON document, and nothing else but warnings and errors",
     )
+    add_format_option(group)
     add("--html", metavar="FILE", help="Write a report with all plots to FILE")
     add("--png", metavar="DIR", help="Write each plot to DIR as PNG")
     add("--svg", metavar="DIR", help="Write each plot to DIR as SVG")

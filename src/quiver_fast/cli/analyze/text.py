@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from quiver_fast.analysis.compare.comparison import BETTER, NOT_SHOWN, WORSE
 from quiver_fast.analysis.compare.reach import NO_DIFFERENCE
 from quiver_fast.analysis.figures.statistics import OF_WHOLE
-from quiver_fast.analysis.model.ranks import SECTIONS
+from quiver_fast.analysis.model.ranks import HEADLINE, SECTIONS
 from quiver_fast.analysis.model.units import (
     PER_SECOND,
     average_text,
@@ -16,6 +16,7 @@ from quiver_fast.analysis.model.units import (
     fine_text,
     latency_text,
 )
+from quiver_fast.analysis.show.headline import run_rate, run_state
 from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,
     latency_field,
@@ -27,26 +28,59 @@ from quiver_fast.cli.arrow.summary_text import (
 )
 
 __all__ = [
-    "STEADY_OR_WHOLE", "change_point_text", "comparison_text", "run_text", "threshold_text",
+    "STEADY_OR_WHOLE", "change_point_text", "comparison_text", "findings_text", "lone_summary",
+    "overview_text", "summary_text", "threshold_text", "windows_text",
 ]  # fmt: skip
 
+_OVERVIEW = ("", "messages/s", "p50", "p99", "p99.9", "max", "unreceived", "state")
 STEADY_OR_WHOLE = "of the steady states, or of the whole run where there is none"
 
 
-def run_text(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the summary of a run as the wrappers print it, and our sections after it."""
-    sender, receiver = document["sender"], document["receiver"]
-    measured = sender if receiver is None else receiver
-    if sender is not None and receiver is not None:
-        text = pair_summary_text(document)
-    else:
-        ending = {key: document[key] for key in ("complete", "reason")}
-        text = arrow_summary_text(measured | ending)
-    analysis = document["analysis"]
-    unit = "ms" if receiver is None else receiver["latency"]["unit"]
-    yield from (section("RUN", [document["name"]]), text, _steady(analysis, measured))
-    yield _stalls(analysis)
-    yield from _windows(analysis["windows"], unit)
+def overview_text(documents: Sequence[dict[str, Any]]) -> str:
+    """Return a table with a line for each run; a folder that all are in is left out."""
+    folders = {document["name"].rpartition("/")[0] for document in documents}
+    shared = folders.pop() if len(folders) == 1 else ""
+    rows = [_OVERVIEW, *(_overview_row(document, shared) for document in documents)]
+    width = max(len(row[0]) for row in rows)
+    lines = [
+        f"{name:<{width}}" + "".join(f" {cell:>11}" for cell in cells) + f"  {state}"
+        for name, *cells, state in rows
+    ]
+    return section("RUNS", [line.rstrip() for line in lines])
+
+
+def _overview_row(document: dict[str, Any], shared: str) -> tuple[str, ...]:
+    latency = (document["receiver"] or {}).get("latency") or {"count": 0}
+    ticks = [latency["percentiles"][rank] for rank in HEADLINE] if latency["count"] else []
+    latencies = [latency_text(one, latency["unit"]) for one in ticks] or ["-"] * len(HEADLINE)
+    unreceived = (document["delivery"] or {}).get("unreceived")
+    return (
+        document["name"].removeprefix(shared).removeprefix("/"),
+        _or_dash(run_rate(document), ",.0f"),
+        *latencies,
+        _or_dash(unreceived, ","),
+        run_state(document),
+    )
+
+
+def summary_text(document: dict[str, Any]) -> str:
+    """Return the summary of a run as the wrappers print it."""
+    if document["sender"] is not None and document["receiver"] is not None:
+        return pair_summary_text(document)
+    return arrow_summary_text(lone_summary(document))
+
+
+def lone_summary(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary of the end that a run has, which may be one of two."""
+    end: dict[str, Any] = document["receiver"] or document["sender"]
+    return end | {key: document[key] for key in ("complete", "reason")}
+
+
+def findings_text(document: dict[str, Any]) -> Iterator[str]:
+    """Yield our sections after a run's summary."""
+    receiver, analysis = document["receiver"], document["analysis"]
+    yield from (_steady(analysis, receiver or document["sender"]), _stalls(analysis))
+    yield from windows_text(document)
     yield from (_clock(analysis["clock"]), _omission(analysis["coordinated_omission"]))
 
 
@@ -220,10 +254,12 @@ def _stalls(analysis: dict[str, Any]) -> str:
     return section("STALLS", [line.rstrip() for line in lines])
 
 
-def _windows(windows: dict[str, Any] | None, unit: str) -> Iterator[str]:
+def windows_text(document: dict[str, Any]) -> Iterator[str]:
     """Yield the table of windows, a row at a time: they may be as many as seconds."""
+    windows, receiver = document["analysis"]["windows"], document["receiver"]
     if windows is None:
         return
+    unit = "ms" if receiver is None else receiver["latency"]["unit"]
     heads = {"rate": "messages/s", "latency_p50": "p50", "latency_p99": "p99"}
     heads = {name: head for name, head in heads.items() if name in windows}
     head = f"{'seconds':>8}" + "".join(f"{head:>14}" for head in heads.values())

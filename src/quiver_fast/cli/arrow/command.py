@@ -120,8 +120,7 @@ def _measure(
     run.save(summary)
     uncompressed = run.compress(console.quiet)
     console.document(marked("arrow-summary", summary))
-    if summarize:
-        _show(summary, console)
+    _show(summary, console, summarize)
     for warning in summary_warnings(summary):
         report_warning(_NAME, warning)
     if signals.exit_code is not None:
@@ -131,15 +130,16 @@ def _measure(
     return EXIT_OK
 
 
-def _show(summary: dict[str, Any], console: Console) -> None:
-    """Print the summary; a terminal gets first what matters."""
-    terminal, text = console.terminal, arrow_summary_text(summary)
+def _show(summary: dict[str, Any], console: Console, summarize: bool) -> None:
+    """Print the summary; a terminal gets the headline in any case."""
+    terminal = console.terminal
     if terminal is not None:
         # Only terminals pay for the import.
-        from quiver_fast.cli.arrow.headline import arrow_headline, fitted, print_headline
+        from quiver_fast.cli.arrow.headline import print_arrow
 
-        text = fitted(text, print_headline(terminal, arrow_headline(summary)))
-    console.show(text.rstrip("\n"))
+        print_arrow(terminal, summary, summarize=summarize, verbose=console.verbose)
+    elif summarize:
+        console.show(arrow_summary_text(summary).rstrip("\n"))
 
 
 def _needs_address(plan: ArrowPlan) -> bool:

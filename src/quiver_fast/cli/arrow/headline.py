@@ -1,23 +1,31 @@
-"""The first lines of a summary on a terminal: what matters, in colours that mean something."""
+"""The summary on a terminal: first its headline, in colours that mean something.
+
+It fits 24 rows; with ``--verbose`` upstream's text follows instead of the rows.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-from quiver_fast.analysis.model.ranks import SECTIONS
-from quiver_fast.analysis.model.units import latency_text, short_text
+from quiver_fast.analysis.model.ranks import HEADLINE
+from quiver_fast.analysis.model.units import counted, latency_text, short_text
+from quiver_fast.cli.arrow.brief import Row, arrow_rows, pair_rows, rank_name, threshold_rows
+from quiver_fast.cli.arrow.steps_text import step_lines
+from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text
 
-__all__ = ["arrow_headline", "fitted", "pair_headline", "print_headline"]
+__all__ = ["arrow_headline", "fitted", "pair_headline", "print_arrow", "print_pair"]
 
 _GOOD, _WARN, _BAD = "green", "yellow", "red"
-_NAMES = {"100": "max"}
 _GAP = "   "
 _LEAST_DOTS = 2
+_LEAST_TEXT = 20
 _DOTS = re.compile(r"\.{3,}")
 
 # What can be wrong with the messages of a run: key, words, and how bad it is.
@@ -30,6 +38,42 @@ _FAULTS = (
     ("older", "of an earlier run", _WARN),
     ("negative_latency", "received before they were sent: the clocks differ", _WARN),
 )
+
+
+def print_pair(
+    terminal: TextIO, document: dict[str, Any], *, verbose: bool, findings: Sequence[Row] = ()
+) -> None:
+    """Print the summary of a whole run, from the document that ``--json`` prints.
+
+    ``findings`` are of an analysis, and come last; ``verbose`` has no room for them.
+    """
+    verdicts = threshold_rows(document.get("thresholds") or [])
+    console = _print_headline(terminal, pair_headline(document))
+    if verbose:
+        _print_rows(console, verdicts)
+        console.print(fitted(pair_summary_text(document), console.width))
+        return
+    _print_rows(console, [*verdicts, *pair_rows(document), *findings])
+    if document.get("steps"):
+        console.print("\n".join(["", *step_lines(document["steps"])]), style="", soft_wrap=True)
+
+
+def print_arrow(
+    terminal: TextIO,
+    summary: dict[str, Any],
+    *,
+    summarize: bool,
+    verbose: bool,
+    findings: Sequence[Row] = (),
+) -> None:
+    """Print the summary of one arrow likewise; without ``summarize`` only its headline."""
+    console = _print_headline(terminal, arrow_headline(summary))
+    if not summarize:
+        return
+    if verbose:
+        console.print(fitted(arrow_summary_text(summary), console.width))
+    else:
+        _print_rows(console, [*arrow_rows(summary), *findings])
 
 
 def pair_headline(document: dict[str, Any]) -> list[Text]:
@@ -45,18 +89,30 @@ def arrow_headline(summary: dict[str, Any]) -> list[Text]:
     """Return the lines of one arrow, from its summary."""
     results, delivery = summary["results"], summary.get("delivery")
     lines = [_figures(results["message_rate"], summary.get("latency")), *_incomplete(summary)]
-    if delivery is not None:
-        lines.append(_verdict(f"{delivery['received']:,} received", delivery))
-    return lines
+    if delivery is None:
+        return [*lines, Text(f"{counted(results['message_count'], 'message')} sent")]
+    return [*lines, _verdict(f"{counted(delivery['received'], 'message')} received", delivery)]
 
 
-def print_headline(terminal: TextIO, lines: list[Text]) -> int:
-    """Print the lines below an empty one; return the width of ``terminal``."""
+def _print_headline(terminal: TextIO, lines: list[Text]) -> Console:
+    """Print the lines below an empty one; return the console of ``terminal``."""
     console = Console(file=terminal, highlight=False, markup=False, emoji=False)
     console.print()
     for text in lines:
         console.print(text)
-    return console.width
+    return console
+
+
+def _print_rows(console: Console, rows: list[Row]) -> None:
+    """Print rows whose texts are wrapped within their own column."""
+    if not rows:
+        return
+    indent = max(len(label) for label, _ in rows) + 2
+    console.print()
+    for label, text in rows:
+        lines = wrap(text, max(console.width - indent, _LEAST_TEXT), break_long_words=False)
+        for first, line in zip_longest([label], lines, fillvalue=""):
+            console.print(Text(f"{first:<{indent}}", "dim").append(line, "not dim"), soft_wrap=True)
 
 
 def fitted(text: str, width: int) -> str:
@@ -73,13 +129,13 @@ def _fitted_line(text: str, width: int) -> str:
 
 
 def _figures(rate: float | None, latency: dict[str, Any] | None) -> Text:
-    text = Text("-" if rate is None else short_text(rate), "bold")
-    text.append(" messages/s")
+    text = Text("too short for a rate" if rate is None else short_text(rate), "bold")
+    text.append("" if rate is None else " messages/s")
     if latency is None or not latency["count"]:
         return text
-    for rank in SECTIONS:
+    for rank in HEADLINE:
         value = latency["percentiles"][rank]
-        text.append(f"{_GAP}{_NAMES.get(rank, f'p{rank}')} ", "dim")
+        text.append(f"{_GAP}{rank_name(rank)} ", "dim")
         text.append(latency_text(value, latency["unit"]), _BAD if value < 0 else "bold")
     return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from quiver_fast.analysis.figures.peers import peers_of
@@ -13,6 +14,7 @@ __all__ = [
     "arrow_summary_text",
     "latency_field",
     "latency_lines",
+    "lateness_lines",
     "number_field",
     "pair_summary_text",
     "section",
@@ -264,7 +266,7 @@ def _additions(
     if "schedule" in sender:
         lines = _schedule_lines(sender["schedule"])
         if latency is not None:
-            lines += _lateness_lines(sender["schedule"], latency)
+            lines += lateness_lines(sender["schedule"], latency)
         sections.append(section("SCHEDULE", lines))
     if streaming is not None:
         sections.append(section("STREAMING", _streaming_lines(streaming)))
@@ -336,7 +338,7 @@ def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _lateness_lines(schedule: dict[str, Any], latency: dict[str, Any]) -> list[str]:
+def lateness_lines(schedule: Mapping[str, Any], latency: Mapping[str, Any]) -> list[str]:
     """Say how much of the latency is the sender's own, where that is more than a tenth.
 
     A latency counts from the intended send time, so it has all of the send delay in it.

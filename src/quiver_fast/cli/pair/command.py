@@ -142,19 +142,17 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
 def _show(document: dict[str, Any], console: Console) -> None:
     """Print the summary and the verdicts; a terminal gets first what matters."""
     measured = document["sender"] is not None and document["receiver"] is not None
-    summary = [pair_summary_text(document)] if measured else []
-    verdicts = [threshold_text(document["thresholds"])] if document["thresholds"] else []
     terminal = console.terminal
-    if terminal is None or not measured:
-        texts = summary + verdicts
-    else:
+    if terminal is not None and measured:
         # Only terminals pay for the import.
-        from quiver_fast.cli.arrow.headline import fitted, pair_headline, print_headline
+        from quiver_fast.cli.arrow.headline import print_pair
 
-        width = print_headline(terminal, pair_headline(document))
-        texts = verdicts + [fitted(text, width) for text in summary]
-    for text in texts:
-        console.show(text.rstrip("\n"))
+        print_pair(terminal, document, verbose=console.verbose)
+        return
+    if measured:
+        console.show(pair_summary_text(document).rstrip("\n"))
+    if document["thresholds"]:
+        console.show(threshold_text(document["thresholds"]).rstrip("\n"))
 
 
 def _run_set(args: argparse.Namespace) -> int:

@@ -28,10 +28,10 @@ class Console:
         self.quiet: bool = args.quiet
         self.errors = log
         """Where a child's standard error goes; None for our own."""
-        self._verbose: bool = args.verbose
+        self.verbose: bool = args.verbose
         # Commands without the option have one layout.
         self._format: str = vars(args).get("format", UPSTREAM)
-        self._json: bool = args.json
+        self.json: bool = args.json
 
     @property
     def progress(self) -> bool:
@@ -66,20 +66,21 @@ class Console:
                 self._out.write(ending + shown)
                 ending = ""
             ending += text[len(shown) :]
-        print(file=self._out, flush=True)
+        if ending:
+            print(file=self._out, flush=True)
 
     @property
     def _out(self) -> TextIO:
-        return self.errors or (sys.stderr if self._json else sys.stdout)
+        return self.errors or (sys.stderr if self.json else sys.stdout)
 
     def note(self, text: str) -> None:
         """Print a detail on standard error, if verbose."""
-        if self._verbose or self.errors:
+        if self.verbose or self.errors:
             print(text, file=self.errors or sys.stderr, flush=True)
 
     def document(self, document: dict[str, Any]) -> None:
         """Print ``document`` on standard output, if it was asked for."""
-        if self._json:
+        if self.json:
             sys.stdout.writelines(json_pieces(document))
             print(flush=True)
 
@@ -104,7 +105,7 @@ def add_console_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_format_option(parser: argparse.ArgumentParser) -> None:
+def add_format_option(parser: argparse._ActionsContainer) -> None:
     """Add the option of the commands that have a layout for terminals."""
     parser.add_argument(
         "--format",

@@ -2,6 +2,9 @@
 
 A series has a number for each second of a run. With one number a line, most of the text would
 be indentation. The text is made in pieces, because it may be larger than its document.
+
+No figure is worth more than nine digits: clocks and machines are coarser, and the rest of a float
+is what is left of binary fractions (601.010000000002).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from quiver_fast.analysis.model.columns import Column, Rows
 __all__ = ["json_pieces", "json_text"]
 
 _STEP = "  "
+_DIGITS = 9
+_WHOLE = 1e9  # from here on nine digits would cut whole units
 
 
 def json_text(document: Any) -> str:
@@ -43,7 +48,16 @@ def _rendered(value: Any, newline: str) -> Iterator[str]:
     elif _has_rows(value):
         yield from _enclosed("[]", (_rendered(item, inner) for item in value), newline)
     else:
-        yield json.dumps(list(value) if isinstance(value, Rows) else value)
+        yield json.dumps(_rounded(list(value) if isinstance(value, Rows) else value))
+
+
+def _rounded(value: Any) -> Any:
+    """Return a plain value, or a list of such, with the digits of floats that are worth telling."""
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{_DIGITS}g}") if abs(value) < _WHOLE else round(value, 0)
 
 
 def _items(value: dict[str, Any], inner: str) -> Iterator[Iterator[str]]:
@@ -69,7 +83,7 @@ def _enclosed(brackets: str, items: Iterable[Iterable[str]], newline: str) -> It
 def _column(column: Column) -> Iterator[str]:
     before = "["
     for numbers in column.lists():
-        yield before + json.dumps(numbers)[1:-1]
+        yield before + json.dumps(_rounded(numbers))[1:-1]
         before = ", "
     yield "]" if len(column) else "[]"
 

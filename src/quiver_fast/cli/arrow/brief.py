@@ -1,0 +1,175 @@
+"""The summary that fits a terminal: a row for each thing that was asked for or seen.
+
+Pure functions from summary documents to rows. Nothing that is zero has a row; ``--verbose`` shows
+it, with the text that pipes get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from quiver_fast.analysis.model.ranks import BRIEF, SECTIONS, STREAMING
+from quiver_fast.analysis.model.units import checked_text, counted, latency_text
+from quiver_fast.analysis.show.headline import load_facts
+from quiver_fast.cli.arrow.summary_text import lateness_lines
+
+__all__ = ["Row", "arrow_rows", "pair_rows", "rank_name", "rank_texts", "threshold_rows"]
+
+Row = tuple[str, str]
+"""What it is, and its figures."""
+
+_EDGES = {"0": "min", "100": "max"}
+
+
+def pair_rows(document: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a whole run, from the document that ``--json`` prints."""
+    sender, receiver, results = (document[key] for key in ("sender", "receiver", "results"))
+    latency = receiver["latency"]
+    rates = [
+        f"{results[f'{side}_rate']:,.0f} {done}/s"
+        for side, done in (("sender", "sent"), ("receiver", "received"))
+        if results[f"{side}_rate"] is not None
+    ]
+    return [
+        *_facts(document),
+        *_joined("Rates", [*rates, f"in {results['duration']:,.1f} s"] if rates else []),
+        *_latency(latency),
+        *_delivery(document),
+        *_backlog(document.get("backlog")),
+        *_sending(sender, latency),
+        *_streaming(receiver.get("streaming")),
+        *_fairness(document.get("fairness")),
+        *_joined("Files", [document["output_dir"]] if "output_dir" in document else []),
+    ]
+
+
+def arrow_rows(summary: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of one arrow, from its summary."""
+    config, latency = summary["config"], summary.get("latency")
+    sends = "delivery" not in summary if config is None else config["operation"] == "send"
+    ends = {"sender": None, "receiver": None} | {"sender" if sends else "receiver": summary}
+    return [
+        *_facts({**ends, "peer_to_peer": False}),
+        *_latency(latency),
+        *_sending(summary, latency),
+        *_streaming(summary.get("streaming")),
+        *([] if config is None else [("Files", config["output_dir"])]),
+    ]
+
+
+def threshold_rows(thresholds: list[dict[str, Any]]) -> list[Row]:
+    """Return each threshold with its figure, and whether it was breached."""
+    return [
+        ("Threshold", f"{one['condition']}: {one['reason'] or checked_text(one)}, "
+         f"{'BREACHED' if one['breached'] else 'ok'}")
+        for one in thresholds
+    ]  # fmt: skip
+
+
+def rank_name(rank: str) -> str:
+    """Return what a rank is called on a terminal: ``p99.9``, ``max``."""
+    return _EDGES.get(rank, f"p{rank}")
+
+
+def _facts(run: Mapping[str, Any]) -> list[Row]:
+    return [(name, text) for name, text in load_facts(run).items() if text]
+
+
+def _joined(label: str, parts: list[str]) -> list[Row]:
+    return [(label, ", ".join(parts))] if parts else []
+
+
+def rank_texts(section: Mapping[str, Any], ranks: tuple[str, ...]) -> list[str]:
+    """Return the percentiles of a section that ``exact_latency`` made: ``p50 10.2 us``, ..."""
+    known = [(rank, section["percentiles"].get(rank)) for rank in ranks]
+    return [
+        f"{rank_name(rank)} {latency_text(value, section['unit'])}"
+        for rank, value in known
+        if value is not None
+    ]
+
+
+def _latency(latency: Mapping[str, Any] | None) -> Iterator[Row]:
+    """Yield the percentiles that the headline has no room for."""
+    if latency is None or not latency["count"]:
+        return
+    yield from _joined("Latency", rank_texts(latency, BRIEF))
+    missing = latency.get("with_never_sent")
+    if missing is not None:
+        never = f"{missing['never_sent']:,} were due and never sent"
+        yield "", f"of the messages that were sent; {never}"
+
+
+def _delivery(document: Mapping[str, Any]) -> Iterator[Row]:
+    delivery, drain, growth = (
+        document["delivery"] or {},
+        document.get("drain"),
+        document["queue_growth"],
+    )
+    outcomes = [
+        f"{delivery[name]:,} {name}" for name in ("released", "rejected") if delivery.get(name)
+    ]
+    yield from _joined("Outcomes", outcomes)
+    if drain is not None and drain["messages"] and not document["peer_to_peer"]:
+        yield "Drained", f"{counted(drain['messages'], 'message')} in {drain['seconds']:,.1f} s"
+    if growth is not None and growth["per_second"]:
+        yield "Queue", f"grew by {growth['per_second']:,.0f} messages/s"
+
+
+def _backlog(backlog: Mapping[str, Any] | None) -> Iterator[Row]:
+    if backlog is None:
+        return
+    parts = [counted(backlog["messages"], "message")]
+    if backlog["seconds"] is not None:
+        parts.append(f"drained in {backlog['seconds']:,.1f} s")
+    if backlog["rate"] is not None:
+        parts.append(f"{backlog['rate']:,.0f}/s")
+    if backlog["recovered_seconds"] is not None:
+        parts.append(f"latency back after {backlog['recovered_seconds']:,.1f} s")
+    yield from _joined("Backlog", parts)
+
+
+def _sending(sender: Mapping[str, Any], latency: Mapping[str, Any] | None) -> Iterator[Row]:
+    """Yield the settlement and the schedule of a sender."""
+    if "settlement" in sender:
+        settlement = sender["settlement"]
+        parts = rank_texts(settlement["all"], SECTIONS)
+        if settlement["unsettled"]:
+            parts.append(f"{settlement['unsettled']:,} unsettled")
+        yield from _joined("Settlement", parts)
+    if "schedule" not in sender:
+        return
+    schedule = sender["schedule"]
+    kept = "-" if schedule["achieved"] is None else f"{schedule['achieved']:,.6g}"
+    parts = [f"{schedule['rate']:,.6g} messages/s asked, {kept} kept"]
+    if schedule["never_sent"]:
+        parts.append(f"{schedule['never_sent']:,} of {schedule['due']:,} never sent")
+    if schedule["missed"]:
+        parts.append("RATE MISSED")
+    yield from _joined("Schedule", parts)
+    delays = [f"{name} {latency_text(late, 'us')}" for name, late in _delays(schedule)]
+    yield from _joined("Send delay", delays)
+    if latency is not None:
+        yield from (("", line) for line in lateness_lines(schedule, latency))
+
+
+def _delays(schedule: Mapping[str, Any]) -> list[tuple[str, float]]:
+    return list((schedule["late_us"] or {}).items())
+
+
+def _streaming(streaming: Mapping[str, Any] | None) -> Iterator[Row]:
+    if streaming is None:
+        return
+    throughput = streaming["throughput"]
+    parts = [] if throughput is None else [f"{throughput / 1e6:,.1f} MB/s"]
+    first = ", ".join(rank_texts(streaming["first_byte_latency"], STREAMING))
+    yield from _joined("Streaming", [*parts, *([f"first byte {first}"] if first else [])])
+
+
+def _fairness(fairness: Mapping[str, Any] | None) -> Iterator[Row]:
+    for side in ("senders", "receivers"):
+        found = None if fairness is None else fairness[side]
+        if found is not None:
+            shares = f"{100 * found['least']:.1f} % to {100 * found['most']:.1f} %"
+            yield "Shares", f"{side} {shares}, smallest to largest {found['ratio']:.3f}"
