@@ -318,10 +318,9 @@ def test_doubts_are_warnings(tmp_path, capsys):
     code, _, err = analyze(capsys, file)
     assert code == 0
     assert re.findall(r"warning: (.*)", err) == [
-        f"{file}: 1 lines are not records; the first is line 2: junk",
+        f"{file}: 1 line is not a record; the first is line 2: junk",
         f"{file} ends within a record, which is left out",
-        f"{file}: 1 messages were received before they were sent: "
-        "the clocks of sender and receiver differ",
+        f"{file}: 1 message was received before the send: the clocks of sender and receiver differ",
     ]
 
 

@@ -124,7 +124,7 @@ def test_junk_lines_are_counted_and_shown(fake, tmp_path):
     done = fake.run("arrow", "send", "q", "-c", "20", "--output", str(out), FAKE_SENDER="junk")
     assert done.returncode == 0
     assert done.stderr == (
-        "quiver-arrow: warning: sender: 1 lines are not records; the first is line 7: junk\n"
+        "quiver-arrow: warning: sender: 1 line is not a record; the first is line 7: junk\n"
     )
     assert load(out, "sender-summary.json")["records"]["malformed"] == 1
 

@@ -19,6 +19,7 @@ from quiver_fast.records.formats import (
     shown_line,
     time_unit,
 )
+from quiver_fast.words import counted
 
 __all__ = ["EXCERPT_SIZE", "is_record", "layout_of", "line_fault", "malformed_text", "own_time"]
 
@@ -159,5 +160,6 @@ def malformed_text(records: dict[str, Any]) -> str | None:
     if first is None:
         return None
     why = "" if first["fault"] is None else f" ({first['fault']})"
-    what = f"{records['malformed']:,} lines are not records; the first is line {first['line']}"
+    lines = counted(records["malformed"], "line", ("is not a record", "are not records"))
+    what = f"{lines}; the first is line {first['line']}"
     return f"{what}: {shown_line(first['text'])}{why}"

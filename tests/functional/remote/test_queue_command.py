@@ -80,7 +80,7 @@ def test_verify_finds_damage_and_changes_nothing(tmp_path: Path) -> None:
     (path,) = (tmp_path / "q").glob("*.cq4")
     whole = path.read_bytes()
     checked = queue("verify", tmp_path / "q")
-    assert (checked.code, checked.stdout) == (0, "600 entries in 1 files, 0 faults\n")
+    assert (checked.code, checked.stdout) == (0, "600 entries in 1 file, 0 faults\n")
     assert path.read_bytes() == whole
     # The specification's offsets: writePosition, the slot of entry 256, the first entry.
     faults = {

@@ -33,7 +33,7 @@ from quiver_fast.analysis.figures.constancy import Step, Trend, change, detectab
 from quiver_fast.analysis.figures.windows import SecondCounts
 from quiver_fast.analysis.model.columns import Rows
 from quiver_fast.analysis.model.distribution import Distribution
-from quiver_fast.analysis.model.units import counted
+from quiver_fast.words import counted
 
 __all__ = [
     "BY_MSER", "BY_RATE", "MINIMUM_SECONDS", "NOT_STEADY", "STALL_SHARE", "STEADY", "TOO_SHORT",

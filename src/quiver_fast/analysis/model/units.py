@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = [
-    "PER_SECOND", "average_text", "checked_text", "counted", "figure_text", "fine_text",
-    "latency_text", "mean_text", "per_millisecond", "short_text", "three_digits",
+    "PER_SECOND", "average_text", "checked_text", "figure_text", "fine_text", "latency_text",
+    "mean_text", "per_millisecond", "short_text", "three_digits",
 ]  # fmt: skip
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -20,12 +20,6 @@ _UNITS = tuple(_NANOSECONDS)
 def per_millisecond(unit: str) -> int:
     """Return the ticks of ``unit`` ("ms", "us" or "ns") in one millisecond."""
     return PER_SECOND[unit] // 1_000
-
-
-def counted(count: int, noun: str, verbs: tuple[str, str] | None = None) -> str:
-    """Return ``1 message``, ``2 messages``; with ``("is", "are")`` the one that follows it."""
-    verb = "" if verbs is None else f" {verbs[count != 1]}"
-    return f"{count:,} {noun}{'' if count == 1 else 's'}{verb}"
 
 
 def latency_text(value: float, unit: str) -> str:

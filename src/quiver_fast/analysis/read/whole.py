@@ -10,6 +10,7 @@ from quiver_fast.analysis.read.summary_file import summary_document, summary_pat
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import shown_line
 from quiver_fast.records.frames import lost_end
+from quiver_fast.words import counted
 
 __all__ = ["check_ends", "check_whole", "without_records"]
 
@@ -66,14 +67,15 @@ def _cut_text(path: Path, left: int, missing_bytes: int | None) -> str:
     """Say what a compressed file has lost, as far as it or the summary beside it tells."""
     place, text = summary_path(path), f"{path} is cut short"
     summary = {} if place is None else summary_document(place)
-    counted = (summary.get("results") or {}).get("message_count")
+    own = (summary.get("results") or {}).get("message_count")
     warmup = (summary.get("warmup") or {}).get("message_count") or 0
-    if counted is None:
+    if own is None:
+        kept = counted(left, "record", ("is", "are"))
         if missing_bytes is not None:
-            return f"{text}: {left:,} records are left, {missing_bytes:,} bytes are missing"
-        return f"{text}: {left:,} records are left; no summary beside it tells how many are missing"
+            return f"{text}: {kept} left, {missing_bytes:,} bytes are missing"
+        return f"{text}: {kept} left; no summary beside it tells how many are missing"
     delivery = summary.get("delivery") or {}
     # Before there was ``older``, the count was of all records.
     others = (delivery.get("foreign") or 0) if "older" in delivery else 0
-    whole = counted + warmup + others + (delivery.get("older") or 0)
+    whole = own + warmup + others + (delivery.get("older") or 0)
     return f"{text}: {left:,} of {whole:,} records are left, {whole - left:,} are missing"

@@ -36,6 +36,7 @@ from quiver_fast.analysis.show.scales import (
     time_scale,
 )
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
+from quiver_fast.words import counted
 
 __all__ = ["draw_curve", "highest", "run_charts", "tick_of", "with_centres"]
 
@@ -243,7 +244,7 @@ def _heat_map(histogram: Histogram, span: _Span, prefix: str) -> Chart:
     chart.image(heat.url(scale), heat.first - span.start, heat.last - span.start, heat.key())
     chart.tips([
         (first - span.start, last - span.start,
-         f"{max(first - span.start, 0):.6g} s: {int(count):,} messages")
+         f"{max(first - span.start, 0):.6g} s: {counted(int(count), 'message')}")
         for first, last, count in heat.columns()
     ])  # fmt: skip
     return chart

@@ -7,8 +7,9 @@ from typing import Any
 
 from quiver_fast.analysis.figures.statistics import OF_WHOLE
 from quiver_fast.analysis.model.ranks import SECTIONS
-from quiver_fast.analysis.model.units import counted, latency_text
+from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.cli.arrow.brief import Row, rank_texts
+from quiver_fast.words import counted
 
 __all__ = ["findings_rows"]
 

@@ -47,6 +47,7 @@ from quiver_fast.cli.analyze.text import (
     windows_text,
 )
 from quiver_fast.cli.arrow.summary_text import section
+from quiver_fast.cli.arrow.verdict import early_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
@@ -303,8 +304,7 @@ def _warn(run: RunData) -> None:
         report_warning(_NAME, f"{run.name}: {step_text(step)}")
     negative = (run.delivery or {}).get("negative_latency")
     if negative:
-        what = f"{negative} messages were received before they were sent"
-        report_warning(_NAME, f"{run.name}: {what}: the clocks of sender and receiver differ")
+        report_warning(_NAME, f"{run.name}: {early_text(negative)}")
 
 
 def _export(args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quiver_fast.analysis.model.ranks import BRIEF, SECTIONS, STREAMING
-from quiver_fast.analysis.model.units import checked_text, counted, latency_text
+from quiver_fast.analysis.model.units import checked_text, latency_text
 from quiver_fast.analysis.show.headline import load_facts
 from quiver_fast.cli.arrow.summary_text import lateness_lines
+from quiver_fast.words import counted
 
 __all__ = ["Row", "arrow_rows", "pair_rows", "rank_name", "rank_texts", "threshold_rows"]
 

@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.text import Text
 
 from quiver_fast.analysis.model.ranks import HEADLINE
-from quiver_fast.analysis.model.units import counted, latency_text, short_text
+from quiver_fast.analysis.model.units import latency_text, short_text
 from quiver_fast.cli.arrow.brief import Row, arrow_rows, pair_rows, rank_name, threshold_rows
 from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text
+from quiver_fast.words import counted
 
 __all__ = ["arrow_headline", "fitted", "pair_headline", "print_arrow", "print_pair"]
 

@@ -21,6 +21,7 @@ from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.management.queues import QueueManager
 from quiver_fast.process import exit_text
+from quiver_fast.words import counted
 
 __all__ = ["QueueOptions", "QueueSetup", "add_queue_options", "with_path"]
 
@@ -156,7 +157,7 @@ class QueueSetup:
             self._prepared = True
         if options.purge and not self._signals.count:
             self.purged = self._purge()
-            self._console.show(f"Purged {self.purged:,} messages from '{self.path}'")
+            self._console.show(f"Purged {counted(self.purged, 'message')} from '{self.path}'")
 
     def tell_what_stays(self) -> None:
         """Say of a remote queue, before messages are sent to it, that they stay there."""

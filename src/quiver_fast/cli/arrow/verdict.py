@@ -8,8 +8,9 @@ from typing import Any
 from quiver_fast.analysis.figures.clock_step import set_back_text, step_text
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.records.layout import malformed_text
+from quiver_fast.words import counted
 
-__all__ = ["judge", "pair_warnings", "summary_warnings"]
+__all__ = ["early_text", "judge", "pair_warnings", "summary_warnings"]
 
 
 def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
@@ -102,14 +103,15 @@ def _delivery_warnings(delivery: dict[str, Any]) -> Iterator[str]:
         proven = f"; {lost:,} of them are lost" if lost else ""
         yield f"{unreceived:,} of {delivery['sent']:,} messages were not received{proven}"
     if delivery.get("older"):
-        yield (
-            f"{delivery['older']:,} received messages were left by an earlier run; "
-            "they are in no figure"
-        )
+        older = counted(delivery["older"], "received message", ("was", "were"))
+        yield f"{older} left by an earlier run and counted nowhere"
     if delivery.get("foreign"):
-        yield f"{delivery['foreign']:,} received messages are not of this run"
+        yield f"{counted(delivery['foreign'], 'received message', ('is', 'are'))} not of this run"
     if delivery.get("negative_latency"):
-        yield (
-            f"{delivery['negative_latency']} messages were received before they were sent: "
-            "the clocks of sender and receiver differ"
-        )
+        yield early_text(delivery["negative_latency"])
+
+
+def early_text(count: int) -> str:
+    """Say that messages came before they were sent."""
+    early = counted(count, "message", ("was", "were"))
+    return f"{early} received before the send: the clocks of sender and receiver differ"

@@ -28,6 +28,7 @@ from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
+from quiver_fast.words import counted
 
 __all__ = ["FindRate", "failure", "find_rate"]
 
@@ -80,7 +81,8 @@ def failure(document: dict[str, Any], conditions: list[Threshold]) -> str | None
     if growth is not None:
         return f"the queue grew by {growth['per_second']:,.0f} messages/s"
     if document["delivery"]["unreceived"]:
-        return f"{document['delivery']['unreceived']:,} messages were not received"
+        missing = document["delivery"]["unreceived"]
+        return f"{counted(missing, 'message', ('was', 'were'))} not received"
     return next(filter(None, (_missed(one, document) for one in conditions)), None)
 
 

@@ -31,6 +31,7 @@ from quiver_fast.remote import client
 from quiver_fast.remote.client import Entry, Value
 from quiver_fast.remote.wire.textwire import stored_form, text_check
 from quiver_fast.schemas import marked
+from quiver_fast.words import counted
 
 __all__ = ["main", "make_parser"]
 
@@ -261,7 +262,8 @@ def _verify(args: argparse.Namespace) -> int:
         document = {"entries": report.entries, "files": files, "faults": faults}
         print(json.dumps(marked("queue-verification", {"queue": args.queue} | document)))
     else:
-        print(f"{report.entries} entries in {len(report.files)} files, {len(faults)} faults")
+        found = f"{counted(report.entries, 'entry')} in {counted(len(report.files), 'file')}"
+        print(f"{found}, {counted(len(faults), 'fault')}")
         for fault in faults:
             print(f"fault: {fault}")
     return EXIT_FAILURE if faults else EXIT_OK

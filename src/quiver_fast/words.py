@@ -1,0 +1,12 @@
+"""Numbers in sentences."""
+
+from __future__ import annotations
+
+__all__ = ["counted"]
+
+
+def counted(count: int, noun: str, verbs: tuple[str, str] | None = None) -> str:
+    """Return ``1 message``, ``2,000 messages``; with ``("is", "are")`` the one that follows."""
+    verb = "" if verbs is None else f" {verbs[count != 1]}"
+    ending = "" if count == 1 else "ies" if noun.endswith("ry") else "s"
+    return f"{count:,} {noun.removesuffix('y') if ending == 'ies' else noun}{ending}{verb}"
