@@ -125,19 +125,20 @@ def _durable_figures() -> str:
     return table(("", "stored", "not stored", "share (median of rounds)"), rows)
 
 
-def _server_in_short() -> str:
+def _how_fast() -> str:
     found = record.load()
-    rate, cpu = found["server-100"]["rate"], found["server-100"]["server_cpu"]
-    stored = {name: found[f"durable-{name}"]["rate"].ratio for name in ("none", "group")}
-    lines = [
-        f"It passes {(rate.ours or 0) / 1000:.1f} million 100-byte messages a second at "
-        f"{_micro(cpu.ours)} of CPU each, on two cores that it shares with both arrows:",
-        f"{rate.ratio:.0f} times as many as the Proton C example broker with the same arrows.",
-        f"Durable messages pass at {stored['none']:.0%} of the rate of others, and at "
-        f"{stored['group']:.0%} where each is on disk before it is",
-        "accepted ([figures](docs/server.md#figures)).",
-    ]
-    return "".join(f"{line}\n" for line in lines)
+    ours = found["body-100"]["rate"].ours or 0
+    peers = {
+        "an idiomatic C client on Qpid Proton (`-O2`)": found["body-100"],
+        "ZeroMQ PUSH to PULL, which acknowledges nothing": found["zmq-body-100"],
+    }
+    rows = [
+        (name, f"{case['rate'].ratio:.1f} times",
+         " / ".join(f"{case[f'{end}_cpu'].ratio:.2f}" for end in ("sender", "receiver")))
+        for name, case in peers.items()
+    ]  # fmt: skip
+    rate = f"our rate: {ours / 1000:.1f} M/s, compared with"
+    return table((rate, "rate", "CPU per message, share of sender / receiver"), rows)
 
 
 _ARROW_ROWS = {
@@ -264,7 +265,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keys of the server": lambda: keys_table(SERVER_OPTIONS, "quiver-server"),
     "figures of the server": _server_figures,
     "figures of durable messages": _durable_figures,
-    "the server in short": _server_in_short,
+    "how fast": _how_fast,
     "figures of the arrow": _arrow_figures,
     "figures of latency": _latency_figures,
     "figures of the reach": _reach_figures,

@@ -1,4 +1,4 @@
-"""README's table of the message format: what a sender writes, and what a receiver makes of ids."""
+"""The table of messages in docs/arrows.md: what a sender writes, what a receiver makes of ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quiver_fast.records.formats import IDS_OF_AN_END
 from quiver_fast.records.parser import read_transfers
 from quiver_fast.run.sizes import Sizes
 
-# README: how an id of each type stands in a record.
+# docs/arrows.md: how an id of each type stands in a record.
 IDS: list[tuple[Any, str]] = [
     ("plain", "plain"),
     ("a,b", "a%2Cb"),

@@ -55,6 +55,16 @@ def test_the_citation_names_the_version() -> None:
     assert f"version: {__version__}\n" in text
 
 
+def test_the_first_page_is_short_and_begins_with_what_the_tool_is() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 200
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [
+        "A run through a broker", "Install", "Four recipes", "What you can trust", "More",
+        "Licence",
+    ]  # fmt: skip
+    assert text.startswith("# quiver-fast\n\nquiver-fast measures AMQP 1.0 messaging.")
+
+
 def test_a_stale_block_is_noticed() -> None:
     """A pattern that finds nothing would prove nothing."""
     text = "a\n<!-- generated: keys of the server -->\n\nstale row\n<!-- end -->\nb\n"

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 def program(document: str, beginning: str, port: int) -> list[str]:
     """Return the command of a document's Python example, aimed at a server of ours."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    (example,) = re.findall(rf"(?m)^    {re.escape(beginning)}\n(?:(?:    .*)?\n)*", text)
+    (example,) = re.findall(rf"(?m)^\n    {re.escape(beginning)}\n(?:(?:    .*)?\n)*", text)
     return [
         sys.executable,
         "-c",
@@ -27,9 +27,9 @@ def program(document: str, beginning: str, port: int) -> list[str]:
     ]
 
 
-def test_the_readmes_client(tmp_path: Path) -> None:
+def test_the_client_of_the_queues(tmp_path: Path) -> None:
     with serving(tmp_path) as port:
-        ended = run(program("README.md", "from quiver_fast.remote.client import Queue", port))
+        ended = run(program("docs/queues.md", "from quiver_fast.remote.client import Queue", port))
     assert (ended.code, ended.stderr) == (0, "")
     assert re.fullmatch(
         r"\[Entry\(index=\d+, value='\{ item: nails, count: 100 \}'\)\]\n", ended.stdout
