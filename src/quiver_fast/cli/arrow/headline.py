@@ -56,7 +56,7 @@ def print_pair(
         return
     _print_rows(console, [*verdicts, *pair_rows(document), *findings])
     if document.get("steps"):
-        console.print("\n".join(["", *step_lines(document["steps"])]), style="", soft_wrap=True)
+        console.print("\n".join(["", *step_lines(document["steps"])]), soft_wrap=True)
 
 
 def print_arrow(
