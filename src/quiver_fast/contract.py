@@ -44,8 +44,8 @@ Usage: quiver-arrow-pyfast KEY=VALUE...
 
 Send or receive AMQP 1.0 messages, or values of a remote queue (scheme=csp), over
 one connection and print one record per transfer to standard output. Without
-arguments, print what this arrow is. An optional key with an empty value counts as
-absent. An unknown key is named in a warning and ignored.
+arguments, print what this arrow is; with --version, its version. An optional key with
+an empty value counts as absent. An unknown key is named in a warning and ignored.
 """
 
 POSITIONAL = (

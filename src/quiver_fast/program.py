@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from quiver_fast import __version__
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, UsageError
 
-__all__ = ["describe", "run_program", "warn_of_unknown"]
+__all__ = ["describe", "flush_output", "run_program", "warn_of_unknown"]
 
 
 def run_program(
@@ -30,14 +32,15 @@ def run_program(
         work: does what the arguments say.
     """
     words = sys.argv[1:] if argv is None else argv
-    if not words:
-        sys.stdout.write(description())
-        return EXIT_OK
-    if words[0] in ("-h", "--help"):
-        sys.stdout.write(usage())
-        return EXIT_OK
     try:
-        work(words)
+        if not words:
+            _tell(description())
+        elif "-h" in words or "--help" in words:
+            _tell(usage())
+        elif "--version" in words:
+            _tell(f"{name} {__version__}\n")
+        else:
+            work(words)
     except UsageError as error:
         # Imported late: an arrow starts without it.
         from quiver_fast.urls import hide_user
@@ -50,6 +53,40 @@ def run_program(
     except MemoryError:
         return _fail(name, "out of memory", EXIT_FAILURE)
     return EXIT_OK
+
+
+def _tell(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        flush_output()
+
+
+def flush_output() -> bool:
+    """Flush standard output and error; return whether the reader of one is gone, as with ``head``.
+
+    What is written to that one later goes nowhere, and fails no more.
+    """
+    gone = False
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        # The interpreter flushes again at its exit, and tells of another failure.
+        with suppress(OSError):
+            stream.flush()
+        with suppress(OSError):
+            if _is_unread(stream.fileno()):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+                gone = True
+    return gone
+
+
+def _is_unread(descriptor: int) -> bool:
+    # An arrow starts without it.
+    import select
+
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in poller.poll(0))
 
 
 def _fail(name: str, message: str, exit_code: int) -> int:

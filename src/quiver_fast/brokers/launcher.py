@@ -49,7 +49,7 @@ _USAGE = """\
 Usage: {program} KEY=VALUE...
 
 Start {product} with a configuration and data of its own, and end it with this
-process. Without arguments, print what would be started.
+process. Without arguments, print what would be started; with --version, the version.
 
 Required:
   host=TEXT                    where to listen

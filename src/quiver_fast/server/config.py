@@ -22,9 +22,9 @@ REQUIRED = ("host", "path")
 _HEAD = """\
 Usage: quiver-server-pyfast KEY=VALUE...
 
-Serve AMQP 1.0 queues, remote queues (csp), or both. Without arguments, print what this server is.
-An optional key with an empty value counts as absent. An unknown key is named in a warning and
-ignored.
+Serve AMQP 1.0 queues, remote queues (csp), or both. Without arguments, print what this server is;
+with --version, its version. An optional key with an empty value counts as absent. An unknown key is
+named in a warning and ignored.
 """
 
 KNOWN = keys(SERVER_OPTIONS)

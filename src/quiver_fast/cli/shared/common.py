@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NoReturn
 
 from quiver_fast import __version__
@@ -25,6 +26,7 @@ from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverEr
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import NUMBER, RATE, SIZES, SWITCH, Option, default_text
+from quiver_fast.program import flush_output
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
 from quiver_fast.urls import hide_user
 
@@ -108,8 +110,15 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
     """Run ``command`` with ``argv`` (``sys.argv`` by default) and return its exit code.
 
     A :class:`QuiverError` becomes one line on standard error and its exit code;
-    so do operating system errors, such as a full disk.
+    so do operating system errors, such as a full disk. Where the reader of our output is
+    gone, as with ``| head``, there is nobody to write to, and nothing to complain about.
     """
+    code = _run(name, command, argv)
+    flush_output()
+    return code
+
+
+def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
     try:
         return command(sys.argv[1:] if argv is None else argv)
     except SystemExit as end:  # argparse, after --help and --version
@@ -123,11 +132,9 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
         return error.exit_code
     except KeyboardInterrupt:  # outside of a run, where nothing is left to save
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output is gone, so there is nobody to write to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILURE
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and flush_output():
+            return EXIT_OK
         report_error(name, error_text(error))
         return EXIT_FAILURE
 
@@ -151,7 +158,9 @@ def report_warning(command: str, message: str) -> None:
 def _report(command: str, kind: str, message: str, colour: str) -> None:
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         kind = f"{colour}{kind}{_PLAIN}"
-    print(f"{command}: {kind}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    # The exit code tells as well, where nobody reads.
+    with suppress(BrokenPipeError):
+        print(f"{command}: {kind}: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
 class _Completion(argparse.Action):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from quiver_fast.cli.shared.json_text import json_pieces
+from quiver_fast.program import flush_output
 
 __all__ = ["UPSTREAM", "Console", "add_console_options", "add_format_option"]
 
@@ -20,7 +22,8 @@ class Console:
     """Prints under ``--quiet``, ``--verbose`` and ``--json``.
 
     With ``--json`` standard output carries one JSON document and nothing else;
-    tables and summaries go to standard error then.
+    tables and summaries go to standard error then. Where the reader is gone, as with
+    ``| head``, the work goes on: its exit code tells how it ended.
     """
 
     def __init__(self, args: argparse.Namespace, log: TextIO | None = None) -> None:
@@ -53,21 +56,23 @@ class Console:
     def show(self, text: str) -> None:
         """Print a part of the normal output at once, unless quiet."""
         if not self.quiet or self.errors:
-            print(text, file=self._out, flush=True)
+            with _despite_gone_reader():
+                print(text, file=self._out, flush=True)
 
     def show_all(self, texts: Iterable[str]) -> None:
         """Print texts that follow each other as :meth:`show` does, without their last newlines."""
         if self.quiet and not self.errors:
             return
         ending = ""
-        for text in texts:
-            shown = text.rstrip("\n")
-            if shown:
-                self._out.write(ending + shown)
-                ending = ""
-            ending += text[len(shown) :]
-        if ending:
-            print(file=self._out, flush=True)
+        with _despite_gone_reader():
+            for text in texts:
+                shown = text.rstrip("\n")
+                if shown:
+                    self._out.write(ending + shown)
+                    ending = ""
+                ending += text[len(shown) :]
+            if ending:
+                print(file=self._out, flush=True)
 
     @property
     def _out(self) -> TextIO:
@@ -81,8 +86,18 @@ class Console:
     def document(self, document: dict[str, Any]) -> None:
         """Print ``document`` on standard output, if it was asked for."""
         if self.json:
-            sys.stdout.writelines(json_pieces(document))
-            print(flush=True)
+            with _despite_gone_reader():
+                sys.stdout.writelines(json_pieces(document))
+                print(flush=True)
+
+
+@contextmanager
+def _despite_gone_reader() -> Iterator[None]:
+    """Print what still can be printed."""
+    try:
+        yield
+    except BrokenPipeError:
+        flush_output()
 
 
 def add_console_options(parser: argparse.ArgumentParser) -> None:
