@@ -28,6 +28,7 @@ from quiver_fast.cli.shared.common import (
 )
 from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.implementations import Implementation, find_arrow
+from quiver_fast.cli.shared.other_tools import operation_like
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
 from quiver_fast.cli.shared.start import prelude_words, print_information
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
@@ -156,8 +157,10 @@ def _plan(
     args: argparse.Namespace, implementation: Implementation, queue: QueueOptions
 ) -> ArrowPlan:
     if len(args.words) != 2 or args.words[0] not in ("send", "receive"):
+        meant = operation_like(args.words[0]) if args.words else ""
+        hint = f"; did you mean {meant}?" if meant not in ("", *args.words) else ""
         raise UsageError(
-            f"the arguments must be 'send' or 'receive', and a URL (see {_NAME} --help)"
+            f"the arguments must be 'send' or 'receive', and a URL{hint} (see {_NAME} --help)"
         )
     operation, url = args.words[0], queue.url(args.words[1])
     for flag, given in (("--server", args.server), ("--passive", args.passive)):

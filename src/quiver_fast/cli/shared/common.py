@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import sys
@@ -14,6 +13,7 @@ from typing import NoReturn
 from quiver_fast import __version__
 from quiver_fast.cli.shared.completion import SHELLS, completion
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
+from quiver_fast.cli.shared.other_tools import proposal, with_advice
 from quiver_fast.cli.shared.quantities import (
     body_size,
     count,
@@ -48,14 +48,6 @@ __all__ = [
     "run_command",
 ]
 
-# Options of other tools (perf-test, OpenMessaging, omq), and ours for the same.
-_THEIR_OPTIONS = {
-    **dict.fromkeys(("-x", "--producers", "--publishers"), ("--senders",)),
-    **dict.fromkeys(("-y", "--consumers", "--subscribers"), ("--receivers",)),
-    "--connections": ("--senders", "--receivers"),
-    **dict.fromkeys(("-s", "--size", "--message-size"), ("--body-size",)),
-    "--property": ("--properties",),
-}
 _RED, _YELLOW, _PLAIN = "\033[31m", "\033[33m", "\033[0m"
 
 
@@ -90,20 +82,11 @@ class ArgumentParser(argparse.ArgumentParser):
             # What was to be a password, of an option that does not exist or cut off by a blank.
             message = re.sub(r"(--pass[a-z]*[= ]).*", r"\1***", message, flags=re.DOTALL)
             message = re.sub(r"\S+@", "***@", message)
-        raise UsageError(f"{message}{self._did_you_mean(message)} (see {self.prog} --help)")
-
-    def _did_you_mean(self, message: str) -> str:
-        """Return our options for another tool's, or the most like one; empty if there is none."""
-        unknown = message.removeprefix("unrecognized arguments: ").split()
-        if not message.startswith("unrecognized") or not unknown[0].startswith("-"):
-            return ""
-        is_long = unknown[0].startswith("--")
-        name = unknown[0].partition("=")[0] if is_long else unknown[0][:2]
-        known = [flag for action in self._actions for flag in action.option_strings]
-        close = [flag for flag in _THEIR_OPTIONS.get(name, ()) if flag in known]
-        if not close and is_long:
-            close = difflib.get_close_matches(name, known, 1)
-        return f"; did you mean {' and '.join(close)}?" if close else ""
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        takes_url = any("URL" in str(action.metavar) for action in self._get_positional_actions())
+        ours = proposal(message, flags, takes_url)
+        hint = f"; did you mean {ours}?" if ours else ""
+        raise UsageError(f"{message}{hint} (see {self.prog} --help)")
 
 
 def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
@@ -119,13 +102,14 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
 
 
 def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
+    words = sys.argv[1:] if argv is None else argv
     try:
-        return command(sys.argv[1:] if argv is None else argv)
+        return command(words)
     except SystemExit as end:  # argparse, after --help and --version
         return EXIT_OK if end.code is None else int(end.code)
     except UsageError as error:
         # It may quote any word, and any word may be a URL that stands in the wrong place.
-        report_error(name, hide_user(str(error)))
+        report_error(name, hide_user(with_advice(str(error), words)))
         return error.exit_code
     except QuiverError as error:
         report_error(name, str(error))
