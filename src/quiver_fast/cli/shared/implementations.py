@@ -6,7 +6,7 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -204,17 +204,25 @@ def _find_file(
     found = _executables(prefix, environ)
     if prefix + name in found:
         return found[prefix + name]
-    directories = _search_path(environ)
-    where = os.pathsep.join(map(str, directories)) or "QUIVER_IMPL_PATH and QUIVER_HOME are not set"
-    known = [file.removeprefix(prefix) for file in found]
-    known += [*aliases, *chain.from_iterable(aliases.values())]
-    hint = "" if name in aliases else _did_you_mean(name, known)
-    raise UsageError(f"no implementation '{prefix}{name}' found ({where}){hint}")
+    if prefix == _ARROW and server_name(name) in {*SERVER_ALIASES, *_names(_SERVER, environ)}:
+        raise UsageError(
+            f"'{name}' is a server: start it by quiver-server --impl {name} //localhost/q0, and "
+            "measure it by quiver //localhost/q0"
+        )
+    where = os.pathsep.join(map(str, _search_path(environ)))
+    where = where or "QUIVER_IMPL_PATH and QUIVER_HOME are not set"
+    there = _short_names(prefix, found)
+    known = [*there, *aliases, *chain.from_iterable(aliases.values())]
+    close = difflib.get_close_matches(name, [] if name in aliases else known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"available: {', '.join(there)}"
+    raise UsageError(f"no implementation '{prefix}{name}' found ({where}); {hint}")
 
 
-def _did_you_mean(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, [DEFAULT_IMPLEMENTATION, *known], 1)
-    return f"; did you mean {close[0]}?" if close else ""
+def _short_names(prefix: str, found: Iterable[str]) -> list[str]:
+    """Return the names of the implementations that are there, ours and the brokers' included."""
+    ours = () if prefix == _ARROW else BROKERS
+    names = {DEFAULT_IMPLEMENTATION, *ours, *(file.removeprefix(prefix) for file in found)}
+    return sorted(names)
 
 
 def _search_path(environ: Mapping[str, str]) -> list[Path]:
