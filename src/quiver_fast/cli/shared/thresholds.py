@@ -84,6 +84,9 @@ _CHANGES = {
 }
 _COMPLETE, _DRAIN, _NEVER_SENT = "complete", "drain_seconds", "never_sent"
 _COMPARISON = "comparison"
+_FIGURES = (
+    *_PERCENTILES, *_MOMENTS, *_RATES, *_COUNTS, _NEVER_SENT, _DRAIN, _COMPLETE, WORSE, *_CHANGES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -222,9 +225,12 @@ def threshold(text: str) -> Threshold:
     figure, compares, number, unit = match.groups()
     units, shown = _units(figure)
     if units is None:
-        raise argparse.ArgumentTypeError(f"'{figure}' in '{text}' is no figure")
+        raise argparse.ArgumentTypeError(
+            f"'{figure}' in '{text}' is no figure: those are {', '.join(_FIGURES)}"
+        )
     if unit not in units:
-        raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is no unit of {figure}")
+        those = ", ".join(filter(None, units)) or "it has none"
+        raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is no unit of {figure}: {those}")
     if number.startswith("-") and figure not in _CHANGES:
         raise argparse.ArgumentTypeError(f"'{number}' in '{text}' is no limit of {figure}")
     return Threshold(text.strip(), figure, compares, float(number) * units[unit], shown)
