@@ -131,6 +131,13 @@ def test_help_of_the_bench_names_everything(capsys):
     assert "rabbitmq" in text
 
 
+@pytest.mark.parametrize("flag", ["--user", "--username"])
+def test_client_and_server_call_a_user_the_same(flag):
+    assert pair.make_parser().parse_args([flag, "alice"]).username == "alice"
+    assert arrow.make_parser().parse_args([flag, "alice"]).username == "alice"
+    assert server.make_parser().parse_args([flag, "alice"]).user == "alice"
+
+
 @pytest.mark.parametrize("command", [arrow, bench, pair, server])
 def test_version(command, capsys):
     assert command.main(["--version"]) == 0

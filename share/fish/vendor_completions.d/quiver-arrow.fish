@@ -45,7 +45,7 @@ complete -c quiver-arrow -l address -x -d 'Use TEXT as the AMQP address, in plac
 complete -c quiver-arrow -l declare -d 'Create the queue first, unless it is there'
 complete -c quiver-arrow -l purge -d 'Receive what is in the queue first, and discard it'
 complete -c quiver-arrow -l delete -d 'Delete the queue afterwards'
-complete -c quiver-arrow -l username -x -d 'Authenticate as NAME'
+complete -c quiver-arrow -l user -l username -x -d 'Authenticate as NAME'
 complete -c quiver-arrow -l key -r -F -d 'The TLS private key file of the arrow'
 complete -c quiver-arrow -l cert -r -F -d 'The TLS certificate file of the arrow'
 complete -c quiver-arrow -l trust-store -r -F -d 'The certificates to trust'

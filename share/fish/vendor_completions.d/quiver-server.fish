@@ -3,7 +3,7 @@ complete -c quiver-server -l impl -x -a 'pyfast activemq-artemis activemq-classi
 complete -c quiver-server -l info -d 'Print implementation details and exit'
 complete -c quiver-server -l prelude -x -d 'Commands to precede the implementation invocation'
 complete -c quiver-server -l ready-file -r -F -d 'The file that gets the line \'ready\' when the server is'
-complete -c quiver-server -l user -x -d 'The user that clients must authenticate as'
+complete -c quiver-server -l username -l user -x -d 'The user that clients must authenticate as'
 complete -c quiver-server -l password -x -d 'The password of that user'
 complete -c quiver-server -l cert -r -F -d 'The server\'s TLS certificate file'
 complete -c quiver-server -l key -r -F -d 'The server\'s TLS private key file'

@@ -164,7 +164,7 @@ ARROW_OPTIONS = (
     Option("scheme", CHOICE, "", "AMQP, AMQP within TLS, or a remote queue", "amqp",
         choices=("amqp", "amqps", "csp"), section=_SAFETY),
     Option("username", TEXT, "TEXT", "authenticate as this user", section=_SAFETY,
-        flag="--username", metavar="NAME", group=SECURITY,
+        flag="--username", alias="--user", metavar="NAME", group=SECURITY,
         help="Authenticate as NAME; may also be in the URL"),
     Option("password", TEXT, "TEXT", "that user's; other users of the host can see it",
         section=_SAFETY),

@@ -34,7 +34,7 @@ SERVER_OPTIONS = (
     Option("scheme", CHOICE, "", "AMQP, AMQP within TLS, or remote queues alone", "amqp",
         choices=("amqp", "amqps", "csp"), section=_SAFETY, csp=True),
     Option("user", TEXT, "TEXT", "whom clients must authenticate as", section=_SAFETY,
-        flag="--user", metavar="NAME", group=SECURITY,
+        flag="--user", alias="--username", metavar="NAME", group=SECURITY,
         help="The user that clients must authenticate as"),
     Option("password", TEXT, "TEXT", "that user's; other users of the host can see it",
         section=_SAFETY, flag="--password", metavar="PASSWORD", group=SECURITY,

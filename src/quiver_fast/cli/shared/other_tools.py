@@ -66,7 +66,7 @@ _ROWS: tuple[tuple[str, ...], ...] = (
     ("--auto-delete --cleanup-queues --cleanup", "--delete"),
     ("--client --client-id --clientid", "--id"),
     # Who, and whom to trust.
-    ("--login", "--username", "--user"),
+    ("--login", "--username"),
     ("--tls --ssl", "amqps:// in the URL"),
     ("--insecure --insecure-skip-tls-verify --skip-verify", "--tls-insecure"),
     ("--ca --cacert --ca-cert --cafile --root-certs --truststore --ssl-truststore",
