@@ -11,6 +11,7 @@ import zstandard
 from support.documents import parsed
 
 from quiver_fast.cli.analyze.command import main
+from quiver_fast.extras import how_to_install
 
 EPOCH = 1_700_000_000_000
 PLOTS = {"throughput", "latency", "percentiles", "heatmap"}
@@ -309,7 +310,8 @@ def test_what_is_missing_is_said_in_one_line(run, capsys, monkeypatch, module, w
         monkeypatch.delitem(sys.modules, name)
     code, out, err = analyze(capsys, run, *words)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert f"needs {module}, which is not installed: pip install 'quiver-fast[{extra}]'" in err
+    assert f"needs {module}, which is not installed" in err
+    assert err.endswith(f": {how_to_install(extra)}\n")
 
 
 def test_doubts_are_warnings(tmp_path, capsys):

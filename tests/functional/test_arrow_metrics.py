@@ -12,6 +12,7 @@ from support.processes import Running, free_port, run, wait_until
 from support.server import running_server
 
 from quiver_fast.cli.arrow.meter import BOUNDS
+from quiver_fast.extras import how_to_install
 
 
 def tool(name: str, *words: str) -> list[str]:
@@ -97,7 +98,7 @@ def test_without_the_library(name: str, tmp_path: Path) -> None:
     end = run(tool(name, "--metrics-port", "0", *words), env=without_prometheus_client(tmp_path))
     assert end.code == 1
     assert end.stderr.endswith(
-        "error: --metrics-port needs prometheus_client: pip install 'quiver-fast[metrics]'\n"
+        f"error: --metrics-port needs prometheus_client: {how_to_install('metrics')}\n"
     )
     assert end.stderr.count("\n") == 1
 

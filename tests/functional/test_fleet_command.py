@@ -7,6 +7,8 @@ import sys
 import pytest
 from support.processes import run
 
+from quiver_fast.extras import how_to_install
+
 FLEET = (sys.executable, "-m", "quiver_fast.cli.fleet.command")
 URL = "//127.0.0.1/q0"
 
@@ -47,5 +49,5 @@ def test_without_spark_one_line_says_what_to_install() -> None:
     [line] = finished.stderr.splitlines()
     assert line == (
         "quiver-fleet: error: quiver-fleet needs pyspark, which is not installed: "
-        "pip install 'quiver-fast[spark]'"
+        + how_to_install("spark")
     )

@@ -28,6 +28,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "arguments",
         "body_sizes",
         "durations",
+        "extras",
         "process",
         "program",
         "rate_steps",

@@ -12,13 +12,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, Protocol
 
 from quiver_fast.errors import QuiverError
+from quiver_fast.extras import how_to_install
 
 __all__ = ["LOOPBACK", "Collector", "MetricsServer"]
 
 LOOPBACK = "127.0.0.1"
 """Where metrics are served unless told otherwise."""
 
-_MISSING = "--metrics-port needs prometheus_client: pip install 'quiver-fast[metrics]'"
 # Requests come one after the other; one that says nothing keeps the next waiting so long.
 _REQUEST_SECONDS = 2.0
 # How long another thread waits for the interpreter while text is made, in seconds: the server's
@@ -89,7 +89,8 @@ def _registry(collector: Collector) -> Any:
     try:
         from prometheus_client import CollectorRegistry, ProcessCollector
     except ImportError:
-        raise QuiverError(_MISSING) from None
+        remedy = how_to_install("metrics")
+        raise QuiverError(f"--metrics-port needs prometheus_client: {remedy}") from None
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(collector)

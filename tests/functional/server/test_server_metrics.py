@@ -19,6 +19,8 @@ from support.processes import REPOSITORY, Finished, free_port, run, wait_until
 from support.server import Server, command, running_server
 from support.streams import BOTH, judged
 
+from quiver_fast.extras import how_to_install
+
 Connect = Callable[..., tuple[Server, Clients]]
 
 # What one reading may look at (readings.pxd), and how many queues have a name (labels.pxd).
@@ -267,7 +269,7 @@ def test_without_the_library(tmp_path: Path) -> None:
     assert (end.code, end.stderr) == (
         1,
         "quiver-server-pyfast: error: --metrics-port needs prometheus_client: "
-        "pip install 'quiver-fast[metrics]'\n",
+        f"{how_to_install('metrics')}\n",
     )
 
 

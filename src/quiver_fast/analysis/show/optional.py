@@ -6,6 +6,7 @@ import importlib
 from types import ModuleType
 
 from quiver_fast.errors import QuiverError
+from quiver_fast.extras import how_to_install
 
 __all__ = ["optional_module"]
 
@@ -20,5 +21,5 @@ def optional_module(name: str, purpose: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         package = (error.name or name).split(".")[0]
-        remedy = "pip install 'quiver-fast[analysis]'"
+        remedy = how_to_install("analysis")
         raise QuiverError(f"{purpose} needs {package}, which is not installed: {remedy}") from None

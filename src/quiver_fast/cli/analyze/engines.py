@@ -13,6 +13,7 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.discovery import RunFiles, find_runs, is_url
 from quiver_fast.analysis.read.sources import Progress, Wanted, load_run
 from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.extras import how_to_install
 from quiver_fast.records.frames import read_index
 
 __all__ = [
@@ -166,8 +167,8 @@ def _spark() -> ModuleType:
     except ModuleNotFoundError as error:
         missing = (error.name or "").split(".")[0]
         raise QuiverError(
-            f"--engine spark needs {missing}, which is not installed: "
-            "pip install 'quiver-fast[spark]' (--engine local does without)"
+            f"--engine spark needs {missing}, which is not installed (--engine local does "
+            f"without): {how_to_install('spark')}"
         ) from None
 
 

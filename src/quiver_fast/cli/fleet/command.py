@@ -29,6 +29,7 @@ from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, wri
 from quiver_fast.cli.shared.quantities import duration, positive_count, within
 from quiver_fast.cli.shared.thresholds import breach_text, refuse_comparisons, threshold
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError, UsageError
+from quiver_fast.extras import how_to_install
 from quiver_fast.records.formats import V1, V2
 from quiver_fast.schemas import marked
 
@@ -167,7 +168,7 @@ def _spark() -> ModuleType:
     except ModuleNotFoundError as error:
         missing = (error.name or "").split(".")[0]
         raise QuiverError(
-            f"{_NAME} needs {missing}, which is not installed: pip install 'quiver-fast[spark]'"
+            f"{_NAME} needs {missing}, which is not installed: {how_to_install('spark')}"
         ) from None
 
 
