@@ -54,6 +54,8 @@ complete -c quiver -l output -x -a '(__fish_complete_directories)' -d 'Save outp
 complete -c quiver -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
 complete -c quiver -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
 complete -c quiver -l format -x -a 'auto upstream' -d 'Print tables and summaries as a terminal shows them best'
+complete -c quiver -l markdown -r -F -d 'Write the few figures and the verdicts to FILE as Markdown'
+complete -c quiver -l junit -r -F -d 'Write the verdicts to FILE as JUnit\'s XML, a test case each'
 complete -c quiver -l runs -x -d 'Measure COUNT times, each run into a directory of its own below DIR, and sum up'
 complete -c quiver -l baseline -x -d 'Measure BASELINE as often, in turns'
 complete -c quiver -l fail-if -x -d 'Exit with 99 if CONDITION holds of any run, the baseline\'s aside, or of the comparison, or if a run does not have the figure'

@@ -55,7 +55,7 @@ from quiver_fast.cli.shared.common import (
     report_warning,
     run_command,
 )
-from quiver_fast.cli.shared.console import Console, add_format_option
+from quiver_fast.cli.shared.console import Console, add_format_option, add_verdict_options
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import (
     COMPARISON_HELP,
@@ -118,6 +118,8 @@ def _run(argv: list[str]) -> int:
             args.paths, args.compare = [sides[0]], [sides[1]]
     if not args.compare:
         refuse_comparisons(args.fail_if, "--fail-if", "without --compare")
+        if args.junit and not args.fail_if:
+            raise UsageError("--junit has no effect without --fail-if or --compare")
     conf = dict(args.conf)
     asked = engine_of(args.engine, [*args.paths, *args.compare])
     files = find_files(args.paths, args.master, conf)
@@ -208,9 +210,8 @@ class _Analysis:
 
     def report(self, console: Console) -> int:
         """Print the analysis and the warnings about it; return the exit code."""
-        if console.json:
-            console.document(self.document)
-        else:
+        console.document(self.document)
+        if not console.json:
             self._show(console)
         for run in [*self.base, *self.runs]:
             _warn(run)
@@ -416,6 +417,7 @@ def _add_outputs(parser: ArgumentParser) -> None:
         help="Print the analysis as one JSON document, and nothing else but warnings and errors",
     )
     add_format_option(group)
+    add_verdict_options(group)
     add("--html", metavar="FILE", help="Write a report with all plots to FILE")
     add("--png", metavar="DIR", help="Write each plot to DIR as PNG")
     add("--svg", metavar="DIR", help="Write each plot to DIR as SVG")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from quiver_fast.analysis.compare.comparison import BETTER, NOT_SHOWN, WORSE
-from quiver_fast.analysis.compare.reach import NO_DIFFERENCE
+from quiver_fast.analysis.compare.words import in_words
 from quiver_fast.analysis.figures.statistics import OF_WHOLE
 from quiver_fast.analysis.model.ranks import HEADLINE, SECTIONS
 from quiver_fast.analysis.model.units import (
@@ -99,29 +98,9 @@ def comparison_text(comparison: dict[str, Any]) -> str:
         *(f"NOT STEADY: {name}, by the whole run" for name in comparison["not_steady"]),
         "",
         text_field("Verdict", comparison["verdict"]),
-        _in_words(comparison),
+        in_words(comparison),
     ]
     return section("COMPARISON", lines)
-
-
-def _in_words(comparison: dict[str, Any]) -> str:
-    """Return the verdict as a sentence."""
-    parts = []
-    for verdict in (BETTER, WORSE):
-        found = [
-            f"{name.replace('_', ' ')} ({_or_dash(figure['change'], '+.1%')})"
-            for name, figure in comparison["figures"].items()
-            if figure["verdict"] == verdict
-        ]
-        if found:
-            parts.append(f"{verdict} in {', '.join(found)}")
-    if parts:
-        return f"The candidate is {' and '.join(parts)}."
-    if comparison["verdict"] == NOT_SHOWN:
-        return "No difference of the runs is shown. More runs show smaller ones."
-    if comparison["verdict"].startswith(NO_DIFFERENCE):
-        return "No figure of the candidate differs by more than that: the intervals prove it."
-    return "With so few runs a difference of the sets is not told from one between runs."
 
 
 def _intervals(figures: dict[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ from quiver_fast.cli.shared.common import (
     report_error,
     run_command,
 )
-from quiver_fast.cli.shared.console import Console, add_console_options
+from quiver_fast.cli.shared.console import Console, add_console_options, add_verdict_options
 from quiver_fast.cli.shared.credentials import check_certificate
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json, write_text
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
@@ -73,7 +73,7 @@ _KINDS = ("senders", "receivers", "servers")
 # Options that choose combinations, or what to show. All other options must be the same when
 # a bench is resumed, so that its results can be compared.
 _OF_THIS_CALL = {
-    "output", "force", "json", "resume", "quiet", "verbose", "init_only",
+    "output", "force", "json", "markdown", "junit", "resume", "quiet", "verbose", "init_only",
     "client_server", "peer_to_peer", "mixed_pairs",
     *(f"{what}_{kind}" for what in ("include", "exclude") for kind in _KINDS),
 }  # fmt: skip
@@ -259,6 +259,7 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(_NAME, _DESCRIPTION, _epilog)
     add = parser.add_argument
     add_console_options(parser)
+    add_verdict_options(parser)
     add(
         "--resume",
         action="store_true",

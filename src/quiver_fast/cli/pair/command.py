@@ -37,7 +37,12 @@ from quiver_fast.cli.shared.common import (
     report_warning,
     run_command,
 )
-from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
+from quiver_fast.cli.shared.console import (
+    Console,
+    add_console_options,
+    add_format_option,
+    add_verdict_options,
+)
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, remove_ends
 from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, breach_text
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
@@ -209,6 +214,7 @@ def make_parser() -> ArgumentParser:
     add_measuring_options(parser)
     add_console_options(parser)
     add_format_option(parser)
+    add_verdict_options(parser)
     add_set_options(parser)
     add_workload_options(parser)
     add_metrics_options(parser)

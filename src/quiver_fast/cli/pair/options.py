@@ -202,6 +202,7 @@ def check_set_options(args: argparse.Namespace) -> None:
     Raises:
         UsageError: there is one.
     """
+    _check_verdict_files(args)
     if args.churn:
         _check_connecting(args, "--churn", _CHURN_OPTIONS)
         return
@@ -228,6 +229,18 @@ def check_set_options(args: argparse.Namespace) -> None:
         _refuse(of_sets, "without --runs")
     if args.baseline is None:
         refuse_comparisons(args.fail_if, "--fail-if", "without --runs and --baseline")
+
+
+def _check_verdict_files(args: argparse.Namespace) -> None:
+    """Refuse files of verdicts for what has none.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for name in ("churn", "hold", "find_rate", "sweep"):
+        if vars(args)[name]:
+            files = {"--markdown": args.markdown, "--junit": args.junit}
+            _refuse(files, f"with --{name.replace('_', '-')}")
 
 
 def _check_connecting(args: argparse.Namespace, flag: str, allowed: set[str]) -> None:

@@ -7,12 +7,15 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TextIO
 
 from quiver_fast.cli.shared.json_text import json_pieces
 from quiver_fast.program import flush_output
 
-__all__ = ["UPSTREAM", "Console", "add_console_options", "add_format_option"]
+__all__ = [
+    "UPSTREAM", "Console", "add_console_options", "add_format_option", "add_verdict_options",
+]  # fmt: skip
 
 UPSTREAM = "upstream"
 """The format that upstream prints, byte for byte."""
@@ -35,6 +38,8 @@ class Console:
         # Commands without the option have one layout.
         self._format: str = vars(args).get("format", UPSTREAM)
         self.json: bool = args.json
+        # Commands without verdicts have no such options.
+        self._files = {name: vars(args).get(name) for name in ("markdown", "junit")}
 
     @property
     def progress(self) -> bool:
@@ -84,7 +89,12 @@ class Console:
             print(text, file=self.errors or sys.stderr, flush=True)
 
     def document(self, document: dict[str, Any]) -> None:
-        """Print ``document`` on standard output, if it was asked for."""
+        """Print ``document`` on standard output, and write its verdicts, if that was asked for."""
+        if any(self._files.values()):
+            # Only who asks pays for the import.
+            from quiver_fast.cli.shared.verdict_files import write_verdicts
+
+            write_verdicts(document, **self._files)
         if self.json:
             with _despite_gone_reader():
                 sys.stdout.writelines(json_pieces(document))
@@ -130,3 +140,22 @@ def add_format_option(parser: argparse._ActionsContainer) -> None:
         help="Print tables and summaries as a terminal shows them best ('auto'), or as upstream "
         "prints them ('upstream'); pipes always get upstream's text (default auto)",
     )
+
+
+def add_verdict_options(parser: argparse._ActionsContainer) -> None:
+    """Add the files that continuous integration shows."""
+    for flag, what in (
+        ("--markdown", "the few figures and the verdicts to FILE as Markdown"),
+        ("--junit", "the verdicts to FILE as JUnit's XML, a test case each"),
+    ):
+        parser.add_argument(flag, metavar="FILE", type=_new_file, help=f"Write {what}")
+
+
+def _new_file(text: str) -> str:
+    """Refuse a file that cannot be made: an argparse type. A run would have been in vain."""
+    folder = Path(text).parent
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}': there is no folder {folder}")
+    if Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}' is a folder")
+    return text

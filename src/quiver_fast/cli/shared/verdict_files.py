@@ -1,0 +1,171 @@
+"""Verdicts for continuous integration: Markdown for people, JUnit's XML for machines.
+
+Both say what the terminal says, and a case fails where the exit code says so: a figure that is
+worse than the baseline's does only with ``--fail-if worse``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from quiver_fast.analysis.compare.comparison import TOO_FEW, WORSE
+from quiver_fast.analysis.compare.words import in_words
+from quiver_fast.analysis.model.units import average_text, checked_text
+from quiver_fast.analysis.show.headline import run_tiles
+from quiver_fast.cli.shared.thresholds import breach_text
+
+__all__ = ["junit_text", "markdown_text", "write_verdicts"]
+
+_COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
+# The worst comes first, and is the verdict on all.
+_STATES = _FAILED, _OK, _SKIPPED = "failed", "ok", "not judged"
+_RANKS = {"50": "Median latency", "99": "99 %", "100": "Maximum"}
+# Characters that XML cannot hold, and those that Markdown takes for marks.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MARKS = re.compile(r"([\\`*_\[\]<|~$])")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One verdict: of what, the words of the terminal, and "ok", "failed" or "not judged"."""
+
+    name: str
+    words: str
+    state: str
+
+
+def write_verdicts(
+    document: Mapping[str, Any], markdown: str | None = None, junit: str | None = None
+) -> None:
+    """Write the verdicts of what ``--json`` prints to the files that have a name.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    for file, text_of in ((markdown, markdown_text), (junit, junit_text)):
+        if file is not None:
+            # In place: it may be /dev/stdout or a pipe.
+            Path(file).write_text(text_of(document), encoding="utf-8")
+
+
+def junit_text(document: Mapping[str, Any]) -> str:
+    """Return one test suite with a case for each verdict."""
+    cases = list(_cases(document))
+    states = [case.state for case in cases]
+    suite = ElementTree.Element("testsuite", {
+        "name": _command(document), "tests": str(len(cases)),
+        "failures": str(states.count(_FAILED)), "skipped": str(states.count(_SKIPPED)),
+        "errors": "0",
+    })  # fmt: skip
+    for case in cases:
+        name = {"classname": _command(document), "name": _clean(case.name)}
+        element = ElementTree.SubElement(suite, "testcase", name)
+        if case.state == _OK:
+            ElementTree.SubElement(element, "system-out").text = _clean(case.words)
+        else:
+            kind = "failure" if case.state == _FAILED else "skipped"
+            ElementTree.SubElement(element, kind, {"message": _clean(case.words)})
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def markdown_text(document: Mapping[str, Any]) -> str:
+    """Return the few figures, then each verdict."""
+    cases = list(_cases(document))
+    states = [state for state in _STATES if any(case.state == state for case in cases)]
+    title = ": ".join([_command(document), *states[:1]])
+    parts = [f"## {title}", _table(*_figures(document))]
+    if document.get("comparison") is not None:
+        parts.append(_escaped(in_words(document["comparison"])))
+    if cases:
+        rows = [(case.state, case.name, case.words) for case in cases]
+        parts.append(_table(("verdict", "of", "in words"), rows))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _command(document: Mapping[str, Any]) -> str:
+    return _COMMANDS.get(document["schema"]["name"], "quiver")
+
+
+def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
+    # An analysis judges whether runs are complete by its thresholds only.
+    if document["schema"]["name"] != "analysis":
+        reason = document["reason"]
+        words = reason or ("complete" if document["complete"] else "incomplete runs are allowed")
+        yield _Case("complete", words, _OK if reason is None else _FAILED)
+    for result in document.get("results", ()) if document["schema"]["name"] == "bench" else ():
+        reason = result["reason"]
+        yield _Case(result["name"], reason or result["status"], _FAILED if reason else _OK)
+    thresholds = document.get("thresholds", ())
+    for one in thresholds:
+        words = breach_text(one) if one["breached"] else f"{checked_text(one)}, ok"
+        state = _FAILED if one["breached"] else _OK
+        # The folder of a lone run is another each time; a case keeps its name.
+        of = f" ({one['run']})" if len(document.get("runs", ())) > 1 else ""
+        yield _Case(one["condition"] + of, words, state)
+    asked = any(one["condition"].lower() == WORSE for one in thresholds)
+    for name, figure in (document.get("comparison") or {"figures": {}})["figures"].items():
+        yield _compared(name.replace("_", " "), figure, asked)
+
+
+def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
+    """Return the verdict on one figure of a comparison; ``asked`` is that of --fail-if worse."""
+    base, candidate = (average_text(figure[key], figure["unit"]) for key in ("base", "candidate"))
+    change = "" if figure["change"] is None else f" ({figure['change']:+.1%})"
+    words = f"{figure['verdict']}: base {base}, candidate {candidate}{change}"
+    states = {TOO_FEW: _SKIPPED, WORSE: _FAILED if asked else _OK}
+    return _Case(f"comparison: {name}", words, states.get(figure["verdict"], _OK))
+
+
+def _figures(document: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return heads and rows of the few figures: a row for each run or combination."""
+    if document["schema"]["name"] == "bench":
+        rows = [(one["name"], _bench_tiles(one)) for one in document["results"]]
+    else:
+        runs = document.get("runs", [document])
+        rows = [
+            (run.get("name") or run["output_dir"], dict(run_tiles(run)))
+            for run in (*runs, *(document.get("baseline_runs") or ()))
+        ]
+    heads = list(dict.fromkeys(name for _, tiles in rows for name in tiles))
+    cells = [(name, *(tiles.get(head, "-") for head in heads)) for name, tiles in rows]
+    return ("run", *heads), cells
+
+
+def _bench_tiles(result: Mapping[str, Any]) -> dict[str, str]:
+    found, latency = result.get("found_rate"), result["latency_ms"] or {}
+    rate = {"Throughput": average_text(result["rate"], "/s")}
+    if found is not None:
+        rate = {"Sustained": average_text(found["rate"], "/s")}
+    return rate | {name: average_text(latency.get(rank), "ms") for rank, name in _RANKS.items()}
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of GitHub's Markdown; empty without rows."""
+    if not rows:
+        return ""
+    lines = [heads, ["---"] * len(heads)]
+    lines += [[_failed(cell) for cell in map(_escaped, row)] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _failed(cell: str) -> str:
+    return f"**{cell}**" if cell == _FAILED else cell
+
+
+def _escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    return _MARKS.sub(r"\\\1", " ".join(_clean(text).split()))
+
+
+def _clean(text: str) -> str:
+    """Return text without a terminal's colours, and other characters that XML cannot hold."""
+    return _NO_XML.sub("\ufffd", text)
