@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
+from quiver_fast.analysis.show.chart import Chart
+from quiver_fast.analysis.show.html import html_page
+from quiver_fast.analysis.show.scales import count_scale, time_scale
 from quiver_fast.cli.analyze.command import main
 from quiver_fast.cli.bench.page import bench_html
 
 START = 1_700_000_000_123
 WIDTHS = (420, 1000, 1600)
-# Between the margins of the paper that Chromium prints on: 8.5 inches less twice 0.4, and of A4.
-PAPERS = (739, 717)
+# Between the margins of A4: 210 mm less twice 10.
+PAPER = 718
 PAGES = ("run", "runs", "comparison", "series", "sweep", "ends", "bench")
 
 pytestmark = pytest.mark.peer("chromium")
@@ -195,12 +199,9 @@ def test_the_page_of_many_ends_has_each_share(shown: Any, pages: dict[str, Path]
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("width", PAPERS)
 @pytest.mark.parametrize("name", PAGES)
-def test_words_are_apart_on_paper(
-    shown: Any, pages: dict[str, Path], name: str, width: int
-) -> None:
-    shown.show(pages[name], width, "light", media="print")
+def test_words_are_apart_on_paper(shown: Any, pages: dict[str, Path], name: str) -> None:
+    shown.show(pages[name], PAPER, "light", media="print")
     assert shown.faults() == []
 
 
@@ -209,7 +210,9 @@ def test_it_prints(shown: Any, pages: dict[str, Path], name: str) -> None:
     shown.show(pages[name], 1000, "dark")
     document = shown.printed()
     assert document.startswith(b"%PDF-")
-    assert len(re.findall(rb"/Type\s*/Page\b", document)) >= 1
+    sheets = re.findall(rb"/MediaBox \[0 0 ([0-9.]+) ([0-9.]+)\]", document)
+    # 210 mm by 297 mm in points.
+    assert {tuple(round(float(side)) for side in sheet) for sheet in sheets} == {(595, 842)}
 
 
 def test_the_colours_follow_the_scheme(shown: Any, pages: dict[str, Path]) -> None:
@@ -227,9 +230,38 @@ def test_the_browser_draws_every_line_and_the_map(shown: Any, pages: dict[str, P
             [figure.id, [...figure.querySelectorAll('path.line, image')].filter(
                 part => part.getBBox().width > 0).length]))""")
     assert drawn == {
-        "run-1-throughput": 2, "run-1-latency": 4, "run-1-percentiles": 1, "run-1-heatmap": 1,
+        "run-1-throughput": 3, "run-1-latency": 4, "run-1-percentiles": 1, "run-1-heatmap": 1,
         "run-1-lateness": 1, "run-1-cpu": 2, "run-1-memory": 2,
     }  # fmt: skip
+
+
+def test_a_line_at_the_top_is_whole(shown: Any, tmp_path: Path) -> None:
+    """A rate that is the last mark of its axis: half of the stroke is above the axis."""
+    for name, rates in (("line", [20_000.0] * 2), ("empty", [])):
+        chart = Chart("n", "T", time_scale(4.0), count_scale("messages/s", 20_000.0))
+        chart.line([0.0, 4.0][: len(rates)], rates, 0, "sent")
+        (tmp_path / f"{name}.html").write_text(html_page("T", chart.html()))
+        shown.show(tmp_path / f"{name}.html", 600, "light")
+        shown.picture(tmp_path / f"{name}.png", 400)
+    top, middle = shown.ask(
+        "const box = document.querySelector('svg').getBoundingClientRect();"
+        "return [Math.round(box.top), Math.round(box.left + box.width / 2)]"
+    )
+    images = [Image.open(tmp_path / f"{name}.png").convert("RGB") for name in ("line", "empty")]
+    changed = [top + n for n in range(-3, 3)
+               if len({image.getpixel((middle, top + n)) for image in images}) == 2]  # fmt: skip
+    assert changed[0] < top <= changed[-1]
+
+
+def test_a_comparison_says_first_what_it_compares(shown: Any, pages: dict[str, Path]) -> None:
+    shown.show(pages["comparison"], 1000, "light")
+    words = " ".join(shown.ask("return document.querySelector('header').innerText").split())
+    assert "The candidate is worse in latency p50 (+64.6%)" in words
+    assert re.search(r"A, the base Runs 5: \S+/base/run-00 to \S+/base/run-04 ", words)
+    assert re.search(r"B, the candidate Runs 5: \S+/new/run-00 to \S+/new/run-04 ", words)
+    # In common, and so said once.
+    assert words.count("RabbitMQ 4.1.0") == 1
+    assert words.count("p99>1us") == 1
 
 
 def test_the_finders_of_faults_find_them(shown: Any, tmp_path: Path) -> None:

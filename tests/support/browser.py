@@ -100,8 +100,8 @@ class Browser:
         return found
 
     def printed(self) -> bytes:
-        """Return the page as PDF."""
-        found = self._command("Page.printToPDF", printBackground=True)
+        """Return the page as PDF, on the paper that it asks for."""
+        found = self._command("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
         return base64.b64decode(found["data"])
 
     def picture(self, file: Path, height: int) -> None:

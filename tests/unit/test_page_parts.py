@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import struct
 import zlib
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 from quiver_fast.analysis.figures.environment import shown_command
+from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.read.discovery import find_runs
@@ -23,6 +26,7 @@ from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
 from quiver_fast.analysis.show.ends import ends_section
 from quiver_fast.analysis.show.headline import run_facts
 from quiver_fast.analysis.show.heat import heat_image
+from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.scales import (
     count_scale,
     latency_scale,
@@ -30,6 +34,7 @@ from quiver_fast.analysis.show.scales import (
     time_scale,
 )
 from quiver_fast.analysis.show.set_charts import comparison_charts
+from quiver_fast.analysis.show.sides import sides_section
 from quiver_fast.errors import RecordError
 
 
@@ -72,6 +77,71 @@ def test_ends_that_share_a_process(shares: list[float], names: list[str], cells:
     bars, table = page.split("</section>", 1)
     assert re.findall(r"<span>([^<]+)</span><span><i", bars) == names
     assert re.findall(r">([0-9.]+ %)<", table.split("<tbody>")[1]) == [*cells, "100.0 %"]
+
+
+def write_sender(folder: Path, seconds: int, **config: Any) -> RunData:
+    """Write and load what a sender recorded: 100 messages/s."""
+    folder.mkdir()
+    sent = range(1_700_000_000_250, 1_700_000_000_250 + seconds * 1000, 10)
+    (folder / "sender-transfers.csv").write_text("".join(f"{time},0\n" for time in sent))
+    config = {
+        "operation": "send", "impl": "pyfast", "url": "//h/q", "output_dir": None,
+        "connection_mode": "client", "count": 0, "duration": seconds, "body_size": 100,
+        "credit_window": 1000, "transaction_size": 0, "durable": False, "set_message_id": False,
+    } | config  # fmt: skip
+    document = {"config": config, "complete": True, "reason": None}
+    (folder / "sender-summary.json").write_text(json.dumps(document))
+    (files,) = find_runs([str(folder)])
+    return load_run(files, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("config", "drawn"),
+    [
+        ({"rate": 400}, "M0 0L1000 0"),
+        # A fall, and its last rate from there on; the axis has the highest rate at its top.
+        ({"rate_steps": "400:1s,400..200:2s"}, "M0 0L250.6 0L250.6 0L751.9 500L751.9 500L1000 500"),
+        ({"rate_steps": "200:1s,100:9s"}, "M0 0L250.6 0L250.6 500L1000 500"),
+        ({}, None),
+        ({"rate": 100, "backlog": 5}, None),
+    ],
+)
+def test_a_schedule_is_a_line(tmp_path: Path, config: dict[str, Any], drawn: str | None) -> None:
+    run = write_sender(tmp_path / "run", 4, **config)
+    [chart] = run_charts(run, run_statistics(run, None), "")
+    found = re.findall(r'<path class="line c7 dashed" d="([^"]+)"><title>schedule<', chart)
+    assert found == ([] if drawn is None else [drawn])
+
+
+def test_what_both_sides_have_is_said_once(tmp_path: Path) -> None:
+    sides = [write_sender(tmp_path / name, 2, url=f"//{name}/q") for name in ("a", "b")]
+    for name, options in (("a", {"credit": 10, "durable": True, "url": "//a/q"}), ("b", {})):
+        file = tmp_path / name / "sender-summary.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"workload": options}))
+    page = re.sub(r"<[^>]+>", "|", sides_section(sides[:1], sides[1:]))
+    first, second = page.split("B, the candidate")
+    assert re.sub(r"\|+", "|", first) == (
+        f"|A, the base|Runs|{tmp_path}/a|Target|//a/q|Options|--credit 10 --durable|"
+    )
+    assert re.sub(r"\|+", "|", second) == (
+        f"|Runs|{tmp_path}/b|Target|//b/q|Arrows|sender pyfast|Load|"
+        "as fast as possible, bodies of 100 B, credit 1,000|"
+        "Date|2023-11-14 22:13:20 UTC|"
+    )
+
+
+def test_marks_have_their_unit() -> None:
+    assert [text for _, text in count_scale("resident", 20e6, "B").marks][:2] == ["0 B", "5 MB"]
+    assert [text for _, text in count_scale("of one", 8.0, " %").marks][:2] == ["0 %", "2 %"]
+
+
+def test_snapshots_have_tooltips(tmp_path: Path) -> None:
+    run = write_sender(tmp_path / "run", 2)
+    lines = [f"1700000000{n}50,0,0,0,0,0,{n * 100},{n}000000\n" for n in range(3, 6)]
+    (tmp_path / "run" / "sender-snapshots.csv").write_text("".join(lines))
+    *_, memory = run_charts(run, run_statistics(run, None), "")
+    titles = re.findall(r'<rect class="tip".*?<title>([^<]+)<', memory)
+    assert titles == ["0.1 s: sender 3.00 MB", "0.2 s: sender 4.00 MB", "0.3 s: sender 5.00 MB"]
 
 
 @pytest.mark.parametrize(

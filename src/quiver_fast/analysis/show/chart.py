@@ -65,6 +65,7 @@ class Chart:
         *,
         dashed: bool = False,
         thin: bool = False,
+        title: str = "",
     ) -> None:
         """Draw a line; it has a gap at each NaN.
 
@@ -75,12 +76,14 @@ class Chart:
             label: its name in the legend, None for none.
             dashed: it is one.
             thin: it is, so that many can be told apart.
+            title: its tooltip; its label, if empty.
         """
         points = thinned(np.asarray(xs, np.float64), np.asarray(ys, np.float64))
         path = self._path(*points)
         kind = f"c{colour % COLOURS}" + (" dashed" if dashed else "") + (" thin" if thin else "")
         if path:
-            self._shapes.append(f'<path class="line {kind}" d="{path}"/>')
+            inner = f"<title>{escape(title or label or self.title)}</title>"
+            self._shapes.append(f'<path class="line {kind}" d="{path}">{inner}</path>')
         if label is not None:
             self._legend[label] = kind
 
@@ -139,9 +142,11 @@ class Chart:
             key: HTML that says what its colours mean.
         """
         ends = self.x.places([left, right]).tolist()
+        # Its first and last column may begin before the axes, and end after them.
         self._image = (
-            f'<image href="{source}" x="{_at(ends[0])}" y="0" width="{_at(ends[1] - ends[0])}" '
-            f'height="{_SIDE}" preserveAspectRatio="none"/>'
+            f'<svg width="{_SIDE}" height="{_SIDE}"><image href="{source}" '
+            f'x="{_at(ends[0])}" y="0" width="{_at(ends[1] - ends[0])}" '
+            f'height="{_SIDE}" preserveAspectRatio="none"/></svg>'
         )
         self._key = key
 

@@ -39,9 +39,10 @@ def run_tiles(run: Mapping[str, Any]) -> list[Tile]:
             for rank, name in _SHOWN
         ]
     delivery = run["delivery"] or {}
-    for key, name in (("received", "Received"), ("unreceived", "Unreceived")):
-        if delivery.get(key) is not None:
-            tiles.append((name, f"{delivery[key]:,}"))
+    if delivery.get("received") is not None:
+        tiles.append(("Received", f"{delivery['received']:,}"))
+    if delivery.get("unreceived"):
+        tiles.append(("Unreceived", f"{delivery['unreceived']:,}"))
     if not delivery and run["sender"] is not None:
         tiles.append(("Sent", f"{run['sender']['results']['message_count']:,}"))
     return tiles
@@ -107,7 +108,7 @@ def load_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
     """Return what was measured, with which load; None for what is not known."""
     config: Mapping[str, Any] = next((end["config"] for end in _ends(run) if end["config"]), {})
     return {
-        "Target": _word(config.get("url")),
+        "Target": "peer to peer" if run["peer_to_peer"] else _word(config.get("url")),
         "Peer": _peer(run),
         "Arrows": _arrows(run),
         "Load": _load(config),

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from html import escape
 from typing import Any
 
+from quiver_fast.analysis.compare.words import in_words
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import (
@@ -40,6 +41,7 @@ from quiver_fast.analysis.show.set_charts import (
     series_charts,
     sweep_charts,
 )
+from quiver_fast.analysis.show.sides import sides_section
 
 __all__ = ["ReportPart", "html_report"]
 
@@ -72,7 +74,7 @@ def html_report(
         OSError: it cannot be read.
     """
     title = _title(parts, document)
-    body = [f"<header><h1>{escape(title)}</h1>{_lead(parts, document)}</header>"]
+    body = [f"<header><h1>{escape(title)}</h1>{_lead(parts, document, base)}</header>"]
     body += [_charts(sweep_charts(sweeps)), _comparison(document["comparison"])]
     if base:
         body.append(_charts(comparison_charts(base, [run for _, run in parts])))
@@ -94,20 +96,24 @@ def _title(parts: Sequence[ReportPart], document: Mapping[str, Any]) -> str:
     return f"Quiver: {target or parts[0][0]['name']}"
 
 
-def _lead(parts: Sequence[ReportPart], document: Mapping[str, Any]) -> str:
-    """Return the verdict, and of one run alone its figures and what was measured."""
+def _lead(parts: Sequence[ReportPart], document: Mapping[str, Any], base: Sequence[RunData]) -> str:
+    """Return the verdicts, and of several runs what was measured: each run says its own."""
     words = []
     if document["comparison"] is not None:
         verdict = html_verdict(document["comparison"]["verdict"])
         words.append(f'<p class="verdict">The candidate, against the base: {verdict}</p>')
-    broken = [one for one in document["thresholds"] if one["breached"]]
+        words.append(f"<p>{escape(in_words(document['comparison']))}</p>")
+    broken = dict.fromkeys(one["condition"] for one in document["thresholds"] if one["breached"])
     if broken:
-        texts = ", ".join(escape(one["condition"]) for one in broken)
+        texts = escape(", ".join(broken))
         words.append(f'<p class="verdict bad">Thresholds breached: {texts}</p>')
     if len(parts) > 1:
         bad = sum(one["complete"] is False for one, _ in parts)
         state = f"{bad} of {len(parts)} runs are incomplete" if bad else "No run is incomplete"
         words.append(f'<p class="verdict {"bad" if bad else "good"}">{state}</p>')
+    if base:
+        words.append(sides_section(base, [run for _, run in parts]))
+    elif len(parts) > 1:
         words.append(html_facts(run_facts(parts[0][0])))
     return "".join(words)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from quiver_fast.analysis.figures.statistics import (
     departures,
     ending,
 )
+from quiver_fast.analysis.figures.steps import planned_steps, step_begins
 from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows
 from quiver_fast.analysis.model.units import latency_text, per_millisecond, short_text
 from quiver_fast.analysis.read.snapshot_file import Snapshots, read_snapshots
@@ -36,14 +38,15 @@ from quiver_fast.analysis.show.scales import (
     time_scale,
 )
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
+from quiver_fast.rate_steps import RateStep, parse_rate_steps
 from quiver_fast.words import counted
 
 __all__ = ["draw_curve", "highest", "run_charts", "tick_of", "with_centres"]
 
 Float64Array = NDArray[np.float64]
 
-SENT, RECEIVED = 1, 0
-"""The colours of the two ends."""
+SENT, RECEIVED, SCHEDULE = 1, 0, 7
+"""The colours of the two ends, and of what was asked of them."""
 _RANKS = ((50, "median", 2), (99, "99 %", 0), (99.9, "99.9 %", 3), (100, "maximum", 1))
 
 
@@ -128,16 +131,48 @@ def _throughput(run: RunData, statistics: Mapping[str, Any], span: _Span, prefix
     title = "Throughput (incomplete run)" if ending(run)[0] is False else "Throughput"
     lines = [(departures(run), "sent", SENT), (_received(run), "received", RECEIVED)]
     shown = [(counts, label, colour) for counts, label, colour in lines if counts is not None]
-    top = max((highest(counts.rates) for counts, _, _ in shown), default=1.0)
+    schedule = _schedule(run, statistics["sending_end"] or span.end, span)
+    top = max([highest(counts.rates) for counts, _, _ in shown] or [1.0])
+    if schedule is not None:
+        top = max(top, *schedule[1])
     chart = Chart(
         f"{prefix}throughput", title, time_scale(span.length), count_scale("messages/s", top)
     )
+    if schedule is not None:
+        chart.line(*schedule, SCHEDULE, "schedule", dashed=True)
     for counts, label, colour in shown:
         xs, ys = with_centres(counts)
         chart.line(xs - span.start, ys, colour, label)
     _marks(chart, statistics, span)
     chart.tips(list(_rate_tips(shown, span)))
     return chart
+
+
+def _schedule(run: RunData, until: float, span: _Span) -> tuple[list[float], list[float]] | None:
+    """Return the rates that were asked for, as a line of the drawn time; None without any."""
+    sender = run.sender or {}
+    config, first = sender.get("config") or {}, _begin(sender)
+    # After a backlog the schedule begins when the queue has been filled: nothing tells when.
+    if not sender.get("schedule") or first is None or config.get("backlog"):
+        return None
+    rate = config.get("rate") or 0
+    steps = parse_rate_steps(config.get("rate_steps") or "") or (RateStep(rate, rate, 0),)
+    end = max(until - first, 0.0)
+    begins = [float(begin) for begin in step_begins(steps)]
+    xs = np.repeat([*begins, max(end, begins[-1])], 2)[1:-1]
+    ys = [float(rate) for step in planned_steps(steps) for rate in (step.first, step.last)]
+    low, high = max(span.start - first, 0.0), min(end, span.end - first)
+    within = (xs > low) & (xs < high)
+    places = [low, *xs[within].tolist(), high]
+    rates = [*np.interp([low], xs, ys), *np.array(ys)[within], *np.interp([high], xs, ys)]
+    return [place + first - span.start for place in places], [float(rate) for rate in rates]
+
+
+def _begin(sender: Mapping[str, Any]) -> float | None:
+    """Return when a schedule began: with the first message, be it of the warm-up."""
+    warmup, results = sender.get("warmup") or {}, sender.get("results") or {}
+    milliseconds = warmup.get("first_time") or results.get("first_send_time")
+    return None if milliseconds is None else float(milliseconds) / 1000
 
 
 def highest(values: Float64Array) -> float:
@@ -182,8 +217,10 @@ def _latency(histogram: Histogram, span: _Span, prefix: str) -> Chart:
         latency_scale(low, high, tick_of(histogram)),
     )
     xs, ys = with_silence(seconds, table, np.nan)
+    # In the midst of what each second has of the run.
+    middles = (np.maximum(xs, span.start) + np.minimum(xs + 1, span.end)) / 2 - span.start
     for column, (_, label, colour) in enumerate(_RANKS):
-        chart.line(xs + 0.5 - span.start, ys[:, column], colour, label)
+        chart.line(middles, ys[:, column], colour, label)
     texts = [
         ", ".join(
             f"{label} {latency_text(value * 1e6, 'ns')}"
@@ -292,10 +329,26 @@ def _usage(run: RunData, span: _Span | None, prefix: str) -> list[Chart]:
         Chart(f"{prefix}cpu", "CPU of the arrows", x, count_scale("of one processor", cpu, " %")),
         Chart(f"{prefix}memory", "Memory of the arrows", x, count_scale("resident", rss, "B")),
     )
-    for role, one in found.items():
-        colour = SENT if role == "sender" else RECEIVED
-        within = one.seconds >= span.start
-        xs = one.seconds[within] - span.start
-        for chart, ys in zip(charts, (one.cpu[within] * 100, one.rss[within]), strict=True):
-            chart.line(xs, ys, colour, role)
+    for chart, values, unit in zip(charts, ("cpu", "rss"), (" %", "B"), strict=True):
+        lines = {}
+        for role, one in found.items():
+            within = one.seconds >= span.start
+            used = vars(one)[values][within] * (100 if unit == " %" else 1)
+            lines[role] = one.seconds[within] - span.start, used
+            chart.line(*lines[role], SENT if role == "sender" else RECEIVED, role)
+        chart.tips(list(_usage_tips(lines, unit)))
     return list(charts)
+
+
+def _usage_tips(
+    lines: Mapping[str, tuple[Float64Array, Float64Array]], unit: str
+) -> Iterator[tuple[float, float, str]]:
+    """Yield a column for each snapshot of the first line: it is of the time before it."""
+    times = next(iter(lines.values()))[0]
+    for first, last in pairwise([0.0, *times.tolist()]):
+        words = [
+            f"{role} {short_text(float(ys[np.abs(xs - last).argmin()]))}{unit}"
+            for role, (xs, ys) in lines.items()
+            if len(xs)
+        ]
+        yield first, last, f"{last:,.1f} s: {', '.join(words)}"

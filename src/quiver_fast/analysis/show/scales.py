@@ -71,8 +71,14 @@ def count_scale(name: str, highest: float, suffix: str = "", low: float = 0.0) -
     step = _nice_step(span / (_MOST_MARKS - 2))
     first = math.floor(low / step + 1e-9)
     last = max(math.ceil(highest / step - 1e-9), first + 1)
-    marks = tuple((n * step, number_mark(n * step) + suffix) for n in range(first, last + 1))
+    marks = tuple((n * step, _with_unit(n * step, suffix)) for n in range(first, last + 1))
     return Scale(name, first * step, last * step, marks)
+
+
+def _with_unit(value: float, unit: str) -> str:
+    """Return ``20 MB`` and ``0 B``: a unit follows a prefix, or a blank."""
+    text = number_mark(value)
+    return f"{text} {unit}" if unit[:1].isalpha() and " " not in text else text + unit
 
 
 def number_mark(value: float) -> str:

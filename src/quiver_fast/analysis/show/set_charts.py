@@ -58,12 +58,13 @@ def comparison_charts(base: Sequence[RunData], candidate: Sequence[RunData]) -> 
 
 
 def _overlaid_throughput(sets: Mapping[str, tuple[Sequence[RunData], int]]) -> Chart:
-    lines: list[tuple[Float64Array, Float64Array, int, str | None]] = []
+    lines: list[tuple[Float64Array, Float64Array, int, str | None, str]] = []
     for label, (runs, colour) in sets.items():
         for number, run in enumerate(runs):
             xs, ys = with_centres(arrivals(run))
             if len(xs):
-                lines.append((xs - xs[0], ys, colour, label if number == 0 else None))
+                named = label if number == 0 else None
+                lines.append((xs - xs[0], ys, colour, named, f"{label}: {run.name}"))
     longest = max((float(xs[-1]) for xs, *_ in lines), default=1.0)
     top = max((highest(ys) for _, ys, *_ in lines), default=1.0)
     chart = Chart(
@@ -72,8 +73,8 @@ def _overlaid_throughput(sets: Mapping[str, tuple[Sequence[RunData], int]]) -> C
         time_scale(longest),
         count_scale("messages/s", top),
     )
-    for xs, ys, colour, named in lines:
-        chart.line(xs, ys, colour, named, thin=len(lines) > 4)
+    for xs, ys, colour, named, title in lines:
+        chart.line(xs, ys, colour, named, thin=len(lines) > 4, title=title)
     return chart
 
 

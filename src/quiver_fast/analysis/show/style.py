@@ -30,6 +30,7 @@ pre { background: var(--panel); padding: .6rem .8rem; margin: .4rem 0; white-spa
 .verdict { font-size: 1.1rem; font-weight: 600; margin: .25rem 0 .75rem; }
 .better, .ok, .good { color: var(--good); font-weight: 600; }
 .worse, .breached, .mixed, .bad { color: var(--bad); font-weight: 600; }
+.side { font-weight: 600; border-bottom: 1px solid var(--rule); }
 .note { color: var(--soft); font-size: .87rem; }
 dl { margin: 0; } dd { margin: 0; overflow-wrap: anywhere; } dt { color: var(--soft); }
 .tiles { display: grid; gap: .75rem; margin: 1rem 0;
@@ -72,7 +73,8 @@ figcaption { font-weight: 600; overflow-wrap: anywhere; }
 .chart .plot { grid-column: 2; height: 15rem; border-bottom: 1px solid var(--soft); }
 .chart.words { grid-template-columns: 7.2rem minmax(0, 1fr); }
 .small-charts .plot { height: 6.5rem; }
-.plot svg { display: block; width: 100%; height: 100%; overflow: hidden; }
+.plot > svg { display: block; width: 100%; height: 100%; overflow: visible;
+  clip-path: inset(-6px); }
 .y-marks, .x-marks { position: relative; } .x-marks { grid-column: 2; height: 1.45rem; }
 .y-marks span, .x-marks span { position: absolute; white-space: nowrap;
   font-variant-numeric: tabular-nums; line-height: 1.1; }
@@ -106,6 +108,7 @@ svg path { vector-effect: non-scaling-stroke; fill: none; }
   .many span:nth-child(even) { display: none; }
   .bars { grid-template-columns: minmax(0, 1fr) max-content; }
   .bars span:nth-child(3n + 1) { grid-column: 1 / 3; } }
+@page { size: A4; margin: 12mm 10mm; }
 @media print {
   :root { color-scheme: light; --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb;
     --grid: #e3e3e3; --panel: #f4f4f4; --good: #00694e; --bad: #a83200; --link: #000;
