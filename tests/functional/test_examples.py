@@ -72,7 +72,8 @@ def shortened(command: str) -> str:
         del words[at : at + 2]
     if "--find-rate" in words:
         words += ["--within", "30s"]
-    return shlex.join([*words, "--duration", "1s"])
+    # The warm-up is a part of it.
+    return shlex.join([*words, "--duration", "6s" if "--warmup" in words else "1s"])
 
 
 @dataclass(frozen=True)
