@@ -288,7 +288,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "exit-when": st.just("empty"),
     "sweep": st.lists(st.sampled_from(["rate=1,2", "credit=1..9:3"]), min_size=1),
     **dict.fromkeys(["subject", "group-id", "properties", "address", "body-file"], TEXTS),
-    **dict.fromkeys(["username", "password-file", "key", "cert", "trust-store"], TEXTS),
+    **dict.fromkeys(["user", "username", "password-file", "key", "cert", "trust-store"], TEXTS),
     **dict.fromkeys(["sasl-mechanisms", "output", "baseline", "metrics-host"], TEXTS),
     **dict.fromkeys(["markdown", "junit"], st.sampled_from(["new.md", "/tmp/of run.xml"])),
 }
