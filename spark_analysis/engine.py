@@ -53,7 +53,11 @@ _ANSWER = StructType([StructField("answer", BinaryType(), nullable=False)])
 
 
 def run_loader(
-    master: str | None, runs: Sequence[RunFiles], wanted: Wanted, conf: Mapping[str, str]
+    master: str | None,
+    runs: Sequence[RunFiles],
+    wanted: Wanted,
+    conf: Mapping[str, str],
+    tell: Callable[[str], None] | None = None,
 ) -> Callable[[RunFiles, Progress], RunData]:
     """Return what reads a run on Spark; the session starts with the first one.
 
@@ -62,6 +66,7 @@ def run_loader(
         runs: all that will be read.
         wanted: what will be asked of them.
         conf: Spark's settings.
+        tell: is called before Java starts, with what that takes.
 
     Raises:
         QuiverError: by the loader: Java or what executors need is missing, records are damaged, or
@@ -71,7 +76,7 @@ def run_loader(
     @cache
     def session() -> SparkSession:
         light = all(can_be_folded(_described(run)) for run in runs)
-        return make_session(master, light=light, conf=conf)
+        return make_session(master, light=light, conf=conf, tell=tell)
 
     def load(files: RunFiles, progress: Progress) -> RunData:
         try:
@@ -82,14 +87,16 @@ def run_loader(
     return load
 
 
-def files_elsewhere(master: str | None, conf: Mapping[str, str]) -> Callable[[str], list[Path]]:
+def files_elsewhere(
+    master: str | None, conf: Mapping[str, str], tell: Callable[[str], None] | None = None
+) -> Callable[[str], list[Path]]:
     """Return what finds the files of a URL (:func:`.discovery.find_runs`); Spark starts for it.
 
     Raises:
         QuiverError: Java is missing or too old, or Spark failed.
     """
     try:
-        settings = hadoop_settings(make_session(master, conf=conf))
+        settings = hadoop_settings(make_session(master, conf=conf, tell=tell))
     except SPARK_ERRORS as error:
         raise QuiverError(reason(error)) from None
     # A remote path has what is used of a path.

@@ -10,7 +10,7 @@ from io import FileIO
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from quiver_fast.analysis.read.discovery import end_of, matches, role_of, search
+from quiver_fast.analysis.read.discovery import end_of, local_name, matches, role_of, search
 from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import UsageError
 from quiver_fast.records import formats
@@ -37,7 +37,6 @@ _PART_SIZE = 32 << 20
 # A longer line is no record; what is behind this much of it is not looked at.
 _BLOCK_SIZE = 1 << 16
 _SUFFIXES = (".csv", "-transfers")
-_LOCAL = re.compile(r"file:(//(localhost)?)?(?=/)")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 AnyPath: TypeAlias = "Path | RemotePath"
@@ -210,7 +209,7 @@ def find(paths: Iterable[str], settings: Settings = ()) -> list[tuple[PurePath, 
 def _roots(pattern: str, settings: Settings) -> list[AnyPath]:
     """Return what is there by this name, or else all that it matches."""
     remote = is_remote(pattern)
-    pattern = _LOCAL.sub("", pattern, count=1)
+    pattern = local_name(pattern)
     itself = remote_path(pattern, settings) if remote else Path(pattern)
     if itself.exists():
         # Only what is there: a link to itself has no end.

@@ -72,7 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # This check fails at once; a Spark session would take seconds to fail.
         find(path for path in options.paths if not is_remote(path))
-        spark = make_session(options.master, options.shuffle_partitions, conf=dict(options.conf))
+        spark = make_session(
+            options.master, options.shuffle_partitions, conf=dict(options.conf), tell=_tell
+        )
         if options.follow:
             follow(spark, options.paths, options.output, options.timeout)
         else:
@@ -142,6 +144,10 @@ def _folder(text: str) -> Path:
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
     raise SignalError("terminated", number)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
 
 
 def _failed(message: str, code: int) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow.fs import S3FileSystem
 
-from quiver_fast.analysis.read.discovery import without_remainders
+from quiver_fast.analysis.read.discovery import local_name, without_remainders
 from quiver_fast.analysis.read.record_names import RECORD_FILES
 from quiver_fast.errors import UsageError
 from spark_analysis.hadoop import Settings, hdfs_options, s3_options
@@ -36,7 +35,6 @@ __all__ = ["RemotePath", "check_place", "is_remote", "remote_path", "write_elsew
 _S3 = ("s3", "s3a", "s3n")
 _HDFS = ("hdfs", "webhdfs")
 _MARK = "://"
-_LOCAL = re.compile(r"file:(//(localhost)?)?(?=/)")
 
 # A read takes so much, and four times as much where the next goes on behind it.
 _FIRST_READ = 1 << 16
@@ -195,7 +193,7 @@ def check_place(uri: str) -> None:
     Raises:
         UsageError: it is not.
     """
-    if not _LOCAL.match(uri):
+    if local_name(uri) == uri:
         if _MARK not in uri:
             raise UsageError(f"'{uri}' is no URI: write s3a://BUCKET/…, hdfs://HOST/… or file:///…")
         remote_path(uri)
@@ -213,8 +211,8 @@ def write_elsewhere(uri: str, name: str, source: Path, settings: Settings) -> st
     Raises:
         OSError: it could not be written.
     """
-    if _LOCAL.match(uri):
-        folder = Path(_LOCAL.sub("", uri, count=1))
+    if local_name(uri) != uri:
+        folder = Path(local_name(uri))
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / name)
         return f"{uri.rstrip('/')}/{name}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
@@ -25,7 +26,13 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 # start down.
 _LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _CONNECT = "sc://"
+_STARTING = "starting Spark; a first result takes about 20 s"
+# `spark-submit` sets it: its Java runs already.
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+_NO_JAVA = "JAVA_GATEWAY_EXITED"
+_LEVEL = "spark.log.level"
 _LOOPBACK = "127.0.0.1"
+_STDERR = 2
 # Users choose Spark's address by these.
 _ADDRESS_VARIABLES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 _ADDRESS_SETTINGS = ("spark.driver.host", "spark.driver.bindAddress")
@@ -48,6 +55,7 @@ def make_session(
     *,
     light: bool = False,
     conf: Mapping[str, str] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> SparkSession:
     """Return the session that there is, ``spark-submit``'s for one, or a new one.
 
@@ -60,6 +68,7 @@ def make_session(
             in Python alone.
         conf: Spark's settings, which win over ours. A session that there is takes those
             that can change while it runs.
+        tell: is called before Java starts, with what that takes.
 
     Raises:
         QuiverError: Java is missing or too old, or executors lack what they need.
@@ -73,6 +82,8 @@ def make_session(
     if master is not None and master.startswith(_CONNECT):
         spark = _builder(conf, shuffle_partitions).remote(master).getOrCreate()
     else:
+        if tell is not None and _GATEWAY not in os.environ:
+            tell(_STARTING)
         spark = _start(master, _settings(master, light=light), conf, shuffle_partitions)
     check_executors(spark)
     return spark
@@ -80,7 +91,7 @@ def make_session(
 
 def _master(asked: str | None) -> str | None:
     """Return the master; None where ``spark-submit`` has one."""
-    if asked is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if asked is None and _GATEWAY not in os.environ:
         return os.environ.get("SPARK_REMOTE", "local[*]")
     return asked
 
@@ -90,7 +101,7 @@ def _settings(master: str | None, *, light: bool) -> dict[str, str]:
     found = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        _LEVEL: "ERROR",
     }
     if master is not None:
         found["spark.master"] = master
@@ -113,7 +124,7 @@ def _start(
     python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = python or sys.executable
     local = master is not None and master.startswith("local")
-    with _loopback(conf, wanted=local):
+    with _loopback(conf, wanted=local), _quiet(wanted=_LEVEL not in conf):
         return _builder({**settings, **conf}, shuffle_partitions).getOrCreate()
 
 
@@ -141,6 +152,35 @@ def _loopback(conf: Mapping[str, str], *, wanted: bool) -> Iterator[None]:
         yield
     finally:
         del os.environ["SPARK_LOCAL_IP"]
+
+
+@contextmanager
+def _quiet(*, wanted: bool) -> Iterator[None]:
+    """Have a Java that starts meanwhile write its log where nobody reads it.
+
+    Its errors come to us as exceptions; its log would be pages of stack traces beside our one line.
+
+    Raises:
+        QuiverError: Java does not start; why not, in its words.
+    """
+    if not wanted:
+        yield
+        return
+    with tempfile.TemporaryFile() as log:
+        ours = os.dup(_STDERR)
+        os.dup2(log.fileno(), _STDERR)
+        try:
+            yield
+        except PySparkException as error:
+            log.seek(0)
+            lines = log.read().decode(errors="replace").splitlines()
+            said = [line for line in lines if not line.startswith("WARNING:")]
+            if error.getCondition() != _NO_JAVA or not said:
+                raise
+            raise QuiverError(f"Java does not start: {said[0]}") from None
+        finally:
+            os.dup2(ours, _STDERR)
+            os.close(ours)
 
 
 def fit_partitions(spark: SparkSession, parts: int) -> None:

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
 from support.peers import why_missing
@@ -19,12 +20,14 @@ from support.record_files import Traffic, receiver_lines, write, write_pair
 
 from quiver_fast import __version__
 from quiver_fast.cli.analyze.command import main as quiver_analyze
+from quiver_fast.errors import QuiverError
 
 if why_missing("spark") is None:
     import pyspark
     from pyspark import cloudpickle
+    from pyspark.errors import PySparkRuntimeError
 
-    from spark_analysis import executors
+    from spark_analysis import executors, session
     from spark_analysis.jobs import main as job
 
 if TYPE_CHECKING:
@@ -149,6 +152,58 @@ def test_settings(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFix
         spark.conf.set(name, before)
     assert quiver_analyze([str(tmp_path), "--engine", "local", "--conf", "a=b"]) == 2
     assert "--conf is for --engine spark" in capsys.readouterr().err
+
+
+def fail_to_start(said: bytes) -> None:
+    with session._quiet(wanted=True):
+        os.write(2, said)
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+
+def test_java_writes_where_nobody_reads_it(capfd: pytest.CaptureFixture[str]) -> None:
+    for wanted, shown in ((True, ""), (False, "26/11/26 WARN\n")):
+        with session._quiet(wanted=wanted):
+            os.write(2, b"26/11/26 WARN\n")
+        assert capfd.readouterr().err == shown
+    with pytest.raises(QuiverError, match="Java does not start: Invalid size: 9x"):
+        fail_to_start(b"WARNING: a module\nInvalid size: 9x\nError: none\n")
+    with pytest.raises(PySparkRuntimeError, match="JAVA_GATEWAY_EXITED"):
+        fail_to_start(b"")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("master", "environment", "told"),
+    [
+        (None, {}, True),
+        ("local[3]", {}, True),
+        ("sc://h:1", {}, False),
+        (None, {"PYSPARK_GATEWAY_PORT": "1"}, False),
+    ],
+)
+def test_a_start_of_java_is_told(
+    master: str | None, environment: dict[str, str], told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session, "_start", lambda *_: None)
+    monkeypatch.setattr(session, "_builder", lambda *_: MagicMock())
+    monkeypatch.setattr(session, "check_executors", lambda _: None)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found: list[str] = []
+    session.make_session(master, tell=found.append)
+    assert found == (["starting Spark; a first result takes about 20 s"] if told else [])
+
+
+@pytest.mark.slow
+def test_a_command_that_starts_java_says_that_alone(tmp_path: Path) -> None:
+    write(tmp_path / "receiver-transfers.csv", receiver_lines(Traffic(3, 100), "v3"))
+    words = ["-m", "quiver_fast.cli.analyze.command", str(tmp_path), "--engine", "spark"]
+    finished = run([sys.executable, *words], LIMIT, env=JAVA)
+    assert (finished.code, finished.stderr) == (
+        0,
+        "starting Spark; a first result takes about 20 s\n",
+    )
 
 
 @pytest.mark.parametrize("setting", ["spark.ui.enabled", "=true", ""])

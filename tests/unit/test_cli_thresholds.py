@@ -10,6 +10,7 @@ import pytest
 from quiver_fast.analysis.model.units import checked_text
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.cli.analyze.command import main as analyze
 from quiver_fast.cli.analyze.engines import LOCAL_LIMIT, choose_engine
 from quiver_fast.cli.shared.thresholds import (
     breach_text,
@@ -204,6 +205,22 @@ def test_auto_without_spark_is_local_with_a_warning(large, monkeypatch, missing)
     if missing != "Java":
         with pytest.raises(QuiverError, match="not installed"):
             choose_engine("spark", None, runs, Wanted())
+
+
+def test_auto_reads_small_files_of_file_urls_here(tmp_path, monkeypatch, capsys):
+    """No Java starts for them."""
+    monkeypatch.setitem(sys.modules, "spark_analysis.engine", None)
+    lines = "".join(f"{time},{time + 1}\n" for time in range(1_700_000_000_000, 1_700_000_002_000))
+    (tmp_path / "receiver-transfers.csv").write_text(lines)
+    for start in ("file://", "file://localhost", "file:"):
+        assert analyze([f"{start}{tmp_path}", "--json"]) == 0
+        assert '"engine": "local"' in capsys.readouterr().out
+        assert analyze([f"{start}/nowhere"]) == 2
+        assert capsys.readouterr().err == (
+            "quiver-analyze: error: '/nowhere': no such file, directory or match\n"
+        )
+    assert analyze(["s3a://bucket/run"]) == 1
+    assert "--engine spark needs spark_analysis" in capsys.readouterr().err
 
 
 def test_engines():

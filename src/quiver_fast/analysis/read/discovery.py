@@ -25,11 +25,12 @@ from quiver_fast.errors import RecordError, UsageError
 from quiver_fast.records.compression import ZSTD, without_suffix
 
 __all__ = [
-    "RunFiles", "end_of", "find_runs", "is_url", "matches", "role_of", "search",
+    "RunFiles", "end_of", "find_runs", "is_url", "local_name", "matches", "role_of", "search",
     "without_remainders",
 ]  # fmt: skip
 
 _ROLES = ("sender", "receiver")
+_OF_FILE = re.compile(r"file:(//(localhost)?)?(?=/)")
 _END = re.compile(r"(sender|receiver)\.(\d{1,9})-transfers\.csv", re.ASCII)
 
 
@@ -123,6 +124,12 @@ def _run(ends: dict[str, Path]) -> RunFiles:
 def is_url(word: str) -> bool:
     """Say whether a word is the URL of files, not their path."""
     return "://" in word
+
+
+def local_name(word: str) -> str:
+    """Return the path that a ``file:`` URL names, and any other word as it is."""
+    found = _OF_FILE.match(word)
+    return word if found is None else word[found.end() :]
 
 
 def _files(word: str) -> list[Path]:

@@ -13,7 +13,7 @@ from quiver_fast.analysis.compare.sets import changes, compare_sets
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
-from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.discovery import RunFiles, local_name
 from quiver_fast.analysis.read.set_layout import both_sides
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.analysis.read.sweep_file import read_sweeps
@@ -109,6 +109,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     args = make_parser().parse_args(argv)
+    # Files of this machine need no Spark.
+    args.paths, args.compare = ([*map(local_name, words)] for words in (args.paths, args.compare))
     if args.allow_incomplete and not args.fail_if:
         raise UsageError("--allow-incomplete has no effect without --fail-if")
     if not args.compare and len(args.paths) == 1:
@@ -122,10 +124,11 @@ def _run(argv: list[str]) -> int:
             raise UsageError("--junit has no effect without --fail-if or --compare")
     conf = dict(args.conf)
     asked = engine_of(args.engine, [*args.paths, *args.compare])
-    files = find_files(args.paths, args.master, conf)
-    base_files = find_files(args.compare, args.master, conf) if args.compare else []
+    tell = None if args.quiet else partial(print, file=sys.stderr, flush=True)
+    files = find_files(args.paths, args.master, conf, tell)
+    base_files = find_files(args.compare, args.master, conf, tell) if args.compare else []
     runs = [*base_files, *files]
-    engine = choose_engine(asked, args.master, runs, _wanted(args), conf)
+    engine = choose_engine(asked, args.master, runs, _wanted(args), conf, tell)
     if engine.warning is not None:
         report_warning(_NAME, engine.warning)
     if args.init_only:

@@ -21,6 +21,8 @@ __all__ = [
     "find_files", "spark_setting",
 ]  # fmt: skip
 
+Tell = Callable[[str], None]
+
 ENGINES = ("auto", "local", "numpy", "spark")
 
 LOCAL_LIMIT = 10**9
@@ -59,8 +61,12 @@ def engine_of(asked: str, words: Sequence[str]) -> str:
     return "spark"
 
 
-def find_files(words: Sequence[str], master: str | None, conf: Mapping[str, str]) -> list[RunFiles]:
+def find_files(
+    words: Sequence[str], master: str | None, conf: Mapping[str, str], tell: Tell | None = None
+) -> list[RunFiles]:
     """Return the runs that the words of the command line name; Spark starts for URLs.
+
+    ``tell`` is called before Java starts, with what that takes.
 
     Raises:
         OSError: a file system cannot be reached.
@@ -68,7 +74,7 @@ def find_files(words: Sequence[str], master: str | None, conf: Mapping[str, str]
     """
     if not any(is_url(word) for word in words):
         return find_runs(words)
-    return find_runs(words, _spark().files_elsewhere(master, conf))
+    return find_runs(words, _spark().files_elsewhere(master, conf, tell))
 
 
 def choose_engine(
@@ -77,6 +83,7 @@ def choose_engine(
     runs: Sequence[RunFiles],
     wanted: Wanted,
     conf: Mapping[str, str] | None = None,
+    tell: Tell | None = None,
 ) -> Engine:
     """Return the engine that was asked for; ``auto`` goes by the size of the files.
 
@@ -89,6 +96,7 @@ def choose_engine(
         runs: all that will be read.
         wanted: what will be asked of them.
         conf: Spark's settings.
+        tell: is called before Java starts, with what that takes.
 
     Raises:
         OSError: a file cannot be read.
@@ -96,19 +104,19 @@ def choose_engine(
         QuiverError: Spark is asked for and not installed.
     """
     if asked == "auto" and master is None and not conf:
-        return _by_size(runs, wanted)
+        return _by_size(runs, wanted, tell)
     if asked in ("auto", "spark"):
-        return Engine("spark", _spark_loader(master, runs, wanted, conf or {}))
+        return Engine("spark", _spark_loader(master, runs, wanted, conf or {}, tell))
     if master is not None or conf:
         raise UsageError(f"{'--conf' if conf else '--master'} is for --engine spark")
     return Engine("local", load_run)
 
 
-def _by_size(runs: Sequence[RunFiles], wanted: Wanted) -> Engine:
+def _by_size(runs: Sequence[RunFiles], wanted: Wanted, tell: Tell | None) -> Engine:
     if estimated_records(runs) < LOCAL_LIMIT:
         return Engine("local", load_run)
     try:
-        load = _spark_loader(None, runs, wanted, {})
+        load = _spark_loader(None, runs, wanted, {}, tell)
         missing = importlib.import_module("spark_analysis.java").why_java_is_missing()
     except QuiverError as error:
         missing = str(error)
@@ -173,8 +181,12 @@ def _spark() -> ModuleType:
 
 
 def _spark_loader(
-    master: str | None, runs: Sequence[RunFiles], wanted: Wanted, conf: Mapping[str, str]
+    master: str | None,
+    runs: Sequence[RunFiles],
+    wanted: Wanted,
+    conf: Mapping[str, str],
+    tell: Tell | None,
 ) -> Callable[[RunFiles, Progress], RunData]:
     loader: Callable[[RunFiles, Progress], RunData]
-    loader = _spark().run_loader(master, runs, wanted, conf)
+    loader = _spark().run_loader(master, runs, wanted, conf, tell)
     return loader
