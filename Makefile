@@ -158,7 +158,7 @@ site: $(VENV)/.created ## Build the site of the documents with MkDocs: build/sit
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@echo "quiver-fast: build/site/index.html"
 
-pictures: $(VENV)/.test ## Photograph the page of a run in a browser, for README.md
+pictures: $(VENV)/.test ## Photograph the pages of a run and of a comparison, for the documents
 	$(BIN)/python buildtools/pictures.py
 
 analysis-demo: $(VENV)/.java ## Measure two pairs; analyse them here and on Spark: equal answers

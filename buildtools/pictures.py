@@ -1,7 +1,8 @@
-"""Take the picture of docs/pictures out of a real browser: `make pictures`.
+"""Take the pictures of docs/pictures out of a real browser: `make pictures`.
 
-Measures a pair peer to peer, has `quiver-analyze` write its page, and photographs the top of it.
-What is needed is what the tests of pages need: `make peers`.
+Measures through our own server: one run at a rate, and two sets of runs that differ in their
+credit. `quiver-analyze` writes their pages, and the top of each is photographed. What is needed is
+what the tests of pages need: `make peers`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,19 @@ import sys
 import tempfile
 from pathlib import Path
 
+from quiver_fast.api import Server
+
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 BIN = Path(sys.executable).parent
-WIDTH, HEIGHT = 1000, 900
+WIDTH = 1000
+# Larger ones make the documents slow to read.
+MOST_BYTES = 150_000
+# What is measured for each picture, and how much of its page is shown.
+MEASURED = {
+    "run": (["--rate", "10k", "--duration", "20s"], 1010),
+    "comparison": (["--runs", "6", "--duration", "3s", "--baseline=--credit 10"], 960),
+}
 # Whose machine it was is of no use to readers.
 _WITHOUT_HOST = """
 for (const name of document.querySelectorAll('.facts dt'))
@@ -23,19 +33,25 @@ for (const name of document.querySelectorAll('.facts dt'))
 
 
 def take(folder: Path) -> None:
-    """Measure, write the page, and save its picture."""
+    """Measure, write the pages, and save their pictures."""
     sys.path.insert(0, str(ROOT / "tests"))
     from support.browser import browser
 
-    measure = [str(BIN / "quiver"), "--duration", "20s", "--rate", "20000"]
-    subprocess.run([*measure, "--output", "run", "--quiet"], check=True, cwd=folder)
-    analyse = [str(BIN / "quiver-analyze"), "run", "--quiet", "--html", "report.html"]
-    subprocess.run(analyse, check=True, cwd=folder, stdout=subprocess.DEVNULL)
+    with Server("orders") as server:
+        for name, (options, _) in MEASURED.items():
+            measure = [str(BIN / "quiver"), server.url, *options, "--output", name, "--quiet"]
+            subprocess.run(measure, check=True, cwd=folder)
+            analyse = [str(BIN / "quiver-analyze"), name, "--quiet", "--html", f"{name}.html"]
+            subprocess.run(analyse, check=True, cwd=folder, stdout=subprocess.DEVNULL)
     PICTURES.mkdir(exist_ok=True)
     with browser() as shown:
-        shown.show(folder / "report.html", WIDTH, "light")
-        shown.ask(_WITHOUT_HOST)
-        shown.picture(PICTURES / "run-light.png", HEIGHT)
+        for name, (_, height) in MEASURED.items():
+            shown.show(folder / f"{name}.html", WIDTH, "light")
+            shown.ask(_WITHOUT_HOST)
+            file = PICTURES / f"{name}-light.png"
+            shown.picture(file, height)
+            if file.stat().st_size > MOST_BYTES:
+                raise SystemExit(f"{file} has more than {MOST_BYTES:,} bytes: show less of it")
 
 
 if __name__ == "__main__":

@@ -146,11 +146,12 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         ]
         for name, figure in comparison["figures"].items()
     ]
-    keys = ("base", "candidate", "incomplete", "not_steady")
+    # The top of the page names the runs of each side.
+    keys = ("incomplete", "not_steady")
     names = {key: ", ".join(comparison[key]) for key in keys if comparison[key]}
     return (
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
-        + _narrow(_table(names))
+        + (_narrow(_table(names)) if names else "")
         + change_chart(comparison)
         + html_grid((*heads, *more), rows, "Comparison")
         + "<p>Base and candidate are means of the steady states, or of the whole run where there "
