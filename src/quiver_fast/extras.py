@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib import metadata
 
 __all__ = ["how_to_install"]
 
@@ -15,6 +14,9 @@ def how_to_install(extra: str) -> str:
     It names the libraries: ``quiver-fast[extra]`` is on no index. It names this Python: a
     ``pip`` of the shell may belong to another environment.
     """
+    # Only who lacks something pays for the import.
+    from importlib import metadata
+
     try:
         lines = metadata.requires("quiver-fast") or []
     except metadata.PackageNotFoundError:  # a source tree that was put on the path
