@@ -17,6 +17,7 @@ import pytest
 from quiver_fast.analysis.figures.environment import shown_command
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import run_statistics
+from quiver_fast.analysis.figures.steady import NOT_STEADY
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.read.discovery import find_runs
@@ -24,7 +25,7 @@ from quiver_fast.analysis.read.snapshot_file import read_snapshots
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
 from quiver_fast.analysis.show.ends import ends_section
-from quiver_fast.analysis.show.headline import run_facts
+from quiver_fast.analysis.show.headline import run_facts, run_verdict
 from quiver_fast.analysis.show.heat import heat_image
 from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.scales import (
@@ -128,6 +129,16 @@ def test_what_both_sides_have_is_said_once(tmp_path: Path) -> None:
         "as fast as possible, bodies of 100 B, credit 1,000|"
         "Date|2023-11-14 22:13:20 UTC|"
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"), [({}, "bad"), ({"rate_steps": "100:2s,200:2s"}, "good")]
+)
+def test_a_rate_that_changes_as_asked_is_no_fault(config: dict[str, Any], kind: str) -> None:
+    end = {"config": config, "records": {"set_back_ms": None}}
+    run = {"complete": True, "reason": None, "delivery": {}, "sender": end, "receiver": None,
+           "analysis": {"steady_state": {"verdict": NOT_STEADY, "reason": "a step"}}}  # fmt: skip
+    assert run_verdict(run).startswith(f'<p class="verdict {kind}">Complete; every message')
 
 
 def test_marks_have_their_unit() -> None:
