@@ -47,7 +47,7 @@ def parse_body_size(text: str) -> int | tuple[BodySize, ...]:
         return int(text)
     parts = [_part(part) for part in text.split(",")]
     if len(parts) > _MOST_PARTS:
-        raise UsageError(f"body-size has {len(parts)} parts, more than {_MOST_PARTS}")
+        raise UsageError(f"body-size: {len(parts)} parts are more than {_MOST_PARTS}")
     if sum(part.share for part in parts) != _WHOLE:
         sum_text = f"{sum(part.share for part in parts) / 100:g}"
         raise UsageError(f"body-size: the shares of '{text}' add up to {sum_text} %, not to 100 %")

@@ -126,9 +126,9 @@ def parse_rate_steps(text: str) -> tuple[RateStep, ...]:
         return ()
     steps = tuple(map(_step, text.split(",")))
     if len(steps) > _MOST_STEPS:
-        raise UsageError(f"rate-steps are {len(steps)}, more than {_MOST_STEPS}")
+        raise UsageError(f"rate-steps: {len(steps)} are more than {_MOST_STEPS}")
     if total_seconds(steps) > _LONGEST:
-        raise UsageError(f"rate-steps take {total_seconds(steps)} s, more than {_LONGEST}")
+        raise UsageError(f"rate-steps: {total_seconds(steps)} s are more than {_LONGEST}")
     return steps
 
 

@@ -69,7 +69,7 @@ def parse_shares(release: str, reject: str) -> tuple[int, int]:
     """
     shares = parse_share("release", release), parse_share("reject", reject)
     if sum(shares) >= _WHOLE:
-        raise UsageError("release and reject are less than 100% together")
+        raise UsageError("release: with reject it is less than 100%")
     return shares
 
 

@@ -51,7 +51,7 @@ def test_a_text_says_sizes(text: str, expected: object) -> None:
         ("1:100%,2:0%", "'2:0%': a share is more than 0 %"),
         ("2..1", "sizes of a mix rise"),
         ("1..4294967296", "at most 4294967295"),
-        (",".join(["1:1%"] * 101), "101 parts, more than 100"),
+        (",".join(["1:1%"] * 101), "101 parts are more than 100"),
     ],
 )
 def test_a_text_that_says_none(text: str, says: str) -> None:

@@ -205,7 +205,7 @@ def test_the_rate_is_the_senders() -> None:
         (words(release="0.1%", transaction_size="5"), "receive-delay, pause, release and reject"),
         (words(release="1"), "release: '1' is not a share, such as 1% or 0.1%"),
         (words(reject="0.00001%"), "reject: '0.00001%' is not a share"),
-        (words(release="90%", reject="10%"), "release and reject are less than 100% together"),
+        (words(release="90%", reject="10%"), "release: with reject it is less than 100%"),
         (words(release="1%", connection_mode="server"), "release and reject need a server"),
         (words(pause="5s"), "pause: '5s' is not RECEIVE:PAUSE"),
         (words(backlog="5"), "backlog needs a rate"),

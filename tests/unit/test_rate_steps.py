@@ -153,7 +153,7 @@ def test_a_schedule_of_nothing_is_empty() -> None:
         ("1000000.1:3s", "rate '1000000.1' is no whole number, and above 1000000"),
         ("5:0s", "a step takes a second or more"),
         ("5:9999999999", "more than 2147483648"),
-        (",".join(["5:1s"] * 1001), "rate-steps are 1001, more than 1000"),
+        (",".join(["5:1s"] * 1001), "rate-steps: 1001 are more than 1000"),
         ("٣:3s", "is not RATE:DURATION"),
     ],
 )

@@ -88,12 +88,12 @@ def test_properties_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("color", "'color' of the properties is not NAME=VALUE"),
-        ("=blue", "'=blue' of the properties is not NAME=VALUE"),
-        ("a=1,", "'' of the properties is not NAME=VALUE"),
-        ("a=1,a=2", "the property a is given twice"),
-        ("SendTime=1", "the property SendTime is set by the sender itself"),
-        ("a=" + "x" * 5000, "the properties take more than 4096 bytes"),
+        ("color", "properties: 'color' is not NAME=VALUE"),
+        ("=blue", "properties: '=blue' is not NAME=VALUE"),
+        ("a=1,", "properties: '' is not NAME=VALUE"),
+        ("a=1,a=2", "properties: a is given twice"),
+        ("SendTime=1", "properties: SendTime is set by the sender itself"),
+        ("a=" + "x" * 5000, "properties: they take more than 4096 bytes"),
     ],
 )
 def test_properties_that_are_none(text: str, says: str) -> None:

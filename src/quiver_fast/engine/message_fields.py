@@ -102,14 +102,14 @@ def parse_properties(text: str) -> dict[str, str | int | bool]:
     for part in text.split(",") if text else ():
         name, equals, value = part.partition("=")
         if not name or not equals:
-            raise UsageError(f"'{part}' of the properties is not NAME=VALUE")
+            raise UsageError(f"properties: '{part}' is not NAME=VALUE")
         if name in _OURS:
-            raise UsageError(f"the property {name} is set by the sender itself")
+            raise UsageError(f"properties: {name} is set by the sender itself")
         if name in properties:
-            raise UsageError(f"the property {name} is given twice")
+            raise UsageError(f"properties: {name} is given twice")
         properties[name] = _typed(value)
     if len(MessageFields(properties=properties).entries()) > _LARGEST:
-        raise UsageError(f"the properties take more than {_LARGEST} bytes")
+        raise UsageError(f"properties: they take more than {_LARGEST} bytes")
     return properties
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from quiver_fast import arguments
@@ -49,7 +50,11 @@ class Target:
         return f"{self.scheme}://{arguments.endpoint(self.host, self.port)}"
 
 
-def target(text: str) -> Target:
+Naming = Callable[[str], str]
+"""Tells how those who gave a key call it: a command calls it by its flag."""
+
+
+def target(text: str, name: Naming = str) -> Target:
     """Return the server that a URL names.
 
     Raises:
@@ -57,14 +62,14 @@ def target(text: str) -> Target:
     """
     parts = split_url(text if "://" in text else f"amqp://{text}")
     if parts.scheme not in ("amqp", "amqps") or not parts.host or parts.rest not in ("", "/"):
-        raise UsageError(f"connect: '{text}' is not amqp[s]://HOST[:PORT]")
+        raise UsageError(f"{name('connect')}: '{text}' is not amqp[s]://HOST[:PORT]")
     return Target(parts.scheme, parts.host, parts.port or DEFAULT_PORTS[parts.scheme])
 
 
 _URL_START = re.compile(r"(?:^|,)(?:amqps?:)?//")
 
 
-def targets(text: str) -> list[Target]:
+def targets(text: str, name: Naming = str) -> list[Target]:
     """Return the servers of a list of URLs.
 
     Raises:
@@ -73,8 +78,10 @@ def targets(text: str) -> list[Target]:
     if "@" in text:
         # A password may have the comma that ends a URL here.
         split_url(f"//{_URL_START.split(text)[-1]}")
-        raise UsageError("connect: name the user by connect-user, not in the URL")
-    return [target(url) for url in text.split(",") if url]
+        raise UsageError(
+            f"{name('connect')}: name the user by {name('connect-user')}, not in the URL"
+        )
+    return [target(url, name) for url in text.split(",") if url]
 
 
 class ServerConfig:
@@ -147,58 +154,69 @@ class ServerConfig:
         return self.scheme == "csp" and self.store is None
 
 
-def _values(given: dict[str, str]) -> dict[str, object]:
+def _values(given: dict[str, str], name: Naming) -> dict[str, object]:
     values = option.values(SERVER_OPTIONS, given)
     values["host"] = arguments.host(given["host"])
     values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[str(values["scheme"])])
     ready_file = given.get("ready-file", "-")
     values["ready-file"] = None if ready_file == "-" else ready_file
     values["password"] = arguments.password(given)
-    values["connect"] = targets(given.get("connect", ""))
+    values["connect"] = targets(given.get("connect", ""), name)
     values["connect-password"] = arguments.password(given, "connect-password")
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
-    listed = [name for name in given.get("addresses", "").split(",") if name]
+    listed = [address for address in given.get("addresses", "").split(",") if address]
     values["priorities"] = frozenset(given.get("priorities", "").split(",")) - {""}
     values["pinned"] = "addresses" in given
-    values["addresses"] = [name for name in [given["path"], *listed] if name]
+    values["addresses"] = [address for address in [given["path"], *listed] if address]
     return values
 
 
-def _check(config: ServerConfig) -> None:
+def _check(config: ServerConfig, name: Naming) -> None:
     """Refuse what cannot work together, before anything starts."""
     if config.scheme == "amqps" and config.cert is None:
-        raise UsageError("scheme=amqps needs cert (and key)")
+        raise UsageError(f"{name('scheme=amqps')} needs {name('cert')} (and {name('key')})")
     if config.scheme != "amqps" and (config.cert or config.key or config.trust_store):
-        raise UsageError("cert, key and trust-store need scheme=amqps")
+        raise UsageError(
+            f"{name('cert')}, {name('key')} and {name('trust-store')} need {name('scheme=amqps')}"
+        )
     for address in config.addresses:
         folder_of(address)
     try:
         parse_durability(config.durability)
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(str(error).replace("durability", name("durability"), 1)) from None
     if config.durability != "none" and config.store is None:
-        raise UsageError("durability needs store")
+        raise UsageError(f"{name('durability')} needs {name('store')}")
     if config.verify and config.store is None:
-        raise UsageError("verify needs store")
+        raise UsageError(f"{name('verify')} needs {name('store')}")
     if config.scheme == "csp":
         config.csp_port = config.port
     else:
-        _check_beside_amqp(config)
-    if (config.user is None) != (config.password is None):
-        raise UsageError("user and password need each other")
-    if (config.connect_user is None) != (config.connect_password is None):
-        raise UsageError("connect-user and connect-password need each other")
+        _check_beside_amqp(config, name)
+    _check_pair(name, {"user": config.user, "password": config.password})
+    _check_pair(
+        name, {"connect-user": config.connect_user, "connect-password": config.connect_password}
+    )
 
 
-def _check_beside_amqp(config: ServerConfig) -> None:
+def _check_pair(name: Naming, values: dict[str, str | None]) -> None:
+    """Refuse a user without a password, and a password without a user."""
+    if len({value is None for value in values.values()}) > 1:
+        raise UsageError(f"{' and '.join(map(name, values))} need each other")
+
+
+def _check_beside_amqp(config: ServerConfig, name: Naming) -> None:
     """Refuse options of remote queues that break promises of the AMQP side of the same store."""
     if config.retain:
-        raise UsageError("retain needs scheme=csp: it would delete messages nobody has accepted")
+        raise UsageError(
+            f"{name('retain')} needs {name('scheme=csp')}: it would delete messages nobody has "
+            "accepted"
+        )
     if not config.csp_port:
         return
     if config.store is None:
-        raise UsageError("csp-port needs store")
+        raise UsageError(f"{name('csp-port')} needs {name('store')}")
     guards = {
         "user": config.user,
         "trust-store": config.trust_store,
@@ -207,7 +225,8 @@ def _check_beside_amqp(config: ServerConfig) -> None:
     for guard, value in guards.items():
         if value:
             raise UsageError(
-                f"csp-port has no users and no TLS, and would serve to anybody what {guard} guards"
+                f"{name('csp-port')} has no users and no TLS, and would serve to anybody what "
+                f"{name(guard)} guards"
             )
 
 
@@ -220,8 +239,12 @@ def _check_csp(given: dict[str, str]) -> None:
         raise UsageError(f"'{given['path']}' cannot be the name of a queue")
 
 
-def parse(words: list[str]) -> ServerConfig:
+def parse(words: list[str], name: Naming = str) -> ServerConfig:
     """Turn the server's command line into its configuration.
+
+    Args:
+        words: the command line.
+        name: tells how a message calls a key.
 
     Raises:
         UsageError: an argument is missing, malformed or does not fit another.
@@ -229,6 +252,6 @@ def parse(words: list[str]) -> ServerConfig:
     given = arguments.split(words, KNOWN, REQUIRED)
     if given.values.get("scheme") == "csp":
         _check_csp(given.values)
-    config = ServerConfig(_values(given.values), given.unknown)
-    _check(config)
+    config = ServerConfig(_values(given.values, name), given.unknown)
+    _check(config, name)
     return config

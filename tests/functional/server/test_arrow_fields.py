@@ -84,7 +84,7 @@ def test_streams_have_them(server: Server, clients: Clients, address: str) -> No
     [
         ({"priority": 10}, "priority"),
         ({"ttl": 2**32}, "ttl"),
-        ({"properties": "color"}, "'color' of the properties is not NAME=VALUE"),
+        ({"properties": "color"}, "properties: 'color' is not NAME=VALUE"),
         ({"properties": "SendTime=1"}, "set by the sender itself"),
         ({"scheme": "csp", "properties": "a=1"}, "properties"),
         ({"scheme": "csp", "ttl": 1}, "ttl"),

@@ -20,7 +20,7 @@ from quiver_fast.cli.shared.credentials import (
 )
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import AddressUrl
-from quiver_fast.contract import CSP_BODY_LIMIT
+from quiver_fast.contract import CSP_BODY_LIMIT, LARGEST_SECTION
 from quiver_fast.engine.message_fields import parse_properties
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, RECEIVER, SECURITY
@@ -253,6 +253,8 @@ class ArrowPlan:
             self._check_without_extensions()
         elif self.url.scheme not in _EXTENSION_SCHEMES:
             raise UsageError(f"scheme '{self.url.scheme}' is not known; use amqp, amqps or csp")
+        else:
+            self._check_as_ours()
         if self.url.scheme == "csp":
             self._check_csp()
         if self.operation == "send":
@@ -324,6 +326,18 @@ class ArrowPlan:
                 raise UsageError(f"a csp URL does not go with {flag}")
         if options.largest_body > CSP_BODY_LIMIT:
             raise UsageError(f"with a csp URL --body-size is at most {CSP_BODY_LIMIT}")
+
+    def _check_as_ours(self) -> None:
+        """Refuse what our arrow would refuse, in the words of the options."""
+        options = self.options
+        if self.operation == "send" and options.presettled and options.transaction_size:
+            raise UsageError("--presettled and --transaction-size exclude each other")
+        if options.largest_body > LARGEST_SECTION and not options.streaming:
+            raise UsageError(f"--body-size above {LARGEST_SECTION} needs --streaming")
+        if self.server and self.url.secure and options.cert is None:
+            raise UsageError("an amqps URL with --server needs --cert and --key")
+        if self.server and options.username is not None and options.password is None:
+            raise UsageError("--username with --server needs a password (--password-file)")
 
     def _check_without_extensions(self) -> None:
         name = self.implementation.name

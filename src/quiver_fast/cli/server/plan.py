@@ -23,6 +23,13 @@ from quiver_fast.server import config
 __all__ = ["ServerPlan", "check_arguments", "server_arguments", "server_plan"]
 
 _FLAGS = {option.key: option.flag for option in SERVER_OPTIONS if option.flag}
+# How a command calls the keys of the contract.
+_NAMES = _FLAGS | {
+    "scheme=amqps": "an amqps URL",
+    "scheme=csp": "a csp URL",
+    "password": "a password (--password-file)",
+    "connect-password": "--connect-password-file",
+}
 _CSP_KEYS = keys(option for option in SERVER_OPTIONS if option.csp)
 
 
@@ -154,11 +161,11 @@ def check_arguments(plan: ServerPlan) -> None:
     """Refuse what our own server would refuse, before it is started.
 
     Raises:
-        UsageError: the values do not fit each other; the message is the server's.
+        UsageError: the values do not fit each other; the message names the options.
     """
     secrets = {"password": plan.password, "connect-password": plan.connect_password}
     given = [f"{key}={secret}" for key, secret in secrets.items() if secret is not None]
-    config.parse([*server_arguments(plan), *given])
+    config.parse([*server_arguments(plan), *given], lambda key: _NAMES.get(key, key))
 
 
 def server_arguments(plan: ServerPlan, password_fd: int | None = None) -> list[str]:

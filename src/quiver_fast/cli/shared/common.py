@@ -26,6 +26,7 @@ from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverEr
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import NUMBER, RATE, SIZES, SWITCH, Option, default_text
+from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.program import flush_output
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
 from quiver_fast.urls import hide_user
@@ -109,7 +110,7 @@ def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None)
         return EXIT_OK if end.code is None else int(end.code)
     except UsageError as error:
         # It may quote any word, and any word may be a URL that stands in the wrong place.
-        report_error(name, hide_user(with_advice(str(error), words)))
+        report_error(name, hide_user(with_advice(_with_flags(str(error)), words)))
         return error.exit_code
     except QuiverError as error:
         report_error(name, str(error))
@@ -121,6 +122,15 @@ def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None)
             return EXIT_OK
         report_error(name, error_text(error))
         return EXIT_FAILURE
+
+
+def _with_flags(message: str) -> str:
+    """Return a message of a contract, which names a key, with the flag that sets the key."""
+    flags = {option.key: option.flag for option in (*SERVER_OPTIONS, *ARROW_OPTIONS) if option.flag}
+
+    return re.sub(
+        r"(^|: )([a-z][a-z-]*)(?=: )", lambda part: part[1] + flags.get(part[2], part[2]), message
+    )
 
 
 def error_text(error: OSError) -> str:
