@@ -34,7 +34,7 @@ ARROW_OPTIONS = (
     Option("rate", RATE, "PER-SECOND",
         "send by a schedule; latency counts from the time at which a message is due", 0,
         zero="no limit", section=_LIMITS, flag="--rate", metavar="COUNT",
-        initial=0, group=LOAD,
+        initial=0, acts="send", group=LOAD,
         help="Send COUNT messages per second, with pyfast also 0.5; latency counts from the time "
         "at which each is due"),
     Option("rate-steps", TEXT, "RATE:TIME,…",
@@ -49,7 +49,7 @@ ARROW_OPTIONS = (
         help="Leave the first DURATION out of all figures but the reckoning; the records have it"),
     Option("body-size", SIZES, "BYTES", "what a message carries; also LEAST..MOST, each size as "
         "likely, or a mix such as 100:80%,10k:20%", 100, section=_LIMITS, flag="--body-size",
-        metavar="COUNT", initial=100, group=LOAD,
+        metavar="COUNT", initial=100, acts="send", group=LOAD,
         help="Send message bodies of COUNT bytes; with pyfast of LEAST..MOST bytes, each size as "
         "likely, or of a mix such as 100:80%,10k:20%"),
     Option("body-file", TEXT, "FILE", "each message carries what is in the file",
@@ -57,13 +57,13 @@ ARROW_OPTIONS = (
         group=LOAD, help="Send what is in FILE as the body of each message"),
     Option("credit-window", NUMBER, "MESSAGES", "credit that a receiver keeps up", 1000, least=1,
         most=2**31 - 1, section=_LIMITS, flag="--credit", metavar="COUNT", initial=1000,
-        group=LOAD, help="Keep up credit for COUNT incoming messages"),
+        acts="receive", group=LOAD, help="Keep up credit for COUNT incoming messages"),
     Option("transaction-size", NUMBER, "MESSAGES", "transfer batches of so many in transactions",
         0, zero="no transactions", most=2**31 - 1, section=_LIMITS, flag="--transaction-size",
         metavar="COUNT", initial=0, group=LOAD,
         help="Transfer batches of COUNT messages in transactions"),
     Option("durable", SWITCH, "", "send messages that a server has to store", False,
-        section=_LIMITS, flag="--durable", group=LOAD,
+        section=_LIMITS, flag="--durable", acts="send", group=LOAD,
         help="Send messages that a server has to store"),
     Option("set-message-id", SWITCH, "", "give each message an id; receivers read it", False,
         section=_LIMITS, flag="--set-message-id", group=LOAD,
@@ -97,13 +97,13 @@ ARROW_OPTIONS = (
     Option("receive-delay", NUMBER, "MICROSECONDS",
         "receivers: take a message, wait so long, accept it, and only then take the next", 0,
         zero="none", most=2**31 * 10**6, section=_LIMITS, extension=True, flag="--receive-delay",
-        metavar="DURATION", group=RECEIVER,
+        metavar="DURATION", acts="receive", group=RECEIVER,
         help="Receive as a slow consumer: take a message, work on it for DURATION, such as 5ms or "
         "200us, accept it, and only then take the next"),
     Option("pause", TEXT, "RECEIVE:PAUSE",
         "receivers: receive for a time, take nothing and give no credit for another, and so on, "
         "such as 10s:5s", "", shown="none", section=_LIMITS, extension=True,
-        flag="--pause-receivers", metavar="RECEIVE:PAUSE", group=RECEIVER,
+        flag="--pause-receivers", metavar="RECEIVE:PAUSE", acts="receive", group=RECEIVER,
         help="Have receivers stop again and again: with 10s:5s they receive for 10 seconds, take "
         "nothing and give no credit for 5, and so on"),
     Option("release", TEXT, "PERCENT",

@@ -51,6 +51,7 @@ class Option(NamedTuple):
         initial: the value that a command passes on when the flag is not given; None for none.
         inverted: the flag turns the switch off.
         side: the only operation whose arrow gets it, ``send`` or ``receive``.
+        acts: the only operation on which it has an effect, though both arrows get it.
         group: the heading in the help of the commands.
         help: what the help of the commands says, without default and limits.
     """
@@ -75,6 +76,7 @@ class Option(NamedTuple):
     initial: int | str | None = None
     inverted: bool = False
     side: str = ""
+    acts: str = ""
     group: str = ""
     help: str = ""
 
@@ -87,6 +89,10 @@ class Option(NamedTuple):
     def dest(self) -> str:
         """The attribute of the parsed command line."""
         return self.flag.lstrip("-").replace("-", "_")
+
+    def acts_on(self, operation: str) -> bool:
+        """Say whether it has an effect on an arrow that does ``operation``."""
+        return (self.side or self.acts) in ("", operation)
 
 
 def keys(options: Iterable[Option]) -> frozenset[str]:

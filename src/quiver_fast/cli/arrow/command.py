@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.cli.arrow.meter import add_metrics_options, metered
-from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id
+from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id, role_of
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup, add_queue_options, with_path
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text
@@ -31,8 +31,9 @@ from quiver_fast.cli.shared.implementations import Implementation, find_arrow
 from quiver_fast.cli.shared.other_tools import operation_like
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
 from quiver_fast.cli.shared.start import prelude_words, print_information
+from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
-from quiver_fast.options.arrow import ARROW_OPTIONS, RECEIVER
+from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.schemas import marked
 
 __all__ = ["main", "make_parser"]
@@ -166,11 +167,7 @@ def _plan(
     for flag, given in (("--server", args.server), ("--passive", args.passive)):
         if given:
             queue.refuse(f"has no effect with {flag}")
-    if args.settlement and operation == "receive":
-        raise UsageError("--settlement is for senders: receivers do not learn of settlement")
-    for option in ARROW_OPTIONS:
-        if option.group == RECEIVER and getattr(args, option.dest) and operation == "send":
-            raise UsageError(f"{option.flag} is for receivers")
+    _refuse_idle(args, operation, url)
     return ArrowPlan(
         operation=operation,
         implementation=implementation,
@@ -186,6 +183,23 @@ def _plan(
         verbose=args.verbose,
         meter=args.meter,
     )
+
+
+def _refuse_idle(args: argparse.Namespace, operation: str, url: AddressUrl) -> None:
+    """Refuse options that were given and have no effect on this end.
+
+    Raises:
+        UsageError: there is one.
+    """
+    # A sender of csp has as much ahead of the server, and a purge receives.
+    has_window = url.scheme == "csp" or args.purge
+    for option in ARROW_OPTIONS:
+        if option.acts_on(operation) or not option.group:
+            continue
+        if option.key == "credit-window" and has_window:
+            continue
+        if getattr(args, option.dest) not in (None, False, option.initial):
+            raise UsageError(f"{option.flag} is for {role_of(option.acts or option.side)}s")
 
 
 def _epilog() -> str:
