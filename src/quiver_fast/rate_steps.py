@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from quiver_fast.durations import microseconds
 from quiver_fast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,10 +44,9 @@ _LONGEST = 2**31
 _MOST_STEPS = 1000
 _RAMP_PIECES = 1000
 _RATE_UNITS = {"": 1, "k": 1000, "m": 10**6}
-_TIME_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 # Compiled when it is used: every arrow imports this module, and few change their rate.
 _RATE = r"[0-9]{1,10}(?:\.[0-9]{1,9})?[km]?"
-_STEP = rf"({_RATE})(?:\.\.({_RATE}))?:([0-9]{{1,10}})([smh]?)"
+_STEP = rf"({_RATE})(?:\.\.({_RATE}))?:([0-9hmsu]{{1,60}})"
 
 
 class RateStep(NamedTuple):
@@ -134,11 +134,12 @@ def parse_rate_steps(text: str) -> tuple[RateStep, ...]:
 
 def _step(text: str) -> RateStep:
     match = re.fullmatch(_STEP, text)
-    if match is None:
+    time = None if match is None else microseconds(match[3])
+    if match is None or time is None:
         raise UsageError(
             f"rate-steps: '{text}' is not RATE:DURATION or RATE..RATE:DURATION, such as 10k:30s"
         )
-    first, last, time, time_unit = match.groups()
+    first, last, _ = match.groups()
     try:
         begin = parse_rate(first)
         end = begin if last is None else parse_rate(last)
@@ -146,9 +147,9 @@ def _step(text: str) -> RateStep:
         raise UsageError(f"rate-steps: '{text}': {error}") from None
     if min(begin, end) == 0:
         raise UsageError(f"rate-steps: '{text}': a rate of 0 sends nothing")
-    seconds = int(time) * _TIME_UNITS[time_unit]
-    if seconds < 1:
-        raise UsageError(f"rate-steps: '{text}': a step takes a second or more")
+    seconds, part = divmod(time, 10**6)
+    if part or seconds < 1:
+        raise UsageError(f"rate-steps: '{text}': a step takes whole seconds, 1s at least")
     return RateStep(begin, end, seconds)
 
 

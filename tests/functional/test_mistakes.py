@@ -31,7 +31,7 @@ USAGE = [
     ("pair", ["--count", "1e6"], "(k, m): such as 500, 10k or 1m"),
     ("pair", ["--duration", "1.5m"], "(s, m, h): write 90s"),
     ("pair", ["--duration", "2min"], "(s, m, h): write 2m"),
-    ("pair", ["--duration", "100ms"], "must be whole seconds, not 100ms"),
+    ("pair", ["--duration", "100ms"], "must be whole seconds, 1s at least, not 100ms"),
     ("pair", ["--backlog", "5"], "--backlog needs a URL: no queue is between peers"),
     ("pair", ["q", "--backlog", "5"], "--backlog needs a --rate at which sending goes on"),
     ("pair", ["q", "--backlog", "5", "--rate", "1", "--count", "9"], "does not go with --count"),

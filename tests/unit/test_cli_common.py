@@ -8,7 +8,7 @@ from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.server import command as server
 from quiver_fast.cli.shared.common import report_error, run_command
-from quiver_fast.cli.shared.quantities import count, duration, fine_duration
+from quiver_fast.cli.shared.quantities import count, duration, fine_duration, part_duration
 from quiver_fast.errors import QuiverError, UsageError
 
 
@@ -27,6 +27,7 @@ def test_count(text, value):
 def test_duration(text, value):
     assert duration(text) == value
     assert fine_duration(text) == value * 1_000_000
+    assert part_duration(text) == value
 
 
 @pytest.mark.parametrize(
@@ -34,12 +35,15 @@ def test_duration(text, value):
 )
 def test_fine_duration(text, value):
     assert fine_duration(text) == value
-    with pytest.raises(argparse.ArgumentTypeError, match=f"must be whole seconds, not {text}"):
+    assert part_duration(text) == value / 1_000_000
+    with pytest.raises(
+        argparse.ArgumentTypeError, match=f"must be whole seconds, 1s at least, not {text}"
+    ):
         duration(text)
 
 
 @pytest.mark.parametrize("text", ["", "k", "-1", "1.5", "1g", "1 k", "²", "5s1m", "1mm"])
-@pytest.mark.parametrize("parse", [count, duration, fine_duration])
+@pytest.mark.parametrize("parse", [count, duration, fine_duration, part_duration])
 def test_not_a_number(parse, text):
     with pytest.raises(argparse.ArgumentTypeError):
         parse(text)

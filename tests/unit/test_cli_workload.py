@@ -256,6 +256,7 @@ def test_no_file_can_have_a_text_of_other_bytes(capsys: pytest.CaptureFixture[st
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 IMPLEMENTATIONS = st.sampled_from(["pyfast", "rhea"])
+PARTS = st.sampled_from(["500ms", "1m1s500ms", "1us"])
 SECONDS = st.sampled_from(["0", "30", "90s", "1m30s", "2h"])
 COUNTS = st.sampled_from(["1", "500", "1k"])
 SHARES = st.sampled_from(["1%", "0.1%"])
@@ -265,7 +266,8 @@ STEPS = st.sampled_from(["10k:10s,1..9:20s", "1..2:3s"])
 VALUES: dict[str, st.SearchStrategy[object]] = {
     "url": st.sampled_from(["q0", "//localhost/q0", "amqps://user@host:1/a?b%20"]),
     **dict.fromkeys(["impl", "sender", "receiver"], IMPLEMENTATIONS),
-    **dict.fromkeys(["duration", "warmup", "timeout", "drain-timeout"], SECONDS),
+    "duration": SECONDS,
+    **dict.fromkeys(["warmup", "timeout", "drain-timeout"], st.one_of(SECONDS, PARTS)),
     "within": st.sampled_from(["1", "30m"]),
     **dict.fromkeys(["count", "credit", "backlog", "ttl", "runs", "senders", "receivers"], COUNTS),
     **dict.fromkeys(["queues", "processes", "transaction-size", "metrics-port"], COUNTS),

@@ -19,7 +19,7 @@ class Drain:
     run's time-out, or until the drain's time-out is over. None of these is a failure.
     """
 
-    def __init__(self, sender: ArrowRun, receiver: ArrowRun, timeout: int) -> None:
+    def __init__(self, sender: ArrowRun, receiver: ArrowRun, timeout: float) -> None:
         """Prepare to drain.
 
         Args:

@@ -62,14 +62,14 @@ class ArrowOptions:
     count: int
     rate: float
     rate_steps: str | None
-    warmup: int
+    warmup: float
     body_size: int | str
     body_file: str | None
     credit_window: int
     transaction_size: int
     durable: bool
     set_message_id: bool
-    timeout: int
+    timeout: float
     streaming: bool
     presettled: bool
     priority: int | None
@@ -236,7 +236,7 @@ class ArrowPlan:
     run_id: str | None = None
     run_start: int | None = None
     clock_base: int | None = None
-    drain_timeout: int | None = None
+    drain_timeout: float | None = None
     verbose: bool = False
     number: int | None = None
     ends: dict[str, Any] | None = None

@@ -167,7 +167,7 @@ def _configuration(summaries: list[dict[str, Any]], document: dict[str, Any]) ->
     if config["duration"]:
         lines.append(number_field("Duration", config["duration"], "seconds"))
     if config.get("warmup"):
-        lines.append(number_field("Warm-up", config["warmup"], "seconds"))
+        lines.append(number_field("Warm-up", config["warmup"], "seconds", ",g"))
     lines.append(_body_size(config["body_size"]))
     lines.append(number_field("Credit window", config["credit_window"], "messages"))
     if config["transaction_size"]:

@@ -87,7 +87,7 @@ class Fleet:
         self.ending: float | None = None
         """Since when all ends are to end; None while they need not."""
 
-    def take_on(self, jobs: Sequence[HostJob], drain_timeout: int) -> None:
+    def take_on(self, jobs: Sequence[HostJob], drain_timeout: float) -> None:
         """Begin to wait for the hosts of ``jobs``."""
         self._token = jobs[0].token
         for job in jobs:

@@ -41,7 +41,7 @@ def period_condition(text: str) -> Threshold:
 class Abort:
     """Stops a run when a condition holds of a period."""
 
-    def __init__(self, conditions: Sequence[Threshold], warmup: int) -> None:
+    def __init__(self, conditions: Sequence[Threshold], warmup: float) -> None:
         """Prepare to judge periods; those of the first ``warmup`` seconds are passed over."""
         self._conditions, self._warmup = conditions, warmup
         self._start: float | None = None

@@ -73,7 +73,7 @@ class Target:
         self._made = 0
 
     @property
-    def timeout(self) -> int:
+    def timeout(self) -> float:
         """Seconds that an attempt may take."""
         return self.plan.options.timeout or _FOR_EVER
 

@@ -40,7 +40,7 @@ class QueueDrain:
     """Tells the receivers of one queue when to end, once its senders have ended."""
 
     def __init__(
-        self, senders: Sequence[ArrowRun], receivers: Sequence[ArrowRun], timeout: int
+        self, senders: Sequence[ArrowRun], receivers: Sequence[ArrowRun], timeout: float
     ) -> None:
         """Prepare to drain.
 

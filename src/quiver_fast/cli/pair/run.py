@@ -65,12 +65,12 @@ class PairPlans:
         self.both_extended = all(impl.extensions for impl in self._implementations.values())
         self.peer_to_peer: bool = args.url is None
         self.settlement: bool = args.settlement
-        self.drain_timeout: int = args.drain_timeout
+        self.drain_timeout: float = args.drain_timeout
         if self.peer_to_peer and args.transaction_size:
             raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
         # `quiver-bench` has none.
         self.backlog: int | None = vars(args).get("backlog") or None
-        self.warmup: int = args.warmup
+        self.warmup: float = args.warmup
         self.abort_if: list[Threshold] = vars(args).get("abort_if") or []
         if vars(args).get("exit_when"):
             _check_exit(args, self._implementations["receive"])

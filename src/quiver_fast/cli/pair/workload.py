@@ -47,6 +47,8 @@ _WITH_PASSWORDS = (_URL, "baseline")
 _HIDDEN = "***@"
 # Durations that are kept in microseconds: a number alone would be read as seconds.
 _FINE = frozenset(one.dest for one in ARROW_OPTIONS if one.flag and one.unit == "MICROSECONDS")
+# Durations in seconds that need not be whole.
+_PARTS = frozenset(one.dest for one in ARROW_OPTIONS if one.unit == "SECONDS" and not one.key)
 # What says where options come from, or prints and exits, is no part of a workload.
 _APART = frozenset({"help", "version", "completion", "workload", "print-workload", "resume"})
 _ON, _OFF = frozenset({"1", "true", "yes", "on"}), frozenset({"", "0", "false", "no", "off"})
@@ -194,7 +196,11 @@ def _written(action: argparse.Action, value: object) -> object:
         return [_written(action, one) for one in value]
     if isinstance(value, Threshold):
         return value.condition
-    return duration_text(value) if action.dest in _FINE and isinstance(value, int) else value
+    if action.dest in _FINE and isinstance(value, int):
+        return duration_text(value)
+    if action.dest in _PARTS and isinstance(value, float):
+        return duration_text(round(value * 10**6))
+    return value
 
 
 def workload_text(parser: ArgumentParser, args: argparse.Namespace) -> str:

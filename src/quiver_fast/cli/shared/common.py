@@ -19,6 +19,7 @@ from quiver_fast.cli.shared.quantities import (
     count,
     duration,
     fine_duration,
+    part_duration,
     rate,
     within,
 )
@@ -265,7 +266,7 @@ class _RateSteps(argparse.Action):
             namespace.duration = total_seconds(steps)
 
 
-_DURATIONS = {"SECONDS": duration, "MICROSECONDS": fine_duration}
+_DURATIONS: dict[str, Callable[[str], float]] = {"SECONDS": duration, "MICROSECONDS": fine_duration}
 
 
 def _type(option: Option) -> Callable[[str], float | str]:
@@ -273,10 +274,13 @@ def _type(option: Option) -> Callable[[str], float | str]:
         return rate if option.kind == RATE else body_size
     if option.kind != NUMBER:
         return str
-    parse = _DURATIONS[option.unit] if option.metavar == "DURATION" else count
+    if option.metavar == "DURATION":
+        # Contracts have whole seconds; without a key it is ours alone.
+        parse = _DURATIONS[option.unit] if option.key else part_duration
+        return within(parse, option.least, option.most)
     # 0 is refused where it has no meaning.
-    least = 1 if parse is count and option.shown not in ("", "none") else 0
-    return within(parse, max(option.least, least), option.most)
+    least = 0 if option.shown in ("", "none") else 1
+    return within(count, max(option.least, least), option.most)
 
 
 def _help(option: Option) -> str:

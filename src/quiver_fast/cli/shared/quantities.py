@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from typing import TypeVar
 
 from quiver_fast.body_sizes import parse_body_size
 from quiver_fast.durations import microseconds
@@ -13,8 +14,11 @@ from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import parse_rate
 
 __all__ = [
-    "body_size", "count", "duration", "fine_duration", "positive_count", "rate", "within",
+    "body_size", "count", "duration", "fine_duration", "part_duration", "positive_count", "rate",
+    "within",
 ]  # fmt: skip
+
+Number = TypeVar("Number", int, float)
 
 _COUNT_UNITS = {"m": 1_000_000, "k": 1_000}
 _DURATION_UNITS = {"h": 3600, "m": 60, "s": 1}
@@ -88,8 +92,19 @@ def duration(text: str) -> int:
     if found is None:
         return _with_unit(text, _DURATION_UNITS, _DURATION_WORDS, _EXAMPLES)
     if found % 10**6:
-        raise argparse.ArgumentTypeError(f"must be whole seconds, not {text}")
+        raise argparse.ArgumentTypeError(f"must be whole seconds, 1s at least, not {text}")
     return found // 10**6
+
+
+def part_duration(text: str) -> float:
+    """Parse a duration such as ``30``, ``500ms`` or ``1m30s`` into seconds, whole or not.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    found = microseconds(text)
+    whole = found is None or found % 10**6 == 0
+    return duration(text) if whole or found is None else found / 10**6
 
 
 def fine_duration(text: str) -> int:
@@ -106,10 +121,10 @@ def fine_duration(text: str) -> int:
     return found
 
 
-def within(parse: Callable[[str], int], least: int, most: int) -> Callable[[str], int]:
+def within(parse: Callable[[str], Number], least: int, most: int) -> Callable[[str], Number]:
     """Return a parser that takes what ``parse`` does, from ``least`` to ``most``."""
 
-    def checked(text: str) -> int:
+    def checked(text: str) -> Number:
         number = parse(text)
         if number < least:
             raise argparse.ArgumentTypeError(f"must be at least {least:,}, not {text}")
