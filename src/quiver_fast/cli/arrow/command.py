@@ -29,7 +29,7 @@ from quiver_fast.cli.shared.common import (
 from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.implementations import Implementation, find_arrow
 from quiver_fast.cli.shared.other_tools import operation_like
-from quiver_fast.cli.shared.output import check_output_dir, make_output_dir
+from quiver_fast.cli.shared.output import check_output_dir, keeping_records, make_output_dir
 from quiver_fast.cli.shared.start import prelude_words, print_information
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
@@ -116,11 +116,12 @@ def _measure(
         with closing(run):
             run.start()
             Supervisor(signals).watch([run])
-    summary = run.analyse(console.quiet)
-    summary["purged"] = queue.purged
-    problem = judge(run, summary)
-    run.save(summary)
-    uncompressed = run.compress(console.quiet)
+    with keeping_records(output_dir, run.leave_unread):
+        summary = run.analyse(console.quiet)
+        summary["purged"] = queue.purged
+        problem = judge(run, summary)
+        run.save(summary)
+        uncompressed = run.compress(console.quiet)
     console.document(marked("arrow-summary", summary))
     _show(summary, console, summarize)
     for warning in summary_warnings(summary):

@@ -344,6 +344,11 @@ class ArrowRun:
             "environment": environment()
         }
 
+    def leave_unread(self) -> None:
+        """Save a summary without reading the records, unless there is one."""
+        if not self.files.summary.exists():
+            self.save(self.unread_summary())
+
     def save(self, summary: dict[str, Any]) -> None:
         """Save the summary, in the space that was reserved for it."""
         self.files.remove_hidden()

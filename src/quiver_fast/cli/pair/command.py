@@ -43,7 +43,12 @@ from quiver_fast.cli.shared.console import (
     add_format_option,
     add_verdict_options,
 )
-from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, remove_ends
+from quiver_fast.cli.shared.output import (
+    check_output_dir,
+    keeping_records,
+    make_output_dir,
+    remove_ends,
+)
 from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, breach_text
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
 from quiver_fast.schemas import marked
@@ -121,7 +126,8 @@ def _run_once(args: argparse.Namespace) -> int:
     run = make_run(plans, directory, console, signals)
     with signals:
         run.run()
-    document = run.analyse()
+    with keeping_records(directory, run.leave_unread):
+        document = run.analyse()
     document["workload"] = args.workload
     named = document | {"name": document["output_dir"]}
     document["thresholds"] = [limit.check(named) for limit in args.fail_if]

@@ -280,7 +280,7 @@ class EndsRun:
     def leave_unread(self) -> None:
         """Save summaries without reading the records, which takes time: they stay as they are."""
         for run in self._runs:
-            run.save(run.unread_summary())
+            run.leave_unread()
 
     def data(self, name: str) -> RunData | None:
         """Return the run, called ``name``; None where it did not begin."""

@@ -336,7 +336,7 @@ class PairRun:
     def leave_unread(self) -> None:
         """Save summaries without reading the records, which takes time: they stay as they are."""
         for run in self._runs:
-            run.save(run.unread_summary())
+            run.leave_unread()
 
     def data(self, name: str) -> RunData | None:
         """Return the run, called ``name``, as `quiver-analyze` would read it.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from quiver_fast.cli.shared.json_text import json_pieces
-from quiver_fast.errors import UsageError
+from quiver_fast.errors import SignalError, UsageError
 from quiver_fast.records.compression import SUFFIXES
 from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
@@ -17,6 +19,7 @@ __all__ = [
     "ArrowFiles",
     "check_output_dir",
     "compress",
+    "keeping_records",
     "make_output_dir",
     "remove_ends",
     "reserve_space",
@@ -80,6 +83,26 @@ def remove_ends(directory: Path) -> None:
     for pattern in _OF_ENDS:
         for file in directory.glob(pattern):
             file.unlink()
+
+
+@contextmanager
+def keeping_records(directory: Path, leave: Callable[[], None]) -> Iterator[None]:
+    """Say where the records of a run are if Ctrl-C ends their analysis.
+
+    Args:
+        directory: has the records.
+        leave: saves what is known without reading them.
+
+    Raises:
+        SignalError: Ctrl-C came.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        leave()
+        raise SignalError(
+            f"interrupted: the records are in '{directory}', for quiver-analyze", signal.SIGINT
+        ) from None
 
 
 def reserve_space(file: Path, seconds: int) -> None:
