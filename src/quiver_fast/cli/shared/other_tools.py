@@ -172,6 +172,8 @@ def _alike(name: str, flags: Collection[str]) -> str:
 def with_advice(message: str, argv: Sequence[str]) -> str:
     """Return a message with what the words that were typed explain, before it names the help."""
     text, see, parser = message.rpartition(" (see ")
+    if parser == "quiver --help)" and argv[:1] in (["send"], ["receive"]) and _UNKNOWN in text:
+        return f"{text}; did you mean quiver-arrow {argv[0]}?{see}{parser}"
     return f"{text}{_advice(text, argv)}{see}{parser}" if see else message
 
 
