@@ -85,4 +85,6 @@ def test_a_signal_ends_it_with_what_was_seen(tmp_path: Path) -> None:
         end, document = end_of_hold(server, lambda quiver: quiver.send_signal(signal.SIGINT))
     assert end.code == 130
     assert document["reason"] == "interrupted by SIGINT"
-    assert (document["opening"]["opened"], document["holding"]["lost"]) == (COUNT, 0)
+    # The server has seen the last open; its answer may be on its way.
+    assert 0 < document["opening"]["opened"] <= COUNT
+    assert document["holding"]["lost"] == 0
