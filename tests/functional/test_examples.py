@@ -197,6 +197,10 @@ ANALYSES = {
     "quiver-analyze new-runs/ --compare old-runs/": Example(says=(r"Verdict \.+ too few runs",)),
     # Too few runs for a verdict.
     bare(
+        "quiver-analyze new --compare old --fail-if worse --markdown verdicts.md "
+        "--junit verdicts.xml"
+    ): Example(codes=(99,)),
+    bare(
         "quiver-analyze new --compare old --fail-if 'rate-change<-5%' --fail-if 'p99-change>10%'"
     ): Example(codes=(99,)),
 }
@@ -229,6 +233,7 @@ ENDLESS = {"quiver-queue tail csp://localhost/orders"}
 ELSEWHERE = (
     "quiver --runs 10 --baseline /opt/old/bin/quiver",
     "quiver-analyze .",
+    "quiver //broker/q0 --duration 30s --fail-if",
     "quiver-bench --client-server",
     "quiver-bench --mixed-pairs",
     "quiver-server --impl rabbitmq //localhost/q0",

@@ -144,7 +144,9 @@ def test_four_by_four_over_two_queues(server: Server, tmp_path: Path) -> None:
     ]
     assert [one["delivery"]["received"] for one in ends[:4]] == [*map(len, sent)]
     assert [one["results"]["message_count"] for one in ends[4:]] == [*map(len, received)]
-    assert document["fairness"]["receivers"]["shares"] == [len(ids) / 20001 for ids in received]
+    assert document["fairness"]["receivers"]["shares"] == pytest.approx(
+        [len(ids) / 20001 for ids in received]
+    )
     assert document["sender"]["settlement"]["all"]["count"] == 20001
     assert document["sender"]["settlement"]["unsettled"] == 0
     assert "4 x pyfast" in end.stderr
@@ -208,8 +210,8 @@ def test_ends_share_processes(server: Server, tmp_path: Path, processes: str) ->
         lines = Counter(chain(*(read_transfers(file).ends.tolist() for file in files)))
         assert lines == Counter(dict(enumerate(of_ends)))
     fairness = document["fairness"]
-    assert fairness["senders"]["shares"] == [count / 20001 for count in counts]
-    assert fairness["receivers"]["shares"] == [count / 20001 for count in got]
+    assert fairness["senders"]["shares"] == pytest.approx([count / 20001 for count in counts])
+    assert fairness["receivers"]["shares"] == pytest.approx([count / 20001 for count in got])
     assert "30 x pyfast" in end.stderr
     # The directory says the same again.
     again = run([*ANALYZE, str(out), "--json"], SECONDS)
