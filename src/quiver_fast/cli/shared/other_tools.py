@@ -78,9 +78,9 @@ _ROWS: tuple[tuple[str, ...], ...] = (
     ("--format --type", "--html FILE or --json", "--json"),
     ("--format=html", _PAGE, "--html FILE"),
     ("--format=json --summary-export --json-output --report-format", "--json"),
-    ("--plot --chart --graph --png --svg", "--png FILE", _PAGE),
-    ("--hdr --histogram --hdr-histogram", "--hgrm DIR", "--output DIR, and then quiver-analyze "
-     "--hgrm DIR"),
+    ("--plot --chart --graph --png --svg", "--png DIR", _PAGE),
+    ("--hdr --histogram --hdr-histogram", "--hgrm FILE",
+     "--output DIR, and then quiver-analyze --hgrm FILE DIR"),
     ("--prometheus --metrics-prometheus --metrics", "--metrics-port"),
     ("-v --log-level --debug --show-detailed-stats --http-debug", "--verbose"),
     ("-V", "--version"),
