@@ -14,8 +14,8 @@ from support.peers import why_missing
 from support.processes import Finished, run
 from support.record_files import Traffic, receiver_lines, write, write_pair
 from support.spark_cluster import JAVA, SETTINGS, cluster, program
+from support.spark_runs import as_json
 
-from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 
@@ -75,7 +75,7 @@ def test_an_environment_travels_as_an_archive(master: str, tmp_path: Path) -> No
     assert finished.code == 0, finished.stderr
     [files] = find_runs([str(tmp_path / "run")])
     here = load_run(files, lambda _done, _total: None)
-    assert json.loads(finished.stdout)["delivery"] == json.loads(json.dumps(here.delivery))
+    assert json.loads(finished.stdout)["delivery"] == as_json(here.delivery)
 
 
 def test_spark_submit_on_a_cluster(master: str, tmp_path: Path) -> None:
@@ -94,4 +94,4 @@ def test_spark_submit_on_a_cluster(master: str, tmp_path: Path) -> None:
     here = load_run(files, lambda _done, _total: None).receiver
     there = json.loads((output / "summaries" / "run" / "receiver-summary.json").read_text())
     del there["analysis"]
-    assert there == json.loads(json.dumps(here, default=listed))
+    assert there == as_json(here)

@@ -17,12 +17,12 @@ import pytest
 from support.peers import why_missing
 from support.record_files import Traffic, append, receiver_lines, write_pair
 from support.spark_events import patiently
+from support.spark_runs import as_json
 from support.summaries import config as configured
 
 from quiver_fast.analysis.compare.sets import changes, compare_sets
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import run_statistics
-from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.errors import UsageError
@@ -91,10 +91,6 @@ def output(spark: SparkSession, runs: Path, tmp_path_factory: pytest.TempPathFac
 def summary(output: Path, *names: str) -> Any:
     run, arrow = "/".join(names[:-1]), names[-1]
     return json.loads((output / "summaries" / run / f"{arrow}-summary.json").read_text())
-
-
-def as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=listed))
 
 
 def test_summaries_are_the_local_ones(output: Path, runs: Path, here: dict[str, RunData]) -> None:

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import RunFiles, find_runs
 from quiver_fast.analysis.tables.spilled import SpilledHistogram
+from quiver_fast.cli.shared.json_text import json_text
 
 
 def ignore(_done: int, _total: int) -> None:
@@ -30,7 +30,8 @@ def comparable(value: Any) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=listed))
+    """Return what a document says of a value: floats have the digits of documents."""
+    return json.loads(json_text(value))
 
 
 def the_run(folder: Path) -> RunFiles:
