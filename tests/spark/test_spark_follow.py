@@ -13,9 +13,9 @@ import pytest
 from support.peers import why_missing
 from support.record_files import Traffic, append, receiver_lines, sender_lines, with_streams
 from support.spark_events import await_events, patiently
+from support.spark_runs import as_json
 
 from quiver_fast.analysis.figures.statistics import run_statistics
-from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 
@@ -96,9 +96,9 @@ class Growing:
                 continue
             found = self.summary(f"live/{run}/{role}")
             analysis = found.pop("analysis")
-            assert found == json.loads(json.dumps(expected, default=listed))
+            assert found == as_json(expected)
             if role == "receiver":
-                assert analysis == json.loads(json.dumps(run_statistics(here), default=listed))
+                assert analysis == as_json(run_statistics(here))
 
     def summary(self, name: str) -> Any:
         return json.loads((self.output / "summaries" / f"{name}-summary.json").read_text())
