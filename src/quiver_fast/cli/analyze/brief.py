@@ -53,13 +53,16 @@ def _clock(clock: Mapping[str, Any] | None) -> Iterator[Row]:
         return
     parts = [
         f"{words} {latency_text(clock[key], clock['unit'])}"
-        for key, words in (("offset_at_least", "at least"), ("offset_at_most", "at most"))
+        for key, words in (
+            ("offset_at_least", "offset at least"),
+            ("offset_at_most", "offset at most"),
+        )
         if clock[key] is not None
     ]
     if clock["drift_ppm"] is not None:
         parts.append(f"drift {clock['drift_ppm']:,.2f} ppm")
     if parts:
-        yield "Clocks", f"offset {', '.join(parts)}"
+        yield "Clocks", ", ".join(parts)
 
 
 def _omission(omission: Mapping[str, Any] | None) -> Iterator[Row]:
@@ -67,9 +70,5 @@ def _omission(omission: Mapping[str, Any] | None) -> Iterator[Row]:
     if omission is None or omission["method"] is None:
         return
     if omission["corrected"]["percentiles"] != omission["raw"]["percentiles"]:
-        corrected = ", ".join(rank_texts(omission["corrected"] | _unit(omission), SECTIONS))
-        yield "Omission", f"corrected by {omission['method']}: {corrected}"
-
-
-def _unit(omission: Mapping[str, Any]) -> dict[str, str]:
-    return {"unit": omission["unit"]}
+        corrected = rank_texts(omission["corrected"] | {"unit": omission["unit"]}, SECTIONS)
+        yield "Omission", f"corrected by {omission['method']}: {', '.join(corrected)}"

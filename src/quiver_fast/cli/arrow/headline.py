@@ -46,7 +46,7 @@ def print_pair(
 ) -> None:
     """Print the summary of a whole run, from the document that ``--json`` prints.
 
-    ``findings`` are of an analysis, and come last; ``verbose`` has no room for them.
+    ``findings`` are of an analysis, and come last. With ``verbose`` the caller prints them as text.
     """
     verdicts = threshold_rows(document.get("thresholds") or [])
     console = _print_headline(terminal, pair_headline(document))
