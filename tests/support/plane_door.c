@@ -164,6 +164,10 @@ bool door_output_add(amqp_output_t *output, const uint8_t *data, size_t size) {
   return true;
 }
 
+bool door_output_lend(amqp_output_t *output, const uint8_t *data, size_t size) {
+  return amqp_output_refer(output, (amqp_bytes_t) {data, size}, AMQP_LENT);
+}
+
 bool door_output_refer(amqp_output_t *output, const uint8_t *data, size_t size, amqp_hold_t *hold) {
   return amqp_output_refer(output, (amqp_bytes_t) {data, size}, hold);
 }
@@ -195,6 +199,7 @@ typedef struct door_deliveries {
   amqp_session_deliveries_t session;
   amqp_link_deliveries_t in, out;
   amqp_delivery_t *sending;
+  amqp_hold_t *hold; /* of what is sent */
 } door_deliveries_t;
 
 typedef struct door_delivery {
@@ -213,6 +218,11 @@ door_deliveries_t *door_deliveries_new(amqp_plane_t *plane) {
   made->in.end = amqp_endpoints_link(&plane->endpoints, AMQP_OURS, 0, 0);
   made->out.end = amqp_endpoints_link(&plane->endpoints, AMQP_OURS, 0, 1);
   return made;
+}
+
+/* Lend what is sent from now on, instead of having it copied. */
+void door_lend(door_deliveries_t *made) {
+  made->hold = AMQP_LENT;
 }
 
 /* Says whether all bytes that were unread are accounted for. */
@@ -278,13 +288,13 @@ void door_tell(door_deliveries_t *made) {
 ssize_t door_send(
   door_deliveries_t *made, const uint8_t *data, size_t first, size_t rest, bool last) {
   static const uint8_t TAG[] = "tag";
-  const amqp_bytes_t parts[2] = {{data, first}, {data + first, rest}};
+  const amqp_parts_t parts = {{data, first}, {data + first, rest}, made->hold};
   if (!made->sending) {
     if (!amqp_delivery_may_begin(&made->out)) return -1;
     made->sending = amqp_delivery_begin(&made->out);
   }
   const size_t sent =
-    amqp_delivery_send(made->sending, (amqp_bytes_t) {TAG, 3}, parts, last, false);
+    amqp_delivery_send(made->sending, (amqp_bytes_t) {TAG, 3}, &parts, last, false);
   if (!made->sending->partial) made->sending = NULL;
   return (ssize_t) sent;
 }
@@ -293,7 +303,7 @@ ssize_t door_send(
 bool door_send_whole(door_deliveries_t *made, const uint8_t *data, size_t size, bool settled) {
   static const uint8_t TAG[] = "tag";
   const amqp_bytes_t tag = {TAG, 3}, payload = {data, size};
-  return amqp_delivery_send_whole(&made->out, tag, payload, settled);
+  return amqp_delivery_send_whole(&made->out, tag, payload, made->hold, settled);
 }
 
 void door_abort(door_deliveries_t *made) {

@@ -117,6 +117,12 @@ class Output:
         held = byref(hold) if hold is not None else None
         assert self.library.door_output_refer(self.pointer, data, c_size_t(len(data)), held)
 
+    def lend(self, data: ctypes.Array[Any]) -> None:
+        assert self.library.door_output_lend(self.pointer, data, c_size_t(len(data)))
+
+    def keep(self) -> None:
+        assert self.library.amqp_output_keep(self.pointer)
+
     @property
     def waiting(self) -> int:
         return int(self.library.door_output_waiting(self.pointer))

@@ -97,12 +97,14 @@ cdef extern from "stamp.h" nogil:
 
 cdef extern from "output.h" nogil:
     ctypedef struct amqp_hold_t:
-        pass
+        uint32_t users
+        void (*release)(amqp_hold_t *hold) noexcept nogil
 
     ctypedef struct amqp_output_t:
         uint8_t *buffer
         size_t capacity
 
+    amqp_hold_t *AMQP_LENT
     ctypedef ssize_t (*amqp_sink_t)(void *to, const iovec *parts, int count)
     size_t amqp_output_waiting(const amqp_output_t *output)
     void amqp_output_add(amqp_output_t *output, const uint8_t *end)
@@ -254,6 +256,12 @@ cdef extern from "deliveries.h" nogil:
         const uint8_t *at
         size_t run
 
+    ctypedef struct amqp_parts_t:
+        amqp_bytes_t lead
+        amqp_bytes_t rest
+        amqp_hold_t *hold
+
+    bint amqp_delivery_is_fresh(const amqp_delivery_t *delivery)
     bint amqp_delivery_may_begin(const amqp_link_deliveries_t *link)
     bint amqp_delivery_may_go(const amqp_delivery_t *delivery)
 
@@ -294,6 +302,7 @@ cdef uint8_t *amqp_output_room(amqp_output_t *output, size_t size) noexcept nogi
 cdef bint amqp_output_refer(
     amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold) noexcept nogil
 cdef int amqp_output_write(amqp_output_t *output, amqp_sink_t sink, void *to) noexcept nogil
+cdef bint amqp_output_keep(amqp_output_t *output) noexcept nogil
 cdef void amqp_output_clear(amqp_output_t *output) noexcept nogil
 
 cdef uint8_t *amqp_write_transfer(
@@ -355,10 +364,10 @@ cdef void amqp_delivery_advance(amqp_delivery_t *delivery) noexcept nogil
 cdef bint amqp_delivery_keep_said(amqp_delivery_t *delivery) noexcept nogil
 cdef amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link) noexcept nogil
 cdef size_t amqp_delivery_send(
-    amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t *parts, bint last,
+    amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_parts_t *parts, bint last,
     bint settled) noexcept nogil
 cdef amqp_delivery_t *amqp_delivery_send_whole(
-    amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload,
+    amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, amqp_hold_t *hold,
     bint settled) noexcept nogil
 cdef void amqp_delivery_abort(amqp_delivery_t *delivery) noexcept nogil
 cdef void amqp_delivery_say(amqp_delivery_t *delivery, amqp_code code) noexcept nogil

@@ -35,6 +35,7 @@ cdef extern from "output.h" nogil:
     bint c_output_refer "amqp_output_refer"(
         amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold)
     int c_output_write "amqp_output_write"(amqp_output_t *output, amqp_sink_t sink, void *to)
+    bint c_output_keep "amqp_output_keep"(amqp_output_t *output)
     void c_output_clear "amqp_output_clear"(amqp_output_t *output)
 
 cdef extern from "frames_out.h" nogil:
@@ -106,10 +107,11 @@ cdef extern from "deliveries.h" nogil:
     bint c_delivery_keep_said "amqp_delivery_keep_said"(amqp_delivery_t *delivery)
     amqp_delivery_t *c_delivery_begin "amqp_delivery_begin"(amqp_link_deliveries_t *link)
     size_t c_delivery_send "amqp_delivery_send"(
-        amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t *parts,
+        amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_parts_t *parts,
         bint last, bint settled)
     amqp_delivery_t *c_delivery_send_whole "amqp_delivery_send_whole"(
-        amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, bint settled)
+        amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload,
+        amqp_hold_t *hold, bint settled)
     void c_delivery_abort "amqp_delivery_abort"(amqp_delivery_t *delivery)
     void c_delivery_say "amqp_delivery_say"(amqp_delivery_t *delivery, amqp_code code)
     void c_delivery_say_modified "amqp_delivery_say_modified"(
@@ -208,6 +210,10 @@ cdef bint amqp_output_refer(
 
 cdef int amqp_output_write(amqp_output_t *output, amqp_sink_t sink, void *to) noexcept nogil:
     return c_output_write(output, sink, to)
+
+
+cdef bint amqp_output_keep(amqp_output_t *output) noexcept nogil:
+    return c_output_keep(output)
 
 
 cdef void amqp_output_clear(amqp_output_t *output) noexcept nogil:
@@ -381,15 +387,15 @@ cdef amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link) noexcept
 
 
 cdef size_t amqp_delivery_send(
-        amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t *parts,
+        amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_parts_t *parts,
         bint last, bint settled) noexcept nogil:
     return c_delivery_send(delivery, tag, parts, last, settled)
 
 
 cdef amqp_delivery_t *amqp_delivery_send_whole(
         amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload,
-        bint settled) noexcept nogil:
-    return c_delivery_send_whole(link, tag, payload, settled)
+        amqp_hold_t *hold, bint settled) noexcept nogil:
+    return c_delivery_send_whole(link, tag, payload, hold, settled)
 
 
 cdef void amqp_delivery_abort(amqp_delivery_t *delivery) noexcept nogil:

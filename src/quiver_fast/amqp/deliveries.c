@@ -183,12 +183,16 @@ static void unread_no_more(amqp_delivery_t *delivery) {
   while (delivery->chunk) drop_chunk(delivery);
 }
 
-/* Take a delivery out of all lists. */
-static void unlist(amqp_delivery_t *delivery) {
-  amqp_link_deliveries_t *link = delivery->link;
+static void read_no_more(amqp_link_deliveries_t *link, amqp_delivery_t *delivery) {
   amqp_delivery_advance(delivery);
   unread_no_more(delivery);
   if (link->fresh == delivery) link->fresh = NULL;
+}
+
+/* Take a delivery out of all lists. */
+static void unlist(amqp_delivery_t *delivery) {
+  amqp_link_deliveries_t *link = delivery->link;
+  if (link->end->role == AMQP_RECEIVER) read_no_more(link, delivery);
   if (link->session->walk == delivery) link->session->walk = delivery->newer;
   if (delivery->numbered) leave(register_of(link), delivery);
   if (delivery->prev) delivery->prev->next = delivery->next;

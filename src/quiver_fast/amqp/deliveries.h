@@ -130,6 +130,11 @@ bool amqp_delivery_arrive(amqp_link_deliveries_t *link, const amqp_arrival_t *ar
 /* Copy what was not read of the fresh delivery; false without memory. */
 bool amqp_delivery_keep(amqp_link_deliveries_t *link);
 
+/* Say whether a delivery's unread bytes are in the input, where the next event finds others. */
+static inline bool amqp_delivery_is_fresh(const amqp_delivery_t *delivery) {
+  return delivery->link->fresh == delivery;
+}
+
 /* Take unread bytes: the first `size` of them, at most `pending`, are read. */
 void amqp_delivery_take(amqp_delivery_t *delivery, size_t size);
 
@@ -143,6 +148,12 @@ void amqp_delivery_advance(amqp_delivery_t *delivery);
 bool amqp_delivery_keep_said(amqp_delivery_t *delivery);
 
 /* ---- What goes */
+
+/* Bytes that follow each other. The rest goes by reference where something holds it. */
+typedef struct amqp_parts {
+  amqp_bytes_t lead, rest;
+  amqp_hold_t *hold; /* NULL: the rest is copied */
+} amqp_parts_t;
 
 /* Say whether a delivery may go out: attached, with credit, and a window for one frame. */
 static inline bool amqp_delivery_may_begin(const amqp_link_deliveries_t *link) {
@@ -161,17 +172,17 @@ static inline bool amqp_delivery_may_go(const amqp_delivery_t *delivery) {
  * It has no id and takes no credit before its first frame: ids have to go out in their order. */
 amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link);
 
-/* Frame bytes of a delivery, as far as the window goes; `*parts` follow each other. Returns how
- * many bytes went. When all did and they are the last, the delivery is not partial any more.
- * The tag, of up to 32 bytes, is that of the first frame. */
-size_t amqp_delivery_send(amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t parts[2],
-  bool last, bool settled);
+/* Frame bytes of a delivery, as far as the window goes. Returns how many bytes went. When all did
+ * and they are the last, the delivery is not partial any more. The tag, of up to 32 bytes, is that
+ * of the first frame. */
+size_t amqp_delivery_send(
+  amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_parts_t *parts, bool last, bool settled);
 
 /* Begin a delivery of format 0 and send all of it in one frame, as amqp_delivery_begin and
- * amqp_delivery_send would. NULL, and nothing is sent, where the peer does not take it now, where
- * it needs more than one frame, and without memory. */
-amqp_delivery_t *amqp_delivery_send_whole(
-  amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, bool settled);
+ * amqp_delivery_send would; a large payload goes by reference. NULL, and nothing is sent, where the
+ * peer does not take it now, where it needs more than one frame, and without memory. */
+amqp_delivery_t *amqp_delivery_send_whole(amqp_link_deliveries_t *link, amqp_bytes_t tag,
+  amqp_bytes_t payload, amqp_hold_t *hold, bool settled);
 
 /* Tell that a delivery will not be complete (part 2.7.5), and free the record. An abort is a
  * transfer: it may wait for the window. */

@@ -26,18 +26,25 @@ static bool count_delivery(amqp_delivery_t *delivery) {
   return amqp_sender_send(&end->counts);
 }
 
-static uint8_t *copy_part(uint8_t *out, amqp_bytes_t part, size_t from, size_t *size) {
-  if (from >= part.size || *size == 0) return out;
-  const size_t copied = part.size - from < *size ? part.size - from : *size;
-  memcpy(out, part.start + from, copied);
-  *size -= copied;
-  return out + copied;
+/* Cut up to `*size` bytes that begin `from` bytes within a part; `*size` counts down. */
+static amqp_bytes_t cut_part(amqp_bytes_t part, size_t from, size_t *size) {
+  if (from >= part.size) return (amqp_bytes_t) {NULL, 0};
+  const size_t length = part.size - from < *size ? part.size - from : *size;
+  *size -= length;
+  return (amqp_bytes_t) {part.start + from, length};
 }
 
-/* Copy `size` bytes that begin `from` bytes within both parts. */
-static uint8_t *copy_parts(uint8_t *out, const amqp_bytes_t parts[2], size_t from, size_t size) {
-  out = copy_part(out, parts[0], from, &size);
-  return copy_part(out, parts[1], from > parts[0].size ? from - parts[0].size : 0, &size);
+/* Cut `size` bytes that begin `from` bytes within both parts. */
+static amqp_parts_t cut(const amqp_parts_t *parts, size_t from, size_t size) {
+  amqp_parts_t piece = {.hold = parts->hold};
+  piece.lead = cut_part(parts->lead, from, &size);
+  piece.rest = cut_part(parts->rest, from > parts->lead.size ? from - parts->lead.size : 0, &size);
+  return piece;
+}
+
+static uint8_t *put(uint8_t *out, amqp_bytes_t bytes) {
+  if (bytes.size) memcpy(out, bytes.start, bytes.size);
+  return out + bytes.size;
 }
 
 /* A transfer that continues a delivery. */
@@ -54,19 +61,26 @@ static amqp_transfer_t first_transfer(const amqp_delivery_t *delivery, amqp_byte
   return transfer;
 }
 
-/* Frame `size` bytes; false without memory. */
-static bool send_frame(amqp_delivery_t *delivery, amqp_transfer_t *transfer,
-  const amqp_bytes_t parts[2], size_t from, size_t size) {
+static bool write_frame(amqp_output_t *output, uint16_t channel, const amqp_transfer_t *transfer,
+  const amqp_parts_t *parts) {
+  const size_t copied = parts->lead.size + (parts->hold ? 0 : parts->rest.size);
+  uint8_t *out = amqp_output_room(output, AMQP_FRAME_ROOM + transfer->tag.size + copied);
+  if (!out) return false;
+  out = put(amqp_write_transfer(out, channel, transfer), parts->lead);
+  amqp_output_add(output, parts->hold ? out : put(out, parts->rest));
+  return !parts->hold || amqp_output_refer(output, parts->rest, parts->hold);
+}
+
+/* Frame bytes; false without memory. */
+static bool send_frame(
+  amqp_delivery_t *delivery, amqp_transfer_t *transfer, const amqp_parts_t *parts) {
   amqp_deliveries_t *all = delivery->link->all;
   amqp_session_end_t *session = delivery->link->end->session;
-  uint8_t *out = amqp_output_room(&all->plane->output, AMQP_FRAME_ROOM + transfer->tag.size + size);
-  if (!out) {
+  transfer->payload.size = parts->lead.size + parts->rest.size;
+  if (!write_frame(&all->plane->output, session->channel[AMQP_OURS], transfer, parts)) {
     all->failed = true;
     return false;
   }
-  transfer->payload.size = size;
-  out = amqp_write_transfer(out, session->channel[AMQP_OURS], transfer);
-  amqp_output_add(&all->plane->output, copy_parts(out, parts, from, size));
   amqp_session_send(&session->counts);
   delivery->partial = transfer->more;
   delivery->told |= transfer->settled;
@@ -81,9 +95,9 @@ static size_t most_in_frame(const amqp_delivery_t *delivery, size_t tag_size) {
   return plane->endpoints.opened[AMQP_THEIRS].max_frame_size - head;
 }
 
-size_t amqp_delivery_send(amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_bytes_t parts[2],
-  bool last, bool settled) {
-  const size_t total = parts[0].size + parts[1].size;
+size_t amqp_delivery_send(
+  amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_parts_t *parts, bool last, bool settled) {
+  const size_t total = parts->lead.size + parts->rest.size;
   size_t sent = 0;
   amqp_session_deliveries_catch_up(delivery->link->session);
   while (sent < total || (last && delivery->partial)) {
@@ -98,7 +112,8 @@ size_t amqp_delivery_send(amqp_delivery_t *delivery, amqp_bytes_t tag, const amq
     amqp_transfer_t transfer = first ? first_transfer(delivery, tag) : next_transfer(delivery);
     transfer.settled = settled;
     transfer.more = !last || sent + size < total;
-    if (!send_frame(delivery, &transfer, parts, sent, size)) return sent;
+    const amqp_parts_t piece = cut(parts, sent, size);
+    if (!send_frame(delivery, &transfer, &piece)) return sent;
     sent += size;
   }
   return sent;
@@ -147,14 +162,15 @@ static uint8_t *put_only_transfer(uint8_t *out, const amqp_delivery_t *delivery,
   return out;
 }
 
-amqp_delivery_t *amqp_delivery_send_whole(
-  amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, bool settled) {
+amqp_delivery_t *amqp_delivery_send_whole(amqp_link_deliveries_t *link, amqp_bytes_t tag,
+  amqp_bytes_t payload, amqp_hold_t *hold, bool settled) {
   amqp_plane_t *plane = link->all->plane;
   const size_t room = AMQP_FRAME_ROOM + tag.size + payload.size;
   /* Aborts that wait for the window go first. */
   if (!amqp_delivery_may_begin(link) || link->session->owed) return NULL;
   if (room > plane->endpoints.opened[AMQP_THEIRS].max_frame_size) return NULL;
-  uint8_t *out = amqp_output_room(&plane->output, room);
+  const bool copied = payload.size < AMQP_REFER_FROM;
+  uint8_t *out = amqp_output_room(&plane->output, copied ? room : room - payload.size);
   amqp_delivery_t *delivery = out ? amqp_delivery_add(link) : NULL;
   if (!delivery) return NULL;
   if (!count_delivery(delivery)) {
@@ -163,19 +179,19 @@ amqp_delivery_t *amqp_delivery_send_whole(
   }
   delivery->told = settled;
   out = put_only_transfer(out, delivery, tag, settled, payload.size);
-  memcpy(out, payload.start, payload.size);
-  amqp_output_add(&plane->output, out + payload.size);
+  amqp_output_add(&plane->output, copied ? put(out, payload) : out);
+  if (!copied && !amqp_output_refer(&plane->output, payload, hold)) link->all->failed = true;
   amqp_session_send(&link->end->session->counts);
   return delivery;
 }
 
 /* Send the abort of a delivery whose first frames went out; false where it has to wait. */
 static bool send_abort(amqp_delivery_t *delivery) {
-  static const amqp_bytes_t NOTHING[2] = {{NULL, 0}, {NULL, 0}};
+  static const amqp_parts_t NOTHING;
   if (!amqp_delivery_may_go(delivery)) return false;
   amqp_transfer_t transfer = next_transfer(delivery);
   transfer.aborted = true;
-  send_frame(delivery, &transfer, NOTHING, 0, 0);
+  send_frame(delivery, &transfer, &NOTHING);
   return true;
 }
 

@@ -69,6 +69,11 @@ static bool copy(amqp_output_t *output, amqp_bytes_t bytes) {
 
 /* ---- Pieces */
 
+/* Say whether somebody counts the users of a payload. */
+static bool counts(const amqp_hold_t *hold) {
+  return hold && hold != AMQP_LENT;
+}
+
 static amqp_piece_t *piece_at(const amqp_output_t *output, size_t index) {
   return output->pieces + (index & (output->piece_capacity - 1));
 }
@@ -94,13 +99,35 @@ bool amqp_output_refer(amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t 
   *piece_at(output, output->end_piece++) =
     (amqp_piece_t) {output->position + output->to, payload, hold};
   output->pieces_size += payload.size;
-  if (hold) hold->users++;
+  if (counts(hold)) hold->users++;
   return true;
 }
 
 static void drop_first_piece(amqp_output_t *output) {
   amqp_hold_t *hold = piece_at(output, output->first_piece++)->hold;
-  if (hold && --hold->users == 0) hold->release(hold);
+  if (counts(hold) && --hold->users == 0) hold->release(hold);
+}
+
+static void free_copy(amqp_hold_t *hold) {
+  free(hold);
+}
+
+static bool keep_piece(amqp_piece_t *piece) {
+  amqp_hold_t *hold = malloc(sizeof *hold + piece->rest.size);
+  if (!hold) return false;
+  *hold = (amqp_hold_t) {.users = 1, .release = free_copy};
+  memcpy(hold + 1, piece->rest.start, piece->rest.size);
+  piece->rest.start = (const uint8_t *) (hold + 1);
+  piece->hold = hold;
+  return true;
+}
+
+bool amqp_output_keep(amqp_output_t *output) {
+  for (size_t i = output->first_piece; i != output->end_piece; i++) {
+    amqp_piece_t *piece = piece_at(output, i);
+    if (piece->hold == AMQP_LENT && !keep_piece(piece)) return false;
+  }
+  return true;
 }
 
 /* ---- Writing */

@@ -20,6 +20,9 @@ typedef struct amqp_hold {
   void (*release)(struct amqp_hold *hold);
 } amqp_hold_t;
 
+/* In place of a hold: the payload is there until amqp_output_keep copies what is left of it. */
+#define AMQP_LENT ((amqp_hold_t *) 1)
+
 /* A payload, and where it stands among the bytes of the buffer. */
 typedef struct amqp_piece {
   uint64_t position;
@@ -69,6 +72,10 @@ static inline void amqp_output_add(amqp_output_t *output, const uint8_t *end) {
 /* Have a payload follow what waits: by reference, for which its hold gets a user more, or as a
  * copy where it is small. False, and nothing is added, for lack of memory. */
 bool amqp_output_refer(amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold);
+
+/* Copy what waits of payloads that are lent, before their bytes go away; false for lack of
+ * memory. */
+bool amqp_output_keep(amqp_output_t *output);
 
 /* Give the sink what waits. Returns 1 when nothing is left, 0 when the sink takes no more now,
  * and what the sink returned when it failed. */

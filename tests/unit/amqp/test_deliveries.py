@@ -15,7 +15,9 @@ from support.plane_layer import Plane
 MODULUS = 2**32
 NAMES = {0: None, 0x24: "accepted", 0x26: "released"}
 CODES = st.sampled_from([0x24, 0x24, 0x24, 0x26, 0])
+# Payloads of large frames go by reference where they are lent.
 MAX_FRAME = 512
+LARGE_FRAME = 6000
 # AMQP_FRAME_ROOM: what is kept for all of a frame but its tag and its payload.
 FRAME_ROOM = 96
 starts = st.sampled_from([0, MODULUS - 3])
@@ -33,11 +35,19 @@ class CDelivery(ctypes.Structure):
 class Deliveries:
     """A session of a plane with a link each way, and its records."""
 
-    def __init__(self, library: ctypes.CDLL, *, window: int = 1000, next_id: int = 0) -> None:
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        *,
+        window: int = 1000,
+        next_id: int = 0,
+        max_frame: int = MAX_FRAME,
+    ) -> None:
         self.library = library
+        self.max_frame = max_frame
         self.plane = Plane(library)
         self.plane.take(AMQP_HEADER)
-        self.plane.take(encode_frame("open", container_id="peer", max_frame_size=MAX_FRAME))
+        self.plane.take(encode_frame("open", container_id="peer", max_frame_size=max_frame))
         begin = {"next_outgoing_id": 0, "incoming_window": 10**6, "outgoing_window": 9}
         attach = {"name": "in", "handle": 0}
         out = {"name": "out", "handle": 1}
@@ -64,7 +74,7 @@ class Deliveries:
         data, found = self.plane.output.write(10**7)[1], []
         while data:
             size = int.from_bytes(data[:4], "big")
-            assert size <= MAX_FRAME
+            assert size <= self.max_frame
             found.append(decode_frame(data[:size]))
             data = data[size:]
         return found
@@ -229,9 +239,13 @@ def test_what_comes(plane_library: ctypes.CDLL, start: int, course: list[Any]) -
 out_steps = st.lists(
     st.one_of(
         st.tuples(
-            st.just("send"), st.integers(0, 40), st.integers(0, 2000), st.booleans()
+            st.just("send"), st.integers(0, 40),
+            st.one_of(st.integers(0, 2000), st.integers(4000, 20000)), st.booleans()
         ),
-        st.tuples(st.just("whole"), st.integers(0, 600), st.booleans()),
+        st.tuples(
+            st.just("whole"), st.one_of(st.integers(0, 600), st.integers(4000, 6100)),
+            st.booleans()
+        ),
         st.tuples(st.just("abort")),
         st.tuples(st.just("flow"), st.integers(0, 5), st.integers(0, 3)),
     ),
@@ -242,8 +256,10 @@ out_steps = st.lists(
 class Outgoing:
     """A course of deliveries that go, and its twin: the bytes of each, and how it ended."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self.real = Deliveries(library, window=0)
+    def __init__(self, library: ctypes.CDLL, *, lends: bool = False) -> None:
+        self.real = Deliveries(library, window=0, max_frame=LARGE_FRAME if lends else MAX_FRAME)
+        if lends:
+            self.real.call("lend")
         self.window = self.credit = self.sent_frames = self.begun = 0
         self.sending: bytearray | None = None
         # Aborts that wait for a window.
@@ -291,7 +307,7 @@ class Outgoing:
             return
         data = bytes(i % 251 for i in range(size))
         may = self.credit > 0 and self.window > 0 and self.owed == 0
-        fits = size + FRAME_ROOM + len(b"tag") <= MAX_FRAME
+        fits = size + FRAME_ROOM + len(b"tag") <= self.real.max_frame
         sent = self.real.call("send_whole", data, c_size_t(size), c_bool(settled))
         assert sent == (may and fits)
         if sent:
@@ -333,9 +349,9 @@ class Outgoing:
             self.seen.append((data, state))
 
 
-@given(out_steps)
-def test_what_goes(plane_library: ctypes.CDLL, course: list[Any]) -> None:
-    twin = Outgoing(plane_library)
+@given(out_steps, st.booleans())
+def test_what_goes(plane_library: ctypes.CDLL, course: list[Any], lends: bool) -> None:
+    twin = Outgoing(plane_library, lends=lends)
     for name, *arguments in course:
         getattr(twin, name)(*arguments)
     twin.flow(10**5, 10**5)

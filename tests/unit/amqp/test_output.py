@@ -12,9 +12,8 @@ from support.plane_layer import RELEASE, SINK, CHold, Output
 
 # Below and above the size from which payloads are named instead of copied.
 SIZES = [0, 1, 100, 4095, 4096, 5000, 20000]
-steps = st.lists(
-    st.tuples(st.sampled_from(["add", "refer", "write"]), st.sampled_from(SIZES)), max_size=60
-)
+NAMES = ["add", "refer", "lend", "write"]
+steps = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(SIZES)), max_size=60)
 
 
 class Kept:
@@ -48,6 +47,12 @@ def test_bytes_stay_in_order(plane_library: ctypes.CDLL, course: list[tuple[str,
             expected += data
             kept.append((written + len(expected), payload))
             assert payload.hold.users == (size >= 4096)
+        elif step == "lend":
+            lent = (ctypes.c_uint8 * size).from_buffer_copy(data)
+            output.lend(lent)
+            expected += data
+            output.keep()
+            ctypes.memset(lent, 0xFF, size)
         else:
             result, taken = output.write(size)
             assert taken == bytes(expected[:size])
@@ -81,6 +86,18 @@ def test_the_buffer_moves_under_a_payload_that_waits(plane_library: ctypes.CDLL)
     for _ in range(2):
         output.add(b"b" * 20000)
     assert output.write(10**6) == (1, b"a" * 10000 + b"x" * 5000 + b"b" * 40000)
+    output.free()
+
+
+def test_of_what_is_lent_only_the_rest_is_copied(plane_library: ctypes.CDLL) -> None:
+    output, data = Output(plane_library), (ctypes.c_uint8 * 5000)(*b"x" * 5000)
+    output.add(b"head")
+    output.lend(data)
+    assert output.write(1004) == (0, b"head" + b"x" * 1000)
+    output.keep()
+    output.keep()
+    ctypes.memset(data, 0xFF, 5000)
+    assert output.write(10**6) == (1, b"x" * 4000)
     output.free()
 
 

@@ -41,7 +41,7 @@ cdef bint publish(Queue *queue, Message *message) noexcept nogil:
         elif queue_append(subscription, message) == NULL:
             done = False
         else:
-            message.refs += 1
+            message.hold.users += 1
             queue_dirty(subscription)
         subscription = subscription.next_subscription
     message_release(message)

@@ -67,6 +67,7 @@ cdef class Broker:
     cdef int release(self, Queue *queue) noexcept
 
 cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil
+cdef void want_store(Queue *queue) noexcept nogil
 cdef void say(object what) noexcept
 cdef bint is_dynamic(const Queue *queue) noexcept nogil
 cdef void leave_topic(Queue *subscription) noexcept nogil

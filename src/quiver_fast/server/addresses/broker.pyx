@@ -98,7 +98,6 @@ cdef class Broker:
         container.group = self.config.durability == "group"
         container.roll_size = self.config.roll_size
         container.run_id = int.from_bytes(os.urandom(8), "little")
-        container.want_store = want_store
         for name in self.files.names():
             self.restore(name)
 

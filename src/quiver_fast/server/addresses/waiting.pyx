@@ -10,7 +10,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.proton.libproton cimport PN_MODIFIED
 from quiver_fast.server.addresses.address cimport last_queue
-from quiver_fast.server.addresses.broker cimport Broker, Endings, inlet_bind
+from quiver_fast.server.addresses.broker cimport Broker, Endings, inlet_bind, want_store
 from quiver_fast.server.connections.peer cimport link_refuse
 from quiver_fast.server.durable.store cimport Store
 from quiver_fast.server.messages.chain cimport commit_size
@@ -130,7 +130,7 @@ cdef void wait_for_file(Inlet *inlet, Message *message, Queue *queue) noexcept n
     """Keep a message that has to be in its queue's file until the queue has one."""
     inlet.receiving = message
     inlet_bind(inlet, queue)
-    queue.container.want_store(queue)
+    want_store(queue)
     begin_waiting(inlet, queue)
 
 

@@ -12,6 +12,8 @@ cdef bint peer_has_rest(const Peer *peer) noexcept nogil
 cdef bint wants_input(const Peer *peer) noexcept nogil
 cdef void peer_write(Peer *peer) noexcept nogil
 cdef void peer_flush(Peer *peer) noexcept nogil
+cdef void peer_borrows(Peer *peer) noexcept nogil
+cdef void borrowers_settle(Container *container) noexcept nogil
 cdef void peer_close(Peer *peer, const char *condition, const char *description) noexcept nogil
 cdef void peer_refuse(Peer *peer, const char *condition, const char *description) noexcept nogil
 cdef void peer_cut(Peer *peer) noexcept nogil

@@ -6,9 +6,9 @@ from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_INPUT_AGAIN, amqp_bytes_t, amqp_deliveries_tell, amqp_delivery_say_rejected,
-    amqp_delivery_settle, amqp_delivery_t, amqp_output_clear, amqp_output_waiting,
-    amqp_output_write, amqp_plane_drain, amqp_plane_fill, amqp_plane_whole, amqp_receive,
-    amqp_send,
+    amqp_delivery_settle, amqp_delivery_t, amqp_output_clear, amqp_output_keep,
+    amqp_output_waiting, amqp_output_write, amqp_plane_drain, amqp_plane_fill, amqp_plane_whole,
+    amqp_receive, amqp_send,
 )
 from quiver_fast.amqp.tls cimport (
     TLS_AGAIN, TLS_FAILED, iovec, tls_close, tls_events, tls_flush, tls_has_input, tls_read, tls_t,
@@ -207,6 +207,26 @@ cdef void peer_flush(Peer *peer) noexcept nogil:
         write_some(peer)
 
 
+cdef void peer_borrows(Peer *peer) noexcept nogil:
+    """Note that the peer's output has bytes of the input that is being read."""
+    if not peer.borrows:
+        peer.borrows = True
+        peer.next_borrower = peer.container.borrowers
+        peer.container.borrowers = peer
+
+
+cdef void borrowers_settle(Container *container) noexcept nogil:
+    """Write what was lent of an input, before that is read into again; the rest is copied."""
+    cdef Peer *peer
+    while container.borrowers != NULL:
+        peer = container.borrowers
+        container.borrowers = peer.next_borrower
+        peer.borrows = False
+        peer_flush(peer)
+        if not amqp_output_keep(&peer.plane.output):
+            peer.deliveries.failed = True
+
+
 cdef bint wants_input(const Peer *peer) noexcept nogil:
     return not (peer.behind or peer.holder.slowed) and (
         not peer.full or peer.unanswered < UNANSWERED_MAX)
@@ -272,6 +292,7 @@ cdef void peer_close(
         set_condition(
             pn_connection_condition(peer.driver.connection), condition, description)
     pn_connection_close(peer.driver.connection)
+    peer.closed = True
     peer_dirty(peer)
 
 

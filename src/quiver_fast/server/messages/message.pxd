@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from quiver_fast.engine.scanner cimport ScanResult
+from quiver_fast.amqp.data_plane cimport amqp_hold_t
+from quiver_fast.engine.scanner cimport Cursor, ScanResult
 
 # A piece of a message's bytes; the text follows the struct in the same allocation.
 cdef struct Chunk:
@@ -22,7 +23,8 @@ cdef struct Header:
     size_t size
 
 cdef struct Message:
-    int refs
+    # Its users, of whom an output that sends it by reference is one. The first member.
+    amqp_hold_t hold
     # The message-format of its transfers (part 2.7.5); 0 is AMQP's own.
     uint32_t format
     # All its bytes have come; otherwise it is still being received.
@@ -70,7 +72,8 @@ cdef inline char *chunk_bytes(Chunk *chunk) noexcept nogil:
 
 cdef Message *message_new(size_t capacity) noexcept nogil
 cdef Message *message_in_parts() noexcept nogil
-cdef Message *message_plain(const void *start, size_t size) noexcept nogil
+cdef Message *message_plain(
+    const void *start, size_t size, const Header *header, int64_t now) noexcept nogil
 cdef void message_release(Message *message) noexcept nogil
 cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil
 cdef void message_filled(Message *message, size_t size) noexcept nogil
@@ -83,6 +86,7 @@ cdef void message_leave(Message *message, Chunk *position) noexcept nogil
 cdef HeaderResult as_header_result(ScanResult result) noexcept nogil
 cdef void message_forget_header(Message *message) noexcept nogil
 cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil
+cdef HeaderResult header_read(Cursor cursor, Header *header) noexcept nogil
 cdef size_t encode_header(
     const Message *message, uint32_t failures, bint first, int64_t now, char *out) noexcept nogil
 cdef HeaderResult message_address(

@@ -7,8 +7,9 @@ part 3.2.1) is the only one that a node rewrites; the bare message passes as it 
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy, memmove, memset
 
+from quiver_fast.amqp.data_plane cimport amqp_hold_t
 from quiver_fast.engine.scanner cimport (
     SCAN_FOUND, SCAN_MORE, Cursor, ScanResult, enter_compound, next_value, section_code,
 )
@@ -41,7 +42,8 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
     chunk.size = 0
     chunk.capacity = <uint32_t>capacity
     chunk.readers = 0
-    message.refs = 1
+    message.hold.users = 1
+    message.hold.release = message_free
     message.format = 0
     message.complete = False
     message.aborted = False
@@ -76,15 +78,22 @@ cdef Message *message_in_parts() noexcept nogil:
     return message
 
 
-cdef Message *message_plain(const void *start, size_t size) noexcept nogil:
-    """Make a complete message without a header section; NULL without memory."""
+cdef Message *message_plain(
+        const void *start, size_t size, const Header *header, int64_t now) noexcept nogil:
+    """Make a complete message whose header was read; NULL without memory.
+
+    Args:
+        now: as of `message_read_header`.
+    """
     cdef Message *message = message_new(size)
     if message == NULL:
         return NULL
     memcpy(chunk_bytes(message.first), start, size)
     message_filled(message, size)
     message.complete = True
-    message_forget_header(message)
+    message.header = header[0]
+    if header.has_ttl:
+        message.expires = now + header.ttl
     return message
 
 
@@ -120,12 +129,15 @@ cdef void chunk_free(Message *message, Chunk *chunk) noexcept nogil:
 
 cdef void message_release(Message *message) noexcept nogil:
     """Release one reference."""
-    cdef Chunk *chunk
+    message.hold.users -= 1
+    if message.hold.users == 0:
+        message_free(&message.hold)
+
+
+cdef void message_free(amqp_hold_t *hold) noexcept nogil:
+    cdef Message *message = <Message *>hold
+    cdef Chunk *chunk = message.first
     cdef Chunk *following
-    message.refs -= 1
-    if message.refs > 0:
-        return
-    chunk = message.first
     while chunk != NULL:
         following = chunk.next
         chunk_free(message, chunk)
@@ -301,11 +313,7 @@ cdef Cursor cursor_of(const Message *message) noexcept nogil:
 
 cdef void message_forget_header(Message *message) noexcept nogil:
     """Have a message without a header section: all fields are the defaults of part 3.2.1."""
-    message.header.durable = False
-    message.header.has_priority = False
-    message.header.has_ttl = False
-    message.header.delivery_count = 0
-    message.header.size = 0
+    memset(&message.header, 0, sizeof(Header))
 
 
 cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil:
@@ -314,7 +322,14 @@ cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept no
     Args:
         now: monotonic ms, from which the time to live counts (part 3.2.1).
     """
-    cdef Cursor cursor = cursor_of(message)
+    cdef HeaderResult result = header_read(cursor_of(message), &message.header)
+    if result == HEADER_READ and message.header.has_ttl:
+        message.expires = now + message.header.ttl
+    return result
+
+
+cdef HeaderResult header_read(Cursor cursor, Header *header) noexcept nogil:
+    """Read the header section that a message's bytes begin with; of none, all is zero."""
     cdef const uint8_t *begin = cursor.at
     cdef Cursor inside
     cdef uint64_t count
@@ -323,9 +338,8 @@ cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept no
     cdef size_t size
     cdef int section
     cdef int field
-    cdef Header *header = &message.header
     cdef ScanResult result = section_code(&cursor, &section)
-    message_forget_header(message)
+    memset(header, 0, sizeof(Header))
     if result != SCAN_FOUND:
         return as_header_result(result)
     if section != SECTION_HEADER:
@@ -339,8 +353,6 @@ cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept no
         if read_field(header, field, code, start, size) != HEADER_READ:
             return HEADER_MALFORMED
     header.size = cursor.at - begin
-    if header.has_ttl:
-        message.expires = now + header.ttl
     return HEADER_READ
 
 

@@ -4,7 +4,6 @@ A node looks at the sections and not into them: at their order, at the kind of e
 how long it is. Of fields it reads those of the header, and when the message expires.
 """
 
-from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -15,7 +14,7 @@ from quiver_fast.engine.scanner cimport (
 from quiver_fast.proton.libsys cimport realtime_ns
 from quiver_fast.server.messages.message cimport (
     HEADER_MALFORMED, HEADER_MORE, HEADER_READ, Chunk, HeaderResult, Message, as_header_result,
-    chunk_bytes, message_cut, message_forget_header, message_read_header,
+    chunk_bytes, header_read, message_cut, message_forget_header, message_read_header,
 )
 
 # Descriptor codes, part 3.2.
@@ -84,60 +83,66 @@ cdef bint sections_are_plain(const uint8_t *at, size_t size, Shape *shape) noexc
     Args:
         shape: gets the message's, for those that are like it.
     """
+    cdef Cursor cursor
+    cursor.at = at
+    cursor.end = at + size
     shape.size = size
-    if walk_plain(at, at + size, shape):
+    if header_read(cursor, &shape.header) == HEADER_READ and (
+            shape.header.size <= SHAPE_HEADER and walk_plain(at, cursor.end, shape)):
+        memcpy(shape.header_bytes, at, shape.header.size)
         return True
     shape.size = 0
     return False
 
 
-cdef bint walk_plain(const uint8_t *at, const uint8_t *end, Shape *shape) noexcept nogil:
-    cdef const uint8_t *start = at
+cdef bint walk_plain(
+        const uint8_t *start, const uint8_t *end, Shape *shape) noexcept nogil:
+    """Walk over the sections behind the header."""
+    cdef const uint8_t *at = start + shape.header.size
     cdef int previous = SECTION_DELIVERY_ANNOTATIONS
-    cdef int count = 0
     cdef int section
     cdef uint8_t constructor
     cdef size_t length
+    shape.count = 0
     while at < end:
-        if end - at < 5 or at[0] != DESCRIBED or at[1] != SMALL_ULONG:
+        if end - at < 4 or at[0] != DESCRIBED or at[1] != SMALL_ULONG:
             return False
         section = at[2]
         constructor = at[3]
         if section > SECTION_FOOTER or not may_follow(previous, section) or not is_of_kind(
                 section, constructor):
             return False
-        note_section(shape, count, at, start)
-        count += 1
+        previous = section
+        note_word(shape, at - start, at)
+        if constructor == LIST0:
+            at += 4
+            continue
         # The high bits tell the width of what follows: one byte of length, or four.
-        if constructor >> 4 == 0xA or constructor >> 4 == 0xC:
+        if (constructor >> 4 == 0xA or constructor >> 4 == 0xC) and end - at >= 5:
             length = at[4]
             at += 5
         elif (constructor >> 4 == 0xB or constructor >> 4 == 0xD) and end - at >= 8:
             length = length_of(at + 4)
+            if constructor >> 4 == 0xD:
+                # The count of its items comes behind the first word.
+                note_word(shape, at + 4 - start, at + 4)
             at += 8
         else:
             return False
         if <size_t>(end - at) < length or not is_short(section, constructor, at, length):
             return False
         at += length
-        previous = section
     return True
 
 
-cdef inline void note_section(
-        Shape *shape, int count, const uint8_t *at, const uint8_t *start) noexcept nogil:
-    """Put a section into a shape, which is none where 8 bytes do not tell all of the section.
-
-    The count of a long list's or map's items, constructor 0xd_, comes behind these.
-    """
-    cdef int i
-    if count >= SHAPE_SECTIONS or start + shape.size - at < <ptrdiff_t>sizeof(uint64_t) or (
-            at[3] >> 4 == 0xD):
+cdef inline void note_word(Shape *shape, size_t offset, const uint8_t *at) noexcept nogil:
+    """Put a word of a message into its shape, which is none where it has no room for it."""
+    if shape.count == SHAPE_WORDS or offset + sizeof(uint64_t) > shape.size:
         shape.size = 0
         return
-    for i in range(count, SHAPE_SECTIONS):
-        shape.offsets[i] = <uint32_t>(at - start)
-        memcpy(&shape.heads[i], at, sizeof(uint64_t))
+    shape.offsets[shape.count] = <uint32_t>offset
+    memcpy(&shape.words[shape.count], at, sizeof(uint64_t))
+    shape.count += 1
 
 
 cdef inline bint is_short(

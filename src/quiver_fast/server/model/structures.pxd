@@ -228,8 +228,7 @@ cdef struct Link:
     # Among the links of its session.
     Link *prev
     Link *next
-    # Never used twice while the server runs.
-    uint64_t serial
+    uint64_t serial         # never used twice while the server runs
     # The waiter, once a delivery of the link waited for a sync.
     Waiter *waiter
     # We detached it with an error: its further messages are dropped.
@@ -253,14 +252,17 @@ cdef struct Stream:
     uint64_t outcome
     bint failed
     bint undeliverable
-    # Its sender sent it settled.
-    bint presettled
+    bint presettled         # by its sender
+
+# A delivery tag of ASCII digits, because some clients read tags as text.
+cdef struct Tag:
+    uint8_t digits[16]
+    size_t size
 
 # A link that messages leave by.
 cdef struct Outlet:
     Link base
-    # We attached it and it has no stream: it is in its peer's pool.
-    Outlet *next_idle
+    Outlet *next_idle       # among those that we attached and that have no stream
     # Streams that run to this consumer, on its own link or on links of ours.
     int streams
     # For a link of ours: the consumer of its stream, and that consumer's other links.
@@ -271,9 +273,8 @@ cdef struct Outlet:
     Outlet *served
     Outlet *next_reader
     Consumer consumer
-    # Deliveries are sent settled: they end when they are sent.
-    bint presettled
-    uint64_t tag
+    bint presettled         # deliveries are sent settled, and end so
+    Tag tag                 # of the last delivery
     # Bytes that go before those of the message: its header as it is now, and a stream's route.
     char *lead
     size_t lead_size
@@ -306,8 +307,7 @@ cdef struct Inlet:
     # The message that is arriving in parts, and its bytes as the connection's holder knows them.
     Message *receiving
     size_t counted
-    # The Spill: the bytes in a file of the message that is arriving.
-    void *spill
+    void *spill             # the Spill: bytes in a file of what is arriving
     # The target has the capability qd.streaming-deliveries.
     bint streaming
     Inlet *prev_streaming
@@ -377,12 +377,12 @@ cdef struct Peer:
     # The session that our links share; NULL as long as no link needs it.
     pn_session_t *shared_session
     bint opened
+    bint closed             # our close is on its way: nothing of a link follows it
     # Sessions that it began and that are not answered yet, the latest first.
     Session *beginning
     # The peer sent FIN or the socket failed; nothing more is read or written.
     bint cut
-    # NULL where there is no TLS.
-    tls_t *tls
+    tls_t *tls              # NULL where there is no TLS
     # The socket is full; until it drains, nothing is framed for it.
     bint full
     # Unanswered begins, attaches, detaches and ends: what could grow while the socket is full.
@@ -391,11 +391,12 @@ cdef struct Peer:
     bint deaf
     # Events are left for the next round; until then nothing is read.
     bint behind
-    # Freed at the end of the turn.
-    bint dead
+    bint dead               # freed at the end of the turn
     Peer *next_dead
     bint dirty
     Peer *next_dirty
+    bint borrows
+    Peer *next_borrower
     Outlet *clogged
     # It offered qd.streaming-links: each stream to it gets a link of its own.
     bint streaming_links
@@ -487,8 +488,6 @@ cdef struct Container:
     bint group
     # A file of this many bytes ends when most of its messages are removed.
     size_t roll_size
-    # Request a queue's file. The queue is dispatched when the file is open, or has failed.
-    void (*want_store)(Queue *queue) noexcept nogil
     # Detach a consumer whose link's name was attached anew.
     void (*steal)(Link *link) noexcept nogil
     Pending *pending
@@ -506,6 +505,7 @@ cdef struct Container:
     # How many queues were deleted: an earlier look-up may have found one of these.
     uint64_t queues_gone
     size_t peer_count
+    Peer *borrowers         # their outputs have bytes of the input that is being read
     # Buffers for a connection that has none.
     amqp_input_t input
     amqp_output_t output

@@ -131,7 +131,7 @@ cdef Entry *entry_copy(const Entry *entry) noexcept nogil:
     """Make an entry of no queue that shares the message, for a browser; NULL without memory."""
     cdef Entry *copy = entry_new(entry.queue, entry.message)
     if copy != NULL:
-        entry.message.refs += 1
+        entry.message.hold.users += 1
         copy.queue = NULL
         copy.failures = entry.failures
         copy.used = entry.used

@@ -19,7 +19,7 @@ from quiver_fast.server.nodes.selective cimport is_unwanted, selective_next, wan
 from quiver_fast.server.streams.stream cimport stream_leave
 from quiver_fast.server.streams.streamlink cimport stream_outlet
 from quiver_fast.server.transfer.outcome cimport apply_outcome, entry_done
-from quiver_fast.server.transfer.outlet cimport outlet_idle, outlet_send
+from quiver_fast.server.transfer.outlet cimport outlet_idle, outlet_send, outlet_send_run
 from quiver_fast.server.transfer.serving cimport serve_consumer
 
 # Expired entries that are dropped in one turn, so that other queues have their turn.
@@ -42,7 +42,9 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
     queue.sweep = False
     entry = next_entry(queue)
     while entry != NULL:
-        if entry.lane != &queue.streaming:
+        if is_alone(queue) and outlet_send_run(queue.ready.outlet, queue):
+            pass
+        elif entry.lane != &queue.streaming:
             dispatch_entry(queue, entry)
         elif entry.message.chain != NULL:
             if not dispatch_arriving(queue, entry):
@@ -75,6 +77,12 @@ cdef inline Entry *next_entry(Queue *queue) noexcept nogil:
     if stream != NULL and (entry == NULL or stream.sequence < entry.sequence):
         return stream
     return entry
+
+
+cdef inline bint is_alone(const Queue *queue) noexcept nogil:
+    """Say whether one consumer is ready, and may have all that the queue has: no turns are due."""
+    return queue.ready != NULL and queue.ready.next_ready == queue.ready and (
+        queue.lanes == NULL and queue.streaming.head == NULL and queue.watchers == 0)
 
 
 cdef void dispatch_messages(Queue *queue) noexcept nogil:

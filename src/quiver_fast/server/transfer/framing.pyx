@@ -1,28 +1,28 @@
 """How an outlet frames its messages: room, headers that changed, routes, tags."""
 
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
 from quiver_fast.amqp.data_plane cimport (
     amqp_bytes_t, amqp_delivery_begin, amqp_delivery_may_begin, amqp_delivery_may_go,
-    amqp_delivery_send, amqp_output_waiting,
+    amqp_delivery_send, amqp_hold_t, amqp_output_waiting, amqp_parts_t,
 )
-from quiver_fast.proton.libproton cimport (
-    PN_LOCAL_CLOSED, PN_SND_UNSETTLED, pn_connection_state, pn_link_remote_snd_settle_mode,
-)
+from quiver_fast.proton.libproton cimport PN_SND_UNSETTLED, pn_link_remote_snd_settle_mode
 from quiver_fast.server.messages.message cimport HEADER_MAX, Message, chunk_bytes, encode_header
 from quiver_fast.server.messages.route cimport ROUTE_MAX, encode_route
 from quiver_fast.server.model.roles cimport STREAMS_TO_PEER
-from quiver_fast.server.model.structures cimport Entry, Outlet
+from quiver_fast.server.model.structures cimport Entry, Outlet, Peer, Tag
 from quiver_fast.server.model.transaction cimport delivery_hold
 from quiver_fast.server.streams.stream cimport stream_of
 
 # Such bytes of a stream, which are already counted in its own memory.
 cdef size_t STREAM_OUTGOING_MAX = 32768
 
-cdef char[16] DIGITS
-DIGITS[:] = b"0123456789abcdef"
+# Digits of a tag: neighbours in ASCII.
+cdef enum:
+    FIRST_DIGIT = 0x30
+    LAST_DIGIT = 0x39
 
 
 cdef size_t room(Outlet *outlet) noexcept nogil:
@@ -37,23 +37,34 @@ cdef size_t room(Outlet *outlet) noexcept nogil:
 
 cdef inline bint may_transfer(Outlet *outlet) noexcept nogil:
     """Say whether the peer takes a transfer (parts 2.5.6, 2.6.7)."""
-    if outlet.base.refused or outlet.base.peer.deliveries.failed or (
-            pn_connection_state(outlet.base.peer.driver.connection) & PN_LOCAL_CLOSED):
+    cdef const Peer *peer = outlet.base.peer
+    if outlet.base.refused or peer.deliveries.failed or peer.closed:
         return False
     if outlet.delivery != NULL:
         return amqp_delivery_may_go(outlet.delivery)
     return amqp_delivery_may_begin(&outlet.base.deliveries)
 
 
-cdef size_t write_tag(uint64_t number, char *out) noexcept nogil:
-    """Write a delivery tag of ASCII digits, because some clients read tags as text."""
-    cdef size_t n = 0
-    while True:
-        out[n] = DIGITS[number & 15]
-        n += 1
-        number >>= 4
-        if number == 0:
-            return n
+cdef amqp_bytes_t next_tag(Tag *tag) noexcept nogil:
+    """Return the tag of the next delivery, which stays there until the next one."""
+    cdef size_t place = 0
+    # Counting up, the first digit is the lowest.
+    while place < tag.size and tag.digits[place] == LAST_DIGIT:
+        tag.digits[place] = FIRST_DIGIT
+        place += 1
+    if place < tag.size:
+        tag.digits[place] += 1
+    else:
+        tag.digits[place] = FIRST_DIGIT + (place > 0)
+        tag.size += 1
+    return bytes_of(tag)
+
+
+cdef inline amqp_bytes_t bytes_of(const Tag *tag) noexcept nogil:
+    cdef amqp_bytes_t bytes
+    bytes.start = <const uint8_t *>tag.digits
+    bytes.size = tag.size
+    return bytes
 
 
 cdef bint start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
@@ -70,7 +81,7 @@ cdef bint start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
         return False
     outlet.delivery.format = message.format
     delivery_hold(outlet.delivery, entry)
-    outlet.tag += 1
+    next_tag(&outlet.tag)
     return True
 
 
@@ -109,20 +120,24 @@ cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:
     return True
 
 
-cdef size_t send_piece(Outlet *outlet, const void *start, size_t size, bint last) noexcept nogil:
-    """Frame what leads the message and the next bytes of it; return how many of these went."""
-    cdef char[TAG_MAX] digits
-    cdef amqp_bytes_t tag
-    cdef amqp_bytes_t[2] parts
+cdef size_t send_piece(
+        Outlet *outlet, const void *start, size_t size, amqp_hold_t *hold,
+        bint last) noexcept nogil:
+    """Frame what leads the message and the next bytes of it; return how many of these went.
+
+    Args:
+        hold: what keeps these bytes, so that they go by reference; NULL for nothing.
+    """
+    cdef amqp_parts_t parts
     cdef size_t lead = outlet.lead_size - outlet.lead_sent
     cdef size_t sent
-    tag.start = <const uint8_t *>digits
-    tag.size = write_tag(outlet.tag - 1, digits)
-    parts[0].start = <const uint8_t *>outlet.lead + outlet.lead_sent
-    parts[0].size = lead
-    parts[1].start = <const uint8_t *>start
-    parts[1].size = size
-    sent = amqp_delivery_send(outlet.delivery, tag, parts, last, is_settled(outlet))
+    parts.lead.start = <const uint8_t *>outlet.lead + outlet.lead_sent
+    parts.lead.size = lead
+    parts.rest.start = <const uint8_t *>start
+    parts.rest.size = size
+    parts.hold = hold
+    sent = amqp_delivery_send(
+        outlet.delivery, bytes_of(&outlet.tag), &parts, last, is_settled(outlet))
     outlet.lead_sent += min(sent, lead)
     return sent - min(sent, lead)
 

@@ -10,7 +10,7 @@ from quiver_fast.proton.libproton cimport PN_MODIFIED, PN_REJECTED, PN_RELEASED
 from quiver_fast.server.addresses.address cimport (
     can_pass, named_queue, publish, queue_of_message, queue_of_stream,
 )
-from quiver_fast.server.addresses.broker cimport Absence, inlet_bind
+from quiver_fast.server.addresses.broker cimport Absence, inlet_bind, want_store
 from quiver_fast.server.addresses.waiting cimport (
     end_waiting, inlet_must_wait, must_end_later, refuse_for_now, refuse_waiting, wait_for_file,
 )
@@ -39,10 +39,10 @@ from quiver_fast.server.streams.stream cimport (
     stream_begin, stream_decide, stream_of, stream_orphan, stream_received, subscription_count,
     sweep_streams,
 )
-from quiver_fast.server.transfer.holding cimport inlet_holds
-from quiver_fast.server.transfer.outlet cimport (
+from quiver_fast.server.transfer.forwarding cimport (
     sole_reader, stream_abort, stream_advance, stream_pass,
 )
+from quiver_fast.server.transfer.holding cimport inlet_holds
 from quiver_fast.server.transfer.passage cimport (
     passage_abort, passage_complete, passage_is_over, passage_outcome, passage_write,
 )
@@ -303,7 +303,7 @@ cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message
     entries = subscription_count(queue, message) if queue.multicast else 1
     if not stream_begin(inlet, delivery, message, entries):
         return out_of_memory(inlet)
-    message.refs += 1
+    message.hold.users += 1
     publish(queue, message)
     if entries == 0:
         stream_decide(stream_of(message), PN_RELEASED, False, False)
@@ -517,7 +517,7 @@ cdef void take_in_transaction(
         return
     if is_stored(queue, message) and queue.store == NULL:
         # The commit waits for it.
-        queue.container.want_store(queue)
+        want_store(queue)
     if not delivery.settled:
         answer_in_transaction(state.transaction, delivery, AMQP_CODE_ACCEPTED)
     amqp_delivery_settle(delivery)

@@ -5,8 +5,8 @@ from libc.stdlib cimport free
 
 from quiver_fast.amqp.data_plane cimport (
     amqp_code, amqp_delivery_abort, amqp_delivery_drop, amqp_delivery_may_begin,
-    amqp_delivery_say, amqp_delivery_settle, amqp_delivery_t, amqp_delivery_take,
-    amqp_output_waiting, amqp_read_state, amqp_state_t,
+    amqp_delivery_say, amqp_delivery_settle, amqp_delivery_t, amqp_hold_t, amqp_output_waiting,
+    amqp_read_state, amqp_state_t,
 )
 from quiver_fast.proton.libproton cimport PN_ACCEPTED, PN_RECEIVED, PN_RELEASED
 from quiver_fast.server.connections.links cimport is_attached
@@ -38,9 +38,9 @@ from quiver_fast.server.transfer.annotate cimport default_outcome, outcome_said
 from quiver_fast.server.transfer.framing cimport (
     OUTGOING_MAX, PIECE, credit, is_beyond, is_settled, room, send_piece, start_delivery,
 )
-from quiver_fast.server.transfer.outcome cimport apply_outcome, entry_done, return_entry
+from quiver_fast.server.transfer.outcome cimport apply_outcome, return_entry
 from quiver_fast.server.transfer.serving cimport forget_consumer, leave_consumer
-from quiver_fast.server.transfer.whole cimport send_whole
+from quiver_fast.server.transfer.whole cimport send_run, send_whole
 
 cdef inline bint has_room(Outlet *outlet) noexcept nogil:
     return room(outlet) > 0
@@ -89,6 +89,25 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
             update_readiness(outlet)
         peer_dirty(outlet.base.peer)
         return
+    send_in_parts(outlet, entry)
+
+
+cdef bint outlet_send_run(Outlet *outlet, Queue *queue) noexcept nogil:
+    """Send a queue's first messages, which no other consumer may have now, as `outlet_send` does.
+
+    Returns False if the first does not go whole: then `outlet_send` is to send it.
+    """
+    if outlet.base.peer.plane.output.buffer == NULL:
+        peer_lend_output(outlet.base.peer)
+    if not send_run(outlet, queue):
+        return False
+    if not may_send(outlet):
+        update_readiness(outlet)
+    peer_dirty(outlet.base.peer)
+    return True
+
+
+cdef void send_in_parts(Outlet *outlet, Entry *entry) noexcept nogil:
     outlet.sending = entry
     outlet.chunk = entry.message.first
     outlet.offset = 0
@@ -125,7 +144,7 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
         update_readiness(outlet)
         return
     # The message may be freed with its last entry, but is used after that.
-    message.refs += 1
+    message.hold.users += 1
     if message.chain != NULL:
         send_chain(outlet, message)
     else:
@@ -143,6 +162,8 @@ cdef void send_chunks(Outlet *outlet, Message *message, bint streaming) noexcept
     cdef size_t size
     cdef size_t space
     cdef bint last
+    # A stream frees its chunks before it ends.
+    cdef amqp_hold_t *hold = NULL if message.stream != NULL else &message.hold
     while True:
         left = chunk.size - outlet.offset
         if left == 0 and chunk.next != NULL:
@@ -160,7 +181,8 @@ cdef void send_chunks(Outlet *outlet, Message *message, bint streaming) noexcept
             return
         size = min(left, min(space, PIECE))
         last = message.complete and chunk.next == NULL and size == left
-        outlet.offset += send_piece(outlet, chunk_bytes(chunk) + outlet.offset, size, last)
+        outlet.offset += send_piece(
+            outlet, chunk_bytes(chunk) + outlet.offset, size, hold, last)
         if last and not outlet.delivery.partial:
             outlet_sent(outlet)
             return
@@ -173,30 +195,6 @@ cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
         message_empty(message)
         outlet.chunk = message.first
         outlet.offset = 0
-
-
-cdef Outlet *sole_reader(const Message *message) noexcept nogil:
-    """Return the only outlet that is sending a stream; NULL if there are several or none yet."""
-    cdef Outlet *outlet = stream_of(message).readers
-    if message.readers != 1 or outlet == NULL or outlet.delivery == NULL:
-        return NULL
-    return outlet
-
-
-cdef size_t stream_pass(Outlet *outlet, amqp_delivery_t *arriving) noexcept nogil:
-    """Forward a stream's bytes to its only reader; return how many bytes it took.
-
-    The server holds none of them: the others stay in the window of the sender's session.
-    """
-    cdef size_t passed = 0
-    drop_sent(outlet, outlet.sending.message)
-    if outlet.sending.message.held == 0 and room(outlet) > 0:
-        passed = send_piece(outlet, arriving.at, min(arriving.run, OUTGOING_MAX), False)
-        amqp_delivery_take(arriving, passed)
-        peer_dirty(outlet.base.peer)
-    if passed == 0:
-        clog(outlet)
-    return passed
 
 
 cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
@@ -223,7 +221,7 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
         if size == 0 and outlet.reader.left:
             clog(outlet)
             return
-        size = send_piece(outlet, outlet.reader.at, size, False)
+        size = send_piece(outlet, outlet.reader.at, size, NULL, False)
         outlet.reader.at += size
         outlet.reader.left -= size
 
@@ -231,7 +229,7 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
 cdef void end_chain(Outlet *outlet) noexcept nogil:
     """End a delivery whose bytes have gone, with a frame that has none."""
     if room(outlet) > 0:
-        send_piece(outlet, NULL, 0, True)
+        send_piece(outlet, NULL, 0, NULL, True)
     if outlet.delivery.partial:
         clog(outlet)
     else:
@@ -423,33 +421,6 @@ cdef void enlist(
     elif enlisted and ends:
         delivery_let_go(delivery)
         amqp_delivery_settle(delivery)
-
-
-cdef void stream_advance(Message *message) noexcept nogil:
-    """Send the bytes that have come of a stream to all its readers."""
-    cdef Outlet *outlet = stream_of(message).readers
-    cdef Outlet *following
-    while outlet != NULL:
-        following = outlet.next_reader
-        if outlet.delivery != NULL:
-            outlet_continue(outlet)
-            peer_dirty(outlet.base.peer)
-        outlet = following
-
-
-cdef void stream_abort(Message *message) noexcept nogil:
-    """The sender has left: abort the stream at once for all its readers (part 2.7.5)."""
-    cdef Stream *stream = stream_of(message)
-    cdef Outlet *outlet
-    cdef Entry *entry
-    message.aborted = True
-    while stream.readers != NULL:
-        outlet = stream.readers
-        entry = outlet.sending
-        abort_sending(outlet)
-        update_readiness(outlet)
-        queue_dirty(entry.queue)
-        entry_done(entry)
 
 
 cdef void outlet_detached(Outlet *outlet) noexcept nogil:

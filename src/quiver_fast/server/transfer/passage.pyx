@@ -43,7 +43,7 @@ cdef bint passage_write(Inlet *inlet, Queue *queue, Message *message) noexcept n
 cdef void show(Queue *queue, Message *message) noexcept nogil:
     """Queue a message that is still arriving; without memory, it is queued at its end."""
     cdef Entry *entry
-    message.refs += 1
+    message.hold.users += 1
     entry = queue_append(queue, message)
     if entry == NULL:
         message_release(message)

@@ -10,10 +10,12 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_arrival_t, amqp_bytes_t, amqp_deliveries_accept, amqp_delivery_drop,
     amqp_delivery_send_whole, amqp_delivery_t, amqp_output_waiting,
 )
-from quiver_fast.proton.libproton cimport PN_LOCAL_CLOSED, pn_connection_state
 from quiver_fast.server.addresses.address cimport publish
 from quiver_fast.server.connections.credit cimport note_size
-from quiver_fast.server.messages.message cimport Message, chunk_bytes, message_plain
+from quiver_fast.server.durable.store cimport is_stored, store_append
+from quiver_fast.server.messages.message cimport (
+    Message, chunk_bytes, message_plain, message_release,
+)
 from quiver_fast.server.messages.sections cimport is_shaped, sections_are_plain
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.model.roles cimport CLIENT
@@ -22,7 +24,8 @@ from quiver_fast.server.model.structures cimport (
 )
 from quiver_fast.server.model.traffic cimport went_out
 from quiver_fast.server.model.transaction cimport delivery_hold, delivery_let_go, entry_of
-from quiver_fast.server.transfer.framing cimport OUTGOING_MAX, TAG_MAX, write_tag
+from quiver_fast.server.nodes.queue cimport queue_acquire
+from quiver_fast.server.transfer.framing cimport OUTGOING_MAX, is_beyond, next_tag
 from quiver_fast.server.transfer.outcome cimport entry_done
 
 
@@ -34,11 +37,15 @@ cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil
     if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, size) or not (
             is_shaped(&inlet.shape, start, size) or sections_are_plain(start, size, &inlet.shape)):
         return False
-    message = message_plain(start, size)
+    message = message_plain(
+        start, size, &inlet.shape.header, inlet.base.peer.container.now_ms)
     if message == NULL:
         return False
     message.origin = inlet.origin
     message.from_trunk = inlet.base.peer.trunk
+    if is_stored(inlet.queue, message) and not store_at_once(inlet.queue, message):
+        message_release(message)
+        return False
     note_size(inlet, message)
     if not publish(inlet.queue, message):
         return False
@@ -70,31 +77,61 @@ cdef inline bint is_taken(const Inlet *inlet, size_t size) noexcept nogil:
         size <= limits.message_size and size <= limits.queue_bytes)
 
 
+cdef bint store_at_once(Queue *queue, Message *message) noexcept nogil:
+    """Write a message to its queue's file; not if that is to be opened, or synced first."""
+    return queue.store != NULL and not queue.container.group and store_append(queue, message)
+
+
 cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
     """Send an acquired entry's message in one frame, as it came."""
-    cdef Message *message = entry.message
-    cdef char[TAG_MAX] digits
-    cdef amqp_bytes_t tag
-    cdef amqp_bytes_t payload
-    cdef amqp_delivery_t *delivery
-    if not goes_as_it_came(outlet, entry) or not has_room(outlet, message.first.size):
-        return False
-    tag.start = <const uint8_t *>digits
-    tag.size = write_tag(outlet.tag, digits)
-    payload.start = <const uint8_t *>chunk_bytes(message.first)
-    payload.size = message.first.size
-    delivery = amqp_delivery_send_whole(
-        &outlet.base.deliveries, tag, payload, outlet.presettled)
+    cdef amqp_delivery_t *delivery = frame_whole(outlet, entry)
     if delivery == NULL:
         return False
-    outlet.tag += 1
-    went_out(&outlet.base.peer.container.traffic, message.size)
+    note_sent(outlet, entry, delivery)
+    return True
+
+
+cdef bint send_run(Outlet *outlet, Queue *queue) noexcept nogil:
+    """Send a queue's first messages to the one consumer that is ready for any of them.
+
+    Returns False if none of them went.
+    """
+    cdef Entry *entry = queue.main.head
+    cdef amqp_delivery_t *delivery = NULL
+    cdef bint sent = False
+    while entry != NULL and not entry.message.expires and not is_beyond(outlet, entry.message):
+        delivery = frame_whole(outlet, entry)
+        if delivery == NULL:
+            break
+        queue_acquire(queue, entry)
+        note_sent(outlet, entry, delivery)
+        sent = True
+        entry = queue.main.head
+    return sent
+
+
+cdef amqp_delivery_t *frame_whole(Outlet *outlet, const Entry *entry) noexcept nogil:
+    """Write a message as a frame; NULL if it does not go so, or not now."""
+    cdef Message *message = entry.message
+    cdef amqp_bytes_t payload
+    if not goes_as_it_came(outlet, entry) or not has_room(outlet, message.first.size):
+        return NULL
+    payload.start = <const uint8_t *>chunk_bytes(message.first)
+    payload.size = message.first.size
+    return amqp_delivery_send_whole(
+        &outlet.base.deliveries, next_tag(&outlet.tag), payload, &message.hold,
+        outlet.presettled)
+
+
+cdef inline void note_sent(
+        Outlet *outlet, Entry *entry, amqp_delivery_t *delivery) noexcept nogil:
+    """Wait for the outcome of a message that was sent; one that was sent settled has ended."""
+    went_out(&outlet.base.peer.container.traffic, entry.message.size)
     if outlet.presettled:
         amqp_delivery_drop(delivery)
         entry_done(entry)
     else:
         delivery_hold(delivery, entry)
-    return True
 
 
 cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexcept nogil:
@@ -115,9 +152,8 @@ cdef inline bint has_room(const Outlet *outlet, size_t size) noexcept nogil:
     Whether the peer takes a transfer is asked when that is made.
     """
     cdef const Peer *peer = outlet.base.peer
-    return not (peer.full or peer.deliveries.failed or outlet.base.refused) and (
-        amqp_output_waiting(&peer.plane.output) + size <= OUTGOING_MAX
-        and not pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED)
+    return not (peer.full or peer.closed or peer.deliveries.failed or outlet.base.refused) and (
+        amqp_output_waiting(&peer.plane.output) + size <= OUTGOING_MAX)
 
 
 cdef bint end_accepted(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:

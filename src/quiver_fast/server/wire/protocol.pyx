@@ -12,9 +12,9 @@ from quiver_fast.amqp.data_plane cimport (
 from quiver_fast.engine.security.security cimport conclude_sasl
 from quiver_fast.proton.libproton cimport (
     PN_CONNECTION_REMOTE_CLOSE, PN_CONNECTION_REMOTE_OPEN, PN_LINK_REMOTE_CLOSE,
-    PN_LINK_REMOTE_DETACH, PN_LINK_REMOTE_OPEN, PN_LOCAL_ACTIVE, PN_LOCAL_CLOSED, PN_LOCAL_UNINIT,
+    PN_LINK_REMOTE_DETACH, PN_LINK_REMOTE_OPEN, PN_LOCAL_ACTIVE, PN_LOCAL_UNINIT,
     PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN, pn_connection_driver_next_event,
-    pn_connection_open, pn_connection_state, pn_event_link, pn_event_session, pn_event_t,
+    pn_connection_open, pn_event_link, pn_event_session, pn_event_t,
     pn_event_type, pn_link_free, pn_link_get_context, pn_link_state, pn_link_t,
     pn_session_close, pn_session_condition, pn_session_free, pn_session_get_context,
     pn_session_open, pn_session_state, pn_session_t,
@@ -31,7 +31,7 @@ from quiver_fast.server.connections.links cimport (
     session_delete, session_new, session_of, session_opened,
 )
 from quiver_fast.server.connections.peer cimport (
-    link_refuse, peer_close, peer_feed, peer_flush, peer_refuse, set_condition,
+    borrowers_settle, link_refuse, peer_close, peer_feed, peer_flush, peer_refuse, set_condition,
 )
 from quiver_fast.server.model.roles cimport COORDINATOR, DEFERRED, INLET, OUTLET
 from quiver_fast.server.model.structures cimport (
@@ -64,6 +64,7 @@ cdef void peer_process(Peer *peer) noexcept nogil:
             left = take_outcomes(peer, left)
         elif not take_next(peer, &left):
             break
+    borrowers_settle(peer.container)
     if left <= 0 or peer.behind:
         # The next round goes on, or reads again.
         peer_dirty(peer)
@@ -381,7 +382,7 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
     """Answer the begins of this turn with the windows that their links need."""
     cdef Session *first = in_order(peer.beginning)
     cdef Session *session = first
-    if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
+    if peer.closed:
         peer.beginning = NULL
         return
     while session != NULL:
