@@ -209,11 +209,7 @@ class BuildWithEngine(build_ext):
             extension.extra_link_args.append(
                 f"-Wl,-rpath,{modules.run_path(extension.name, origin)}"
             )
-        extension.define_macros += [
-            ("QUIVER_ENGINE_BUNDLED", str(int(engine.bundled))),
-            # The work list is deprecated in favour of events, which cost more.
-            ("PN_USE_DEPRECATED_API", "1"),
-        ]
+        extension.define_macros.append(("QUIVER_ENGINE_BUNDLED", str(int(engine.bundled))))
         extension.depends.append(stamp)
 
 

@@ -62,7 +62,7 @@ def compile_command(path: Path, engine: Path) -> list[str]:
     system = [engine / "include", Path(sysconfig.get_path("include"))]
     return [
         *toolchain.compiler(), *WARNINGS, *header, "-fsyntax-only",
-        "-DQUIVER_ENGINE_BUNDLED=1", "-DPN_USE_DEPRECATED_API=1", f"-I{AMQP}",
+        "-DQUIVER_ENGINE_BUNDLED=1", f"-I{AMQP}",
         *(word for folder in system for word in ("-isystem", str(folder))), str(path),
     ]  # fmt: skip
 
