@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the Proton engine and the Cython modules."""
+"""What pyproject.toml cannot say: the package's libraries and its Cython modules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from buildtools import modules, proton_engine, toolchain  # noqa: E402
+from buildtools import modules, proton_engine, shared_library, toolchain  # noqa: E402
 from buildtools.cython_options import DIRECTIVES  # noqa: E402
 
 SOURCE = Path("src")
@@ -46,27 +46,30 @@ COVERAGE = os.environ.get("QUIVER_FAST_COVERAGE") == "1"
 COVERAGE_ARGS = ["--coverage", "-fprofile-update=atomic", "-O0"] if COVERAGE else []
 
 
-# Modules whose C lies beside them: TLS, which alone needs OpenSSL, and the data plane.
-AMQP = SOURCE / "quiver_fast" / "amqp"
-TLS_MODULE = "quiver_fast.amqp.tls"
-PLANE_MODULE = "quiver_fast.amqp.data_plane"
+def amqp_library() -> shared_library.Library:
+    """Declare the library of the C in amqp/, with OpenSSL or with a stub that has no TLS.
 
-
-def add_plane(extension: Extension) -> None:
-    """Compile the data plane into its module."""
-    tls = set(AMQP.glob("tls_*.c"))
-    extension.sources += [str(path) for path in sorted(AMQP.glob("*.c")) if path not in tls]
-
-
-def add_tls(extension: Extension) -> None:
-    """Compile TLS at the socket into its module, or what says that there is none."""
+    Raises:
+        BuildError: OpenSSL is missing, and ``QUIVER_FAST_TLS=1`` demands it.
+    """
+    folder = SOURCE / modules.AMQP_FOLDER
+    tls, stub = set(folder.glob("tls_*.c")), folder / "tls_absent.c"
     openssl = toolchain.openssl()
-    absent = AMQP / "tls_absent.c"
-    files = sorted(path for path in AMQP.glob("tls_*.c") if path != absent) if openssl else [absent]
-    extension.sources += [str(path) for path in files]
-    if openssl:
-        extension.extra_compile_args += openssl.compile_flags
-        extension.extra_link_args += openssl.link_flags
+    if openssl is None:
+        toolchain.report_no_tls()
+        openssl = toolchain.OpenSSL([], [], "none")
+        left_out = tls - {stub}
+    else:
+        left_out = {stub}
+    # Link-time optimization saves 3 % of the instructions of a message.
+    optimization = COVERAGE_ARGS or toolchain.optimization("-O3", "-flto=auto")
+    return shared_library.Library(
+        "quiver-amqp",
+        sorted({*folder.glob("*.[ch]")} - left_out),
+        [*optimization, *openssl.compile_flags],
+        openssl.link_flags,
+        openssl.version,
+    )
 
 
 def generated_c_dir() -> str:
@@ -94,10 +97,6 @@ def extensions() -> list[Extension]:
             extra_link_args=list(COVERAGE_ARGS),
             depends=["setup.py", *headers],
         )
-        if module == TLS_MODULE:
-            add_tls(extension)
-        if module == PLANE_MODULE:
-            add_plane(extension)
         found.append(extension)
     return found
 
@@ -138,11 +137,11 @@ class BuildPackage(build_py):
         super().run()
 
 
-class BuildWithEngine(build_ext):
-    """Build the engine first, then the modules against it."""
+class BuildWithLibraries(build_ext):
+    """Build the libraries first, then the modules against them."""
 
     def run(self) -> None:
-        """Compile everything; an engine failure is one clear message."""
+        """Compile everything; a failure of a library is one clear message."""
         in_place = self.inplace or self.editable_mode
         # An editable installation forgets what is given to setup().
         self.parallel = JOBS
@@ -151,23 +150,24 @@ class BuildWithEngine(build_ext):
             # each editable installation.
             self.build_lib, self.build_temp = str(IN_PLACE / "lib"), str(IN_PLACE / "temp")
         package = SOURCE if in_place else Path(self.build_lib)
-        engine_dir = package / "quiver_fast" / "proton"
         if not in_place:
             expected = {Path(self.get_ext_fullpath(item.name)) for item in self.extensions}
             remove_all(set(package.rglob("*.so")) - expected)
         try:
-            tls_stamp = self._tls_stamp()
-            engine = proton_engine.prepare(BUILD / "engine", engine_dir)
+            amqp = shared_library.compile_once(amqp_library(), Path(self.build_temp, "amqp"))
+            engine = proton_engine.prepare(BUILD / "engine", package / modules.ENGINE_FOLDER)
         except proton_engine.BuildError as error:
             raise SystemExit(f"quiver-fast: {error}") from None
+        shared_library.install(amqp, package / modules.AMQP_FOLDER)
         flags = [toolchain.compiler(), *map(os.environ.get, FLAGS)]
         flags_stamp = self._stamp("flags", repr(flags))
         engine_stamp = self._stamp("engine", repr(engine))
         for extension in self.extensions:
+            source = Path(extension.sources[0])
             extension.depends.append(flags_stamp)
-            if extension.name == TLS_MODULE:
-                extension.depends.append(tls_stamp)
-            if modules.needs_engine(Path(extension.sources[0]), SOURCE):
+            if modules.needs_amqp(source, SOURCE):
+                self._link(extension, amqp, modules.AMQP_FOLDER)
+            if modules.needs_engine(source, SOURCE):
                 self._link_engine(extension, engine, engine_stamp)
         super().run()
 
@@ -182,13 +182,6 @@ class BuildWithEngine(build_ext):
         self.compiler.linker_so = [w for w in self.compiler.linker_so if w not in foreign]
         super().build_extensions()
 
-    def _tls_stamp(self) -> str:
-        """Return a file that is newer than a TLS module built with another OpenSSL, or without."""
-        openssl = toolchain.openssl()
-        if openssl is None:
-            toolchain.report_no_tls()
-        return self._stamp("tls", openssl.version if openssl else "none")
-
     def _stamp(self, name: str, facts: str) -> str:
         """Return a file that is newer than modules built with other ``facts``."""
         path = Path(self.build_temp, name)
@@ -198,18 +191,17 @@ class BuildWithEngine(build_ext):
         return str(path)
 
     @staticmethod
-    def _link_engine(extension: Extension, engine: proton_engine.Engine, stamp: str) -> None:
-        extension.include_dirs += engine.include_dirs
-        extension.library_dirs += engine.library_dirs
-        extension.libraries += engine.libraries
+    def _link(extension: Extension, library: Path, folder: Path) -> None:
+        """Link a module with a library of the package, which is in ``folder`` of it."""
+        run_path = modules.run_path(extension.name, folder, shared_library.ORIGIN)
+        extension.extra_link_args += [str(library), f"-Wl,-rpath,{run_path}"]
+
+    def _link_engine(self, extension: Extension, engine: proton_engine.Engine, stamp: str) -> None:
         extension.extra_compile_args += engine.compile_args
         extension.extra_link_args += engine.link_args
-        if engine.bundled:
-            origin = "@loader_path" if proton_engine.MACOS else "$ORIGIN"
-            extension.extra_link_args.append(
-                f"-Wl,-rpath,{modules.run_path(extension.name, origin)}"
-            )
-        extension.define_macros.append(("QUIVER_ENGINE_BUNDLED", str(int(engine.bundled))))
+        if engine.library:
+            self._link(extension, engine.library, modules.ENGINE_FOLDER)
+        extension.define_macros.append(("QUIVER_ENGINE_BUNDLED", str(int(bool(engine.library)))))
         extension.depends.append(stamp)
 
 
@@ -219,5 +211,5 @@ with proton_engine.locked(BUILD / ".lock"):
         ext_modules=extensions(),
         # What was copied is of no interest, and would bury the error of a build that fails.
         verbose=0,
-        cmdclass={"build_ext": BuildWithEngine, "build_py": BuildPackage},
+        cmdclass={"build_ext": BuildWithLibraries, "build_py": BuildPackage},
     )

@@ -1,4 +1,4 @@
-"""What each Cython module needs, told by what it cimports: the engine, and folders of headers."""
+"""What each Cython module needs, told by what it cimports: libraries, and folders of headers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["cimported", "include_dirs", "needs_engine", "run_path"]
+__all__ = ["cimported", "include_dirs", "needs_amqp", "needs_engine", "run_path"]
 
+# Where the libraries of the package are, each beside its declarations.
 ENGINE_FOLDER = Path("quiver_fast", "proton")
+AMQP_FOLDER = Path("quiver_fast", "amqp")
 
 _CIMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+cimport[ \t]+(?P<names>\([^)]*\)|[^\n#]+)"
@@ -71,18 +73,25 @@ def needs_engine(module: Path, source: Path) -> bool:
     return any(_ENGINE_HEADER.search(path.read_text()) for path in cimported(module, source))
 
 
+def needs_amqp(module: Path, source: Path) -> bool:
+    """Say whether a module is compiled with declarations of the C of `amqp/`."""
+    declarations = {path for path in cimported(module, source) if path.suffix == ".pxd"}
+    return any(path.parent == source / AMQP_FOLDER for path in declarations)
+
+
 def include_dirs(module: Path, source: Path) -> list[Path]:
     """Return the folders of the headers that a module or what it cimports may include."""
     folders = {path.parent for path in cimported(module, source)}
     return sorted(folder for folder in folders if any(folder.glob("*.h")))
 
 
-def run_path(name: str, origin: str) -> str:
-    """Return where the module ``name`` finds the engine's library, from its own folder.
+def run_path(name: str, library_folder: Path, origin: str) -> str:
+    """Return where the module ``name`` finds a library of the package, from its own folder.
 
     Args:
         name: its dotted name.
+        library_folder: the library's, from the folder that the package is in.
         origin: what the loader takes for the module's folder, ``$ORIGIN`` on Linux.
     """
     folder = Path(*name.split(".")[:-1])
-    return f"{origin}/{os.path.relpath(ENGINE_FOLDER, folder)}"
+    return f"{origin}/{os.path.relpath(library_folder, folder)}"

@@ -1,4 +1,4 @@
-"""Obtain the Proton C engine and compile it into one private shared library.
+"""Obtain the Proton C engine, and compile it as a library of the package's own.
 
 The source is the ``python-qpid-proton`` sdist, pinned by hash: it carries the
 complete C engine. Only its ``include/`` and ``src/`` folders are unpacked.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import inspect
 import os
 import shlex
 import shutil
@@ -17,18 +16,17 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from buildtools import toolchain
+from buildtools import shared_library, toolchain
 from buildtools.toolchain import BuildError
 
 __all__ = [
     "BuildError",
     "Engine",
-    "compile_library",
+    "library",
     "locked",
     "obtain_sdist",
     "prepare",
@@ -43,38 +41,15 @@ SDIST_SHA256 = "7680d607cf6e9684f97bf5b2ba16cda7d8512aab9e4ff78f98d44a4644fc819a
 SYSTEM_MINIMUM = "0.37"
 SYSTEM_PACKAGES = ("libqpid-proton-core", "libqpid-proton")
 
-MACOS = sys.platform == "darwin"
-LIBRARY_NAME = "libquiver-proton.dylib" if MACOS else "libquiver-proton.so"
-
-# -O3 -flto with local symbol binding was measured as fast as static linking.
-COMPILE_FLAGS = [
-    "-std=gnu11", *toolchain.optimization("-O3", "-flto=auto"), "-fPIC", "-fvisibility=hidden",
-    "-fno-plt",
-    "-fno-semantic-interposition", "-fno-math-errno", "-DNDEBUG", *toolchain.FAULTS,
-]  # fmt: skip
-# A name that is in no file and no library is an error now, and not when a process starts. The
-# sanitizers' own names are in the program that preloads them.
-NO_UNDEFINED = "-Wl,-z,defs"
-LINK_FLAGS = (
-    ["-dynamiclib", f"-Wl,-install_name,@rpath/{LIBRARY_NAME}"]
-    if MACOS
-    else ["-shared", f"-Wl,-soname,{LIBRARY_NAME}", "-Wl,-Bsymbolic-functions", NO_UNDEFINED]
-)
-
 
 class Engine(NamedTuple):
-    """What an extension module needs to compile and link against the engine.
+    """What an extension module needs to compile and link against the engine."""
 
-    A bundled engine's library is in the package: a module finds it by
-    :func:`buildtools.modules.run_path`.
-    """
-
-    include_dirs: list[str]
-    library_dirs: list[str]
-    libraries: list[str]
     compile_args: list[str]
     link_args: list[str]
-    bundled: bool
+    # The engine of the package, which modules find by :func:`buildtools.modules.run_path`; None
+    # for the system's.
+    library: Path | None
 
 
 @contextmanager
@@ -196,106 +171,32 @@ def sources(root: Path) -> list[Path]:
     return [*sorted((src / "core").rglob("*.c")), *chosen]
 
 
-def _compile_flags(extra_flags: list[str]) -> list[str]:
-    return [*toolchain.environment_flags("CFLAGS"), *COMPILE_FLAGS, *extra_flags]
+def library(build_dir: Path) -> shared_library.Library:
+    """Declare the engine's library, with its source unpacked into ``build_dir``.
 
-
-def _link_flags() -> list[str]:
-    given = toolchain.environment_flags("LDFLAGS")
-    sanitized = any(flag.startswith("-fsanitize") for flag in given)
-    ours = [flag for flag in LINK_FLAGS if flag != NO_UNDEFINED or not sanitized]
-    return [*ours, *given, "-lpthread"]
-
-
-def _compile_objects(root: Path, scratch: Path, files: list[Path], flags: list[str]) -> list[str]:
+    Raises:
+        BuildError: the source is unreachable.
+    """
+    root = unpack_source(build_dir)
     # The public functions are exported because a build of the engine itself defines this.
     private = [
-        "-Dqpid_proton_EXPORTS",
+        "-Dqpid_proton_EXPORTS", "-DNDEBUG", "-fvisibility=hidden", "-fno-math-errno",
         f"-I{root / 'include'}", f"-I{root / 'src'}",
         f"-ffile-prefix-map={root}=qpid-proton",
     ]  # fmt: skip
-
-    def compile_one(source: Path) -> str:
-        # The engine has no two files of one name.
-        output = str(scratch / f"{source.stem}.o")
-        folder = f"-I{source.parent}"
-        arguments = [*flags, *private, folder, "-c", str(source), "-o", output]
-        toolchain.run([*toolchain.compiler(), *arguments])
-        return output
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(compile_one, files))
-
-
-def _build(root: Path, target: Path, extra_flags: list[str]) -> None:
-    flags = _compile_flags(extra_flags)
-    files = sources(root)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
-        scratch = Path(temporary)
-        objects = _compile_objects(root, scratch, files, flags)
-        staged = scratch / LIBRARY_NAME
-        toolchain.run([*toolchain.compiler(), *flags, *objects, "-o", str(staged), *_link_flags()])
-        staged.replace(target)
-
-
-def compile_library(build_dir: Path, target: Path, extra_flags: list[str] | None = None) -> None:
-    """Compile the engine into the shared library ``target``.
-
-    Args:
-        build_dir: cache for the sdist and its unpacked source.
-        target: the library to write.
-        extra_flags: compiler flags that come after the usual ones, and so override them.
-
-    Raises:
-        BuildError: the source is unreachable, or a compiler run failed.
-    """
-    _build(unpack_source(build_dir), target, extra_flags or [])
-
-
-def _configuration() -> str:
-    """Return a short digest of all that decides what the compiled engine is."""
-    facts = [
-        SDIST_SHA256,
-        inspect.getsource(sources),
-        shlex.join(toolchain.compiler()),
-        toolchain.compiler_version(),
-        shlex.join(_compile_flags([])),
-        shlex.join(_link_flags()),
-    ]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-
-
-def _compiled_once(build_dir: Path, root: Path) -> Path:
-    """Return the library for this compiler and these flags, compiling it the first time."""
-    folder = build_dir / f"library-{_configuration()}"
-    library = folder / LIBRARY_NAME
-    with locked(build_dir / ".library.lock"):
-        if not library.is_file():
-            _build(root, library, [])
-    return library
-
-
-def _install_library(library: Path, package_dir: Path) -> None:
-    """Put the library into the package; a process that has the old one mapped keeps it."""
-    package_dir.mkdir(parents=True, exist_ok=True)
-    staged = package_dir / f".{LIBRARY_NAME}"
-    shutil.copy2(library, staged)
-    staged.replace(package_dir / LIBRARY_NAME)
+    # -O3 -flto with local symbol binding was measured as fast as static linking.
+    flags = [*toolchain.optimization("-O3", "-flto=auto"), *private]
+    return shared_library.Library("quiver-proton", sources(root), flags, link_flags=[])
 
 
 def _bundled_engine(build_dir: Path, package_dir: Path) -> Engine:
-    root = unpack_source(build_dir)
-    library = _compiled_once(build_dir, root)
-    _install_library(library, package_dir)
-    return Engine(
-        include_dirs=[str(root / "include")],
-        library_dirs=[str(library.parent)],
-        libraries=["quiver-proton"],
-        compile_args=[],
-        link_args=[],
-        bundled=True,
-    )
+    declared = library(build_dir)
+    # One for each compiler and its flags: builds for users, developers and sanitizers alternate.
+    folder = build_dir / f"library-{shared_library.digest(declared)}"
+    with locked(build_dir / ".library.lock"):
+        compiled = shared_library.compile_once(declared, folder)
+    shared_library.install(compiled, package_dir)
+    return Engine([f"-I{unpack_source(build_dir) / 'include'}"], [], compiled)
 
 
 def _system_engine() -> Engine:
@@ -312,12 +213,9 @@ def _system_engine() -> Engine:
             f"{toolchain.pkg_config('--modversion', package)}, at least {SYSTEM_MINIMUM} is needed"
         )
     return Engine(
-        include_dirs=[],
-        library_dirs=[],
-        libraries=[],
         compile_args=shlex.split(toolchain.pkg_config("--cflags", package) or ""),
         link_args=shlex.split(toolchain.pkg_config("--libs", package) or ""),
-        bundled=False,
+        library=None,
     )
 
 

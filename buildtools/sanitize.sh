@@ -49,7 +49,7 @@ done
 echo "quiver-fast: building with sanitizers (about two minutes)"
 CFLAGS="${CFLAGS:-} $flags" LDFLAGS="${LDFLAGS:-} $flags" \
     "$bin/python" setup.py --quiet build --build-base "$base" --build-lib "$site"
-grep -q '__[at]san_init' "$site"/quiver_fast/proton/libquiver-proton.so || fail "not sanitized: $site"
+grep -q '__[at]san_init' "$site"/quiver_fast/amqp/libquiver-amqp.so || fail "not sanitized: $site"
 
 # Left out is what measures: most of the memory and the time would be the sanitizer's.
 # Leaks are looked for in servers only (tests/support/server.py): the other processes are

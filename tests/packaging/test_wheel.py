@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from buildtools.proton_engine import LIBRARY_NAME, VERSION
+from buildtools.proton_engine import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = f"quiver_fast/proton/{LIBRARY_NAME}"
+ENGINE = "quiver_fast/proton/libquiver-proton.so"
+AMQP = "quiver_fast/amqp/libquiver-amqp.so"
+LIBRARIES = {Path(name).name: name for name in (ENGINE, AMQP)}
 # Proton's PN_EXTERN marks these few names that do not look public.
 EXPORTED_INTERNALS = {
     "pni_log_enabled", "pni_logf_impl", "pni_message_get_extra", "pni_message_with_extra",
@@ -45,8 +47,13 @@ def output_of(*command: str | Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_has_the_engine_and_every_module(names: list[str]) -> None:
-    assert LIBRARY in names
+def exported_by(library: Path) -> set[str]:
+    table = output_of("nm", "-D", "--defined-only", library)
+    return {line.split()[-1] for line in table.splitlines()}
+
+
+def test_has_the_libraries_and_every_module(names: list[str]) -> None:
+    assert {ENGINE, AMQP} <= set(names)
     sources = ROOT / "src"
     for path in sources.rglob("*.py"):
         assert path.relative_to(sources).as_posix() in names
@@ -83,16 +90,16 @@ def test_installs_the_commands(unpacked: Path) -> None:
 def test_finds_its_libraries_beside_itself(unpacked: Path) -> None:
     for path in compiled(unpacked):
         dynamic = output_of("readelf", "-d", path)
-        for searched in re.findall(r"(?:RPATH|RUNPATH).*\[(.*)\]", dynamic):
-            assert all(part.startswith("$ORIGIN") for part in searched.split(":")), path
-        if LIBRARY_NAME in dynamic and path.name != LIBRARY_NAME:
-            place = os.path.relpath((unpacked / LIBRARY).parent, path.parent)
-            assert f"[$ORIGIN/{place}]" in dynamic, path
+        searched = re.findall(r"(?:RPATH|RUNPATH).*\[(.*)\]", dynamic)
+        found = {part for folders in searched for part in folders.split(":")}
+        assert all(part.startswith("$ORIGIN") for part in found), path
+        for needed in re.findall(r"NEEDED.*\[(libquiver.*)\]", dynamic):
+            place = os.path.relpath((unpacked / LIBRARIES[needed]).parent, path.parent)
+            assert f"$ORIGIN/{place}" in found, path
 
 
 def test_engine_exports_its_public_functions_only(unpacked: Path) -> None:
-    table = output_of("nm", "-D", "--defined-only", unpacked / LIBRARY)
-    exported = {line.split()[-1] for line in table.splitlines()}
+    exported = exported_by(unpacked / ENGINE)
     assert "pn_connection_driver_init" in exported
     assert "pnx_sasl_set_implementation" in exported
     private = {name for name in exported if not re.match(r"(pnx?|PN)_", name)}
@@ -101,13 +108,22 @@ def test_engine_exports_its_public_functions_only(unpacked: Path) -> None:
     assert not {"pn_buffer", "pn_framing_send_amqp", "pn_dispatcher_input"} & exported
 
 
+def test_the_library_of_amqp_has_what_modules_call(unpacked: Path) -> None:
+    exported = exported_by(unpacked / AMQP)
+    assert {name for name in exported if not name.startswith(("amqp_", "tls_"))} == set()
+    called: set[str] = set()
+    for path in compiled(unpacked):
+        names = output_of("nm", "-D", "--undefined-only", path).split()
+        called |= {name for name in names if name.startswith(("amqp_", "tls_"))}
+    assert "amqp_plane_next" in called
+    assert called <= exported
+
+
 def test_modules_export_their_init_function_only(unpacked: Path) -> None:
     for path in compiled(unpacked):
-        if path.name == LIBRARY_NAME:
+        if path.name in LIBRARIES:
             continue
-        table = output_of("nm", "-D", "--defined-only", path)
-        exported = {line.split()[-1] for line in table.splitlines()}
-        assert exported == {f"PyInit_{path.name.partition('.')[0]}"}, path
+        assert exported_by(path) == {f"PyInit_{path.name.partition('.')[0]}"}, path
 
 
 def test_names_no_folder_of_the_building_machine(unpacked: Path) -> None:

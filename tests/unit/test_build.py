@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from buildtools import proton_engine, toolchain
+from buildtools import proton_engine, shared_library, toolchain
+from buildtools.shared_library import Library
 
 ROOT = Path(__file__).resolve().parents[2]
 PREREQUISITES = ROOT / "buildtools" / "prerequisites.sh"
@@ -19,7 +21,7 @@ PREREQUISITES = ROOT / "buildtools" / "prerequisites.sh"
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["QUIVER_FAST_PROTON", "QUIVER_FAST_PROTON_SDIST", "QUIVER_FAST_TLS", "CFLAGS", "CC"]
-    for name in [*names, "LDFLAGS", "PKG_CONFIG", "PKG_CONFIG_PATH"]:
+    for name in [*names, "CPPFLAGS", "LDFLAGS", "PKG_CONFIG", "PKG_CONFIG_PATH"]:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -116,7 +118,7 @@ def test_system_engine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     engine = proton_engine.prepare(tmp_path / "build", tmp_path / "package")
     assert engine.compile_args == ["-I/opt/proton/include"]
     assert engine.link_args == ["-L/opt/proton/lib", "-lqpid-proton-core"]
-    assert not engine.bundled
+    assert engine.library is None
     assert not (tmp_path / "package").exists()
 
 
@@ -163,18 +165,48 @@ def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         toolchain.compiler_version()
 
 
-def test_compiled_engine_is_kept_per_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def small_library(tmp_path: Path) -> Library:
+    """A library of one function, in a source and a header."""
+    (tmp_path / "small.h").write_text("int small(void);\n")
+    (tmp_path / "small.c").write_text('#include "small.h"\nint small(void) { return 1; }\n')
+    return Library("small", [tmp_path / "small.c", tmp_path / "small.h"], ["-O0"], [])
+
+
+def test_all_that_decides_a_library_is_in_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_library: Library
 ) -> None:
     monkeypatch.setenv("CC", "cc")
-    seen = {proton_engine._configuration()}
-    monkeypatch.setenv("CFLAGS", "-fsanitize=address")
-    seen.add(proton_engine._configuration())
-    monkeypatch.setenv("LDFLAGS", "-fsanitize=address")
-    seen.add(proton_engine._configuration())
+    seen = [shared_library.digest(small_library)]
+    for variable in ("CFLAGS", "CPPFLAGS", "LDFLAGS"):
+        monkeypatch.setenv(variable, "-fsanitize=address")
+        seen.append(shared_library.digest(small_library))
     monkeypatch.setenv("CC", str(write_script(tmp_path / "cc", 'exec cc "$@"')))
-    seen.add(proton_engine._configuration())
-    assert len(seen) == 4
+    seen.append(shared_library.digest(small_library))
+    seen.append(shared_library.digest(small_library._replace(facts="another OpenSSL")))
+    (tmp_path / "small.h").write_text("extern int small(void);\n")
+    seen.append(shared_library.digest(small_library))
+    assert len(set(seen)) == len(seen)
+
+
+def test_a_library_is_compiled_when_it_changed(tmp_path: Path, small_library: Library) -> None:
+    def built() -> Path:
+        return shared_library.compile_once(small_library, tmp_path / "build")
+
+    library = built()
+    assert ctypes.CDLL(str(library)).small() == 1
+    first = library.stat().st_ino
+    assert built().stat().st_ino == first
+    (tmp_path / "small.c").write_text("int small(void) { return 2; }\n")
+    assert built().stat().st_ino != first
+    shared_library.install(library, tmp_path / "package")
+    assert ctypes.CDLL(str(tmp_path / "package" / library.name)).small() == 2
+
+
+def test_a_name_that_nobody_defines_is_an_error(tmp_path: Path, small_library: Library) -> None:
+    (tmp_path / "small.c").write_text("int absent(void); int small(void) { return absent(); }\n")
+    with pytest.raises(proton_engine.BuildError, match="absent"):
+        shared_library.compile_once(small_library, tmp_path / "build")
 
 
 def test_builds_in_one_tree_take_turns(tmp_path: Path) -> None:
@@ -207,7 +239,7 @@ def test_what_newer_compilers_refuse_is_an_error_everywhere(
     command = [*toolchain.compiler(), *toolchain.FAULTS, "-c", str(tmp_path / "faulty.c")]
     with pytest.raises(proton_engine.BuildError, match=f"error: .*{fault}"):
         toolchain.run([*command, "-o", str(tmp_path / "faulty.o")])
-    assert set(toolchain.FAULTS) <= set(proton_engine.COMPILE_FLAGS)
+    assert set(toolchain.FAULTS) <= set(shared_library.COMPILE_FLAGS)
 
 
 # ---- prerequisites.sh: a fresh machine, played by a compiler and an apt-get of our own.

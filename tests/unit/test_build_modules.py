@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from buildtools.modules import cimported, include_dirs, needs_engine, run_path
+from buildtools.modules import (
+    AMQP_FOLDER,
+    ENGINE_FOLDER,
+    cimported,
+    include_dirs,
+    needs_amqp,
+    needs_engine,
+    run_path,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
@@ -28,6 +36,9 @@ def tree(tmp_path: Path) -> Path:
         "lists/rows.h": "",
         "lists/rows.pxd": 'cdef extern from "rows.h":\n    pass\n',
         "wire/uses.pyx": "from quiver_fast.lists.rows cimport rows\n",
+        "amqp/plane.pxd": 'cdef extern from "plane.h":\n    pass\n',
+        "wire/frame.pxd": "from quiver_fast.amqp.plane cimport plane_t\n",
+        "wire/frame.pyx": "x = 1\n",
     }
     for name, text in files.items():
         path = tmp_path / "quiver_fast" / name
@@ -51,6 +62,12 @@ def test_who_cimports_the_engine_needs_it(tree: Path, name: str, needed: bool) -
     assert needs_engine(tree / "quiver_fast" / name, tree) is needed
 
 
+def test_who_cimports_the_c_of_amqp_needs_its_library(tree: Path) -> None:
+    package = tree / "quiver_fast"
+    needing = {path.stem for path in package.rglob("*.pyx") if needs_amqp(path, tree)}
+    assert needing == {"frame"}
+
+
 def test_headers_come_with_declarations(tree: Path) -> None:
     module = tree / "quiver_fast" / "wire" / "uses.pyx"
     assert include_dirs(module, tree) == [tree / "quiver_fast" / "lists"]
@@ -61,19 +78,23 @@ def test_the_modules_of_this_package_are_told_apart() -> None:
     needing = {path.stem for path in package.rglob("*.pyx") if needs_engine(path, SOURCE)}
     assert {"sender", "receiver", "info", "listener"} <= needing
     assert not needing & {"tally", "pacer", "parser", "writer", "appender", "textwire"}
+    needing_amqp = {path.stem for path in package.rglob("*.pyx") if needs_amqp(path, SOURCE)}
+    assert {"sender", "tls", "peer"} <= needing_amqp
+    assert not needing_amqp & {"tally", "parser", "info"}
     declared = cimported(package / "engine" / "sender.pyx", SOURCE)
     assert package / "proton" / "libproton.pxd" in declared
 
 
+@pytest.mark.parametrize("folder", [AMQP_FOLDER, ENGINE_FOLDER])
 @pytest.mark.parametrize(
     "name",
     ["quiver_fast.proton.info", "quiver_fast.engine.sender", "quiver_fast.server.wire.peer",
      "quiver_fast.server.wire.deep.er.peer"],
 )  # fmt: skip
-def test_the_library_is_found_from_any_depth(name: str) -> None:
-    path = run_path(name, "/site/" + "/".join(name.split(".")[:-1]))
-    assert os.path.normpath(path) == "/site/quiver_fast/proton"
-    assert run_path(name, "$ORIGIN").startswith("$ORIGIN/")
+def test_a_library_is_found_from_any_depth(name: str, folder: Path) -> None:
+    path = run_path(name, folder, "/site/" + "/".join(name.split(".")[:-1]))
+    assert os.path.normpath(path) == f"/site/{folder}"
+    assert run_path(name, folder, "$ORIGIN").startswith("$ORIGIN/")
 
 
 def test_every_folder_of_modules_is_a_package() -> None:

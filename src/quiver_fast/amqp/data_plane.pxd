@@ -1,6 +1,6 @@
 # The data plane of a connection; plane.h and the files that it names say what each call does.
 #
-# Inline functions of C are compiled into who calls them. The others are in this module alone.
+# The C is in a library that all modules share; inline functions are compiled into their callers.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -9,6 +9,9 @@ from quiver_fast.amqp.tls cimport iovec
 cdef extern from "frames_out.h" nogil:
     const int AMQP_FRAME_ROOM
     const int AMQP_STATE_ROOM
+
+    uint8_t *amqp_write_transfer(uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer)
+    uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state)
 
 cdef extern from "values.h" nogil:
     ctypedef struct amqp_bytes_t:
@@ -62,6 +65,8 @@ cdef extern from "frames.h" nogil:
         bint settled
         amqp_state_t state
 
+    int amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state)
+
 cdef extern from "session.h" nogil:
     ctypedef struct amqp_session_t:
         uint32_t next_outgoing_id
@@ -75,6 +80,8 @@ cdef extern from "session.h" nogil:
         uint32_t drained
         bint drain
 
+    bint amqp_sender_drained(amqp_link_t *link)
+
 cdef extern from "settlement.h" nogil:
     ctypedef struct amqp_unsettled_t:
         uint32_t oldest
@@ -86,6 +93,16 @@ cdef extern from "settlement.h" nogil:
         amqp_code code
         bint settled
 
+    bint amqp_unsettled_init(
+        amqp_unsettled_t *unsettled, uint32_t first_id, uint32_t capacity, uint32_t limit)
+    void amqp_unsettled_free(amqp_unsettled_t *unsettled)
+    bint amqp_unsettled_add(amqp_unsettled_t *unsettled, bint settled)
+    uint32_t amqp_unsettled_add_all(amqp_unsettled_t *unsettled, uint32_t count)
+    bint amqp_unsettled_clip(const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last)
+    bint amqp_unsettled_settle(amqp_unsettled_t *unsettled, uint32_t id)
+    uint32_t amqp_unsettled_settle_all(amqp_unsettled_t *unsettled, uint32_t first, uint32_t last)
+    bint amqp_run_add(amqp_run_t *run, uint32_t id, amqp_code code, bint settled)
+
 cdef extern from "stamp.h" nogil:
     const int AMQP_STAMP_TAG
 
@@ -94,6 +111,9 @@ cdef extern from "stamp.h" nogil:
         size_t size
 
     void amqp_stamp_number(const amqp_stamp_t *stamp, uint32_t delivery_id, uint64_t sequence)
+    void amqp_stamp_lay(
+        amqp_stamp_t *stamp, uint8_t *payload, size_t size, uint16_t channel, uint32_t handle,
+        bint settled)
 
 cdef extern from "output.h" nogil:
     ctypedef struct amqp_hold_t:
@@ -106,8 +126,15 @@ cdef extern from "output.h" nogil:
 
     amqp_hold_t *AMQP_LENT
     ctypedef ssize_t (*amqp_sink_t)(void *to, const iovec *parts, int count)
+
+    ssize_t amqp_send(void *to, const iovec *parts, int count)
     size_t amqp_output_waiting(const amqp_output_t *output)
     void amqp_output_add(amqp_output_t *output, const uint8_t *end)
+    uint8_t *amqp_output_room(amqp_output_t *output, size_t size)
+    bint amqp_output_refer(amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold)
+    int amqp_output_write(amqp_output_t *output, amqp_sink_t sink, void *to)
+    bint amqp_output_keep(amqp_output_t *output)
+    void amqp_output_clear(amqp_output_t *output)
 
 cdef extern from "input.h" nogil:
     const int AMQP_INPUT_END
@@ -121,6 +148,8 @@ cdef extern from "input.h" nogil:
         size_t to
 
     ctypedef ssize_t (*amqp_source_t)(void *origin, void *buffer, size_t size)
+
+    ssize_t amqp_receive(void *origin, void *buffer, size_t size)
 
 cdef extern from "endpoints.h" nogil:
     enum amqp_side:
@@ -170,6 +199,11 @@ cdef extern from "endpoints.h" nogil:
         amqp_session_end_t *sessions
         amqp_link_end_t *attached
 
+    amqp_link_end_t *amqp_session_link(
+        const amqp_session_end_t *session, const char *name, size_t size, amqp_role role)
+    void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link)
+    void amqp_session_end_release(amqp_endpoints_t *endpoints, amqp_session_end_t *session)
+
 cdef extern from "plane.h" nogil:
     enum amqp_event:
         AMQP_NOTHING
@@ -215,6 +249,21 @@ cdef extern from "plane.h" nogil:
         amqp_link_end_t *link
         amqp_bytes_t control
         amqp_refusal_t refusal
+
+    void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed)
+    void amqp_plane_free(amqp_plane_t *plane)
+    amqp_event amqp_plane_next(amqp_plane_t *plane)
+    ssize_t amqp_plane_fill(amqp_plane_t *plane, amqp_source_t source, void *origin)
+    amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane)
+    size_t amqp_plane_whole(amqp_bytes_t bytes)
+    bint amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes)
+    bint amqp_plane_flow(
+        amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link, bint echo)
+    bint amqp_plane_credit(amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bint drain)
+    bint amqp_plane_answer(
+        amqp_plane_t *plane, amqp_session_end_t *session, const amqp_disposition_t *disposition)
+    bint amqp_plane_answer_run(amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run)
+    bint amqp_plane_beat(amqp_plane_t *plane)
 
 cdef extern from "deliveries.h" nogil:
     ctypedef struct amqp_saying_t:
@@ -264,6 +313,42 @@ cdef extern from "deliveries.h" nogil:
     bint amqp_delivery_is_fresh(const amqp_delivery_t *delivery)
     bint amqp_delivery_may_begin(const amqp_link_deliveries_t *link)
     bint amqp_delivery_may_go(const amqp_delivery_t *delivery)
+    void amqp_deliveries_free(amqp_deliveries_t *deliveries)
+    void amqp_deliveries_tell(amqp_deliveries_t *deliveries)
+    void amqp_deliveries_release(
+        amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id)
+    void amqp_deliveries_accept(
+        amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id)
+    void amqp_session_deliveries_free(amqp_session_deliveries_t *session)
+    void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session)
+    void amqp_walk(
+        amqp_session_deliveries_t *session, amqp_role role, uint32_t first, uint32_t last)
+    amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session)
+    void amqp_link_deliveries_drop(amqp_link_deliveries_t *link)
+    bint amqp_delivery_arrive(amqp_link_deliveries_t *link, const amqp_arrival_t *arrival)
+    bint amqp_delivery_keep(amqp_link_deliveries_t *link)
+    void amqp_delivery_take(amqp_delivery_t *delivery, size_t size)
+    size_t amqp_delivery_read(amqp_delivery_t *delivery, void *out, size_t size)
+    void amqp_delivery_advance(amqp_delivery_t *delivery)
+    bint amqp_delivery_keep_said(amqp_delivery_t *delivery)
+    amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link)
+    size_t amqp_delivery_send(
+        amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_parts_t *parts, bint last,
+        bint settled)
+    amqp_delivery_t *amqp_delivery_send_whole(
+        amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, amqp_hold_t *hold,
+        bint settled)
+    void amqp_delivery_abort(amqp_delivery_t *delivery)
+    void amqp_delivery_say(amqp_delivery_t *delivery, amqp_code code)
+    void amqp_delivery_say_modified(amqp_delivery_t *delivery, bint failed, bint undeliverable)
+    void amqp_delivery_say_rejected(
+        amqp_delivery_t *delivery, const char *condition, const char *description)
+    void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id)
+    void amqp_delivery_say_enlisted(amqp_delivery_t *delivery, const void *id, amqp_code outcome)
+    void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state)
+    void amqp_delivery_tell(amqp_delivery_t *delivery)
+    void amqp_delivery_settle(amqp_delivery_t *delivery)
+    void amqp_delivery_drop(amqp_delivery_t *delivery)
 
 cdef extern from "timers.h" nogil:
     ctypedef struct amqp_timers_t:
@@ -272,119 +357,18 @@ cdef extern from "timers.h" nogil:
         int64_t heard
         int64_t spoken
 
+    void amqp_timers_init(amqp_timers_t *timers, uint32_t patience_ms, int64_t now)
+    void amqp_timers_take_open(amqp_timers_t *timers, uint32_t idle_timeout_ms)
+    bint amqp_timers_is_silent(const amqp_timers_t *timers, int64_t now)
+    bint amqp_timers_owes(const amqp_timers_t *timers, int64_t now)
+    int64_t amqp_timers_next(const amqp_timers_t *timers)
+
 cdef extern from "wait.h" nogil:
     ctypedef struct amqp_wait_t:
         bint may_spin
 
-# Without the GIL and without errors of Python's: what they return is what the C returns.
-cdef void amqp_plane_init(
-    amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) noexcept nogil
-cdef void amqp_plane_free(amqp_plane_t *plane) noexcept nogil
-cdef amqp_event amqp_plane_next(amqp_plane_t *plane) noexcept nogil
-cdef ssize_t amqp_plane_fill(
-    amqp_plane_t *plane, amqp_source_t source, void *origin) noexcept nogil
-cdef amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane) noexcept nogil
-cdef size_t amqp_plane_whole(amqp_bytes_t bytes) noexcept nogil
-cdef bint amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes) noexcept nogil
-cdef bint amqp_plane_flow(amqp_plane_t *plane, amqp_session_end_t *session,
-                          amqp_link_end_t *link, bint echo) noexcept nogil
-cdef bint amqp_plane_credit(
-    amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bint drain) noexcept nogil
-cdef bint amqp_plane_answer(amqp_plane_t *plane, amqp_session_end_t *session,
-                            const amqp_disposition_t *disposition) noexcept nogil
-cdef bint amqp_plane_answer_run(
-    amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run) noexcept nogil
-cdef bint amqp_plane_beat(amqp_plane_t *plane) noexcept nogil
-
-cdef ssize_t amqp_receive(void *origin, void *buffer, size_t size) noexcept nogil
-cdef ssize_t amqp_send(void *to, const iovec *parts, int count) noexcept nogil
-cdef uint8_t *amqp_output_room(amqp_output_t *output, size_t size) noexcept nogil
-cdef bint amqp_output_refer(
-    amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold) noexcept nogil
-cdef int amqp_output_write(amqp_output_t *output, amqp_sink_t sink, void *to) noexcept nogil
-cdef bint amqp_output_keep(amqp_output_t *output) noexcept nogil
-cdef void amqp_output_clear(amqp_output_t *output) noexcept nogil
-
-cdef uint8_t *amqp_write_transfer(
-    uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer) noexcept nogil
-cdef uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state) noexcept nogil
-cdef void amqp_stamp_lay(
-    amqp_stamp_t *stamp, uint8_t *payload, size_t size, uint16_t channel, uint32_t handle,
-    bint settled) noexcept nogil
-
-cdef amqp_link_end_t *amqp_session_link(const amqp_session_end_t *session, const char *name,
-                                        size_t size, amqp_role role) noexcept nogil
-cdef void amqp_link_end_release(
-    amqp_endpoints_t *endpoints, amqp_link_end_t *link) noexcept nogil
-cdef void amqp_session_end_release(
-    amqp_endpoints_t *endpoints, amqp_session_end_t *session) noexcept nogil
-cdef bint amqp_sender_drained(amqp_link_t *link) noexcept nogil
-
-cdef bint amqp_unsettled_init(amqp_unsettled_t *unsettled, uint32_t first_id, uint32_t capacity,
-                              uint32_t limit) noexcept nogil
-cdef void amqp_unsettled_free(amqp_unsettled_t *unsettled) noexcept nogil
-cdef bint amqp_unsettled_add(amqp_unsettled_t *unsettled, bint settled) noexcept nogil
-cdef uint32_t amqp_unsettled_add_all(
-    amqp_unsettled_t *unsettled, uint32_t count) noexcept nogil
-cdef bint amqp_unsettled_clip(
-    const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last) noexcept nogil
-cdef bint amqp_unsettled_settle(amqp_unsettled_t *unsettled, uint32_t id) noexcept nogil
-cdef uint32_t amqp_unsettled_settle_all(
-    amqp_unsettled_t *unsettled, uint32_t first, uint32_t last) noexcept nogil
-cdef bint amqp_run_add(
-    amqp_run_t *run, uint32_t id, amqp_code code, bint settled) noexcept nogil
-
-cdef void amqp_timers_init(
-    amqp_timers_t *timers, uint32_t patience_ms, int64_t now) noexcept nogil
-cdef void amqp_timers_take_open(amqp_timers_t *timers, uint32_t idle_timeout_ms) noexcept nogil
-cdef bint amqp_timers_is_silent(const amqp_timers_t *timers, int64_t now) noexcept nogil
-cdef bint amqp_timers_owes(const amqp_timers_t *timers, int64_t now) noexcept nogil
-cdef int64_t amqp_timers_next(const amqp_timers_t *timers) noexcept nogil
-
-cdef int amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) noexcept nogil
-
-cdef void amqp_deliveries_free(amqp_deliveries_t *deliveries) noexcept nogil
-cdef void amqp_deliveries_tell(amqp_deliveries_t *deliveries) noexcept nogil
-cdef void amqp_deliveries_release(
-    amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id) noexcept nogil
-cdef void amqp_deliveries_accept(
-    amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id) noexcept nogil
-cdef void amqp_session_deliveries_free(amqp_session_deliveries_t *session) noexcept nogil
-cdef void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session) noexcept nogil
-cdef void amqp_walk(amqp_session_deliveries_t *session, amqp_role role, uint32_t first,
-                    uint32_t last) noexcept nogil
-cdef amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session) noexcept nogil
-cdef void amqp_link_deliveries_drop(amqp_link_deliveries_t *link) noexcept nogil
-cdef bint amqp_delivery_arrive(
-    amqp_link_deliveries_t *link, const amqp_arrival_t *arrival) noexcept nogil
-cdef bint amqp_delivery_keep(amqp_link_deliveries_t *link) noexcept nogil
-cdef void amqp_delivery_take(amqp_delivery_t *delivery, size_t size) noexcept nogil
-cdef size_t amqp_delivery_read(amqp_delivery_t *delivery, void *out, size_t size) noexcept nogil
-cdef void amqp_delivery_advance(amqp_delivery_t *delivery) noexcept nogil
-cdef bint amqp_delivery_keep_said(amqp_delivery_t *delivery) noexcept nogil
-cdef amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link) noexcept nogil
-cdef size_t amqp_delivery_send(
-    amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_parts_t *parts, bint last,
-    bint settled) noexcept nogil
-cdef amqp_delivery_t *amqp_delivery_send_whole(
-    amqp_link_deliveries_t *link, amqp_bytes_t tag, amqp_bytes_t payload, amqp_hold_t *hold,
-    bint settled) noexcept nogil
-cdef void amqp_delivery_abort(amqp_delivery_t *delivery) noexcept nogil
-cdef void amqp_delivery_say(amqp_delivery_t *delivery, amqp_code code) noexcept nogil
-cdef void amqp_delivery_say_modified(
-    amqp_delivery_t *delivery, bint failed, bint undeliverable) noexcept nogil
-cdef void amqp_delivery_say_rejected(
-    amqp_delivery_t *delivery, const char *condition, const char *description) noexcept nogil
-cdef void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id) noexcept nogil
-cdef void amqp_delivery_say_enlisted(
-    amqp_delivery_t *delivery, const void *id, amqp_code outcome) noexcept nogil
-cdef void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state) noexcept nogil
-cdef void amqp_delivery_tell(amqp_delivery_t *delivery) noexcept nogil
-cdef void amqp_delivery_settle(amqp_delivery_t *delivery) noexcept nogil
-cdef void amqp_delivery_drop(amqp_delivery_t *delivery) noexcept nogil
-
-cdef void amqp_wait_init(amqp_wait_t *wait, bint allowed) noexcept nogil
-cdef int64_t amqp_wait_span(amqp_wait_t *wait) noexcept nogil
-cdef void amqp_wait_paid(amqp_wait_t *wait, bint paid) noexcept nogil
-cdef void amqp_wait_gave_way(amqp_wait_t *wait) noexcept nogil
-cdef void amqp_wait_yield() noexcept nogil
+    void amqp_wait_init(amqp_wait_t *wait, bint allowed)
+    int64_t amqp_wait_span(amqp_wait_t *wait)
+    void amqp_wait_paid(amqp_wait_t *wait, bint paid)
+    void amqp_wait_gave_way(amqp_wait_t *wait)
+    void amqp_wait_yield()

@@ -11,21 +11,32 @@ cdef extern from "tls_socket.h" nogil:
     const int TLS_END
     const int TLS_AGAIN
     const int TLS_FAILED
+    enum tls_peer:
+        TLS_PEER_ANY
+        TLS_PEER_REQUESTED
+        TLS_PEER_REQUIRED
+
+    bint tls_present()
+    tls_context_t *tls_context_new(bint server)
+    void tls_context_free(tls_context_t *context)
+    bint tls_context_identify(tls_context_t *context, const char *certificate, const char *key)
+    bint tls_context_trust(tls_context_t *context, const char *store, tls_peer peer)
+    const char *tls_context_failure(const tls_context_t *context)
+    tls_t *tls_new(tls_context_t *context, int fd, const char *host)
+    void tls_free(tls_t *tls)
+    ssize_t tls_read(tls_t *tls, void *buffer, size_t size)
+    ssize_t tls_write(tls_t *tls, const iovec *parts, int count)
+    int tls_flush(tls_t *tls)
+    int tls_close(tls_t *tls)
+    bint tls_has_input(const tls_t *tls)
+    short tls_events(const tls_t *tls)
+    bint tls_established(const tls_t *tls)
+    bint tls_truncated(const tls_t *tls)
+    int tls_socket_error(const tls_t *tls)
+    const char *tls_failure(const tls_t *tls)
+    const char *tls_peer_subject(tls_t *tls)
 
 cdef class TlsContext:
     cdef tls_context_t *context
 
     cdef tls_t *open(self, int fd, bytes host) except NULL
-
-cdef void tls_free(tls_t *tls) noexcept nogil
-cdef ssize_t tls_read(tls_t *tls, void *buffer, size_t size) noexcept nogil
-cdef ssize_t tls_write(tls_t *tls, const iovec *parts, int count) noexcept nogil
-cdef int tls_flush(tls_t *tls) noexcept nogil
-cdef int tls_close(tls_t *tls) noexcept nogil
-cdef bint tls_has_input(const tls_t *tls) noexcept nogil
-cdef short tls_events(const tls_t *tls) noexcept nogil
-cdef bint tls_established(const tls_t *tls) noexcept nogil
-cdef bint tls_truncated(const tls_t *tls) noexcept nogil
-cdef int tls_socket_error(const tls_t *tls) noexcept nogil
-cdef const char *tls_failure(const tls_t *tls) noexcept nogil
-cdef const char *tls_peer_subject(tls_t *tls) noexcept nogil
