@@ -180,12 +180,11 @@ def library(build_dir: Path) -> shared_library.Library:
     root = unpack_source(build_dir)
     # The public functions are exported because a build of the engine itself defines this.
     private = [
-        "-Dqpid_proton_EXPORTS", "-DNDEBUG", "-fvisibility=hidden", "-fno-math-errno",
+        "-Dqpid_proton_EXPORTS", "-DNDEBUG", "-fvisibility=hidden",
         f"-I{root / 'include'}", f"-I{root / 'src'}",
         f"-ffile-prefix-map={root}=qpid-proton",
     ]  # fmt: skip
-    # -O3 -flto with local symbol binding was measured as fast as static linking.
-    flags = [*toolchain.optimization("-O3", "-flto=auto"), *private]
+    flags = [*toolchain.optimization("-O2"), *private]
     return shared_library.Library("quiver-proton", sources(root), flags, link_flags=[])
 
 
