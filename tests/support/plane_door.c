@@ -195,6 +195,7 @@ size_t door_stamp(uint8_t *out, const uint8_t *payload, size_t size, uint16_t ch
 /* ---- Deliveries of one session, with a link each way */
 
 typedef struct door_deliveries {
+  amqp_spares_t spares;
   amqp_deliveries_t all;
   amqp_session_deliveries_t session;
   amqp_link_deliveries_t in, out;
@@ -212,6 +213,7 @@ typedef struct door_delivery {
 door_deliveries_t *door_deliveries_new(amqp_plane_t *plane) {
   door_deliveries_t *made = calloc(1, sizeof *made);
   made->all.plane = plane;
+  made->all.spares = &made->spares;
   made->session.end = amqp_endpoints_session(&plane->endpoints, AMQP_OURS, 0);
   made->in.all = made->out.all = &made->all;
   made->in.session = made->out.session = &made->session;
@@ -233,6 +235,7 @@ bool door_deliveries_free(door_deliveries_t *made) {
     made->session.registers[0].count == 0 && made->session.registers[1].count == 0;
   amqp_session_deliveries_free(&made->session);
   amqp_deliveries_free(&made->all);
+  amqp_spares_free(&made->spares);
   free(made);
   return empty;
 }

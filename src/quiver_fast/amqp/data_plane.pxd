@@ -133,6 +133,12 @@ cdef extern from "output.h" nogil:
     uint8_t *amqp_output_room(amqp_output_t *output, size_t size)
     bint amqp_output_refer(amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold)
     int amqp_output_write(amqp_output_t *output, amqp_sink_t sink, void *to)
+    ctypedef struct amqp_buffers_t:
+        size_t count
+
+    void amqp_output_take_buffer(amqp_output_t *output, amqp_buffers_t *buffers)
+    void amqp_output_give_buffer(amqp_output_t *output, amqp_buffers_t *buffers)
+    void amqp_buffers_free(amqp_buffers_t *buffers)
     bint amqp_output_keep(amqp_output_t *output)
     void amqp_output_clear(amqp_output_t *output)
 
@@ -269,8 +275,12 @@ cdef extern from "deliveries.h" nogil:
     ctypedef struct amqp_saying_t:
         size_t size
 
+    ctypedef struct amqp_spares_t:
+        uint32_t count
+
     ctypedef struct amqp_deliveries_t:
         amqp_plane_t *plane
+        amqp_spares_t *spares
         bint failed
 
     ctypedef struct amqp_register_t:
@@ -313,6 +323,7 @@ cdef extern from "deliveries.h" nogil:
     bint amqp_delivery_is_fresh(const amqp_delivery_t *delivery)
     bint amqp_delivery_may_begin(const amqp_link_deliveries_t *link)
     bint amqp_delivery_may_go(const amqp_delivery_t *delivery)
+    void amqp_spares_free(amqp_spares_t *spares)
     void amqp_deliveries_free(amqp_deliveries_t *deliveries)
     void amqp_deliveries_tell(amqp_deliveries_t *deliveries)
     void amqp_deliveries_release(

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Records that a connection keeps for its next deliveries. */
-#define SPARES 1024
+/* How many records are kept for the next deliveries. */
+#define SPARES_MAX 8192
 #define LEAST_BUCKETS 64
 /* Chunks of a delivery in several frames are no smaller, so that short frames share one. */
 #define LEAST_CHUNK 4096
@@ -115,35 +115,33 @@ amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session) {
 
 /* ---- Records */
 
-static amqp_delivery_t *new_record(amqp_deliveries_t *all) {
-  amqp_delivery_t *record = all->spare;
+static amqp_delivery_t *new_record(amqp_spares_t *spares) {
+  amqp_delivery_t *record = spares->first;
   if (!record) return calloc(1, sizeof *record);
-  all->spare = record->next;
-  all->spare_count--;
+  spares->first = record->next;
+  spares->count--;
   return record;
 }
 
 /* Keep a record for another delivery, as zeros but for the bytes of what we say. */
-static void spare_record(amqp_deliveries_t *all, amqp_delivery_t *record) {
+static void spare_record(amqp_spares_t *spares, amqp_delivery_t *record) {
   if (record->said_copy) free(record->said_copy);
   if (record->saying.many) free(record->saying.many);
-  if (all->spare_count == SPARES) {
+  if (spares->count == SPARES_MAX) {
     free(record);
     return;
   }
   memset(record, 0, offsetof(amqp_delivery_t, saying) + offsetof(amqp_saying_t, few));
-  record->next = all->spare;
-  all->spare = record;
-  all->spare_count++;
+  record->next = spares->first;
+  spares->first = record;
+  spares->count++;
+}
+
+void amqp_spares_free(amqp_spares_t *spares) {
+  while (spares->first) free(new_record(spares));
 }
 
 void amqp_deliveries_free(amqp_deliveries_t *all) {
-  while (all->spare) {
-    amqp_delivery_t *record = all->spare;
-    all->spare = record->next;
-    free(record);
-  }
-  all->spare_count = 0;
   free(all->outcome.many);
   all->outcome.many = NULL;
 }
@@ -153,7 +151,7 @@ static amqp_register_t *register_of(const amqp_link_deliveries_t *link) {
 }
 
 amqp_delivery_t *amqp_delivery_add(amqp_link_deliveries_t *link) {
-  amqp_delivery_t *delivery = new_record(link->all);
+  amqp_delivery_t *delivery = new_record(link->all->spares);
   if (!delivery) return NULL;
   delivery->next = NULL;
   delivery->link = link;
@@ -204,7 +202,7 @@ static void unlist(amqp_delivery_t *delivery) {
 void amqp_delivery_drop(amqp_delivery_t *delivery) {
   amqp_deliveries_t *all = delivery->link->all;
   unlist(delivery);
-  spare_record(all, delivery);
+  spare_record(all->spares, delivery);
 }
 
 void amqp_delivery_owe(amqp_delivery_t *delivery) {
@@ -217,7 +215,7 @@ void amqp_delivery_owe(amqp_delivery_t *delivery) {
 void amqp_delivery_forgive(amqp_delivery_t **owed) {
   amqp_delivery_t *delivery = *owed;
   *owed = delivery->next;
-  spare_record(delivery->link->all, delivery);
+  spare_record(delivery->link->all->spares, delivery);
 }
 
 void amqp_link_deliveries_drop(amqp_link_deliveries_t *link) {

@@ -20,11 +20,16 @@ typedef struct amqp_saying {
   uint8_t few[AMQP_SHORT_STATE];
 } amqp_saying_t;
 
+/* Records for the next deliveries, of all connections of one thread. */
+typedef struct amqp_spares {
+  amqp_delivery_t *first;
+  uint32_t count;
+} amqp_spares_t;
+
 /* What a connection's deliveries have in common. */
 typedef struct amqp_deliveries {
   amqp_plane_t *plane;
-  amqp_delivery_t *spare; /* records for the next deliveries */
-  uint32_t spare_count;
+  amqp_spares_t *spares;
   bool failed; /* for lack of memory the peer was not told something: it has to be cut */
   /* A run of equal outcomes, which the peer is still to be told (part 2.7.6). */
   amqp_session_end_t *session; /* NULL while the run is empty */
@@ -89,6 +94,9 @@ struct amqp_delivery {
   /* What we say when we settle it. The last member: its bytes are not cleared for each delivery. */
   amqp_saying_t saying;
 };
+
+/* Give the memory of all spare records back. */
+void amqp_spares_free(amqp_spares_t *spares);
 
 /* ---- The connection's. */
 

@@ -10,6 +10,10 @@
 /* Room for a turn's frames. */
 #define LEAST_CAPACITY 16384
 #define LEAST_PIECES 8
+/* What a pool keeps: buffers that hold a turn's frames, for as many connections as one turn
+ * serves while it is busy. */
+#define KEPT_CAPACITY 262144
+#define KEPT_COUNT 16
 /* Parts of one system call. An even number: a piece may have bytes before it. */
 #define PARTS 64
 
@@ -56,6 +60,44 @@ bool amqp_output_grow(amqp_output_t *output, size_t size) {
   output->buffer = larger;
   output->capacity = capacity;
   return true;
+}
+
+/* A pool's buffer begins so. */
+typedef struct amqp_buffer {
+  struct amqp_buffer *next;
+  size_t capacity;
+} amqp_buffer_t;
+
+void amqp_output_take_buffer(amqp_output_t *output, amqp_buffers_t *buffers) {
+  amqp_buffer_t *taken = buffers->first;
+  if (output->buffer || !taken) return;
+  buffers->first = taken->next;
+  buffers->count--;
+  output->capacity = taken->capacity;
+  output->buffer = (uint8_t *) taken;
+}
+
+void amqp_output_give_buffer(amqp_output_t *output, amqp_buffers_t *buffers) {
+  if (!output->buffer || amqp_output_waiting(output)) return;
+  if (buffers->count == KEPT_COUNT || output->capacity > KEPT_CAPACITY) {
+    amqp_output_trim(output);
+    return;
+  }
+  amqp_buffer_t *given = (amqp_buffer_t *) (void *) output->buffer;
+  *given = (amqp_buffer_t) {buffers->first, output->capacity};
+  buffers->first = given;
+  buffers->count++;
+  output->buffer = NULL;
+  output->capacity = 0;
+}
+
+void amqp_buffers_free(amqp_buffers_t *buffers) {
+  while (buffers->first) {
+    amqp_buffer_t *buffer = buffers->first;
+    buffers->first = buffer->next;
+    free(buffer);
+  }
+  buffers->count = 0;
 }
 
 static bool copy(amqp_output_t *output, amqp_bytes_t bytes) {

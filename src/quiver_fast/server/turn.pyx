@@ -4,7 +4,9 @@ from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
 from posix.unistd cimport close
 
-from quiver_fast.amqp.data_plane cimport amqp_deliveries_free, amqp_plane_free
+from quiver_fast.amqp.data_plane cimport (
+    amqp_buffers_free, amqp_deliveries_free, amqp_plane_free, amqp_spares_free,
+)
 from quiver_fast.amqp.tls cimport tls_free
 from quiver_fast.loop.balance cimport CONNECTION, freed
 from quiver_fast.loop.heap cimport heap_first
@@ -24,6 +26,7 @@ from quiver_fast.server.model.lists cimport list_remove
 from quiver_fast.server.model.structures cimport Container, Inlet, Peer, Queue, peer_dirty
 from quiver_fast.server.model.timer cimport timer_clear, timers_ring
 from quiver_fast.server.model.trim cimport memory_freed
+from quiver_fast.server.nodes.queue cimport spare_entries_free
 from quiver_fast.server.streams.trunk cimport trunk_lost, trunks_top_up
 from quiver_fast.server.transactions.coordinator cimport coordinators_resume
 from quiver_fast.server.transfer.dispatch cimport queue_dispatch
@@ -116,6 +119,9 @@ cdef int64_t next_due(const Container *container) noexcept nogil:
 cdef void give_memory_back(Container *container, int64_t now) noexcept nogil:
     if container.trim_at and container.trim_at <= now:
         container.trim_at = 0
+        amqp_buffers_free(&container.outputs)
+        amqp_spares_free(&container.spares)
+        spare_entries_free()
         malloc_trim(0)
 
 

@@ -129,6 +129,28 @@ def test_idle_outputs_hold_no_buffer(plane_library: ctypes.CDLL) -> None:
     output.free()
 
 
+def test_a_pool_keeps_the_buffers_of_idle_outputs(plane_library: ctypes.CDLL) -> None:
+    outputs, pool = [Output(plane_library) for _ in range(20)], (ctypes.c_size_t * 2)()
+    for output in outputs:
+        output.add(b"bytes" * 1000)
+        plane_library.amqp_output_give_buffer(output.pointer, pool)
+        assert output.write(5000) == (1, b"bytes" * 1000), "a buffer with bytes stays"
+        plane_library.amqp_output_give_buffer(output.pointer, pool)
+    assert pool[1] == 16, "the others were freed"
+    for output in outputs:
+        plane_library.amqp_output_take_buffer(output.pointer, pool)
+        output.add(b"again")
+        assert output.write(5) == (1, b"again")
+        output.free()
+    assert tuple(pool) == (0, 0)
+    large = Output(plane_library)
+    large.add(bytes(300_000))
+    assert large.write(300_000)[0] == 1
+    plane_library.amqp_output_give_buffer(large.pointer, pool)
+    assert tuple(pool) == (0, 0), "a very large one is not kept"
+    large.free()
+
+
 def test_a_socket_as_sink(plane_library: ctypes.CDLL) -> None:
     left, right = socket.socketpair()
     left.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

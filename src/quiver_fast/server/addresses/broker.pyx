@@ -9,6 +9,7 @@ import sys
 import uuid
 from functools import partial
 
+from quiver_fast.amqp.data_plane cimport amqp_buffers_free, amqp_spares_free
 from quiver_fast.errors import OutputError, QuiverError, UsageError
 from quiver_fast.loop.heap cimport heap_free
 from quiver_fast.loop.syncer cimport Syncer
@@ -151,7 +152,8 @@ cdef class Broker:
         free(self.container.pending)
         free(self.container.labelled)
         free(self.container.input.buffer)
-        free(self.container.output.buffer)
+        amqp_buffers_free(&self.container.outputs)
+        amqp_spares_free(&self.container.spares)
         self.container.pending = NULL
 
     cdef Queue *find(self, bytes address, bint create, bint topic):

@@ -6,9 +6,9 @@ from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_INPUT_AGAIN, amqp_bytes_t, amqp_deliveries_tell, amqp_delivery_say_rejected,
-    amqp_delivery_settle, amqp_delivery_t, amqp_output_clear, amqp_output_keep,
-    amqp_output_waiting, amqp_output_write, amqp_plane_drain, amqp_plane_fill, amqp_plane_whole,
-    amqp_receive, amqp_send,
+    amqp_delivery_settle, amqp_delivery_t, amqp_output_clear, amqp_output_give_buffer,
+    amqp_output_keep, amqp_output_take_buffer, amqp_output_waiting, amqp_output_write,
+    amqp_plane_drain, amqp_plane_fill, amqp_plane_whole, amqp_receive, amqp_send,
 )
 from quiver_fast.amqp.tls cimport (
     TLS_AGAIN, TLS_FAILED, iovec, tls_close, tls_events, tls_flush, tls_has_input, tls_read, tls_t,
@@ -34,8 +34,6 @@ from quiver_fast.server.model.structures cimport Container, Link, Peer, peer_dir
 cdef size_t UNANSWERED_MAX = 256
 # Frames for the engine are small, but for an attach with a long filter.
 cdef size_t FEED_SIZE = 4096
-# The output of one turn that is written at once fits into this (OUTGOING_MAX and a frame).
-cdef size_t OUTPUT_KEPT = 262144
 cdef int64_t MILLISECOND = 1000000
 
 
@@ -82,20 +80,14 @@ cdef void peer_lend(Peer *peer) noexcept nogil:
 
 
 cdef void peer_lend_output(Peer *peer) noexcept nogil:
-    """Lend a connection without a buffer for its output the one that the last gave back."""
-    cdef Container *container = peer.container
-    if peer.plane.output.buffer == NULL:
-        peer.plane.output.buffer = container.output.buffer
-        peer.plane.output.capacity = container.output.capacity
-        container.output.buffer = NULL
-        container.output.capacity = 0
+    """Lend a connection without a buffer for its output one that another gave back."""
+    amqp_output_take_buffer(&peer.plane.output, &peer.container.outputs)
 
 
 cdef void peer_return(Peer *peer) noexcept nogil:
     """Take buffers that are empty back from a connection.
 
-    Of two for output the larger one is kept, unless it is very large: to let one grow costs more
-    than to fill it.
+    Several for output are kept: to let one grow costs more than to fill it.
     """
     cdef Container *container = peer.container
     if peer.plane.input.start == peer.plane.input.to:
@@ -103,15 +95,7 @@ cdef void peer_return(Peer *peer) noexcept nogil:
         free(container.input.buffer)
         container.input = peer.plane.input
         memset(&peer.plane.input, 0, sizeof(peer.plane.input))
-    if amqp_output_waiting(&peer.plane.output) == 0:
-        if container.output.capacity < peer.plane.output.capacity <= OUTPUT_KEPT:
-            free(container.output.buffer)
-            container.output.buffer = peer.plane.output.buffer
-            container.output.capacity = peer.plane.output.capacity
-        else:
-            free(peer.plane.output.buffer)
-        peer.plane.output.buffer = NULL
-        peer.plane.output.capacity = 0
+    amqp_output_give_buffer(&peer.plane.output, &container.outputs)
 
 
 cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil:

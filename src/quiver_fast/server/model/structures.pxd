@@ -8,8 +8,8 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_deliveries_t, amqp_delivery_t, amqp_input_t, amqp_link_deliveries_t, amqp_output_t,
-    amqp_plane_t, amqp_session_deliveries_t, amqp_session_end_t, amqp_timers_t,
+    amqp_buffers_t, amqp_deliveries_t, amqp_delivery_t, amqp_input_t, amqp_link_deliveries_t,
+    amqp_plane_t, amqp_session_deliveries_t, amqp_session_end_t, amqp_spares_t, amqp_timers_t,
 )
 from quiver_fast.amqp.tls cimport tls_t
 from quiver_fast.loop.heap cimport Heap
@@ -506,11 +506,11 @@ cdef struct Container:
     uint64_t queues_gone
     size_t peer_count
     Peer *borrowers         # their outputs have bytes of the input that is being read
-    # Buffers for a connection that has none.
+    # Buffers for a connection that has none, and records for deliveries.
     amqp_input_t input
-    amqp_output_t output
-    # The peers that are other servers.
-    Peer *trunks
+    amqp_buffers_t outputs
+    amqp_spares_t spares
+    Peer *trunks            # those that are other servers
     Peer *dead              # those that ended in this turn
     Heap timers
     uint64_t next_serial

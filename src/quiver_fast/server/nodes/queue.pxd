@@ -13,6 +13,7 @@ cdef Entry *entry_copy(const Entry *entry) noexcept nogil
 cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil
 cdef void queue_restore(Entry *entry) noexcept nogil
 cdef void entry_drop(Entry *entry) noexcept nogil
+cdef void spare_entries_free() noexcept nogil
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil
 cdef void consumer_leave(Consumer *consumer) noexcept nogil
 cdef void want(Queue *node, int by) noexcept nogil

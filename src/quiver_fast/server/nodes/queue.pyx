@@ -246,6 +246,17 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
     spare_count += 1
 
 
+cdef void spare_entries_free() noexcept nogil:
+    """Give the memory of all freed entries back."""
+    global spare, spare_count
+    cdef Entry *entry
+    while spare != NULL:
+        entry = spare
+        spare = entry.next
+        free(entry)
+    spare_count = 0
+
+
 cdef void chain_left(const Entry *entry) noexcept nogil:
     """Tell a message that is still arriving that its entry has ended.
 

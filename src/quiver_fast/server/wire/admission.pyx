@@ -61,6 +61,7 @@ cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) n
         &peer.plane, container.limits.frame_size, int.from_bytes(os.urandom(8), "big"))
     amqp_timers_init(&peer.timers, container.limits.idle_timeout, broker.reactor.now)
     peer.deliveries.plane = &peer.plane
+    peer.deliveries.spares = &container.spares
     peer.timer.ring = peer_ring
     peer_holds(peer)
     timer_set(container, &peer.timer, 0)
