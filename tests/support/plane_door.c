@@ -57,6 +57,10 @@ ssize_t door_fill(amqp_plane_t *plane, const uint8_t *data, size_t size) {
   return amqp_plane_fill(plane, read_bytes, &bytes);
 }
 
+size_t door_state_room(void) {
+  return AMQP_STATE_ROOM;
+}
+
 size_t door_capacity(const amqp_plane_t *plane) {
   return plane->input.capacity;
 }

@@ -92,6 +92,7 @@ def compile_plane(folder: Path) -> ctypes.CDLL:
         getattr(library, name).restype = ctypes.c_int64
     library.door_fill.restype = library.door_send.restype = ctypes.c_ssize_t
     library.door_read.restype = library.door_capacity.restype = c_size_t
+    library.door_state_room.restype = c_size_t
     library.door_walk.restype = c_uint32
     library.door_output_waiting.restype = library.door_stamp.restype = c_size_t
     return library

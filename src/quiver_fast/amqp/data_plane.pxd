@@ -8,7 +8,9 @@ from quiver_fast.amqp.tls cimport iovec
 
 cdef extern from "frames_out.h" nogil:
     const int AMQP_FRAME_ROOM
-    const int AMQP_STATE_ROOM
+    enum:
+        AMQP_TXN_ID_MAX
+        AMQP_STATE_ROOM
 
 cdef extern from "values.h" nogil:
     ctypedef struct amqp_bytes_t:
