@@ -18,7 +18,8 @@ typedef struct door_event {
   amqp_bytes_t tag, payload, control;
   enum amqp_role role;
   uint32_t first_id, last_id;
-  enum amqp_code code;
+  enum amqp_code code, outcome;
+  amqp_bytes_t txn_id;
   enum amqp_extent extent;
   const char *condition;
 } door_event_t;
@@ -84,6 +85,8 @@ void door_next(amqp_plane_t *plane, door_event_t *event) {
     event->last_id = plane->disposition.last;
     event->settled = plane->disposition.settled;
     event->code = plane->disposition.state.code;
+    event->outcome = plane->disposition.state.outcome;
+    event->txn_id = plane->disposition.state.txn_id;
   }
   if (event->kind == AMQP_ARRIVAL || event->kind == AMQP_OUTCOME || event->kind == AMQP_CREDIT)
     event->channel = plane->session->channel[AMQP_THEIRS];

@@ -49,8 +49,8 @@ class CEvent(ctypes.Structure):
         ("delivery_id", c_uint32), ("message_format", c_uint32),
         *((name, c_bool) for name in ("first", "more", "aborted", "settled")),
         ("tag", Bytes), ("payload", Bytes), ("control", Bytes), ("role", c_int),
-        ("first_id", c_uint32), ("last_id", c_uint32), ("code", c_int), ("extent", c_int),
-        ("condition", c_char_p),
+        ("first_id", c_uint32), ("last_id", c_uint32), ("code", c_int), ("outcome", c_int),
+        ("txn_id", Bytes), ("extent", c_int), ("condition", c_char_p),
     ]  # fmt: skip
 
 
@@ -69,6 +69,10 @@ class Event(NamedTuple):
 
     kind: str
     fields: dict[str, Any]
+
+
+def name_of(code: int) -> str | None:
+    return NAMES.get(code, "unknown") if code else None
 
 
 def compile_plane(folder: Path) -> ctypes.CDLL:
@@ -196,9 +200,10 @@ class Plane:
             found |= {name: getattr(record, name) for name in names}
             found |= {"payload": record.payload.value() or b"", "tag": record.tag.value()}
         if kind == "outcome":
-            code = NAMES.get(record.code, "unknown") if record.code else None
-            found |= {"role": bool(record.role), "first": record.first_id, "code": code}
+            found |= {"role": bool(record.role), "first": record.first_id}
             found |= {"last": record.last_id, "settled": record.settled}
+            found |= {"code": name_of(record.code), "outcome": name_of(record.outcome)}
+            found["txn_id"] = record.txn_id.value()
         return found
 
     def drain(self, data: bytes) -> bool:
