@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 from support.amqp_frames import FIELDS, NAMES
 
-__all__ = ["DECODE", "FRAMING", "INVALID", "Head", "RefusedError", "head", "performative", "state"]
+__all__ = [
+    "DECODE", "FRAMING", "INVALID", "Head", "RefusedError", "any_value", "body_of", "head",
+    "performative", "state",
+]  # fmt: skip
 
 FRAMING = "amqp:connection:framing-error"
 DECODE = "amqp:decode-error"

@@ -90,7 +90,8 @@ def compile_plane(folder: Path) -> ctypes.CDLL:
     for name in ("door_link", "door_session", "door_drain", "door_credit", "door_answer_run",
                  "door_output_add", "door_output_refer", "amqp_index_add", "door_arrive",
                  "door_keep", "door_current", "door_deliveries_free", "door_send_whole",
-                 "amqp_timers_is_silent", "amqp_timers_owes", "amqp_unsettled_init"):  # fmt: skip
+                 "amqp_timers_is_silent", "amqp_timers_owes", "amqp_unsettled_init",
+                 "amqp_read_content"):  # fmt: skip
         getattr(library, name).restype = c_bool
     for name in ("amqp_timers_next", "amqp_wait_span"):
         getattr(library, name).restype = ctypes.c_int64

@@ -12,10 +12,70 @@ cdef extern from "frames_out.h" nogil:
         AMQP_TXN_ID_MAX
         AMQP_STATE_ROOM
 
+cdef extern from "constructors.h" nogil:
+    enum:
+        DESCRIBED
+        NULL_
+        TRUE_
+        FALSE_
+        UINT0
+        LIST0
+        UBYTE
+        SMALL_UINT
+        SMALL_ULONG
+        SMALL_LONG
+        BOOLEAN
+        UINT
+        ULONG
+        LONG
+        TIMESTAMP
+        BINARY8
+        STRING8
+        SYMBOL8
+        BINARY32
+        STRING32
+        SYMBOL32
+        LIST8
+        LIST32
+        MAP8
+        MAP32
+
 cdef extern from "values.h" nogil:
     ctypedef struct amqp_bytes_t:
         const uint8_t *start
         size_t size
+
+    enum amqp_fault:
+        AMQP_FINE
+        AMQP_MORE
+        AMQP_DECODE_ERROR
+
+    ctypedef struct amqp_reader_t:
+        const uint8_t *at
+        const uint8_t *end
+        amqp_fault fault
+
+    ctypedef struct amqp_fields_t:
+        amqp_reader_t inside "in"
+        uint32_t left
+
+    ctypedef struct amqp_value_t:
+        uint8_t constructor
+        amqp_bytes_t content
+
+    enum amqp_section:
+        AMQP_SECTION_NONE
+        AMQP_SECTION_HEADER
+        AMQP_SECTION_DELIVERY_ANNOTATIONS
+        AMQP_SECTION_MESSAGE_ANNOTATIONS
+        AMQP_SECTION_PROPERTIES
+        AMQP_SECTION_APPLICATION_PROPERTIES
+        AMQP_SECTION_DATA
+        AMQP_SECTION_SEQUENCE
+        AMQP_SECTION_VALUE
+        AMQP_SECTION_FOOTER
+
+    amqp_reader_t amqp_reader(const uint8_t *start, size_t size)
 
     enum amqp_code:
         AMQP_CODE_NONE
@@ -333,6 +393,12 @@ cdef void amqp_timers_take_open(amqp_timers_t *timers, uint32_t idle_timeout_ms)
 cdef bint amqp_timers_is_silent(const amqp_timers_t *timers, int64_t now) noexcept nogil
 cdef bint amqp_timers_owes(const amqp_timers_t *timers, int64_t now) noexcept nogil
 cdef int64_t amqp_timers_next(const amqp_timers_t *timers) noexcept nogil
+
+cdef amqp_section amqp_read_section(amqp_reader_t *reader) noexcept nogil
+cdef amqp_bytes_t amqp_read_value(amqp_reader_t *reader) noexcept nogil
+cdef bint amqp_read_content(amqp_reader_t *reader, amqp_value_t *value) noexcept nogil
+cdef amqp_fields_t amqp_read_list(amqp_reader_t *reader) noexcept nogil
+cdef amqp_fields_t amqp_read_map(amqp_reader_t *reader) noexcept nogil
 
 cdef int amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) noexcept nogil
 

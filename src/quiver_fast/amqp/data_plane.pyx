@@ -42,6 +42,13 @@ cdef extern from "frames_out.h" nogil:
         uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer)
     uint8_t *c_write_state "amqp_write_state"(uint8_t *out, const amqp_state_t *state)
 
+cdef extern from "values.h" nogil:
+    amqp_section c_read_section "amqp_read_section"(amqp_reader_t *reader)
+    amqp_bytes_t c_read_value "amqp_read_value"(amqp_reader_t *reader)
+    bint c_read_content "amqp_read_content"(amqp_reader_t *reader, amqp_value_t *value)
+    amqp_fields_t c_read_list "amqp_read_list"(amqp_reader_t *reader)
+    amqp_fields_t c_read_map "amqp_read_map"(amqp_reader_t *reader)
+
 cdef extern from "stamp.h" nogil:
     void c_stamp_lay "amqp_stamp_lay"(
         amqp_stamp_t *stamp, uint8_t *payload, size_t size, uint16_t channel, uint32_t handle,
@@ -303,6 +310,26 @@ cdef bint amqp_timers_owes(const amqp_timers_t *timers, int64_t now) noexcept no
 
 cdef int64_t amqp_timers_next(const amqp_timers_t *timers) noexcept nogil:
     return c_timers_next(timers)
+
+
+cdef amqp_section amqp_read_section(amqp_reader_t *reader) noexcept nogil:
+    return c_read_section(reader)
+
+
+cdef amqp_bytes_t amqp_read_value(amqp_reader_t *reader) noexcept nogil:
+    return c_read_value(reader)
+
+
+cdef bint amqp_read_content(amqp_reader_t *reader, amqp_value_t *value) noexcept nogil:
+    return c_read_content(reader, value)
+
+
+cdef amqp_fields_t amqp_read_list(amqp_reader_t *reader) noexcept nogil:
+    return c_read_list(reader)
+
+
+cdef amqp_fields_t amqp_read_map(amqp_reader_t *reader) noexcept nogil:
+    return c_read_map(reader)
 
 
 cdef int amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state) noexcept nogil:
