@@ -4,12 +4,11 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, amqp_delivery_advance, amqp_delivery_read, amqp_delivery_say,
+    AMQP_CODE_ACCEPTED, AMQP_FINE, AMQP_SECTION_VALUE, BOOLEAN, DESCRIBED, NULL_, SMALL_ULONG,
+    SYMBOL32, SYMBOL8, TRUE_, ULONG, amqp_delivery_advance, amqp_delivery_read, amqp_delivery_say,
     amqp_delivery_say_declared, amqp_delivery_say_modified, amqp_delivery_say_rejected,
-    amqp_delivery_settle, amqp_delivery_t, amqp_plane_credit,
-)
-from quiver_fast.engine.scanner cimport (
-    SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
+    amqp_delivery_settle, amqp_delivery_t, amqp_fields_t, amqp_plane_credit, amqp_read_content,
+    amqp_read_list, amqp_read_section, amqp_reader, amqp_reader_t, amqp_value_t,
 )
 from quiver_fast.proton.libproton cimport pn_link_remote_source, pn_terminus_outcomes
 from quiver_fast.server.addresses.address cimport publish
@@ -34,15 +33,8 @@ cdef int CREDIT = 100
 # Declare and discharge are short; a longer message is neither.
 cdef size_t REQUEST_MAX = 256
 
-cdef int SECTION_VALUE = 0x77
 cdef uint64_t DECLARE = 0x31
 cdef uint64_t DISCHARGE = 0x32
-# Constructors, part 1.6.
-cdef uint8_t NULL_CODE = 0x40
-cdef uint8_t SMALLULONG = 0x53
-cdef uint8_t ULONG = 0x80
-cdef uint8_t SYM8 = 0xA3
-cdef uint8_t SYM32 = 0xB3
 
 cdef struct Request:
     # DECLARE, DISCHARGE, or 0 for neither.
@@ -56,52 +48,49 @@ cdef struct Request:
 cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
     """Read an amqp-value section with a declare or a discharge (parts 4.5.2 and 4.5.3)."""
     cdef Request request
-    cdef Cursor cursor
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef uint8_t code
-    cdef const uint8_t *value
-    cdef size_t length
-    cdef int section
+    cdef amqp_reader_t reader = amqp_reader(start, size)
+    cdef amqp_fields_t fields
+    cdef amqp_value_t value
     request.what = 0
     request.id = 0
     request.fail = False
     request.distributed = False
-    cursor.at = start
-    cursor.end = start + size
     # Other sections may stand before the value.
-    while section_code(&cursor, &section) == SCAN_FOUND and section != SECTION_VALUE:
-        if next_value(&cursor, &code, &value, &length) != SCAN_FOUND:
+    while amqp_read_section(&reader) != AMQP_SECTION_VALUE:
+        if not amqp_read_content(&reader, &value):
             return request
-    request.what = read_descriptor(&cursor)
-    if request.what == 0 or enter_compound(&cursor, False, &inside, &count) != SCAN_FOUND:
+    request.what = read_descriptor(&reader)
+    fields = amqp_read_list(&reader)
+    if reader.fault != AMQP_FINE:
         request.what = 0
     elif request.what == DISCHARGE:
-        read_discharge(&inside, count, &request)
-    else:
+        read_discharge(&fields, &request)
+    elif request.what == DECLARE:
         request.distributed = (
-            count > 0 and next_value(&inside, &code, &value, &length) == SCAN_FOUND
-            and code != NULL_CODE)
+            fields.left > 0 and amqp_read_content(&fields.inside, &value)
+            and value.constructor != NULL_)
     return request
 
 
-cdef uint64_t read_descriptor(Cursor *cursor) noexcept nogil:
+cdef uint64_t read_descriptor(amqp_reader_t *reader) noexcept nogil:
     """Step over a descriptor; return DECLARE or DISCHARGE, or 0 for any other.
 
     Clients write it as a number in either size or by name (parts 4.5.2 and 4.5.3).
     """
-    cdef uint8_t code
+    cdef amqp_value_t value
     cdef const uint8_t *start
     cdef size_t size
-    if cursor.at == cursor.end or cursor.at[0] != 0:
+    if reader.at == reader.end or reader.at[0] != DESCRIBED:
         return 0
-    cursor.at += 1
-    if next_value(cursor, &code, &start, &size) != SCAN_FOUND:
+    reader.at += 1
+    if not amqp_read_content(reader, &value):
         return 0
-    if code == SMALLULONG or code == ULONG:
+    start = value.content.start
+    size = value.content.size
+    if value.constructor == SMALL_ULONG or value.constructor == ULONG:
         # Big-endian: the codes that we know are in the last byte.
         return start[size - 1] if is_small(start, size) else 0
-    if code != SYM8 and code != SYM32:
+    if value.constructor != SYMBOL8 and value.constructor != SYMBOL32:
         return 0
     if size == 17 and memcmp(start, b"amqp:declare:list", size) == 0:
         return DECLARE
@@ -118,15 +107,14 @@ cdef bint is_small(const uint8_t *start, size_t size) noexcept nogil:
     return True
 
 
-cdef void read_discharge(Cursor *inside, uint64_t count, Request *request) noexcept nogil:
-    cdef uint8_t code
-    cdef const uint8_t *value
-    cdef size_t length
-    if count < 1 or next_value(inside, &code, &value, &length) != SCAN_FOUND or not take_id(
-            <const char *>value, length, &request.id):
+cdef void read_discharge(amqp_fields_t *fields, Request *request) noexcept nogil:
+    cdef amqp_value_t value
+    if fields.left < 1 or not amqp_read_content(&fields.inside, &value) or not take_id(
+            <const char *>value.content.start, value.content.size, &request.id):
         request.what = 0
-    elif count > 1 and next_value(inside, &code, &value, &length) == SCAN_FOUND:
-        request.fail = code == 0x41 or (code == 0x56 and value[0] != 0)
+    elif fields.left > 1 and amqp_read_content(&fields.inside, &value):
+        request.fail = value.constructor == TRUE_ or (
+            value.constructor == BOOLEAN and value.content.start[0] != 0)
 
 
 cdef void coordinator_receive(Link *link) noexcept nogil:
