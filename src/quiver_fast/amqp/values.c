@@ -27,13 +27,13 @@ const char *amqp_condition(enum amqp_fault fault) {
   }
 }
 
-static void refuse(amqp_reader_t *in, enum amqp_fault fault) {
+static inline void refuse(amqp_reader_t *in, enum amqp_fault fault) {
   if (in->fault == AMQP_FINE) in->fault = fault;
   in->at = in->end;
 }
 
 /* Return where `size` bytes are, and pass over them; NULL where there are fewer. */
-static const uint8_t *take(amqp_reader_t *in, size_t size) {
+static inline const uint8_t *take(amqp_reader_t *in, size_t size) {
   if (in->fault || size > (size_t) (in->end - in->at)) {
     refuse(in, AMQP_MORE);
     return NULL;
@@ -44,14 +44,14 @@ static const uint8_t *take(amqp_reader_t *in, size_t size) {
 }
 
 /* Read a big-endian number of `width` bytes. */
-static uint64_t read_number(amqp_reader_t *in, size_t width) {
+static inline uint64_t read_number(amqp_reader_t *in, size_t width) {
   const uint8_t *bytes = take(in, width);
   uint64_t number = 0;
   for (size_t i = 0; bytes && i < width; i++) number = number << 8 | bytes[i];
   return number;
 }
 
-static uint8_t read_byte(amqp_reader_t *in) {
+static inline uint8_t read_byte(amqp_reader_t *in) {
   return (uint8_t) read_number(in, 1);
 }
 
@@ -61,61 +61,46 @@ static amqp_bytes_t read_sized(amqp_reader_t *in, size_t width) {
   return (amqp_bytes_t) {start, start ? size : 0};
 }
 
-/* ---- Any value. The high half of a constructor tells its width (part 1.2). */
+/* ---- Any value (part 1.6) */
 
-static bool is_known(uint8_t constructor) {
-  switch (constructor) {
-  case NULL_:
-  case TRUE_:
-  case FALSE_:
-  case UINT0:
-  case ULONG0:
-  case LIST0:
-  case 0x50 ... 0x56:
-  case 0x60:
-  case 0x61:
-  case 0x70 ... 0x74:
-  case 0x80 ... 0x84:
-  case 0x94:
-  case 0x98:
-  case BINARY8:
-  case STRING8:
-  case SYMBOL8:
-  case BINARY32:
-  case STRING32:
-  case SYMBOL32:
-  case LIST8:
-  case LIST32:
-  case MAP8:
-  case MAP32:
-  case ARRAY8:
-  case ARRAY32:
-    return true;
-  default:
-    return false;
-  }
-}
+/* What follows a constructor. */
+typedef struct form {
+  uint8_t prefix; /* bytes of its size; 0 if that is fixed */
+  uint8_t least;  /* the fixed size; of a list, a map or an array the least one */
+  bool is_known;
+} form_t;
 
-/* Read the size of a value of variable size. What is in a compound one is not looked at: its size
- * is what counts for the frame, and who wants the items reads them. But its count, and an array's
- * constructor, must be within that size. */
-static size_t read_size(amqp_reader_t *in, uint8_t constructor) {
-  const size_t width = constructor & 0x10 ? 4 : 1;
-  const size_t size = (size_t) read_number(in, width);
-  size_t least = 0;
-  if (constructor >= LIST8) least = width;
-  if (constructor >= ARRAY8) least = width + 1;
-  if (size < least) refuse(in, AMQP_DECODE_ERROR);
-  return size;
-}
+/* What is in a compound value is not looked at: its size is what counts for the frame, and who
+ * wants the items reads them. But its count, and an array's constructor, must be within that
+ * size. */
+static const form_t FORMS[256] = {
+  [NULL_... LIST0] = {0, 0, true},
+  [UBYTE... BOOLEAN] = {0, 1, true},
+  [USHORT... 0x61] = {0, 2, true},
+  [UINT... 0x74] = {0, 4, true},
+  [ULONG... 0x84] = {0, 8, true},
+  [0x94] = {0, 16, true},
+  [0x98] = {0, 16, true},
+  [BINARY8] = {1, 0, true},
+  [STRING8] = {1, 0, true},
+  [SYMBOL8] = {1, 0, true},
+  [BINARY32] = {4, 0, true},
+  [STRING32] = {4, 0, true},
+  [SYMBOL32] = {4, 0, true},
+  [LIST8] = {1, 1, true},
+  [MAP8] = {1, 1, true},
+  [LIST32] = {4, 4, true},
+  [MAP32] = {4, 4, true},
+  [ARRAY8] = {1, 2, true},
+  [ARRAY32] = {4, 5, true},
+};
 
 /* Pass over what follows a constructor, and return it without its size. */
-static amqp_bytes_t read_content(amqp_reader_t *in, uint8_t constructor) {
-  static const uint8_t WIDTHS[] = {[4] = 0, [5] = 1, [6] = 2, [7] = 4, [8] = 8, [9] = 16};
-  amqp_bytes_t content = {NULL, 0};
-  if (!is_known(constructor)) refuse(in, AMQP_DECODE_ERROR);
-  else if (constructor >= BINARY8) content.size = read_size(in, constructor);
-  else content.size = WIDTHS[constructor >> 4];
+static inline amqp_bytes_t read_content(amqp_reader_t *in, uint8_t constructor) {
+  const form_t form = FORMS[constructor];
+  amqp_bytes_t content = {NULL, form.least};
+  if (form.prefix) content.size = form.prefix == 1 ? read_byte(in) : read_number(in, 4);
+  if (!form.is_known || content.size < form.least) refuse(in, AMQP_DECODE_ERROR);
   if (in->fault) return (amqp_bytes_t) {NULL, 0};
   content.start = in->at;
   if (take(in, content.size) && constructor == BOOLEAN && *content.start > 1)
@@ -137,13 +122,16 @@ amqp_bytes_t amqp_read_value(amqp_reader_t *in) {
 }
 
 bool amqp_read_content(amqp_reader_t *in, amqp_value_t *value) {
-  *value = (amqp_value_t) {.constructor = read_byte(in)};
-  while (value->constructor == DESCRIBED && !in->fault) {
+  uint8_t constructor = read_byte(in);
+  while (constructor == DESCRIBED && !in->fault) {
     amqp_read_value(in);
-    value->constructor = read_byte(in);
+    constructor = read_byte(in);
   }
-  if (!in->fault) value->content = read_content(in, value->constructor);
-  return !in->fault;
+  amqp_reader_t local = *in; /* stays in registers */
+  value->constructor = constructor;
+  value->content = read_content(&local, constructor);
+  *in = local;
+  return !local.fault;
 }
 
 /* ---- Descriptors */
