@@ -26,7 +26,6 @@ cdef extern from "constructors.h" nogil:
         SMALL_LONG
         BOOLEAN
         UINT
-        ULONG
         LONG
         TIMESTAMP
         BINARY8
@@ -84,6 +83,8 @@ cdef extern from "values.h" nogil:
         AMQP_CODE_REJECTED
         AMQP_CODE_RELEASED
         AMQP_CODE_MODIFIED
+        AMQP_CODE_DECLARE
+        AMQP_CODE_DISCHARGE
         AMQP_CODE_DECLARED
         AMQP_CODE_TRANSACTIONAL
 
@@ -394,6 +395,7 @@ cdef bint amqp_timers_is_silent(const amqp_timers_t *timers, int64_t now) noexce
 cdef bint amqp_timers_owes(const amqp_timers_t *timers, int64_t now) noexcept nogil
 cdef int64_t amqp_timers_next(const amqp_timers_t *timers) noexcept nogil
 
+cdef amqp_code amqp_read_descriptor(amqp_reader_t *reader) noexcept nogil
 cdef amqp_section amqp_read_section(amqp_reader_t *reader) noexcept nogil
 cdef amqp_bytes_t amqp_read_value(amqp_reader_t *reader) noexcept nogil
 cdef bint amqp_read_content(amqp_reader_t *reader, amqp_value_t *value) noexcept nogil

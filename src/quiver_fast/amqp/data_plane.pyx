@@ -43,6 +43,7 @@ cdef extern from "frames_out.h" nogil:
     uint8_t *c_write_state "amqp_write_state"(uint8_t *out, const amqp_state_t *state)
 
 cdef extern from "values.h" nogil:
+    amqp_code c_read_descriptor "amqp_read_descriptor"(amqp_reader_t *reader)
     amqp_section c_read_section "amqp_read_section"(amqp_reader_t *reader)
     amqp_bytes_t c_read_value "amqp_read_value"(amqp_reader_t *reader)
     bint c_read_content "amqp_read_content"(amqp_reader_t *reader, amqp_value_t *value)
@@ -310,6 +311,10 @@ cdef bint amqp_timers_owes(const amqp_timers_t *timers, int64_t now) noexcept no
 
 cdef int64_t amqp_timers_next(const amqp_timers_t *timers) noexcept nogil:
     return c_timers_next(timers)
+
+
+cdef amqp_code amqp_read_descriptor(amqp_reader_t *reader) noexcept nogil:
+    return c_read_descriptor(reader)
 
 
 cdef amqp_section amqp_read_section(amqp_reader_t *reader) noexcept nogil:

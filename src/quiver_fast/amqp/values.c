@@ -157,6 +157,8 @@ static const name_t CODES[] = {
   {"amqp:rejected:list", AMQP_CODE_REJECTED},
   {"amqp:released:list", AMQP_CODE_RELEASED},
   {"amqp:modified:list", AMQP_CODE_MODIFIED},
+  {"amqp:declare:list", AMQP_CODE_DECLARE},
+  {"amqp:discharge:list", AMQP_CODE_DISCHARGE},
   {"amqp:declared:list", AMQP_CODE_DECLARED},
   {"amqp:transactional-state:list", AMQP_CODE_TRANSACTIONAL},
 };

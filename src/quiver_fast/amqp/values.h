@@ -63,6 +63,8 @@ enum amqp_code {
   AMQP_CODE_REJECTED = 0x25,
   AMQP_CODE_RELEASED = 0x26,
   AMQP_CODE_MODIFIED = 0x27,
+  AMQP_CODE_DECLARE = 0x31,
+  AMQP_CODE_DISCHARGE = 0x32,
   AMQP_CODE_DECLARED = 0x33,
   AMQP_CODE_TRANSACTIONAL = 0x34,
   /* Any other descriptor, such as an outcome that an extension defines. */

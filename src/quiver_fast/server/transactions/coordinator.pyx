@@ -1,14 +1,14 @@
 """The transaction coordinator: declare, discharge, commit and roll back (part 4)."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, AMQP_FINE, AMQP_SECTION_VALUE, BOOLEAN, DESCRIBED, NULL_, SMALL_ULONG,
-    SYMBOL32, SYMBOL8, TRUE_, ULONG, amqp_delivery_advance, amqp_delivery_read, amqp_delivery_say,
-    amqp_delivery_say_declared, amqp_delivery_say_modified, amqp_delivery_say_rejected,
-    amqp_delivery_settle, amqp_delivery_t, amqp_fields_t, amqp_plane_credit, amqp_read_content,
-    amqp_read_list, amqp_read_section, amqp_reader, amqp_reader_t, amqp_value_t,
+    AMQP_CODE_ACCEPTED, AMQP_CODE_DECLARE, AMQP_CODE_DISCHARGE, AMQP_CODE_NONE, AMQP_FINE,
+    AMQP_SECTION_VALUE, BOOLEAN, NULL_, TRUE_, amqp_code, amqp_delivery_advance, amqp_delivery_read,
+    amqp_delivery_say, amqp_delivery_say_declared, amqp_delivery_say_modified,
+    amqp_delivery_say_rejected, amqp_delivery_settle, amqp_delivery_t, amqp_fields_t,
+    amqp_plane_credit, amqp_read_content, amqp_read_descriptor, amqp_read_list, amqp_read_section,
+    amqp_reader, amqp_reader_t, amqp_value_t,
 )
 from quiver_fast.proton.libproton cimport pn_link_remote_source, pn_terminus_outcomes
 from quiver_fast.server.addresses.address cimport publish
@@ -33,12 +33,10 @@ cdef int CREDIT = 100
 # Declare and discharge are short; a longer message is neither.
 cdef size_t REQUEST_MAX = 256
 
-cdef uint64_t DECLARE = 0x31
-cdef uint64_t DISCHARGE = 0x32
 
 cdef struct Request:
-    # DECLARE, DISCHARGE, or 0 for neither.
-    uint64_t what
+    # A declare or a discharge; any other is refused.
+    amqp_code what
     uint64_t id
     bint fail
     # A declare names a global transaction.
@@ -51,7 +49,7 @@ cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
     cdef amqp_reader_t reader = amqp_reader(start, size)
     cdef amqp_fields_t fields
     cdef amqp_value_t value
-    request.what = 0
+    request.what = AMQP_CODE_NONE
     request.id = 0
     request.fail = False
     request.distributed = False
@@ -59,59 +57,24 @@ cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
     while amqp_read_section(&reader) != AMQP_SECTION_VALUE:
         if not amqp_read_content(&reader, &value):
             return request
-    request.what = read_descriptor(&reader)
+    request.what = amqp_read_descriptor(&reader)
     fields = amqp_read_list(&reader)
     if reader.fault != AMQP_FINE:
-        request.what = 0
-    elif request.what == DISCHARGE:
+        request.what = AMQP_CODE_NONE
+    elif request.what == AMQP_CODE_DISCHARGE:
         read_discharge(&fields, &request)
-    elif request.what == DECLARE:
+    elif request.what == AMQP_CODE_DECLARE:
         request.distributed = (
             fields.left > 0 and amqp_read_content(&fields.inside, &value)
             and value.constructor != NULL_)
     return request
 
 
-cdef uint64_t read_descriptor(amqp_reader_t *reader) noexcept nogil:
-    """Step over a descriptor; return DECLARE or DISCHARGE, or 0 for any other.
-
-    Clients write it as a number in either size or by name (parts 4.5.2 and 4.5.3).
-    """
-    cdef amqp_value_t value
-    cdef const uint8_t *start
-    cdef size_t size
-    if reader.at == reader.end or reader.at[0] != DESCRIBED:
-        return 0
-    reader.at += 1
-    if not amqp_read_content(reader, &value):
-        return 0
-    start = value.content.start
-    size = value.content.size
-    if value.constructor == SMALL_ULONG or value.constructor == ULONG:
-        # Big-endian: the codes that we know are in the last byte.
-        return start[size - 1] if is_small(start, size) else 0
-    if value.constructor != SYMBOL8 and value.constructor != SYMBOL32:
-        return 0
-    if size == 17 and memcmp(start, b"amqp:declare:list", size) == 0:
-        return DECLARE
-    if size == 19 and memcmp(start, b"amqp:discharge:list", size) == 0:
-        return DISCHARGE
-    return 0
-
-
-cdef bint is_small(const uint8_t *start, size_t size) noexcept nogil:
-    cdef size_t i
-    for i in range(size - 1):
-        if start[i] != 0:
-            return False
-    return True
-
-
 cdef void read_discharge(amqp_fields_t *fields, Request *request) noexcept nogil:
     cdef amqp_value_t value
     if fields.left < 1 or not amqp_read_content(&fields.inside, &value) or not take_id(
             <const char *>value.content.start, value.content.size, &request.id):
-        request.what = 0
+        request.what = AMQP_CODE_NONE
     elif fields.left > 1 and amqp_read_content(&fields.inside, &value):
         request.fail = value.constructor == TRUE_ or (
             value.constructor == BOOLEAN and value.content.start[0] != 0)
@@ -157,7 +120,7 @@ cdef Request next_request(
     cdef char[256] buffer
     cdef size_t n
     if coordinator.discharge:
-        request.what = DISCHARGE
+        request.what = AMQP_CODE_DISCHARGE
         request.id = coordinator.discharge
         request.fail = False
         request.distributed = False
@@ -183,7 +146,7 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
     if request.distributed:
         reject(link, delivery, b"amqp:not-implemented", b"there are no global transactions here")
         return False
-    if request.what == DECLARE:
+    if request.what == AMQP_CODE_DECLARE:
         transaction = transaction_new(<Coordinator *>link)
         if transaction == NULL:
             reject(link, delivery, b"amqp:resource-limit-exceeded",
@@ -191,7 +154,7 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
             return False
         amqp_delivery_say_declared(delivery, &transaction.id)
         return False
-    if request.what != DISCHARGE:
+    if request.what != AMQP_CODE_DISCHARGE:
         reject(
             link, delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
         return False
